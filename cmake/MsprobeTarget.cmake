@@ -1,0 +1,25 @@
+# msprobe_configure(target): the settings every target of this project shares.
+function(msprobe_configure target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${MSPROBE_WARNINGS_AS_ERRORS}>:-Werror>)
+  if(MSPROBE_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${MSPROBE_SANITIZE} -fno-sanitize-recover=all
+      -fno-omit-frame-pointer -g)
+    target_link_options(${target} PRIVATE -fsanitize=${MSPROBE_SANITIZE})
+  endif()
+endfunction()
+
+# Without a build type everything would be compiled without optimisation.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(MSPROBE_CCACHE ccache)
+if(MSPROBE_CCACHE AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${MSPROBE_CCACHE}")
+endif()

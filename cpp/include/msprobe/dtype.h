@@ -1,0 +1,50 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "msprobe/export.h"
+
+namespace msprobe {
+
+/// Element types, named as torch names them. fp8 kinds follow the OCP 8-bit floating point specification (e4m3fn,
+/// e5m2, e8m0fnu) and the "fnuz" variants of arXiv:2206.02915 (no negative zero, one NaN at 0x80).
+enum class DType : std::uint8_t {
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kFloat8E4M3FN,
+  kFloat8E4M3FNUZ,
+  kFloat8E5M2,
+  kFloat8E5M2FNUZ,
+  kFloat8E8M0FNU,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kUInt64,
+  kUInt32,
+  kUInt16,
+  kUInt8,
+  kBool,
+  kComplex32,   // two float16
+  kComplex64,   // two float32
+  kComplex128,  // two float64
+};
+
+inline constexpr int kDTypeCount = 21;
+
+/// Bytes of one element.
+MSPROBE_API std::size_t element_size(DType dtype) noexcept;
+
+/// Torch's name without the prefix, e.g. "bfloat16", "float8_e4m3fn".
+MSPROBE_API std::string_view dtype_name(DType dtype) noexcept;
+
+MSPROBE_API bool is_floating(DType dtype) noexcept;  // real floating point, fp8 included
+MSPROBE_API bool is_complex(DType dtype) noexcept;
+
+}  // namespace msprobe

@@ -1,0 +1,67 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "msprobe/export.h"
+
+namespace msprobe::io {
+
+/// Permissions of what msprobe creates: directories 0750, files 0640 (less the umask), as the existing tool does.
+inline constexpr unsigned kDirectoryMode = 0750;
+inline constexpr unsigned kFileMode = 0640;
+
+/// Creates `path` and its missing parents. Throws IoError, also when a part of the path is a file.
+MSPROBE_API void make_directories(const std::filesystem::path& path);
+
+/// A file that is complete or absent: it is written under a temporary name in the same directory and gets its own name
+/// in commit(). Without commit() the destructor removes it. Not thread-safe. Every failure is an IoError that names `path`.
+class MSPROBE_API AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+/// Writes a whole file by AtomicFile.
+MSPROBE_API void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// A file opened for reading. Reads at an offset; never maps, so a file cut short while in use is an error, not a signal.
+class MSPROBE_API InputFile {
+ public:
+  /// Throws IoError; also for a directory or another thing that is not a regular file.
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::uint64_t size() const noexcept { return size_; }
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Fills `out` from `offset`. Throws FormatError when the file ends before.
+  void read(std::uint64_t offset, std::span<std::uint8_t> out) const;
+
+  /// Tells the system that the file will be read from front to back.
+  void advise_sequential() const noexcept;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace msprobe::io
