@@ -1,8 +1,10 @@
 """Native core: statistics and gradient-probe comparison. Needs no torch."""
 
 import os
-from collections.abc import Buffer, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, final
+
+from typing_extensions import Buffer
 
 __version__: str
 
