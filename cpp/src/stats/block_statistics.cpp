@@ -1,0 +1,142 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "stats/block_statistics.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/crc32.h"
+#include "stats/convert.h"
+#include "stats/kernels.h"
+
+namespace msprobe::stats {
+namespace {
+
+using Checksum = SummaryOptions::Checksum;
+
+// ------------------------------------------------------------------------------------------------ checksum
+
+bool checksum_wanted(const SummaryOptions& options) { return options.checksum != Checksum::kNone; }
+
+void add_checksum(Block& block, const SummaryOptions& options, Partial& partial) {
+  const bool native = options.checksum == Checksum::kNative;
+  const std::size_t parts = is_complex(block.dtype()) ? 2 : 1;
+  const std::size_t bytes = block.count() * (native ? element_size(block.dtype()) : parts * sizeof(float));
+  partial.crc32 = crc32(partial.crc32, native ? block.data() : block.floats(), bytes);
+  partial.crc32_bytes += bytes;
+}
+
+void merge_checksum(Partial& left, const Partial& right) {
+  left.crc32 = crc32_combine(left.crc32, right.crc32, right.crc32_bytes);
+  left.crc32_bytes += right.crc32_bytes;
+}
+
+void finish_checksum(const Partial& whole, const SummaryOptions&, Summary& summary) {
+  summary.crc32 = whole.crc32;
+}
+
+// ------------------------------------------------------------------------------------------------ sign bits
+
+bool signs_wanted(const SummaryOptions& options) { return !options.signs.empty(); }
+
+void add_signs(Block& block, const SummaryOptions& options, Partial&) {
+  // Blocks start at multiples of 8, so each writes bytes of its own.
+  std::uint8_t* bits = options.signs.data() + block.first() / 8;
+  const auto* halves = static_cast<const std::uint16_t*>(block.data());
+  switch (block.dtype()) {
+    case DType::kFloat64:
+      return kernels().signs_f64(static_cast<const double*>(block.data()), block.count(), bits);
+    case DType::kFloat16:
+      return kernels().signs_half(halves, block.count(), Half::kFloat16, bits);
+    case DType::kBFloat16:
+      return kernels().signs_half(halves, block.count(), Half::kBFloat16, bits);
+    default:
+      return kernels().signs_f32(block.floats(), block.count(), bits);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ intervals
+
+bool intervals_wanted(const SummaryOptions& options) { return !options.bounds.empty(); }
+
+// An integer is above a bound exactly when it is above the bound rounded down; as floats, large ones could be
+// rounded onto it.
+template <typename T>
+std::int64_t integers_above(const void* data, std::size_t count, float bound) {
+  const double floor = std::floor(static_cast<double>(bound));
+  if (floor < static_cast<double>(std::numeric_limits<T>::min())) return static_cast<std::int64_t>(count);
+  // The largest value plus one is a power of two, hence exact.
+  if (floor >= std::ldexp(1.0, std::numeric_limits<T>::digits)) return 0;
+  const auto limit = static_cast<T>(floor);
+  const auto* values = static_cast<const T*>(data);
+  return std::count_if(values, values + count, [limit](T value) { return value > limit; });
+}
+
+std::int64_t elements_above(Block& block, float bound) {
+  switch (block.dtype()) {
+    // Compared as double: rounding to float first could carry an element over the bound.
+    case DType::kFloat64:
+      return kernels().above_f64(static_cast<const double*>(block.data()), block.count(), bound);
+    case DType::kInt64:
+      return integers_above<std::int64_t>(block.data(), block.count(), bound);
+    case DType::kInt32:
+      return integers_above<std::int32_t>(block.data(), block.count(), bound);
+    case DType::kUInt64:
+      return integers_above<std::uint64_t>(block.data(), block.count(), bound);
+    case DType::kUInt32:
+      return integers_above<std::uint32_t>(block.data(), block.count(), bound);
+    default:
+      return kernels().above_f32(block.floats(), block.count(), bound);
+  }
+}
+
+void add_intervals(Block& block, const SummaryOptions& options, Partial& partial) {
+  partial.above.resize(options.bounds.size());
+  for (std::size_t k = 0; k < options.bounds.size(); ++k)
+    partial.above[k] += elements_above(block, options.bounds[k]);
+}
+
+void merge_intervals(Partial& left, const Partial& right) {
+  left.above.resize(right.above.size());
+  std::transform(left.above.begin(), left.above.end(), right.above.begin(), left.above.begin(),
+                 std::plus<>());
+}
+
+void finish_intervals(const Partial& whole, const SummaryOptions& options, Summary& summary) {
+  const std::size_t bounds = options.bounds.size();
+  summary.interval_counts.resize(bounds + 1);
+  std::int64_t left = whole.count - whole.nan;  // elements above the bound before
+  for (std::size_t k = 0; k < bounds; ++k) {
+    const std::int64_t above = whole.above.empty() ? 0 : whole.above[k];
+    summary.interval_counts[k] = left - above;
+    left = above;
+  }
+  summary.interval_counts[bounds] = left + whole.nan;
+}
+
+void merge_nothing(Partial&, const Partial&) {}
+void finish_nothing(const Partial&, const SummaryOptions&, Summary&) {}
+
+constexpr std::array kBlockStatistics{
+    BlockStatistic{checksum_wanted, add_checksum, merge_checksum, finish_checksum},
+    BlockStatistic{signs_wanted, add_signs, merge_nothing, finish_nothing},
+    BlockStatistic{intervals_wanted, add_intervals, merge_intervals, finish_intervals},
+};
+
+}  // namespace
+
+const float* Block::floats() {
+  if (dtype_ == DType::kFloat32 || dtype_ == DType::kComplex64) return static_cast<const float*>(data_);
+  if (!converted_) {
+    convert_to_float(data_, dtype_, count_, scratch_);
+    converted_ = true;
+  }
+  return scratch_;
+}
+
+std::span<const BlockStatistic> block_statistics() noexcept { return kBlockStatistics; }
+
+}  // namespace msprobe::stats

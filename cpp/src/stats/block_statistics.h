@@ -1,0 +1,57 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The statistics that are taken on request. Each looks at a tensor block by block while the block is in the
+/// first-level cache, so it costs arithmetic but no second read of memory.
+///
+/// To add one: give SummaryOptions a request and Summary a field (msprobe/stats.h), Partial a member, and
+/// kBlockStatistics in block_statistics.cpp a row. If its result is a number, a row in fields.cpp makes it
+/// visible everywhere.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "msprobe/stats.h"
+#include "stats/partial.h"
+
+namespace msprobe::stats {
+
+/// Elements of a block: 16 KiB of doubles.
+inline constexpr std::size_t kBlock = 2048;
+
+/// Some consecutive elements of a tensor, without gaps. Converts at most once.
+class Block {
+ public:
+  /// `scratch` has room for 2 * kBlock floats and is only touched when a conversion is asked for.
+  Block(const void* data, DType dtype, std::int64_t first, std::size_t count, float* scratch)
+      : data_(data), dtype_(dtype), first_(first), count_(count), scratch_(scratch) {}
+
+  const void* data() const noexcept { return data_; }
+  DType dtype() const noexcept { return dtype_; }
+  std::int64_t first() const noexcept { return first_; }  // index in the tensor
+  std::size_t count() const noexcept { return count_; }
+
+  /// The elements as float; float32 itself is not copied. A complex element is two floats.
+  const float* floats();
+
+ private:
+  const void* data_;
+  DType dtype_;
+  std::int64_t first_;
+  std::size_t count_;
+  float* scratch_;
+  bool converted_ = false;
+};
+
+struct BlockStatistic {
+  bool (*wanted)(const SummaryOptions&);
+  void (*add)(Block& block, const SummaryOptions&, Partial& partial);
+  void (*merge)(Partial& left, const Partial& right);
+  void (*finish)(const Partial& whole, const SummaryOptions&, Summary& summary);
+};
+
+std::span<const BlockStatistic> block_statistics() noexcept;
+
+}  // namespace msprobe::stats

@@ -1,0 +1,19 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "msprobe/dtype.h"
+
+namespace msprobe::stats {
+
+/// Converts `count` contiguous elements to float, rounding to nearest even where float cannot hold the value.
+/// A complex element gives two floats.
+void convert_to_float(const void* data, DType dtype, std::size_t count, float* out);
+
+/// Converts `count` contiguous elements to double; 64-bit integers are rounded. A complex element gives two
+/// doubles.
+void convert_to_double(const void* data, DType dtype, std::size_t count, double* out);
+
+}  // namespace msprobe::stats

@@ -1,0 +1,30 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace msprobe::stats {
+
+/// What one segment of a tensor contributes. Segments are merged in their order in the tensor.
+struct Partial {
+  std::int64_t count = 0;
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  double sum_imag = 0;
+  double squares = 0;
+  std::int64_t nan = 0;
+  std::int64_t pos_inf = 0;
+  std::int64_t neg_inf = 0;
+  std::int64_t zeros = 0;
+
+  // Of the optional statistics, see block_statistics.h.
+  std::uint32_t crc32 = 0;
+  std::uint64_t crc32_bytes = 0;
+  std::vector<std::int64_t> above;  // per bound, the elements above it
+};
+
+}  // namespace msprobe::stats

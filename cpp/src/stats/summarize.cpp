@@ -1,0 +1,390 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "msprobe/error.h"
+#include "msprobe/stats.h"
+#include "stats/block_statistics.h"
+#include "stats/convert.h"
+#include "stats/float_environment.h"
+#include "stats/kernels.h"
+#include "stats/layout.h"
+#include "stats/partial.h"
+
+namespace msprobe::stats {
+namespace {
+
+// Elements of a segment, the unit of work of a thread. Fixed, so that results do not depend on the number of
+// threads; small enough for the second-level cache, since a segment with NaN or Inf is read again to count
+// them.
+constexpr std::int64_t kSegment = 65536;
+static_assert(kSegment % kBlock == 0 && kBlock % kFloatChain == 0 && kBlock % 8 == 0);
+
+// In float, squares of values in this range neither overflow nor lose anything that matters next to the
+// largest one.
+constexpr float kSmallestForFloat = 0x1p-40F;
+constexpr float kLargestForFloat = 0x1p50F;
+
+// A request, checked and ready.
+struct Job {
+  Layout layout;
+  DType dtype;
+  const SummaryOptions* options;
+  bool by_block;  // some optional statistic is wanted
+
+  explicit Job(const Request& request);
+};
+
+void check_options(const Request& request, std::int64_t count) {
+  const SummaryOptions& options = request.options;
+  const std::string dtype(dtype_name(request.view.dtype));
+  const auto ascending = [](float a, float b) { return !(a < b); };
+  if (std::adjacent_find(options.bounds.begin(), options.bounds.end(), ascending) != options.bounds.end() ||
+      (!options.bounds.empty() && std::isnan(options.bounds.front()))) {
+    throw InvalidArgument("summarize: bounds must be strictly ascending and not NaN");
+  }
+  if (!options.signs.empty() && options.signs.size() < sign_bytes(count)) {
+    throw InvalidArgument("summarize: signs need " + std::to_string(sign_bytes(count)) + " bytes, found " +
+                          std::to_string(options.signs.size()));
+  }
+  if (is_complex(request.view.dtype) && (!options.bounds.empty() || !options.signs.empty())) {
+    throw InvalidArgument("summarize: bounds and signs are not defined for " + dtype);
+  }
+}
+
+bool any_order(const SummaryOptions& options) {
+  return options.checksum == SummaryOptions::Checksum::kNone && options.signs.empty();
+}
+
+Job::Job(const Request& request)
+    : layout(request.view, any_order(request.options)), dtype(request.view.dtype), options(&request.options) {
+  check_options(request, layout.count());
+  const auto all = block_statistics();
+  by_block = std::any_of(all.begin(), all.end(), [&](const BlockStatistic& s) { return s.wanted(*options); });
+}
+
+// Memory of one thread for one segment.
+struct Scratch {
+  alignas(64) std::array<std::byte, kBlock * 16> gathered;
+  alignas(64) std::array<float, 2 * kBlock> floats;
+  alignas(64) std::array<double, 2 * kBlock> doubles;
+};
+
+// Calls `visit(data, first, count)` for the elements [begin, end) in pieces that are contiguous in memory.
+template <typename Visit>
+void for_each_piece(const Job& job, std::int64_t begin, std::int64_t end, bool in_blocks, Scratch& scratch,
+                    Visit visit) {
+  const bool direct = job.layout.contiguous();
+  const std::int64_t step = direct && !in_blocks ? end - begin : static_cast<std::int64_t>(kBlock);
+  for (std::int64_t first = begin; first < end; first += step) {
+    const auto count = static_cast<std::size_t>(std::min(step, end - first));
+    if (direct) {
+      visit(job.layout.at(first), first, count);
+    } else {
+      job.layout.gather(first, count, scratch.gathered.data());
+      visit(scratch.gathered.data(), first, count);
+    }
+  }
+}
+
+template <typename T>
+void count_special(const T* values, std::size_t count, Partial& partial) {
+  constexpr T infinity = std::numeric_limits<T>::infinity();
+  std::int64_t nan = 0;
+  std::int64_t pos = 0;
+  std::int64_t neg = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    nan += values[i] != values[i];
+    pos += values[i] == infinity;
+    neg += values[i] == -infinity;
+  }
+  partial.nan += nan;
+  partial.pos_inf += pos;
+  partial.neg_inf += neg;
+}
+
+// Sum of the lanes as a balanced tree: always the same order.
+double fold(const double* lanes) {
+  std::array<double, kLanes> sum;
+  std::copy_n(lanes, kLanes, sum.begin());
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) sum[i] += sum[i + width];
+  }
+  return sum[0];
+}
+
+template <typename T>
+void fold(const Lanes<T>& lanes, Partial& partial) {
+  partial.min = *std::min_element(lanes.min, lanes.min + kLanes);
+  partial.max = *std::max_element(lanes.max, lanes.max + kLanes);
+  partial.sum = fold(lanes.sum);
+  partial.squares = fold(lanes.squares);
+  partial.zeros = lanes.zeros;
+}
+
+// How the elements of a dtype reach the kernels.
+enum class Path : std::uint8_t { kFloat, kDouble, kHalf, kComplex };
+
+Path path_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return Path::kHalf;
+    case DType::kFloat64:
+    case DType::kInt64:
+    case DType::kInt32:
+    case DType::kUInt64:
+    case DType::kUInt32:
+      return Path::kDouble;
+    case DType::kComplex32:
+    case DType::kComplex64:
+    case DType::kComplex128:
+      return Path::kComplex;
+    default:
+      return Path::kFloat;
+  }
+}
+
+const float* as_float(const void* data, DType dtype, std::size_t count, Scratch& scratch) {
+  if (dtype == DType::kFloat32) return static_cast<const float*>(data);
+  convert_to_float(data, dtype, count, scratch.floats.data());
+  return scratch.floats.data();
+}
+
+const double* as_double(const void* data, DType dtype, std::size_t count, Scratch& scratch) {
+  if (dtype == DType::kFloat64) return static_cast<const double*>(data);
+  convert_to_double(data, dtype, count, scratch.doubles.data());
+  return scratch.doubles.data();
+}
+
+class Segment {
+ public:
+  Segment(const Job& job, std::int64_t begin, std::int64_t end, Scratch& scratch)
+      : job_(job), begin_(begin), end_(end), scratch_(scratch) {
+    partial_.count = end - begin;
+  }
+
+  Partial run() {
+    switch (path_of(job_.dtype)) {
+      case Path::kFloat:
+        run_float(job_.by_block);
+        break;
+      case Path::kDouble:
+        run_double();
+        break;
+      case Path::kHalf:
+        run_half();
+        break;
+      case Path::kComplex:
+        run_complex();
+        break;
+    }
+    return std::move(partial_);
+  }
+
+ private:
+  template <typename Moments>
+  void visit_pieces(bool in_blocks, bool with_extras, Moments moments) {
+    for_each_piece(job_, begin_, end_, in_blocks, scratch_,
+                   [&](const void* data, std::int64_t first, std::size_t count) {
+                     moments(data, count);
+                     if (with_extras) add_extras(data, first, count);
+                   });
+  }
+
+  void add_extras(const void* data, std::int64_t first, std::size_t count) {
+    Block block(data, job_.dtype, first, count, scratch_.floats.data());
+    for (const BlockStatistic& statistic : block_statistics()) {
+      if (statistic.wanted(*job_.options)) statistic.add(block, *job_.options, partial_);
+    }
+  }
+
+  void run_float(bool with_extras) {
+    Lanes<float> lanes;
+    visit_pieces(with_extras || job_.dtype != DType::kFloat32, with_extras,
+                 [&](const void* data, std::size_t count) {
+                   kernels().moments_f32(as_float(data, job_.dtype, count, scratch_), count, &lanes);
+                 });
+    fold(lanes, partial_);
+    if (!std::isfinite(partial_.sum) || !std::isfinite(partial_.squares)) {
+      visit_pieces(true, false, [&](const void* data, std::size_t count) {
+        count_special(as_float(data, job_.dtype, count, scratch_), count, partial_);
+      });
+    }
+  }
+
+  void run_double() {
+    Lanes<double> lanes;
+    visit_pieces(job_.by_block || job_.dtype != DType::kFloat64, job_.by_block,
+                 [&](const void* data, std::size_t count) {
+                   kernels().moments_f64(as_double(data, job_.dtype, count, scratch_), count, &lanes);
+                 });
+    fold(lanes, partial_);
+    if (!std::isfinite(partial_.sum) || !std::isfinite(partial_.squares)) {
+      visit_pieces(true, false, [&](const void* data, std::size_t count) {
+        count_special(as_double(data, job_.dtype, count, scratch_), count, partial_);
+      });
+    }
+  }
+
+  void run_half() {
+    const auto moments = job_.dtype == DType::kFloat16 ? kernels().moments_f16 : kernels().moments_bf16;
+    Lanes<float> lanes;
+    visit_pieces(job_.by_block, job_.by_block, [&](const void* data, std::size_t count) {
+      moments(static_cast<const std::uint16_t*>(data), count, &lanes);
+    });
+    fold(lanes, partial_);
+    const double largest = std::max(-partial_.min, partial_.max);
+    const bool all_zero = largest == 0 && std::isfinite(partial_.sum);
+    if (!all_zero &&
+        !(largest >= kSmallestForFloat && largest <= kLargestForFloat && std::isfinite(partial_.sum))) {
+      run_float(false);
+    }
+  }
+
+  void run_complex() {
+    visit_pieces(true, job_.by_block, [&](const void* data, std::size_t count) {
+      const double* parts = as_double(data, job_.dtype, count, scratch_);
+      for (std::size_t i = 0; i < count; ++i) {
+        const double re = parts[2 * i];
+        const double im = parts[2 * i + 1];
+        partial_.sum += re;
+        partial_.sum_imag += im;
+        partial_.squares += re * re + im * im;
+        partial_.zeros += re == 0 && im == 0;
+        if (std::isnan(re) || std::isnan(im)) {
+          ++partial_.nan;
+        } else if (re == HUGE_VAL || im == HUGE_VAL) {
+          ++partial_.pos_inf;
+        } else if (re == -HUGE_VAL || im == -HUGE_VAL) {
+          ++partial_.neg_inf;
+        }
+      }
+    });
+  }
+
+  const Job& job_;
+  std::int64_t begin_;
+  std::int64_t end_;
+  Scratch& scratch_;
+  Partial partial_;
+};
+
+Partial run_segment(const Job& job, std::int64_t segment) {
+  const FloatEnvironment standard;
+  Scratch scratch;  // not initialised: each piece writes what it reads
+  const std::int64_t begin = segment * kSegment;
+  return Segment(job, begin, std::min(begin + kSegment, job.layout.count()), scratch).run();
+}
+
+void merge(Partial& left, const Partial& right, const SummaryOptions& options) {
+  left.count += right.count;
+  left.min = std::min(left.min, right.min);
+  left.max = std::max(left.max, right.max);
+  left.sum += right.sum;
+  left.sum_imag += right.sum_imag;
+  left.squares += right.squares;
+  left.nan += right.nan;
+  left.pos_inf += right.pos_inf;
+  left.neg_inf += right.neg_inf;
+  left.zeros += right.zeros;
+  for (const BlockStatistic& statistic : block_statistics()) {
+    if (statistic.wanted(options)) statistic.merge(left, right);
+  }
+}
+
+Summary finish(const Partial& whole, const Job& job) {
+  Summary summary;
+  summary.count = whole.count;
+  summary.nan_count = whole.nan;
+  summary.pos_inf_count = whole.pos_inf;
+  summary.neg_inf_count = whole.neg_inf;
+  summary.zero_count = whole.zeros;
+  if (whole.count > 0) {
+    constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+    summary.norm = whole.nan > 0 ? nan : std::sqrt(whole.squares);
+    summary.mean = whole.sum / static_cast<double>(whole.count);
+    if (is_complex(job.dtype)) {
+      summary.mean_imag = whole.sum_imag / static_cast<double>(whole.count);
+    } else {
+      summary.min = whole.nan > 0 ? nan : whole.min;
+      summary.max = whole.nan > 0 ? nan : whole.max;
+    }
+  }
+  if (job.by_block) {
+    for (const BlockStatistic& statistic : block_statistics()) {
+      if (statistic.wanted(*job.options)) statistic.finish(whole, *job.options, summary);
+    }
+  }
+  return summary;
+}
+
+std::int64_t segments_of(const Job& job) { return (job.layout.count() + kSegment - 1) / kSegment; }
+
+}  // namespace
+
+Summary summarize(const TensorView& view, const SummaryOptions& options, ThreadPool* pool) {
+  const Request request{view, options};
+  const Job job(request);
+  const std::int64_t segments = segments_of(job);
+  if (segments > 1 && pool != nullptr && pool->size() > 1) return summarize_all({&request, 1}, pool).front();
+  Partial whole;
+  for (std::int64_t s = 0; s < segments; ++s) {
+    Partial next = run_segment(job, s);
+    if (s == 0) {
+      whole = std::move(next);
+    } else {
+      merge(whole, next, options);
+    }
+  }
+  return finish(whole, job);
+}
+
+std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool* pool) {
+  std::vector<Job> jobs;
+  std::vector<std::size_t> first;  // index of each job's first segment among all
+  jobs.reserve(requests.size());
+  first.reserve(requests.size());
+  std::size_t total = 0;
+  for (const Request& request : requests) {
+    first.push_back(total);
+    total += static_cast<std::size_t>(segments_of(jobs.emplace_back(request)));
+  }
+
+  std::vector<Partial> partials(total);
+  const auto run = [&](std::size_t index) {
+    const auto job =
+        static_cast<std::size_t>(std::upper_bound(first.begin(), first.end(), index) - first.begin()) - 1;
+    partials[index] = run_segment(jobs[job], static_cast<std::int64_t>(index - first[job]));
+  };
+  if (pool != nullptr) {
+    pool->parallel_for(total, run);
+  } else {
+    for (std::size_t i = 0; i < total; ++i) run(i);
+  }
+
+  std::vector<Summary> summaries;
+  summaries.reserve(jobs.size());
+  for (std::size_t j = 0; j < jobs.size(); ++j) {
+    const auto segments = static_cast<std::size_t>(segments_of(jobs[j]));
+    Partial whole;
+    for (std::size_t s = 0; s < segments; ++s) {
+      Partial& next = partials[first[j] + s];
+      if (s == 0) {
+        whole = std::move(next);
+      } else {
+        merge(whole, next, *jobs[j].options);
+      }
+    }
+    summaries.push_back(finish(whole, jobs[j]));
+  }
+  return summaries;
+}
+
+std::string_view instruction_set() { return kernels().instruction_set; }
+
+}  // namespace msprobe::stats
