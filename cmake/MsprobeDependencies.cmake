@@ -1,84 +1,85 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+
 # Third-party libraries: an installed package wins, a pinned download is the fallback. Licences: THIRD_PARTY_NOTICES.md.
+# They are private to libmsprobe: neither its headers nor its exported CMake targets mention them.
 include(FetchContent)
 find_package(Threads REQUIRED)
 
+# msprobe_fetch(name url sha256 target): the pinned fallback; builds only what `target` needs, installs nothing of it.
+# SOURCE_SUBDIR names no folder on purpose: MakeAvailable then only downloads, and add_subdirectory keeps the library's
+# install rules out of ours (a keyword of FetchContent_Declare does so only from CMake 3.28 on).
+function(msprobe_fetch name url sha256 target)
+  message(STATUS "msprobe: ${name} is not installed here: downloading ${url}")
+  FetchContent_Declare(${name} URL ${url} URL_HASH SHA256=${sha256} DOWNLOAD_EXTRACT_TIMESTAMP ON SOURCE_SUBDIR none)
+  FetchContent_MakeAvailable(${name})
+  FetchContent_GetProperties(${name} SOURCE_DIR source_dir BINARY_DIR binary_dir)
+  set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # the options below are plain variables
+  set(BUILD_SHARED_LIBS OFF)
+  set(BUILD_TESTING OFF)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+  set(HWY_ENABLE_TESTS OFF)
+  set(HWY_ENABLE_EXAMPLES OFF)
+  set(HWY_ENABLE_CONTRIB OFF)
+  set(LIBDEFLATE_BUILD_SHARED_LIB OFF)
+  set(LIBDEFLATE_BUILD_GZIP OFF)
+  if(DEFINED MSPROBE_GLIBCXX_ABI)
+    add_compile_definitions(_GLIBCXX_USE_CXX11_ABI=${MSPROBE_GLIBCXX_ABI})
+  endif()
+  add_subdirectory("${source_dir}" "${binary_dir}" EXCLUDE_FROM_ALL)
+  get_target_property(include_dirs ${target} INTERFACE_INCLUDE_DIRECTORIES)
+  set_target_properties(${target} PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${include_dirs}")
+endfunction()
+
+# torch comes first: its C++ ABI decides how everything else is compiled.
+if(MSPROBE_BUILD_PYTHON OR NOT MSPROBE_WITH_TORCH STREQUAL "OFF")
+  include(MsprobePython)
+endif()
+include(MsprobeTorch)
+
 # Google Highway: SIMD kernels for every instruction set in one source, chosen at run time.
-set(HWY_ENABLE_TESTS OFF)
-set(HWY_ENABLE_EXAMPLES OFF)
-set(HWY_ENABLE_CONTRIB OFF)
-set(HWY_ENABLE_INSTALL OFF)
-FetchContent_Declare(hwy
-  URL https://github.com/google/highway/archive/refs/tags/1.2.0.tar.gz
-  DOWNLOAD_EXTRACT_TIMESTAMP ON
-  FIND_PACKAGE_ARGS 1.0.3 CONFIG)
-FetchContent_MakeAvailable(hwy)
-if(NOT TARGET hwy::hwy)
-  add_library(hwy::hwy ALIAS hwy)
+find_package(hwy 1.0.3 CONFIG QUIET)
+if(TARGET hwy::hwy)
+  set(MSPROBE_HWY hwy::hwy)
+else()
+  msprobe_fetch(hwy https://github.com/google/highway/archive/refs/tags/1.2.0.tar.gz
+    7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343 hwy)
+  set(MSPROBE_HWY hwy)
 endif()
 
-# libdeflate: CRC-32 at the speed of memory. Debian's package has no CMake files, so look for the library itself.
+# libdeflate: CRC-32 at the speed of memory. Debian's package has no CMake files, so look for the library itself, the
+# static one first: libmsprobe then needs nothing of it at run time.
 find_package(libdeflate CONFIG QUIET)
 if(TARGET libdeflate::libdeflate_static)
-  add_library(msprobe_deflate ALIAS libdeflate::libdeflate_static)
+  set(MSPROBE_DEFLATE libdeflate::libdeflate_static)
 elseif(TARGET libdeflate::libdeflate_shared)
-  add_library(msprobe_deflate ALIAS libdeflate::libdeflate_shared)
+  set(MSPROBE_DEFLATE libdeflate::libdeflate_shared)
 else()
-  find_path(LIBDEFLATE_INCLUDE libdeflate.h)
-  find_library(LIBDEFLATE_LIBRARY NAMES libdeflate.a deflate)
-  if(LIBDEFLATE_INCLUDE AND LIBDEFLATE_LIBRARY)
+  find_path(MSPROBE_DEFLATE_INCLUDE libdeflate.h)
+  find_library(MSPROBE_DEFLATE_LIBRARY NAMES libdeflate.a deflate)
+  mark_as_advanced(MSPROBE_DEFLATE_INCLUDE MSPROBE_DEFLATE_LIBRARY)
+  if(MSPROBE_DEFLATE_INCLUDE AND MSPROBE_DEFLATE_LIBRARY)
+    set(MSPROBE_DEFLATE msprobe_deflate)
     add_library(msprobe_deflate UNKNOWN IMPORTED)
     set_target_properties(msprobe_deflate PROPERTIES
-      IMPORTED_LOCATION "${LIBDEFLATE_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${LIBDEFLATE_INCLUDE}")
+      IMPORTED_LOCATION "${MSPROBE_DEFLATE_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${MSPROBE_DEFLATE_INCLUDE}")
   else()
-    set(LIBDEFLATE_BUILD_SHARED_LIB OFF)
-    set(LIBDEFLATE_BUILD_GZIP OFF)
-    FetchContent_Declare(libdeflate
-      URL https://github.com/ebiggers/libdeflate/archive/refs/tags/v1.19.tar.gz
-      DOWNLOAD_EXTRACT_TIMESTAMP ON)
-    FetchContent_MakeAvailable(libdeflate)
-    set_target_properties(libdeflate_static PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    add_library(msprobe_deflate ALIAS libdeflate_static)
+    enable_language(C)
+    msprobe_fetch(libdeflate https://github.com/ebiggers/libdeflate/archive/refs/tags/v1.19.tar.gz
+      27bf62d71cd64728ff43a9feb92f2ac2f2bf748986d856133cc1e51992428c25 libdeflate_static)
+    set(MSPROBE_DEFLATE libdeflate_static)
   endif()
 endif()
 
 # Catch2, version 3 or 2: the difference stays in tests/cpp/catch.h.
 if(MSPROBE_BUILD_TESTS)
-  FetchContent_Declare(Catch2
-    URL https://github.com/catchorg/Catch2/archive/refs/tags/v3.5.4.tar.gz
-    DOWNLOAD_EXTRACT_TIMESTAMP ON
-    FIND_PACKAGE_ARGS 2.13 CONFIG)
-  FetchContent_MakeAvailable(Catch2)
-endif()
-
-# torch and Python: found through the interpreter, so that the build uses the environment's own torch.
-if(MSPROBE_BUILD_PYTHON OR NOT MSPROBE_WITH_TORCH STREQUAL "OFF")
-  find_package(Python 3.9 COMPONENTS Interpreter OPTIONAL_COMPONENTS Development.Module)
-endif()
-set(MSPROBE_HAS_TORCH OFF)
-if(NOT MSPROBE_WITH_TORCH STREQUAL "OFF")
-  if(NOT Torch_DIR AND Python_FOUND)
-    execute_process(COMMAND "${Python_EXECUTABLE}" -c "import torch; print(torch.utils.cmake_prefix_path)"
-      OUTPUT_VARIABLE torch_prefix OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    if(torch_prefix)
-      list(APPEND CMAKE_PREFIX_PATH "${torch_prefix}")
-    endif()
+  find_package(Catch2 2.13 CONFIG QUIET)
+  if(NOT TARGET Catch2::Catch2)
+    find_package(Catch2 3 CONFIG QUIET)
   endif()
-  find_package(Torch 2.1 QUIET)
-  if(Torch_FOUND)
-    set(MSPROBE_HAS_TORCH ON)
-    message(STATUS "msprobe: building with torch ${Torch_VERSION}")
-  elseif(MSPROBE_WITH_TORCH STREQUAL "ON")
-    message(FATAL_ERROR "MSPROBE_WITH_TORCH is ON, but torch 2.1 or newer was not found. "
-      "Install it (pip install torch) or point Torch_DIR to its TorchConfig.cmake.")
-  else()
-    message(STATUS "msprobe: torch was not found: only the core is built (no gradient probe in training)")
+  if(NOT TARGET Catch2::Catch2)
+    msprobe_fetch(Catch2 https://github.com/catchorg/Catch2/archive/refs/tags/v3.5.4.tar.gz
+      b7754b711242c167d8f60b890695347f90a1ebc95949a045385114165d606dbb Catch2)
+    set(Catch2_VERSION 3.5.4)
   endif()
-endif()
-if(MSPROBE_BUILD_PYTHON)
-  find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
-  # The version inside torch 2.13: modules built with another internals version cannot exchange classes or errors.
-  execute_process(COMMAND "${Python_EXECUTABLE}" -m pybind11 --cmakedir
-    OUTPUT_VARIABLE pybind11_DIR OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  set(PYBIND11_FINDPYTHON ON)
-  find_package(pybind11 3.0.4 EXACT CONFIG REQUIRED)
 endif()

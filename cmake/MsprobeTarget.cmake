@@ -1,3 +1,6 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+
 # msprobe_configure(target): the settings every target of this project shares.
 function(msprobe_configure target)
   target_compile_features(${target} PUBLIC cxx_std_20)
@@ -7,6 +10,10 @@ function(msprobe_configure target)
     VISIBILITY_INLINES_HIDDEN ON
     POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${MSPROBE_WARNINGS_AS_ERRORS}>:-Werror>)
+  if(DEFINED MSPROBE_GLIBCXX_ABI)
+    # std::string crosses between our libraries and torch's: all sides must mean the same class by it, embedders too.
+    target_compile_definitions(${target} PUBLIC _GLIBCXX_USE_CXX11_ABI=${MSPROBE_GLIBCXX_ABI})
+  endif()
   if(MSPROBE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${MSPROBE_SANITIZE} -fno-sanitize-recover=all
       -fno-omit-frame-pointer -g)
