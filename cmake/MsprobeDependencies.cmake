@@ -35,7 +35,19 @@ endfunction()
 if(MSPROBE_BUILD_PYTHON OR NOT MSPROBE_WITH_TORCH STREQUAL "OFF")
   include(MsprobePython)
 endif()
-include(MsprobeTorch)
+if(NOT MSPROBE_WITH_TORCH STREQUAL "OFF")
+  include(MsprobeLibtorch)
+  msprobe_find_libtorch()
+  if(TARGET msprobe::libtorch)
+    message(STATUS "msprobe: building with torch ${MSPROBE_TORCH_VERSION}")
+  elseif(MSPROBE_WITH_TORCH STREQUAL "ON")
+    message(FATAL_ERROR "msprobe: MSPROBE_WITH_TORCH is ON, but no torch 2.1 or newer was found: install it with "
+      "'pip install torch==2.13.0', or let MSPROBE_TORCH_ROOT name the folder of a libtorch.")
+  else()
+    message(WARNING "msprobe: no torch 2.1 or newer was found: only the core is built, without the part that runs inside a "
+      "training (msprobe._torch). To have it, install torch into the environment and build again.")
+  endif()
+endif()
 
 # Google Highway: SIMD kernels for every instruction set in one source, chosen at run time.
 find_package(hwy 1.0.3 CONFIG QUIET)
