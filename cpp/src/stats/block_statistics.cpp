@@ -49,12 +49,9 @@ void add_signs(Block& block, const SummaryOptions& options, Partial&) {
   switch (block.dtype()) {
     case DType::kFloat64:
       return kernels().signs_f64(static_cast<const double*>(block.data()), block.count(), bits);
-    case DType::kFloat16:
-      return kernels().signs_half(halves, block.count(), Half::kFloat16, bits);
-    case DType::kBFloat16:
-      return kernels().signs_half(halves, block.count(), Half::kBFloat16, bits);
-    default:
-      return kernels().signs_f32(block.floats(), block.count(), bits);
+    case DType::kFloat16: return kernels().signs_half(halves, block.count(), Half::kFloat16, bits);
+    case DType::kBFloat16: return kernels().signs_half(halves, block.count(), Half::kBFloat16, bits);
+    default: return kernels().signs_f32(block.floats(), block.count(), bits);
   }
 }
 
@@ -75,28 +72,33 @@ std::int64_t integers_above(const void* data, std::size_t count, float bound) {
   return std::count_if(values, values + count, [limit](T value) { return value > limit; });
 }
 
-std::int64_t elements_above(Block& block, float bound) {
-  switch (block.dtype()) {
-    // Compared as double: rounding to float first could carry an element over the bound.
-    case DType::kFloat64:
-      return kernels().above_f64(static_cast<const double*>(block.data()), block.count(), bound);
-    case DType::kInt64:
-      return integers_above<std::int64_t>(block.data(), block.count(), bound);
-    case DType::kInt32:
-      return integers_above<std::int32_t>(block.data(), block.count(), bound);
-    case DType::kUInt64:
-      return integers_above<std::uint64_t>(block.data(), block.count(), bound);
-    case DType::kUInt32:
-      return integers_above<std::uint32_t>(block.data(), block.count(), bound);
-    default:
-      return kernels().above_f32(block.floats(), block.count(), bound);
+template <typename T>
+void add_integers(const Block& block, std::span<const float> bounds, std::int64_t* above) {
+  for (std::size_t k = 0; k < bounds.size(); ++k) {
+    above[k] += integers_above<T>(block.data(), block.count(), bounds[k]);
   }
 }
 
 void add_intervals(Block& block, const SummaryOptions& options, Partial& partial) {
-  partial.above.resize(options.bounds.size());
-  for (std::size_t k = 0; k < options.bounds.size(); ++k)
-    partial.above[k] += elements_above(block, options.bounds[k]);
+  const std::span<const float> bounds = options.bounds;
+  const auto* halves = static_cast<const std::uint16_t*>(block.data());
+  partial.above.resize(bounds.size());
+  std::int64_t* above = partial.above.data();
+  switch (block.dtype()) {
+    case DType::kFloat64:  // as double: rounding to float first could carry an element over the bound
+      return kernels().above_f64(static_cast<const double*>(block.data()), block.count(), bounds.data(),
+                                 bounds.size(), above);
+    case DType::kFloat16:
+      return kernels().above_half(halves, block.count(), Half::kFloat16, bounds.data(), bounds.size(), above);
+    case DType::kBFloat16:
+      return kernels().above_half(halves, block.count(), Half::kBFloat16, bounds.data(), bounds.size(),
+                                  above);
+    case DType::kInt64: return add_integers<std::int64_t>(block, bounds, above);
+    case DType::kInt32: return add_integers<std::int32_t>(block, bounds, above);
+    case DType::kUInt64: return add_integers<std::uint64_t>(block, bounds, above);
+    case DType::kUInt32: return add_integers<std::uint32_t>(block, bounds, above);
+    default: return kernels().above_f32(block.floats(), block.count(), bounds.data(), bounds.size(), above);
+  }
 }
 
 void merge_intervals(Partial& left, const Partial& right) {

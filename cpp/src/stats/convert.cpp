@@ -93,51 +93,31 @@ void widen(const void* data, Half kind, std::size_t count, double* out) {
 template <typename To>
 void convert(const void* data, DType dtype, std::size_t count, To* out) {
   switch (dtype) {
-    case DType::kFloat64:
-      return cast<double>(data, count, out);
-    case DType::kFloat32:
-      return cast<float>(data, count, out);
-    case DType::kFloat16:
-      return widen(data, Half::kFloat16, count, out);
-    case DType::kBFloat16:
-      return widen(data, Half::kBFloat16, count, out);
-    case DType::kFloat8E4M3FN:
-      return look_up(data, kE4M3FN, count, out);
-    case DType::kFloat8E4M3FNUZ:
-      return look_up(data, kE4M3FNUZ, count, out);
-    case DType::kFloat8E5M2:
-      return look_up(data, kE5M2, count, out);
-    case DType::kFloat8E5M2FNUZ:
-      return look_up(data, kE5M2FNUZ, count, out);
-    case DType::kFloat8E8M0FNU:
-      return look_up(data, kE8M0, count, out);
-    case DType::kInt64:
-      return cast<std::int64_t>(data, count, out);
-    case DType::kInt32:
-      return cast<std::int32_t>(data, count, out);
-    case DType::kInt16:
-      return cast<std::int16_t>(data, count, out);
-    case DType::kInt8:
-      return cast<std::int8_t>(data, count, out);
-    case DType::kUInt64:
-      return cast<std::uint64_t>(data, count, out);
-    case DType::kUInt32:
-      return cast<std::uint32_t>(data, count, out);
-    case DType::kUInt16:
-      return cast<std::uint16_t>(data, count, out);
-    case DType::kUInt8:
-      return cast<std::uint8_t>(data, count, out);
+    case DType::kFloat64: return cast<double>(data, count, out);
+    case DType::kFloat32: return cast<float>(data, count, out);
+    case DType::kFloat16: return widen(data, Half::kFloat16, count, out);
+    case DType::kBFloat16: return widen(data, Half::kBFloat16, count, out);
+    case DType::kFloat8E4M3FN: return look_up(data, kE4M3FN, count, out);
+    case DType::kFloat8E4M3FNUZ: return look_up(data, kE4M3FNUZ, count, out);
+    case DType::kFloat8E5M2: return look_up(data, kE5M2, count, out);
+    case DType::kFloat8E5M2FNUZ: return look_up(data, kE5M2FNUZ, count, out);
+    case DType::kFloat8E8M0FNU: return look_up(data, kE8M0, count, out);
+    case DType::kInt64: return cast<std::int64_t>(data, count, out);
+    case DType::kInt32: return cast<std::int32_t>(data, count, out);
+    case DType::kInt16: return cast<std::int16_t>(data, count, out);
+    case DType::kInt8: return cast<std::int8_t>(data, count, out);
+    case DType::kUInt64: return cast<std::uint64_t>(data, count, out);
+    case DType::kUInt32: return cast<std::uint32_t>(data, count, out);
+    case DType::kUInt16: return cast<std::uint16_t>(data, count, out);
+    case DType::kUInt8: return cast<std::uint8_t>(data, count, out);
     case DType::kBool: {  // any byte but 0 is true
       const auto* bytes = static_cast<const std::uint8_t*>(data);
       for (std::size_t i = 0; i < count; ++i) out[i] = bytes[i] != 0;
       return;
     }
-    case DType::kComplex32:
-      return convert(data, DType::kFloat16, 2 * count, out);
-    case DType::kComplex64:
-      return convert(data, DType::kFloat32, 2 * count, out);
-    case DType::kComplex128:
-      return convert(data, DType::kFloat64, 2 * count, out);
+    case DType::kComplex32: return convert(data, DType::kFloat16, 2 * count, out);
+    case DType::kComplex64: return convert(data, DType::kFloat32, 2 * count, out);
+    case DType::kComplex128: return convert(data, DType::kFloat64, 2 * count, out);
   }
 }
 

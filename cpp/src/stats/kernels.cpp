@@ -6,6 +6,7 @@
 #include "stats/kernels.h"
 
 #include <cstring>
+#include <limits>
 
 // Scalable vectors have no fixed size, which the arrays of vectors below need; such processors use NEON or
 // plain code.
@@ -30,6 +31,32 @@ constexpr std::size_t kFloatWidth = hn::MaxLanes(Floats());
 constexpr std::size_t kDoubleWidth = hn::MaxLanes(Doubles());
 constexpr std::size_t kFloatVectors = kLanes / kFloatWidth;
 constexpr std::size_t kDoubleVectors = kLanes / kDoubleWidth;
+
+// Integers of the size of T's lanes, counting what a comparison found: `counts` plus one where `mask` is
+// true.
+template <typename D>
+using Counters = hn::RebindToSigned<D>;
+
+template <typename D, typename M>
+HWY_INLINE hn::Vec<Counters<D>> count_where(D, hn::Vec<Counters<D>> counts, M mask) {
+  const Counters<D> di;
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86  // one masked addition
+  return hn::IfThenElse(hn::RebindMask(di, mask), hn::Add(counts, hn::Set(di, 1)), counts);
+#else  // true is -1
+  return hn::Sub(counts, hn::BitCast(di, hn::VecFromMask(D(), mask)));
+#endif
+}
+
+// Sum of all counters; each is at least 0.
+template <typename D>
+HWY_INLINE std::int64_t total(D, hn::Vec<Counters<D>> counts) {
+  const Counters<D> di;
+  HWY_ALIGN hn::TFromD<Counters<D>> lanes[hn::MaxLanes(di)];
+  hn::Store(counts, di, lanes);
+  std::int64_t sum = 0;
+  for (const auto lane : lanes) sum += lane;
+  return sum;
+}
 
 // One element on its own: the tail of a tensor. Same lanes and same operations as the vector code.
 template <typename T>
@@ -121,8 +148,91 @@ void moments_f64(const double* HWY_RESTRICT data, std::size_t count, Lanes<doubl
   for (std::size_t lane = 0; i < count; ++i, ++lane) add_one(data[i], lane, lanes);
 }
 
+// Adds a set of float vectors to double lanes.
+HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes) {
+  const Floats df;
+  const Doubles dd;
+  const FloatsOfDoubles dh;
+  HWY_ALIGN float buffer[kLanes];
+  for (std::size_t v = 0; v < kFloatVectors; ++v) hn::Store(vectors[v], df, buffer + v * kFloatWidth);
+  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
+    double* lane = lanes + v * kDoubleWidth;
+    const auto x = hn::PromoteTo(dd, hn::Load(dh, buffer + v * kDoubleWidth));
+    hn::StoreU(hn::Add(hn::LoadU(dd, lane), x), dd, lane);
+  }
+}
+
+// Sums and sums of squares in float, in two sets of kLanes lanes.
+struct FloatSums {
+  hn::Vec<Floats> sum_a[kFloatVectors];
+  hn::Vec<Floats> sum_b[kFloatVectors];
+  hn::Vec<Floats> squares_a[kFloatVectors];
+  hn::Vec<Floats> squares_b[kFloatVectors];
+
+  HWY_INLINE FloatSums() {
+    for (std::size_t v = 0; v < kFloatVectors; ++v) {
+      sum_a[v] = sum_b[v] = squares_a[v] = squares_b[v] = hn::Zero(Floats());
+    }
+  }
+
+  HWY_INLINE void add(std::size_t v, hn::Vec<Floats> a, hn::Vec<Floats> b) {
+    sum_a[v] = hn::Add(sum_a[v], a);
+    sum_b[v] = hn::Add(sum_b[v], b);
+    squares_a[v] = hn::MulAdd(a, a, squares_a[v]);
+    squares_b[v] = hn::MulAdd(b, b, squares_b[v]);
+  }
+
+  HWY_INLINE void flush_to(Lanes<float>* lanes) const {
+    flush(sum_a, lanes->sum);
+    flush(sum_b, lanes->sum);
+    flush(squares_a, lanes->squares);
+    flush(squares_b, lanes->squares);
+  }
+};
+
+// Where a chain that starts at element i ends: the last start of a full step of 2 * kLanes elements in it,
+// plus one.
+HWY_INLINE std::size_t end_of_chain(std::size_t i, std::size_t count, std::size_t chain) {
+  return count - i < chain ? count - (2 * kLanes - 1) : i + chain;
+}
+
+void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* HWY_RESTRICT lanes) {
+  const Floats df;
+  const auto zero = hn::Zero(df);
+  hn::Vec<Floats> min[kFloatVectors];
+  hn::Vec<Floats> max[kFloatVectors];
+  hn::Vec<Counters<Floats>> zeros[kFloatVectors];
+  for (std::size_t v = 0; v < kFloatVectors; ++v) {
+    min[v] = hn::LoadU(df, lanes->min + v * kFloatWidth);
+    max[v] = hn::LoadU(df, lanes->max + v * kFloatWidth);
+    zeros[v] = hn::Zero(Counters<Floats>());
+  }
+  std::size_t i = 0;
+  while (i + 2 * kLanes <= count) {
+    FloatSums sums;
+    for (const std::size_t end = end_of_chain(i, count, kFloatChain); i < end; i += 2 * kLanes) {
+      for (std::size_t v = 0; v < kFloatVectors; ++v) {
+        const auto a = hn::LoadU(df, data + i + v * kFloatWidth);
+        const auto b = hn::LoadU(df, data + i + kLanes + v * kFloatWidth);
+        min[v] = hn::Min(min[v], hn::Min(a, b));
+        max[v] = hn::Max(max[v], hn::Max(a, b));
+        zeros[v] = count_where(df, zeros[v], hn::Eq(a, zero));
+        zeros[v] = count_where(df, zeros[v], hn::Eq(b, zero));
+        sums.add(v, a, b);
+      }
+    }
+    sums.flush_to(lanes);
+  }
+  for (std::size_t v = 0; v < kFloatVectors; ++v) {
+    hn::StoreU(min[v], df, lanes->min + v * kFloatWidth);
+    hn::StoreU(max[v], df, lanes->max + v * kFloatWidth);
+    lanes->zeros += total(df, zeros[v]);
+  }
+  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) add_one(data[i], lane, lanes);
+}
+
 // Two times kLanes 16-bit floats become two sets of float vectors. Which element goes to which set is up to
-// the kind: sums and extremes do not care, as long as it is the same for every instruction set.
+// the kind.
 struct UnpackBFloat16 {
   // A bfloat16 is the upper half of a float: of each 32-bit word, the odd element is in place and the even
   // one a shift away.
@@ -147,95 +257,105 @@ struct UnpackFloat16 {
   }
 };
 
-// Adds a set of float vectors to double lanes.
-HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes) {
-  const Floats df;
-  const Doubles dd;
-  const FloatsOfDoubles dh;
-  HWY_ALIGN float buffer[kLanes];
-  for (std::size_t v = 0; v < kFloatVectors; ++v) hn::Store(vectors[v], df, buffer + v * kFloatWidth);
-  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-    double* lane = lanes + v * kDoubleWidth;
-    const auto x = hn::PromoteTo(dd, hn::Load(dh, buffer + v * kDoubleWidth));
-    hn::StoreU(hn::Add(hn::LoadU(dd, lane), x), dd, lane);
+float widen_one(std::uint16_t bits, Half kind) {
+  if (kind == Half::kBFloat16) {
+    const std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
+    float value;
+    std::memcpy(&value, &word, sizeof value);
+    return value;
   }
-}
-
-template <typename Unpack>
-HWY_INLINE void moments_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count,
-                             float (*widen)(std::uint16_t), Lanes<float>* HWY_RESTRICT lanes) {
-  const Floats df;
-  const hn::CappedTag<std::uint16_t, 2 * kLanes> d16;
-  constexpr std::size_t width16 = hn::MaxLanes(d16);
-  const auto magnitude = hn::Set(d16, 0x7FFF);
-  const auto zero16 = hn::Zero(d16);
-  hn::Vec<Floats> min[kFloatVectors];
-  hn::Vec<Floats> max[kFloatVectors];
-  for (std::size_t v = 0; v < kFloatVectors; ++v) {
-    min[v] = hn::LoadU(df, lanes->min + v * kFloatWidth);
-    max[v] = hn::LoadU(df, lanes->max + v * kFloatWidth);
-  }
-  std::size_t zeros = 0;
-  std::size_t i = 0;
-  while (i + 2 * kLanes <= count) {
-    hn::Vec<Floats> sum_a[kFloatVectors];
-    hn::Vec<Floats> sum_b[kFloatVectors];
-    hn::Vec<Floats> squares_a[kFloatVectors];
-    hn::Vec<Floats> squares_b[kFloatVectors];
-    for (std::size_t v = 0; v < kFloatVectors; ++v) {
-      sum_a[v] = sum_b[v] = squares_a[v] = squares_b[v] = hn::Zero(df);
-    }
-    const std::size_t end = count - i < kFloatChain ? count - (2 * kLanes - 1) : i + kFloatChain;
-    for (; i < end; i += 2 * kLanes) {
-      for (std::size_t v = 0; v < 2 * kLanes / width16; ++v) {
-        const auto bits = hn::LoadU(d16, data + i + v * width16);
-        zeros += hn::CountTrue(d16, hn::Eq(hn::And(bits, magnitude), zero16));
-      }
-      for (std::size_t v = 0; v < kFloatVectors; ++v) {
-        hn::Vec<Floats> a;
-        hn::Vec<Floats> b;
-        Unpack::unpack(data + i, v, &a, &b);
-        min[v] = hn::Min(min[v], hn::Min(a, b));
-        max[v] = hn::Max(max[v], hn::Max(a, b));
-        sum_a[v] = hn::Add(sum_a[v], a);
-        sum_b[v] = hn::Add(sum_b[v], b);
-        squares_a[v] = hn::MulAdd(a, a, squares_a[v]);
-        squares_b[v] = hn::MulAdd(b, b, squares_b[v]);
-      }
-    }
-    flush(sum_a, lanes->sum);
-    flush(sum_b, lanes->sum);
-    flush(squares_a, lanes->squares);
-    flush(squares_b, lanes->squares);
-  }
-  for (std::size_t v = 0; v < kFloatVectors; ++v) {
-    hn::StoreU(min[v], df, lanes->min + v * kFloatWidth);
-    hn::StoreU(max[v], df, lanes->max + v * kFloatWidth);
-  }
-  lanes->zeros += static_cast<std::int64_t>(zeros);
-  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) add_one(widen(data[i]), lane, lanes);
-}
-
-float widen_bf16(std::uint16_t bits) {
-  const std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
-  float value;
-  std::memcpy(&value, &word, sizeof value);
-  return value;
-}
-
-float widen_f16(std::uint16_t bits) {
   const hn::CappedTag<float, 1> df;
   const hn::Rebind<hwy::float16_t, decltype(df)> dh;
   const hn::Rebind<std::uint16_t, decltype(df)> d16;
   return hn::GetLane(hn::PromoteTo(df, hn::BitCast(dh, hn::Set(d16, bits))));
 }
 
-void moments_f16(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes) {
-  moments_half<UnpackFloat16>(data, count, widen_f16, lanes);
+using Shorts = hn::CappedTag<std::int16_t, 2 * kLanes>;
+constexpr std::size_t kShortWidth = hn::MaxLanes(Shorts());
+
+// Smallest and largest 16-bit float by their bits, 32 at a time. As signed integers the positive ones are in
+// order and above the negative ones; as unsigned integers the negative ones are in reverse order and above
+// the positive ones.
+struct HalfExtremes {
+  hn::Vec<Shorts> largest_signed;
+  hn::Vec<hn::RebindToUnsigned<Shorts>> largest_unsigned;
+  hn::Vec<hn::RebindToUnsigned<Shorts>> smallest_unsigned;
+
+  HWY_INLINE HalfExtremes() {
+    largest_signed = hn::Set(Shorts(), -0x8000);
+    largest_unsigned = hn::Zero(hn::RebindToUnsigned<Shorts>());
+    smallest_unsigned = hn::Set(hn::RebindToUnsigned<Shorts>(), 0xFFFF);
+  }
+
+  HWY_INLINE void add(hn::Vec<Shorts> x) {
+    const auto u = hn::BitCast(hn::RebindToUnsigned<Shorts>(), x);
+    largest_signed = hn::Max(largest_signed, x);
+    largest_unsigned = hn::Max(largest_unsigned, u);
+    smallest_unsigned = hn::Min(smallest_unsigned, u);
+  }
+
+  void store_to(Half kind, Lanes<float>* lanes) const {
+    const Shorts ds;
+    const hn::RebindToUnsigned<Shorts> du;
+    HWY_ALIGN std::int16_t s[kShortWidth];
+    HWY_ALIGN std::uint16_t u[kShortWidth];
+    HWY_ALIGN std::uint16_t l[kShortWidth];
+    hn::Store(largest_signed, ds, s);
+    hn::Store(largest_unsigned, du, u);
+    hn::Store(smallest_unsigned, du, l);
+    for (std::size_t i = 1; i < kShortWidth; ++i) {
+      s[0] = s[i] > s[0] ? s[i] : s[0];
+      u[0] = u[i] > u[0] ? u[i] : u[0];
+      l[0] = l[i] < l[0] ? l[i] : l[0];
+    }
+    // Without a positive element the negative one of the least magnitude is the largest, and the other way
+    // round.
+    const float max = widen_one(s[0] >= 0 ? static_cast<std::uint16_t>(s[0]) : l[0], kind);
+    const float min = widen_one(u[0] >= 0x8000 ? u[0] : l[0], kind);
+    lanes->min[0] = min < lanes->min[0] ? min : lanes->min[0];
+    lanes->max[0] = max > lanes->max[0] ? max : lanes->max[0];
+  }
+};
+
+template <typename Unpack>
+HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
+                             Lanes<float>* HWY_RESTRICT lanes) {
+  const Shorts ds;
+  const auto magnitude = hn::Set(ds, 0x7FFF);
+  const auto zero = hn::Zero(ds);
+  HalfExtremes extremes;
+  std::size_t i = 0;
+  while (i + 2 * kLanes <= count) {
+    FloatSums sums;
+    auto zeros = hn::Zero(ds);
+    for (const std::size_t end = end_of_chain(i, count, kHalfChain); i < end; i += 2 * kLanes) {
+      for (std::size_t v = 0; v < 2 * kLanes / kShortWidth; ++v) {
+        const auto bits = hn::LoadU(ds, reinterpret_cast<const std::int16_t*>(data + i + v * kShortWidth));
+        extremes.add(bits);
+        zeros = count_where(ds, zeros, hn::Eq(hn::And(bits, magnitude), zero));
+      }
+      for (std::size_t v = 0; v < kFloatVectors; ++v) {
+        hn::Vec<Floats> a;
+        hn::Vec<Floats> b;
+        Unpack::unpack(data + i, v, &a, &b);
+        sums.add(v, a, b);
+      }
+    }
+    sums.flush_to(lanes);
+    lanes->zeros += total(ds, zeros);
+  }
+  if (i > 0) extremes.store_to(kind, lanes);
+  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) {
+    add_one(widen_one(data[i], kind), lane, lanes);
+  }
 }
 
-void moments_bf16(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes) {
-  moments_half<UnpackBFloat16>(data, count, widen_bf16, lanes);
+void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes) {
+  if (kind == Half::kBFloat16) {
+    fast_half_of<UnpackBFloat16>(data, count, kind, lanes);
+  } else {
+    fast_half_of<UnpackFloat16>(data, count, kind, lanes);
+  }
 }
 
 // Stores the masks of `predicate(i)`, each for `width` elements from i on, as packed bits; the tail goes
@@ -293,28 +413,97 @@ void signs_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half 
       [=](std::size_t i) { return values[i] > 0 && values[i] <= infinity; });
 }
 
-std::int64_t above_f32(const float* HWY_RESTRICT data, std::size_t count, float bound) {
-  const Floats df;
-  const auto limit = hn::Set(df, bound);
-  std::size_t above = 0;
-  std::size_t i = 0;
-  for (; i + kFloatWidth <= count; i += kFloatWidth) {
-    above += hn::CountTrue(df, hn::Gt(hn::LoadU(df, data + i), limit));
+// Adds, for each of `n` limits, the elements of which `load(i)` is above it. One read of the data serves up
+// to four limits.
+template <std::size_t n, typename D, typename Load>
+HWY_INLINE void count_above(D d, std::size_t count, const hn::TFromD<D>* limits, Load load,
+                            std::int64_t* above) {
+  constexpr std::size_t width = hn::MaxLanes(D());
+  hn::Vec<D> limit[n];
+  hn::Vec<Counters<D>> counts[n];
+  for (std::size_t k = 0; k < n; ++k) {
+    limit[k] = hn::Set(d, limits[k]);
+    counts[k] = hn::Zero(Counters<D>());
   }
-  for (; i < count; ++i) above += data[i] > bound;
-  return static_cast<std::int64_t>(above);
+  for (std::size_t i = 0; i + width <= count; i += width) {
+    const auto x = load(i);
+    for (std::size_t k = 0; k < n; ++k) counts[k] = count_where(d, counts[k], hn::Gt(x, limit[k]));
+  }
+  for (std::size_t k = 0; k < n; ++k) above[k] += total(d, counts[k]);
 }
 
-std::int64_t above_f64(const double* HWY_RESTRICT data, std::size_t count, double bound) {
-  const Doubles dd;
-  const auto limit = hn::Set(dd, bound);
-  std::size_t above = 0;
-  std::size_t i = 0;
-  for (; i + kDoubleWidth <= count; i += kDoubleWidth) {
-    above += hn::CountTrue(dd, hn::Gt(hn::LoadU(dd, data + i), limit));
+template <typename D, typename Load, typename Single>
+HWY_INLINE void count_all_above(D d, std::size_t count, const hn::TFromD<D>* limits, std::size_t limit_count,
+                                Load load, Single single, std::int64_t* above) {
+  std::size_t k = 0;
+  for (; k + 4 <= limit_count; k += 4) count_above<4>(d, count, limits + k, load, above + k);
+  switch (limit_count - k) {
+    case 3: count_above<3>(d, count, limits + k, load, above + k); break;
+    case 2: count_above<2>(d, count, limits + k, load, above + k); break;
+    case 1: count_above<1>(d, count, limits + k, load, above + k); break;
+    default: break;
   }
-  for (; i < count; ++i) above += data[i] > bound;
-  return static_cast<std::int64_t>(above);
+  for (std::size_t i = count - count % hn::MaxLanes(D()); i < count; ++i) {
+    for (k = 0; k < limit_count; ++k) above[k] += single(i) > limits[k];
+  }
+}
+
+void above_f32(const float* HWY_RESTRICT data, std::size_t count, const float* bounds,
+               std::size_t bound_count, std::int64_t* above) {
+  const Floats df;
+  count_all_above(
+      df, count, bounds, bound_count, [=](std::size_t i) { return hn::LoadU(df, data + i); },
+      [=](std::size_t i) { return data[i]; }, above);
+}
+
+void above_f64(const double* HWY_RESTRICT data, std::size_t count, const float* bounds,
+               std::size_t bound_count, std::int64_t* above) {
+  const Doubles dd;
+  for (std::size_t k = 0; k < bound_count; ++k) {
+    const double limit = bounds[k];
+    count_all_above(
+        dd, count, &limit, 1, [=](std::size_t i) { return hn::LoadU(dd, data + i); },
+        [=](std::size_t i) { return data[i]; }, above + k);
+  }
+}
+
+// The bits of a 16-bit float as an integer in the order of the values; -0 is just below +0, NaN is beyond the
+// infinities.
+HWY_INLINE int ordered(std::uint16_t bits) { return bits & 0x8000 ? -1 - (bits & 0x7FFF) : bits; }
+
+// The largest 16-bit float that is not above `bound`, as ordered integer.
+std::int16_t ordered_floor(float bound, Half kind) {
+  const std::uint16_t infinity = kind == Half::kFloat16 ? 0x7C00 : 0x7F80;
+  int low = ordered(static_cast<std::uint16_t>(0x8000 | infinity)) - 1;  // below -Inf: not above any bound
+  int high = infinity + 1;                                               // above +Inf
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    const auto bits = static_cast<std::uint16_t>(middle >= 0 ? middle : 0x8000 | (-1 - middle));
+    (widen_one(bits, kind) <= bound ? low : high) = middle;
+  }
+  return static_cast<std::int16_t>(low);
+}
+
+void above_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind, const float* bounds,
+                std::size_t bound_count, std::int64_t* above) {
+  const Shorts ds;
+  const auto magnitude = hn::Set(ds, 0x7FFF);
+  const auto load = [=](std::size_t i) {
+    const auto x = hn::LoadU(ds, reinterpret_cast<const std::int16_t*>(data + i));
+    return hn::Xor(x, hn::And(hn::ShiftRight<15>(x), magnitude));
+  };
+  const auto single = [=](std::size_t i) { return ordered(data[i]); };
+  // Positive NaN is above every limit: count it as what is above +Inf, and take it away again.
+  constexpr std::size_t group = 3;
+  for (std::size_t k = 0; k < bound_count; k += group) {
+    const std::size_t n = bound_count - k < group ? bound_count - k : group;
+    std::int16_t limits[group + 1];
+    std::int64_t found[group + 1] = {};
+    for (std::size_t j = 0; j < n; ++j) limits[j] = ordered_floor(bounds[k + j], kind);
+    limits[n] = ordered_floor(std::numeric_limits<float>::infinity(), kind);
+    count_all_above(ds, count, limits, n + 1, load, single, found);
+    for (std::size_t j = 0; j < n; ++j) above[k + j] += found[j] - found[n];
+  }
 }
 
 void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
@@ -329,17 +518,17 @@ void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half 
       const auto words = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, data + i)));
       hn::StoreU(hn::BitCast(df, words), df, out + i);
     }
-    for (; i < count; ++i) out[i] = widen_bf16(data[i]);
+    for (; i < count; ++i) out[i] = widen_one(data[i], kind);
   } else {
     for (; i + kFloatWidth <= count; i += kFloatWidth) {
       hn::StoreU(hn::PromoteTo(df, hn::BitCast(dh, hn::LoadU(d16, data + i))), df, out + i);
     }
-    for (; i < count; ++i) out[i] = widen_f16(data[i]);
+    for (; i < count; ++i) out[i] = widen_one(data[i], kind);
   }
 }
 
-constexpr Kernels kTable{moments_f32, moments_f64, moments_f16, moments_bf16, signs_f32, signs_f64,
-                         signs_half,  above_f32,   above_f64,   widen_half,   ""};
+constexpr Kernels kTable{fast_f32,   fast_half, moments_f32, moments_f64, signs_f32,  signs_f64,
+                         signs_half, above_f32, above_f64,   above_half,  widen_half, ""};
 
 const Kernels* table() { return &kTable; }
 

@@ -12,14 +12,15 @@
 
 namespace msprobe::stats {
 
-/// Sums are spread over this many lanes whatever the width of the machine's vectors: element i goes to lane i
-/// % 16. So results do not depend on the instruction set (exception: float64, where some have no fused
-/// multiply-add).
+/// Sums are spread over this many lanes whatever the width of the machine's vectors, and which element goes
+/// to which lane depends on its position alone. So results do not depend on the instruction set (exception:
+/// float64 and complex, where some have no fused multiply-add).
 inline constexpr std::size_t kLanes = 16;
 
-/// 16-bit floats are added in float over this many elements (32 per lane, even and odd elements apart) before
-/// they go into a double.
-inline constexpr std::size_t kFloatChain = 1024;
+/// The fast kernels add this many elements in float, two sets of kLanes lanes at a time, before they go into
+/// a double: 16 additions per lane of float32 values, 32 of 16-bit values, whose squares are exact in float.
+inline constexpr std::size_t kFloatChain = 512;
+inline constexpr std::size_t kHalfChain = 1024;
 
 /// The running state of one segment of a tensor. T is float or double.
 /// `min` and `max` mean nothing once a NaN has been seen; the sums then are NaN or Inf, which tells.
@@ -43,21 +44,26 @@ struct Lanes {
 enum class Half : std::uint8_t { kFloat16, kBFloat16 };
 
 struct Kernels {
-  // Add `count` elements. All calls for one segment but the last must have counts that are multiples of
-  // kFloatChain.
+  // Add `count` elements to the lanes. All calls for one segment but the last must have counts that are
+  // multiples of kHalfChain. The fast ones are right as long as no square overflows or underflows in float.
+  void (*fast_f32)(const float* data, std::size_t count, Lanes<float>* lanes);
+  void (*fast_half)(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes);
   void (*moments_f32)(const float* data, std::size_t count, Lanes<float>* lanes);
   void (*moments_f64)(const double* data, std::size_t count, Lanes<double>* lanes);
-  void (*moments_f16)(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes);
-  void (*moments_bf16)(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes);
 
   // Bit i of `bits` = element i > 0. `count` bits are written, the rest of the last byte is 0.
   void (*signs_f32)(const float* data, std::size_t count, std::uint8_t* bits);
   void (*signs_f64)(const double* data, std::size_t count, std::uint8_t* bits);
   void (*signs_half)(const std::uint16_t* data, std::size_t count, Half kind, std::uint8_t* bits);
 
-  // Elements > bound; NaN is not.
-  std::int64_t (*above_f32)(const float* data, std::size_t count, float bound);
-  std::int64_t (*above_f64)(const double* data, std::size_t count, double bound);
+  // Adds to `above[k]` the elements > bounds[k], for `bound_count` bounds. NaN is above nothing. `count` is
+  // at most 32767.
+  void (*above_f32)(const float* data, std::size_t count, const float* bounds, std::size_t bound_count,
+                    std::int64_t* above);
+  void (*above_f64)(const double* data, std::size_t count, const float* bounds, std::size_t bound_count,
+                    std::int64_t* above);
+  void (*above_half)(const std::uint16_t* data, std::size_t count, Half kind, const float* bounds,
+                     std::size_t bound_count, std::int64_t* above);
 
   void (*widen_half)(const std::uint16_t* data, std::size_t count, Half kind, float* out);
 

@@ -36,16 +36,11 @@ void copy_strided(const std::byte* from, std::int64_t step_bytes, std::size_t co
 void copy_strided(const std::byte* from, std::int64_t step_bytes, std::size_t count, std::size_t item,
                   std::byte* to) {
   switch (item) {
-    case 1:
-      return copy_strided<1>(from, step_bytes, count, to);
-    case 2:
-      return copy_strided<2>(from, step_bytes, count, to);
-    case 4:
-      return copy_strided<4>(from, step_bytes, count, to);
-    case 8:
-      return copy_strided<8>(from, step_bytes, count, to);
-    default:
-      return copy_strided<16>(from, step_bytes, count, to);
+    case 1: return copy_strided<1>(from, step_bytes, count, to);
+    case 2: return copy_strided<2>(from, step_bytes, count, to);
+    case 4: return copy_strided<4>(from, step_bytes, count, to);
+    case 8: return copy_strided<8>(from, step_bytes, count, to);
+    default: return copy_strided<16>(from, step_bytes, count, to);
   }
 }
 

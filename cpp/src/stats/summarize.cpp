@@ -22,12 +22,13 @@ namespace {
 // threads; small enough for the second-level cache, since a segment with NaN or Inf is read again to count
 // them.
 constexpr std::int64_t kSegment = 65536;
-static_assert(kSegment % kBlock == 0 && kBlock % kFloatChain == 0 && kBlock % 8 == 0);
+static_assert(kSegment % kBlock == 0 && kBlock % kHalfChain == 0 && kBlock % kFloatChain == 0);
 
-// In float, squares of values in this range neither overflow nor lose anything that matters next to the
-// largest one.
-constexpr float kSmallestForFloat = 0x1p-40F;
-constexpr float kLargestForFloat = 0x1p50F;
+// The fast kernels square in float. When the largest magnitude of a segment lies in this range, none of its
+// squares overflows (16 to 32 of them are added), and those that underflow are too small to count beside the
+// largest.
+constexpr double kSmallestForFloat = 0x1p-50;
+constexpr double kLargestForFloat = 0x1p60;
 
 // A request, checked and ready.
 struct Job {
@@ -127,25 +128,22 @@ void fold(const Lanes<T>& lanes, Partial& partial) {
 }
 
 // How the elements of a dtype reach the kernels.
-enum class Path : std::uint8_t { kFloat, kDouble, kHalf, kComplex };
+enum class Path : std::uint8_t { kFast, kFloat, kDouble, kComplex };
 
 Path path_of(DType dtype) {
   switch (dtype) {
+    case DType::kFloat32:
     case DType::kFloat16:
-    case DType::kBFloat16:
-      return Path::kHalf;
+    case DType::kBFloat16: return Path::kFast;
     case DType::kFloat64:
     case DType::kInt64:
     case DType::kInt32:
     case DType::kUInt64:
-    case DType::kUInt32:
-      return Path::kDouble;
+    case DType::kUInt32: return Path::kDouble;
     case DType::kComplex32:
     case DType::kComplex64:
-    case DType::kComplex128:
-      return Path::kComplex;
-    default:
-      return Path::kFloat;
+    case DType::kComplex128: return Path::kComplex;
+    default: return Path::kFloat;
   }
 }
 
@@ -170,18 +168,10 @@ class Segment {
 
   Partial run() {
     switch (path_of(job_.dtype)) {
-      case Path::kFloat:
-        run_float(job_.by_block);
-        break;
-      case Path::kDouble:
-        run_double();
-        break;
-      case Path::kHalf:
-        run_half();
-        break;
-      case Path::kComplex:
-        run_complex();
-        break;
+      case Path::kFast: run_fast(); break;
+      case Path::kFloat: run_float(job_.by_block); break;
+      case Path::kDouble: run_double(); break;
+      case Path::kComplex: run_complex(); break;
     }
     return std::move(partial_);
   }
@@ -231,19 +221,21 @@ class Segment {
     }
   }
 
-  void run_half() {
-    const auto moments = job_.dtype == DType::kFloat16 ? kernels().moments_f16 : kernels().moments_bf16;
+  void run_fast() {
     Lanes<float> lanes;
     visit_pieces(job_.by_block, job_.by_block, [&](const void* data, std::size_t count) {
-      moments(static_cast<const std::uint16_t*>(data), count, &lanes);
+      if (job_.dtype == DType::kFloat32) {
+        kernels().fast_f32(static_cast<const float*>(data), count, &lanes);
+      } else {
+        const Half kind = job_.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;
+        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, kind, &lanes);
+      }
     });
     fold(lanes, partial_);
     const double largest = std::max(-partial_.min, partial_.max);
-    const bool all_zero = largest == 0 && std::isfinite(partial_.sum);
-    if (!all_zero &&
-        !(largest >= kSmallestForFloat && largest <= kLargestForFloat && std::isfinite(partial_.sum))) {
-      run_float(false);
-    }
+    const bool all_zero = partial_.zeros == partial_.count;
+    const bool in_range = largest >= kSmallestForFloat && largest <= kLargestForFloat;
+    if (!all_zero && !(in_range && std::isfinite(partial_.sum))) run_float(false);
   }
 
   void run_complex() {
