@@ -18,8 +18,8 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.scale = 1 / math.sqrt(hidden // heads)
-        # No biases: the true gradient of a key bias is zero (softmax does not see it), and the signs of a zero that
-        # is only rounding noise differ between any two devices.
+        # No biases: the true gradient of a key bias is zero (softmax does not see it), and a zero made of rounding
+        # errors has other signs on every device.
         self.query = nn.Linear(hidden, hidden, bias=False)
         self.key = nn.Linear(hidden, hidden, bias=False)
         self.value = nn.Linear(hidden, hidden, bias=False)
@@ -51,7 +51,9 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """Predicts the next character from up to `context` characters."""
 
-    def __init__(self, vocabulary: int, context: int, hidden: int = 96, heads: int = 4, layers: int = 4) -> None:
+    def __init__(
+        self, vocabulary: int, context: int, hidden: int = 96, heads: int = 4, layers: int = 4
+    ) -> None:
         super().__init__()
         self.token = nn.Embedding(vocabulary, hidden)
         self.position = nn.Embedding(context, hidden)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small transformer on fourteen sonnets, one character at a time.
 
-A training script like any other; the two lines with `debugger` are all that the gradient probe needs. They read
-config.json from the current folder.
+A training script like any other; the two lines with `debugger` are all that the gradient probe needs. They
+read config.json from the current folder.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from pathlib import Path
 
 import torch
 from model import Decoder
-from torch.nn import functional
-
 from msprobe.pytorch import PrecisionDebugger
+from torch.nn import functional
 
 CONTEXT = 64
 BATCH = 16
 
 
 def compute_layer_2_wrongly(model: Decoder) -> None:
-    """Stands for a device whose attention kernel ignores its scale argument: scores are not divided by sqrt(head size)."""
+    """As a device whose attention kernel ignores its scale argument: no division by sqrt(head size)."""
     model.layers[2].attention.scale = 1.0
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--wrong-from", type=int, metavar="STEP", help="from this step on, compute layer 2 wrongly")
+    parser.add_argument("--wrong-from", type=int, metavar="STEP", help="compute layer 2 wrongly from here on")
     args = parser.parse_args()
 
     torch.manual_seed(7)
