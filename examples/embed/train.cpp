@@ -174,8 +174,7 @@ int main(int argc, char** argv) try {
     return 1;
   }
   const msprobe::grad_probe::Finding& first = findings.front();
-  std::printf("the runs part at step %lld in %s: %s\n", static_cast<long long>(first.step), first.name.c_str(),
-              first.reason.c_str());
+  std::printf("the runs part at step %lld\n%s\n", static_cast<long long>(first.step), first.reason.c_str());
   std::printf("all values: %s\n", (out / "similarities.csv").string().c_str());
   const std::string layer = "layers." + std::to_string(kWrongLayer) + ".";
   return first.step == kWrongFrom && first.name.rfind(layer, 0) == 0 ? 0 : 1;

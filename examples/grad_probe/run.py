@@ -69,7 +69,7 @@ def quick_start(out: Path) -> int:
     print()
     print(verdict["sentence"])
     if first:
-        print(f"step {step}, {parameter}: {first['reason']}")
+        print(first["reason"])
     print(f"report: {out / 'comparison' / 'report.html'}")
     print(f"({time.monotonic() - begin:.0f} s)")
     if step != WRONG_STEP or not str(parameter).startswith(WRONG_LAYER):
