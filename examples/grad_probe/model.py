@@ -18,8 +18,8 @@ class Attention(nn.Module):
         super().__init__()
         self.heads = heads
         self.scale = 1 / math.sqrt(hidden // heads)
-        # No biases: softmax does not see a key bias, so its true gradient is zero; and a zero made of rounding
-        # errors has other signs on every device.
+        # No biases: softmax does not see a key bias, so its true gradient is zero; and a zero made of
+        # rounding errors has other signs on every device.
         self.query = nn.Linear(hidden, hidden, bias=False)
         self.key = nn.Linear(hidden, hidden, bias=False)
         self.value = nn.Linear(hidden, hidden, bias=False)
