@@ -1,0 +1,18 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "msprobe/grad_probe.h"
+
+namespace msprobe::grad_probe {
+
+/// Writes the signs of one gradient as a NumPy file of booleans, one byte per element. `buffer` is scratch
+/// memory that the next call can use again. Throws IoError.
+void write_direction_file(const std::filesystem::path& path, const Measurement& measurement,
+                          std::vector<std::uint8_t>& buffer);
+
+}  // namespace msprobe::grad_probe

@@ -1,0 +1,174 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "grad_probe/sign_agreement.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace msprobe::grad_probe {
+namespace {
+
+// Both chunks together stay in the second-level cache: what pread copies there is counted before it leaves.
+constexpr std::size_t kChunkBytes = 256 << 10;
+
+// Bits of the second file kept at a time when its elements lie in another order.
+constexpr std::int64_t kWindowElements = std::int64_t{1} << 28;
+
+// The sums of `kLanes` columns are bytes: no more than 255 rows fit. Written so that the compiler makes
+// vector instructions of it.
+std::int64_t equal_bytes(const std::uint8_t* a, const std::uint8_t* b, std::size_t count) noexcept {
+  constexpr std::size_t kLanes = 64;
+  constexpr std::size_t kRows = 255;
+  std::int64_t different = 0;
+  std::size_t i = 0;
+  while (count - i >= kLanes) {
+    std::array<std::uint8_t, kLanes> sums{};
+    const std::size_t rows = std::min(kRows, (count - i) / kLanes);
+    for (std::size_t row = 0; row < rows; ++row, i += kLanes) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        sums[lane] += static_cast<std::uint8_t>((a[i + lane] != 0) != (b[i + lane] != 0));
+      }
+    }
+    for (const std::uint8_t sum : sums) different += sum;
+  }
+  for (; i < count; ++i) different += (a[i] != 0) != (b[i] != 0);
+  return static_cast<std::int64_t>(count) - different;
+}
+
+std::string list_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+io::NpyHeader read_header(const io::InputFile& file, std::vector<std::uint8_t>& buffer) {
+  buffer.resize(kChunkBytes);
+  const auto head = std::span(buffer).first(std::min<std::uint64_t>(file.size(), kChunkBytes));
+  file.read(0, head);
+  return io::parse_npy_header(head, file.size(), file.path().string());
+}
+
+// Reads elements [begin, end) of a file chunk by chunk: `use(first_element, bytes)`.
+template <typename Use>
+void for_each_chunk(const io::InputFile& file, const io::NpyHeader& header, std::int64_t begin,
+                    std::int64_t end, std::vector<std::uint8_t>& buffer, const Use& use) {
+  for (std::int64_t first = begin; first < end; first += kChunkBytes) {
+    const std::span chunk(buffer.data(),
+                          static_cast<std::size_t>(std::min<std::int64_t>(kChunkBytes, end - first)));
+    file.read(header.data_offset + static_cast<std::uint64_t>(first), chunk);
+    use(first, std::span<const std::uint8_t>(chunk));
+  }
+}
+
+// Walks the elements of one file in its order and knows where each lies in the other order.
+class OtherOrder {
+ public:
+  // `row_major`: the order walked. The position is that in the opposite order.
+  OtherOrder(std::vector<std::int64_t> shape, bool row_major) : extents_(std::move(shape)) {
+    // Column-major order of a shape is row-major order of the shape turned round.
+    if (!row_major) std::reverse(extents_.begin(), extents_.end());
+    index_.assign(extents_.size(), 0);
+    strides_.resize(extents_.size());
+    std::int64_t stride = 1;
+    for (std::size_t d = 0; d < extents_.size(); ++d) {
+      strides_[d] = stride;
+      stride *= extents_[d];
+    }
+  }
+
+  std::int64_t position() const noexcept { return position_; }
+
+  void next() noexcept {
+    for (std::size_t d = extents_.size(); d-- > 0;) {
+      position_ += strides_[d];
+      if (++index_[d] < extents_[d]) return;
+      position_ -= strides_[d] * extents_[d];
+      index_[d] = 0;
+    }
+  }
+
+ private:
+  std::vector<std::int64_t> extents_;
+  std::vector<std::int64_t> index_;
+  std::vector<std::int64_t> strides_;
+  std::int64_t position_ = 0;
+};
+
+}  // namespace
+
+DirectionPair::DirectionPair(const std::filesystem::path& path1, const std::filesystem::path& path2,
+                             SignBuffers& buffers)
+    : file1_(path1),
+      file2_(path2),
+      header1_(read_header(file1_, buffers.first)),
+      header2_(read_header(file2_, buffers.second)) {
+  for (const auto& [header, file] : {std::pair{&header1_, &file1_}, {&header2_, &file2_}}) {
+    if (header->dtype != DType::kBool)
+      throw Incomparable("tensor type is not bool: " + file->path().string());
+  }
+  if (header1_.shape != header2_.shape) {
+    throw Incomparable("tensor shape is not equal: " + list_text(header1_.shape) + ", " +
+                       list_text(header2_.shape));
+  }
+}
+
+bool DirectionPair::same_order() const noexcept {
+  const std::vector<std::int64_t>& shape = header1_.shape;
+  return header1_.fortran_order == header2_.fortran_order ||
+         std::count_if(shape.begin(), shape.end(), [](std::int64_t n) { return n != 1; }) <= 1;
+}
+
+std::int64_t DirectionPair::count_equal(SignBuffers& buffers, const Pause& pause) const {
+  if (!same_order()) return count_equal_other_order(buffers, pause);
+  // Small files are in the buffers as a whole.
+  const std::size_t longer_header = std::max(header1_.data_offset, header2_.data_offset);
+  const std::int64_t loaded =
+      std::min<std::int64_t>(count(), static_cast<std::int64_t>(kChunkBytes - longer_header));
+  const std::int64_t equal =
+      equal_bytes(buffers.first.data() + header1_.data_offset, buffers.second.data() + header2_.data_offset,
+                  static_cast<std::size_t>(loaded));
+  return equal + count_equal(loaded, count(), buffers, pause);
+}
+
+std::int64_t DirectionPair::count_equal(std::int64_t begin, std::int64_t end, SignBuffers& buffers,
+                                        const Pause& pause) const {
+  buffers.first.resize(kChunkBytes);
+  buffers.second.resize(kChunkBytes);
+  std::int64_t equal = 0;
+  for_each_chunk(file1_, header1_, begin, end, buffers.first, [&](std::int64_t first, auto chunk1) {
+    const auto chunk2 = std::span(buffers.second).first(chunk1.size());
+    file2_.read(header2_.data_offset + static_cast<std::uint64_t>(first), chunk2);
+    equal += equal_bytes(chunk1.data(), chunk2.data(), chunk1.size());
+    pause();
+  });
+  return equal;
+}
+
+// The second file is taken in windows of packed bits; the first is walked once per window.
+std::int64_t DirectionPair::count_equal_other_order(SignBuffers& buffers, const Pause& pause) const {
+  std::int64_t equal = 0;
+  for (std::int64_t from = 0; from < count(); from += kWindowElements) {
+    const std::int64_t to = std::min(count(), from + kWindowElements);
+    std::vector<bool> window(static_cast<std::size_t>(to - from));
+    for_each_chunk(file2_, header2_, from, to, buffers.second, [&](std::int64_t first, auto chunk) {
+      for (std::size_t i = 0; i < chunk.size(); ++i)
+        window[static_cast<std::size_t>(first - from) + i] = chunk[i] != 0;
+      pause();
+    });
+    OtherOrder other(header1_.shape, !header1_.fortran_order);
+    for_each_chunk(file1_, header1_, 0, count(), buffers.first, [&](std::int64_t, auto chunk) {
+      for (const std::uint8_t byte : chunk) {
+        const std::int64_t position = other.position();
+        if (position >= from && position < to) {
+          equal += window[static_cast<std::size_t>(position - from)] == (byte != 0);
+        }
+        other.next();
+      }
+      pause();
+    });
+  }
+  return equal;
+}
+
+}  // namespace msprobe::grad_probe

@@ -1,0 +1,106 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "grad_probe/summary_table.h"
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "msprobe/table.h"
+
+namespace msprobe::grad_probe {
+namespace {
+
+// Nearest value of a binary floating-point format with `digits` significant bits, ties to even.
+double round_to_format(double value, int digits, int least_exponent, double largest) {
+  if (!std::isfinite(value) || value == 0) return value;
+  const int exponent = std::max(std::ilogb(value), least_exponent);
+  const double rounded =
+      std::ldexp(std::nearbyint(std::ldexp(value, digits - 1 - exponent)), exponent - digits + 1);
+  return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value)
+                                     : rounded;
+}
+
+// torch.norm answers in the dtype of the gradient.
+double round_norm(double norm, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat16: return round_to_format(norm, 11, -14, 65504.0);
+    case DType::kBFloat16: return round_to_format(norm, 8, -126, 0x1.FEp127);
+    default: return norm;
+  }
+}
+
+// A statistic goes through float32; then the shortest text of the double that holds it.
+std::string float_text(double value) {
+  return io::format_double(static_cast<double>(static_cast<float>(value)));
+}
+
+std::string extreme_text(const std::optional<double>& value) { return value ? float_text(*value) : "nan"; }
+
+std::string share_text(std::int64_t count, std::int64_t total) {
+  return total == 0 ? "0" : io::format_double(static_cast<double>(count) / static_cast<double>(total));
+}
+
+std::string checksum_text(std::uint32_t crc) {
+  std::array<char, 9> text{};
+  std::snprintf(text.data(), text.size(), "%08x", static_cast<unsigned>(crc));
+  return text.data();
+}
+
+std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::string interval_header(const std::vector<Bound>& bounds, std::size_t i) {
+  return (i == 0 ? "(-inf, " : "(" + bounds[i - 1].label + ", ") +
+         (i == bounds.size() ? "inf)" : bounds[i].label + "]");
+}
+
+std::vector<Column> interval_columns(const std::vector<Bound>& bounds) {
+  std::vector<Column> result;
+  for (std::size_t i = 0; i <= bounds.size(); ++i) {
+    result.push_back({interval_header(bounds, i), [i](const Measurement& m) {
+                        return share_text(m.summary.interval_counts.at(i), m.summary.count);
+                      }});
+  }
+  result.push_back(
+      {"=0", [](const Measurement& m) { return share_text(m.summary.zero_count, m.summary.count); }});
+  return result;
+}
+
+}  // namespace
+
+std::vector<Column> columns(const Options& options) {
+  std::vector<Column> result;
+  result.push_back({"param_name", [](const Measurement& m) { return m.name; }});
+  if (options.level == Level::kL0) {
+    // The existing tool's name for a CRC-32.
+    result.push_back({"MD5", [](const Measurement& m) { return checksum_text(m.summary.crc32.value()); }});
+  }
+  if (options.level == Level::kL2) {
+    for (Column& column : interval_columns(options.bounds)) result.push_back(std::move(column));
+  }
+  result.push_back({"max", [](const Measurement& m) { return extreme_text(m.summary.max); }});
+  result.push_back({"min", [](const Measurement& m) { return extreme_text(m.summary.min); }});
+  result.push_back(
+      {"norm", [](const Measurement& m) { return float_text(round_norm(m.summary.norm, m.dtype)); }});
+  result.push_back({"shape", [](const Measurement& m) { return shape_text(m.shape); }});
+  return result;
+}
+
+std::string summary_csv(const Options& options, std::span<const Measurement> measurements) {
+  const std::vector<Column> table = columns(options);
+  io::CsvWriter csv;
+  io::Row row(table.size());
+  for (std::size_t c = 0; c < table.size(); ++c) row[c] = table[c].header;
+  csv.add(row);
+  for (const Measurement& measurement : measurements) {
+    for (std::size_t c = 0; c < table.size(); ++c) row[c] = table[c].cell(measurement);
+    csv.add(row);
+  }
+  return csv.text();
+}
+
+}  // namespace msprobe::grad_probe

@@ -1,0 +1,197 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/table.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "msprobe/error.h"
+#include "msprobe/file.h"
+
+namespace msprobe::io {
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::uint64_t kLargestCsv = std::uint64_t{1} << 30;
+
+void append_cell(std::string& text, const std::string& cell) {
+  if (cell.find_first_of(",\"\r\n") == std::string::npos) {
+    text += cell;
+    return;
+  }
+  text += '"';
+  for (const char c : cell) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  text += '"';
+}
+
+std::string read_text(const std::filesystem::path& path) {
+  const InputFile file(path);
+  if (file.size() > kLargestCsv) {
+    throw FormatError(
+        path.string(), "",
+        "a csv file of at most 1 GiB was expected, found " + std::to_string(file.size()) + " bytes");
+  }
+  std::string text(file.size(), '\0');
+  file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  return text;
+}
+
+// Length of the UTF-8 sequence at `text`[0], 0 when it is not valid (RFC 3629: no surrogates, no overlong
+// forms).
+std::size_t utf8_sequence(std::string_view text) noexcept {
+  const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+  const std::uint8_t first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const std::uint8_t second = byte(1);
+  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  const bool outside = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
+  return overlong || outside ? 0 : length;
+}
+
+// Reads cell by cell and remembers the line for messages.
+class CsvParser {
+ public:
+  CsvParser(std::string_view text, std::string path) : text_(text), path_(std::move(path)) {}
+
+  // False at the end of the text. Empty lines are skipped, as Python's csv module and pandas do.
+  bool next_row(Row& row) {
+    row.clear();
+    while (position_ < text_.size() && skip_line_end()) continue;
+    if (position_ == text_.size()) return false;
+    row_line_ = line_;
+    for (;;) {
+      row.push_back(next_cell());
+      if (position_ == text_.size() || skip_line_end()) return true;
+      ++position_;  // the comma
+    }
+  }
+
+  // The line the last row started at.
+  std::size_t row_line() const noexcept { return row_line_; }
+
+  [[noreturn]] void fail(std::size_t line, const std::string& problem) const {
+    throw FormatError(path_, "line " + std::to_string(line), problem);
+  }
+
+ private:
+  bool skip_line_end() noexcept {
+    const std::size_t before = position_;
+    if (position_ < text_.size() && text_[position_] == '\r') ++position_;
+    if (position_ < text_.size() && text_[position_] == '\n') ++position_;
+    if (position_ == before) return false;
+    ++line_;
+    return true;
+  }
+
+  std::string next_cell() {
+    std::string cell;
+    if (position_ < text_.size() && text_[position_] == '"') read_quoted(cell);
+    // Also what follows a closing quote, as Python's reader does.
+    while (position_ < text_.size() &&
+           std::string_view(",\r\n").find(text_[position_]) == std::string_view::npos) {
+      take_character(cell);
+    }
+    return cell;
+  }
+
+  void read_quoted(std::string& cell) {
+    const std::size_t start = line_;
+    ++position_;
+    for (;;) {
+      if (position_ == text_.size()) fail(start, "a quote is opened and never closed");
+      const char c = text_[position_];
+      if (c == '"') {
+        ++position_;
+        if (position_ == text_.size() || text_[position_] != '"') return;
+      }
+      if (c == '\n') ++line_;
+      take_character(cell);
+    }
+  }
+
+  void take_character(std::string& cell) {
+    if (text_[position_] == '\0') fail(line_, "found a NUL byte, expected text");
+    const std::size_t length = utf8_sequence(text_.substr(position_));
+    if (length == 0) fail(line_, "found bytes that are not UTF-8");
+    cell.append(text_, position_, length);
+    position_ += length;
+  }
+
+  std::string_view text_;
+  std::string path_;
+  std::size_t position_ = 0;
+  std::size_t line_ = 1;
+  std::size_t row_line_ = 1;
+};
+
+}  // namespace
+
+std::string format_double(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  // Shortest digits and exponent, "d.ddde+XX"; then the layout of Python's repr(): fixed when -4 <= exponent
+  // < 16.
+  std::array<char, 32> buffer{};
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
+  const std::size_t e = text.find('e');
+  int exponent = 0;
+  std::from_chars(text.data() + e + (text[e + 1] == '+' ? 2 : 1), text.data() + text.size(), exponent);
+  if (exponent < -4 || exponent >= 16) return std::string(text);
+
+  const std::string sign(text[0] == '-' ? "-" : "");
+  std::string digits(text.substr(sign.size(), e - sign.size()));
+  std::erase(digits, '.');
+  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
+  const std::size_t whole = static_cast<std::size_t>(exponent) + 1;
+  if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
+  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+}
+
+CsvWriter::CsvWriter() : text_(kByteOrderMark) {}
+
+void CsvWriter::add(const Row& row) {
+  if (row.size() == 1 && row[0].empty()) text_ += "\"\"";  // or the row would be an empty line
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (i > 0) text_ += ',';
+    append_cell(text_, row[i]);
+  }
+  text_ += "\r\n";
+}
+
+int Table::column(std::string_view name) const noexcept {
+  const auto found = std::find(header.begin(), header.end(), name);
+  return found == header.end() ? -1 : static_cast<int>(found - header.begin());
+}
+
+Table read_csv(const std::filesystem::path& path) {
+  const std::string content = read_text(path);
+  std::string_view text = content;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+
+  CsvParser parser(text, path.string());
+  Table table;
+  if (!parser.next_row(table.header)) parser.fail(1, "the file is empty, expected a header line");
+  for (Row row; parser.next_row(row);) {
+    if (row.size() != table.header.size()) {
+      parser.fail(parser.row_line(), "expected " + std::to_string(table.header.size()) +
+                                         " cells as in the header, found " + std::to_string(row.size()));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace msprobe::io
