@@ -77,8 +77,8 @@ else()
       IMPORTED_LOCATION "${MSPROBE_DEFLATE_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${MSPROBE_DEFLATE_INCLUDE}")
   else()
     enable_language(C)
-    msprobe_fetch(libdeflate https://github.com/ebiggers/libdeflate/archive/refs/tags/v1.19.tar.gz
-      27bf62d71cd64728ff43a9feb92f2ac2f2bf748986d856133cc1e51992428c25 libdeflate_static)
+    msprobe_fetch(libdeflate https://github.com/ebiggers/libdeflate/archive/refs/tags/v1.23.tar.gz
+      1ab18349b9fb0ce8a0ca4116bded725be7dcbfa709e19f6f983d99df1fb8b25f libdeflate_static)
     set(MSPROBE_DEFLATE libdeflate_static)
   endif()
 endif()
@@ -90,8 +90,8 @@ if(MSPROBE_BUILD_TESTS)
     find_package(Catch2 3 CONFIG QUIET)
   endif()
   if(NOT TARGET Catch2::Catch2)
-    msprobe_fetch(Catch2 https://github.com/catchorg/Catch2/archive/refs/tags/v3.5.4.tar.gz
-      b7754b711242c167d8f60b890695347f90a1ebc95949a045385114165d606dbb Catch2)
-    set(Catch2_VERSION 3.5.4)
+    msprobe_fetch(Catch2 https://github.com/catchorg/Catch2/archive/refs/tags/v3.7.1.tar.gz
+      c991b247a1a0d7bb9c39aa35faf0fe9e19764213f28ffba3109388e62ee0269c Catch2)
+    set(Catch2_VERSION 3.7.1)
   endif()
 endif()
