@@ -30,6 +30,17 @@ MSPROBE_API TensorView view_of(const at::Tensor& tensor);
 MSPROBE_API stats::Summary summarize(const at::Tensor& tensor, const stats::SummaryOptions& options = {},
                                      ThreadPool* pool = nullptr);
 
+/// One tensor of summarize_on_device().
+struct DeviceRequest {
+  at::Tensor tensor;
+  stats::SummaryOptions options;
+};
+
+/// Summaries by at:: operators on the device of the tensors, fetched together: one synchronisation for all of them (one more for
+/// every 256 MiB when checksums are wanted, as those need the elements on the host). All tensors are on one device, of
+/// strided layout. Sums are kept in double on CPU and CUDA, in float elsewhere.
+MSPROBE_API std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests);
+
 /// Which gradients a probe records, and when.
 struct GradProbeSettings {
   grad_probe::Options options;

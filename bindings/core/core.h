@@ -1,0 +1,17 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Included first by every file of the module, so that all see the same type casters.
+
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+namespace py = pybind11;
+
+void register_errors(py::module_& m);
+void register_log(py::module_& m);
+void register_stats(py::module_& m);
+void register_grad_probe(py::module_& m);

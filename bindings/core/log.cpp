@@ -1,0 +1,45 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/log.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core.h"
+
+namespace {
+
+// A Python object held by C++ code that may let go of it on a thread without the GIL or after the interpreter
+// has ended.
+std::shared_ptr<py::object> hold(py::object object) {
+  return {new py::object(std::move(object)), [](py::object* held) {
+            if (Py_IsInitialized()) {
+              const py::gil_scoped_acquire gil;
+              delete held;
+            }  // else: leak it, there is no interpreter to free it
+          }};
+}
+
+void set_log_sink(const std::optional<py::function>& sink) {
+  if (!sink) {
+    msprobe::set_log_sink({});
+    return;
+  }
+  msprobe::set_log_sink([function = hold(*sink)](msprobe::LogLevel level, std::string_view message) {
+    if (!Py_IsInitialized()) return;
+    const py::gil_scoped_acquire gil;
+    try {
+      (*function)(static_cast<int>(level),
+                  py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(
+                      message.data(), static_cast<Py_ssize_t>(message.size()), "replace")));
+    } catch (py::error_already_set& e) {
+      e.discard_as_unraisable("msprobe log sink");
+    }
+  });
+}
+
+}  // namespace
+
+// The sink gets the level as an index: 0 debug, 1 info, 2 warning, 3 error.
+void register_log(py::module_& m) { m.def("set_log_sink", &set_log_sink, py::arg("sink")); }

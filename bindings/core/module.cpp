@@ -1,0 +1,13 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "core.h"
+#include "msprobe/version.h"
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "Native core: statistics and gradient-probe comparison. Needs no torch.";
+  m.attr("__version__") = MSPROBE_VERSION;
+  register_errors(m);
+  register_log(m);
+  register_stats(m);
+  register_grad_probe(m);
+}

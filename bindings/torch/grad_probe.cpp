@@ -1,0 +1,127 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "grad_probe.h"
+
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "msprobe/error.h"
+#include "msprobe/log.h"
+#include "msprobe/torch.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using msprobe::torch_adapter::GradProbe;
+using msprobe::torch_adapter::GradProbeSettings;
+using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
+
+msprobe::grad_probe::Level level_of(const std::string& text) {
+  using msprobe::grad_probe::Level;
+  if (text == "L0") return Level::kL0;
+  if (text == "L1") return Level::kL1;
+  if (text == "L2") return Level::kL2;
+  throw msprobe::InvalidArgument("grad_level must be one of \"L0\", \"L1\", \"L2\", found \"" + text + '"');
+}
+
+// The probe of a Python training script: finds each parameter's gradient the way its framework keeps it.
+class PythonGradProbe {
+ public:
+  PythonGradProbe(NamedParameters parameters, GradProbeSettings settings)
+      : probe_(parameters, std::move(settings)), parameters_(std::move(parameters)) {}
+
+  // What torch.optim calls before every Optimizer.step(): (optimizer, args, kwargs).
+  void on_optimizer_step(const py::object& optimizer, const py::object&, const py::object&) {
+    try {
+      if (scaler_will_skip(optimizer)) return;
+      std::vector<at::Tensor> gradients;
+      if (probe_.wants_next_step()) {
+        gradients.reserve(parameters_.size());
+        for (const auto& [name, parameter] : parameters_) gradients.push_back(gradient_of(name, parameter));
+      }
+      const py::gil_scoped_release no_gil;
+      probe_.step(gradients);
+    } catch (const std::exception& e) {  // a fault of ours must not stop the training
+      msprobe::log(msprobe::LogLevel::kError, "gradient probe: step " + std::to_string(probe_.steps_seen()) +
+                                                  " is not recorded: " + e.what());
+      probe_.skip_step();
+    }
+  }
+
+  std::int64_t flush() {
+    const py::gil_scoped_release no_gil;
+    return probe_.flush();
+  }
+
+  std::int64_t steps_seen() const { return probe_.steps_seen(); }
+  std::vector<std::string> local_shards() const { return {local_shards_.begin(), local_shards_.end()}; }
+
+ private:
+  // A GradScaler calls the step of a fused optimizer even when it found Inf, and lets the kernel skip the
+  // update. The flag it leaves on the optimizer says so. (On a device, reading it costs one synchronisation;
+  // only fused optimizers have it.)
+  static bool scaler_will_skip(const py::object& optimizer) {
+    const py::object found_inf = py::getattr(optimizer, "found_inf", py::none());
+    return THPVariable_Check(found_inf.ptr()) && THPVariable_Unpack(found_inf.ptr()).item<double>() != 0;
+  }
+
+  at::Tensor gradient_of(const std::string& name, const at::Tensor& parameter) {
+    const py::object python = py::reinterpret_steal<py::object>(THPVariable_Wrap(parameter));
+    // Megatron keeps gradients in main_grad; one that is None must not hide the ordinary gradient.
+    py::object gradient = py::getattr(python, "main_grad", py::none());
+    if (gradient.is_none()) gradient = python.attr("grad");
+    if (gradient.is_none()) return {};
+    if (py::hasattr(gradient, "to_local") && py::hasattr(gradient, "placements")) {  // a DTensor
+      local_shards_.insert(name);
+      gradient = gradient.attr("_local_tensor");
+    }
+    if (py::hasattr(gradient, "trigger_wait"))
+      gradient = gradient.attr("trigger_wait")();  // a pending collective
+    if (!THPVariable_Check(gradient.ptr())) {
+      throw msprobe::UnsupportedError("the gradient of " + name + " is not a tensor but a " +
+                                      std::string(py::str(py::type::of(gradient).attr("__name__"))));
+    }
+    return THPVariable_Unpack(gradient.ptr());
+  }
+
+  GradProbe probe_;
+  NamedParameters parameters_;
+  std::set<std::string> local_shards_;
+};
+
+std::unique_ptr<PythonGradProbe> make_probe(NamedParameters parameters, std::filesystem::path dump_path,
+                                            int rank, const std::string& level,
+                                            const std::vector<std::pair<double, std::string>>& bounds,
+                                            std::vector<std::int64_t> steps, unsigned threads) {
+  GradProbeSettings settings;
+  settings.options.dump_path = std::move(dump_path);
+  settings.options.rank = rank;
+  settings.options.level = level_of(level);
+  for (const auto& [value, label] : bounds) settings.options.bounds.push_back({value, label});
+  settings.steps = std::move(steps);
+  settings.threads = threads;
+  return std::make_unique<PythonGradProbe>(std::move(parameters), std::move(settings));
+}
+
+}  // namespace
+
+void register_grad_probe(py::module_& m) {
+  using Bounds = std::vector<std::pair<double, std::string>>;
+  py::class_<PythonGradProbe>(m, "GradProbe", py::is_final())
+      .def(py::init(&make_probe), py::arg("named_parameters"), py::arg("dump_path"), py::kw_only(),
+           py::arg("rank") = 0, py::arg("level") = "L1", py::arg("bounds") = Bounds(),
+           py::arg("steps") = std::vector<std::int64_t>(), py::arg("threads") = 0U)
+      .def("on_optimizer_step", &PythonGradProbe::on_optimizer_step, py::arg("optimizer"),
+           py::arg("args") = py::none(), py::arg("kwargs") = py::none())
+      .def("flush", &PythonGradProbe::flush)
+      .def_property_readonly("steps_seen", &PythonGradProbe::steps_seen)
+      .def_property_readonly("local_shards", &PythonGradProbe::local_shards);
+}

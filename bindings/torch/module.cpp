@@ -1,0 +1,42 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include "../summary.h"
+#include "grad_probe.h"
+#include "msprobe/torch.h"
+
+namespace py = pybind11;
+
+namespace {
+
+py::dict summarize(const at::Tensor& tensor, const std::string& checksum, std::vector<float> bounds,
+                   bool signs, unsigned threads, bool device_path) {
+  const SummaryArguments arguments(checksum, std::move(bounds), signs, tensor.numel());
+  msprobe::stats::Summary summary;
+  {
+    const py::gil_scoped_release no_gil;
+    msprobe::ThreadPool pool(threads);
+    summary = device_path
+                  ? msprobe::torch_adapter::summarize_on_device({{tensor, arguments.options()}}).front()
+                  : msprobe::torch_adapter::summarize(tensor, arguments.options(), &pool);
+  }
+  return arguments.to_dict(summary);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_torch, m) {
+  m.doc() = "Native adapter to the torch of this environment; import it after torch.";
+  py::module_::import("msprobe._core");  // its error classes are ours
+  m.attr("built_with_torch") = TORCH_VERSION;
+  m.def("summarize", &summarize, py::arg("tensor"), py::kw_only(), py::arg("checksum") = "none",
+        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("threads") = 1U,
+        py::arg("device_path") = false);
+  register_grad_probe(m);
+}

@@ -1,0 +1,243 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statistics of tensors that live on a device. Tested on CPU tensors, where the same operators run.
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "msprobe/error.h"
+#include "msprobe/torch.h"
+#include "torch/tensor.h"
+
+namespace msprobe::torch_adapter {
+namespace {
+
+using Checksum = stats::SummaryOptions::Checksum;
+
+// Elements are fetched for checksums in portions of this size.
+constexpr std::int64_t kFetchBytes = std::int64_t{256} << 20;
+
+// What is computed of one tensor, still on the device, as bytes.
+struct Pieces {
+  at::Tensor reals;   // min, max, sum, sum of the imaginary parts, norm
+  at::Tensor counts;  // int64: NaN, +Inf, -Inf, zeros, then per bound the elements above it
+  at::Tensor signs;   // packed bits
+  at::Tensor elements;
+};
+
+bool has_doubles(const at::Tensor& tensor) { return tensor.is_cpu() || tensor.is_cuda(); }
+
+at::Tensor pack_bits(const at::Tensor& positive) {
+  const std::int64_t count = positive.numel();
+  const auto bytes = at::constant_pad_nd(positive.reshape({-1}).to(at::kByte), {0, (8 - count % 8) % 8}, 0);
+  const auto weights = at::bitwise_left_shift(at::ones({8}, bytes.options()), at::arange(8, bytes.options()));
+  return at::sum(bytes.view({-1, 8}) * weights, {1}, /*keepdim=*/false, at::kByte);
+}
+
+// Real numbers that comparisons work on: fp8 and the unsigned types have few operators of their own.
+at::Tensor comparable(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kDouble:
+    case at::kFloat:
+    case at::kLong:
+    case at::kInt: return x;
+    default: return at::isFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x.to(at::kLong);
+  }
+}
+
+Pieces launch(const at::Tensor& tensor, const stats::SummaryOptions& options) {
+  const c10::NoGradGuard no_grad;
+  const at::ScalarType real = has_doubles(tensor) ? at::kDouble : at::kFloat;
+  const bool complex = tensor.is_complex();
+  const at::Tensor x = complex ? tensor.detach() : comparable(tensor.detach());
+  const auto options_real = x.options().dtype(real);
+  const at::Tensor zero = at::zeros({}, options_real);
+  const auto count_of = [](const at::Tensor& mask) { return at::sum(mask, at::kLong); };
+
+  Pieces pieces;
+  at::Tensor min = zero;
+  at::Tensor max = zero;
+  at::Tensor sum;
+  at::Tensor sum_imag = zero;
+  at::Tensor norm;
+  std::vector<at::Tensor> counts;
+  if (complex) {
+    const at::Tensor parts =
+        at::view_as_real(x.scalar_type() == at::kComplexHalf ? x.to(at::kComplexFloat) : x);
+    const at::Tensor re = parts.select(-1, 0);
+    const at::Tensor im = parts.select(-1, 1);
+    const at::Tensor nan = at::logical_or(at::isnan(re), at::isnan(im));
+    const at::Tensor pos =
+        at::logical_and(at::logical_or(at::isposinf(re), at::isposinf(im)), at::logical_not(nan));
+    const at::Tensor neg = at::logical_and(at::logical_or(at::isneginf(re), at::isneginf(im)),
+                                           at::logical_not(at::logical_or(nan, pos)));
+    sum = at::sum(re, real);
+    sum_imag = at::sum(im, real);
+    norm = at::linalg_vector_norm(parts, 2, at::OptionalIntArrayRef(), false, real);
+    counts = {count_of(nan), count_of(pos), count_of(neg), count_of(at::logical_and(re == 0, im == 0))};
+  } else {
+    std::tie(min, max) = at::aminmax(x);
+    sum = at::sum(x, real);
+    norm = at::linalg_vector_norm(at::isFloatingType(x.scalar_type()) ? x : x.to(real), 2,
+                                  at::OptionalIntArrayRef(), false, real);
+    counts = {count_of(at::isnan(x)), count_of(at::isposinf(x)), count_of(at::isneginf(x)), count_of(x == 0)};
+  }
+  for (const float bound : options.bounds) counts.push_back(count_of(x > static_cast<double>(bound)));
+  pieces.reals = at::stack({min.to(real), max.to(real), sum.to(real), sum_imag.to(real), norm.to(real)});
+  pieces.counts = at::stack(counts);
+  if (!options.signs.empty()) pieces.signs = pack_bits(x > 0);
+  if (options.checksum == Checksum::kNative) pieces.elements = tensor.detach().contiguous();
+  if (options.checksum == Checksum::kFloat32) {
+    pieces.elements = tensor.detach().to(complex ? at::kComplexFloat : at::kFloat).contiguous();
+  }
+  return pieces;
+}
+
+at::Tensor as_bytes(const at::Tensor& tensor) {
+  const at::Tensor flat = (tensor.is_complex() ? at::view_as_real(tensor) : tensor).reshape({-1});
+  return flat.view(at::kByte);
+}
+
+// Moves many small byte tensors to the host at once.
+std::vector<at::Tensor> fetch(const std::vector<at::Tensor>& pieces) {
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(pieces.size());
+  for (const at::Tensor& piece : pieces) sizes.push_back(piece.numel());
+  return at::cat(pieces).to(at::kCPU).split_with_sizes(sizes);
+}
+
+// NaN that stays NaN, for the reals of 32 or 64 bits.
+double real_at(const at::Tensor& bytes, bool doubles, std::int64_t index) {
+  if (doubles) {
+    double value;
+    std::memcpy(&value, bytes.const_data_ptr<std::uint8_t>() + index * 8, 8);
+    return value;
+  }
+  float value;
+  std::memcpy(&value, bytes.const_data_ptr<std::uint8_t>() + index * 4, 4);
+  return value;
+}
+
+std::int64_t count_at(const at::Tensor& bytes, std::size_t index) {
+  std::int64_t value;
+  std::memcpy(&value, bytes.const_data_ptr<std::uint8_t>() + index * 8, 8);
+  return value;
+}
+
+stats::Summary assemble(const DeviceRequest& request, const at::Tensor& reals, const at::Tensor& counts) {
+  const at::Tensor& tensor = request.tensor;
+  const bool doubles = has_doubles(tensor);
+  stats::Summary summary;
+  summary.count = tensor.numel();
+  summary.nan_count = count_at(counts, 0);
+  summary.pos_inf_count = count_at(counts, 1);
+  summary.neg_inf_count = count_at(counts, 2);
+  summary.zero_count = count_at(counts, 3);
+  const auto n = static_cast<double>(summary.count);
+  summary.mean = real_at(reals, doubles, 2) / n;
+  summary.norm = real_at(reals, doubles, 4);
+  if (tensor.is_complex()) {
+    summary.mean_imag = real_at(reals, doubles, 3) / n;
+  } else {
+    summary.min = real_at(reals, doubles, 0);
+    summary.max = real_at(reals, doubles, 1);
+  }
+  if (!request.options.bounds.empty()) {
+    std::int64_t left = summary.count - summary.nan_count;
+    for (std::size_t k = 0; k < request.options.bounds.size(); ++k) {
+      const std::int64_t above = count_at(counts, 4 + k);
+      summary.interval_counts.push_back(left - above);
+      left = above;
+    }
+    summary.interval_counts.push_back(left + summary.nan_count);
+  }
+  return summary;
+}
+
+// Checksums need every element on the host; a portion of tensors is fetched at a time.
+void add_checksums(const std::vector<DeviceRequest>& requests, const std::vector<Pieces>& pieces,
+                   std::vector<stats::Summary>& summaries) {
+  std::vector<std::size_t> portion;
+  std::int64_t bytes = 0;
+  const auto finish_portion = [&] {
+    if (portion.empty()) return;
+    std::vector<at::Tensor> elements;
+    for (const std::size_t i : portion) elements.push_back(as_bytes(pieces[i].elements));
+    const std::vector<at::Tensor> host = fetch(elements);
+    for (std::size_t k = 0; k < portion.size(); ++k) {
+      const std::int64_t shape[] = {host[k].numel()};
+      stats::SummaryOptions options;
+      options.checksum = Checksum::kNative;
+      const TensorView view{host[k].const_data_ptr(), DType::kUInt8, shape, {}};
+      summaries[portion[k]].crc32 = stats::summarize(view, options).crc32;
+    }
+    portion.clear();
+    bytes = 0;
+  };
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!pieces[i].elements.defined()) continue;
+    portion.push_back(i);
+    bytes += static_cast<std::int64_t>(pieces[i].elements.nbytes());
+    if (bytes >= kFetchBytes) finish_portion();
+  }
+  finish_portion();
+}
+
+void check(const DeviceRequest& request) {
+  if (const std::string reason = why_unreadable(request.tensor); !reason.empty()) {
+    throw UnsupportedError("summarize: the tensor " + reason);
+  }
+  if (request.tensor.is_complex() && (!request.options.bounds.empty() || !request.options.signs.empty())) {
+    throw InvalidArgument("summarize: bounds and signs are not defined for complex tensors");
+  }
+  if (!request.options.signs.empty() &&
+      request.options.signs.size() < stats::sign_bytes(request.tensor.numel())) {
+    throw InvalidArgument("summarize: signs need " +
+                          std::to_string(stats::sign_bytes(request.tensor.numel())) + " bytes, found " +
+                          std::to_string(request.options.signs.size()));
+  }
+}
+
+}  // namespace
+
+std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests) {
+  std::vector<stats::Summary> summaries(requests.size());
+  std::vector<Pieces> pieces(requests.size());
+  std::vector<at::Tensor> small;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    check(requests[i]);
+    const at::Tensor tensor = resolved(requests[i].tensor);
+    if (tensor.numel() == 0) {  // nothing to launch: the host knows the answer
+      const std::int64_t shape[] = {0};
+      summaries[i] = stats::summarize({nullptr, DType::kFloat32, shape, {}}, requests[i].options);
+      continue;
+    }
+    pieces[i] = launch(tensor, requests[i].options);
+    small.push_back(as_bytes(pieces[i].reals));
+    small.push_back(as_bytes(pieces[i].counts));
+    if (pieces[i].signs.defined()) small.push_back(pieces[i].signs);
+  }
+  if (small.empty()) return summaries;
+  const std::vector<at::Tensor> host = fetch(small);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (!pieces[i].reals.defined()) continue;
+    summaries[i] = assemble(requests[i], host[next], host[next + 1]);
+    next += 2;
+    if (pieces[i].signs.defined()) {
+      const at::Tensor& signs = host[next++];
+      std::memcpy(requests[i].options.signs.data(), signs.const_data_ptr(),
+                  static_cast<std::size_t>(signs.numel()));
+    }
+  }
+  add_checksums(requests, pieces, summaries);
+  return summaries;
+}
+
+}  // namespace msprobe::torch_adapter

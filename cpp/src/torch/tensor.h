@@ -1,0 +1,24 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+
+#include "msprobe/dtype.h"
+
+namespace msprobe::torch_adapter {
+
+/// nullopt for a type without arithmetic (quantised, packed 4-bit) or one this version does not know.
+std::optional<DType> dtype_of(at::ScalarType type);
+
+/// Why the elements of `tensor` cannot be read as strided memory of its device: "is sparse". Empty when they
+/// can.
+std::string why_unreadable(const at::Tensor& tensor);
+
+/// The tensor with pending conjugation and negation carried out, detached from autograd.
+at::Tensor resolved(const at::Tensor& tensor);
+
+}  // namespace msprobe::torch_adapter
