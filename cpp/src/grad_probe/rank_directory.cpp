@@ -56,13 +56,14 @@ fs::path summary_file(const fs::path& rank_dir, std::int64_t step) {
 }
 
 fs::path create_temporary_step_directory(const fs::path& rank_dir, std::int64_t step) {
-  const std::string name =
-      "." + std::string(kStepPrefix) + std::to_string(step) + "." + std::to_string(getpid());
+  std::string name(1, '.');
+  name.append(kStepPrefix).append(std::to_string(step)).append(".").append(std::to_string(getpid()));
   constexpr int kAttempts = 100;
   fs::path path;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    path = rank_dir /
-           (name + (attempt > 0 ? "-" + std::to_string(attempt) : "") + std::string(kTemporarySuffix));
+    path = rank_dir / name;
+    if (attempt > 0) path += std::string(1, '-') += std::to_string(attempt);
+    path += kTemporarySuffix;
     if (::mkdir(path.c_str(), io::kDirectoryMode) == 0) return path;
     if (errno != EEXIST) break;
   }

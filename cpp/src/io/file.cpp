@@ -23,10 +23,12 @@ constexpr std::size_t kLongestName = 255;  // NAME_MAX of the common file system
 // `.{name}.{pid}.tmp`; `attempt` > 0 tells apart several writers of one process. Readers of the directory may
 // rely on the leading dot and the ending.
 std::string temporary_name(const std::string& name, int attempt) {
-  std::string ending = "." + std::to_string(getpid());
-  if (attempt > 0) ending += "-" + std::to_string(attempt);
+  std::string ending(1, '.');
+  ending += std::to_string(getpid());
+  if (attempt > 0) ending.append("-").append(std::to_string(attempt));
   ending += ".tmp";
-  return "." + name.substr(0, kLongestName - 1 - ending.size()) + ending;
+  std::string result(1, '.');
+  return result.append(name, 0, kLongestName - 1 - ending.size()).append(ending);
 }
 
 bool exists_as_directory(const fs::path& path) {
