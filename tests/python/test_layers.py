@@ -1,0 +1,269 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every #include and import follows the layers of CONTRIBUTING.md: down only, and no feature knows another."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+# ---- C++: which modules a module may include, itself aside. What is not listed is a feature.
+BASE: set[str] = set()
+DATA = {"base"}
+TRACE = {"base", "stats", "metrics", "io"}
+FEATURE = {*TRACE, "trace"}
+MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": DATA, "io": DATA, "trace": TRACE}
+
+# The module of a public header; those not listed are named after their module.
+MODULE_OF_PUBLIC_HEADER = {
+    **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
+    **dict.fromkeys(("tensor_file", "table", "file"), "io"),
+}
+
+# Headers of others: where they may appear, as the beginning of a path in the repository.
+THIRD_PARTY = (
+    (
+        re.compile(r"(torch|ATen|c10|caffe2)/"),
+        ("cpp/src/torch/", "cpp/include/msprobe/torch.h", "bindings/torch/"),
+    ),
+    (re.compile(r"Python\.h$|pybind11/"), ("bindings/",)),
+)
+
+# ---- Python: a package of python/msprobe is a feature and a module is shared, but for these.
+HOOKS = "hooks"
+FACES = {"__init__", "__main__", "cli", "debugger", "pytorch", "core"}
+NATIVE = {"_core", "_torch"}
+HEAVY = {"torch", "numpy", "matplotlib", "pandas", "PIL"}
+
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+
+
+def violations(root: Path) -> list[str]:
+    """One sentence per arrow that is not allowed in the tree below `root`."""
+    return [*cpp_violations(root), *python_violations(root)]
+
+
+def cpp_files(root: Path) -> list[Path]:
+    folders = (root / "cpp", root / "bindings")
+    return sorted(p for folder in folders for p in folder.rglob("*") if p.suffix in (".h", ".cpp", ".in"))
+
+
+def cpp_violations(root: Path) -> Iterator[str]:
+    for path in cpp_files(root):
+        here = path.relative_to(root).as_posix()
+        for mark, header in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            ours = mark == '"' or header.startswith("msprobe/")
+            problem = own_problem(root, path, here, header) if ours else third_party_problem(here, header)
+            if problem:
+                yield f"{here} includes {header}: {problem}"
+
+
+def own_problem(root: Path, path: Path, here: str, header: str) -> str | None:
+    target = locate(root, path, header)
+    if target is None:
+        return "there is no such header in the repository (others' headers stand in <>)"
+    if here.startswith("bindings/"):
+        folder = here.split("/")[1]
+        if target == "cpp/include/msprobe/torch.h" and folder != "torch":
+            return "only bindings/torch may use torch"
+        near = target.startswith("bindings/") and target.split("/")[1] in (folder, Path(target).name)
+        if not near and not target.startswith("cpp/include/"):
+            return "bindings use public headers and their own folder only"
+        return None
+    if target.startswith("bindings/"):
+        return "nothing in cpp/ knows the bindings"
+    if here.startswith("cpp/include/") and not target.startswith("cpp/include/"):
+        return "a public header includes public headers only"
+    user, used = module_of(here), module_of(target)
+    allowed = MAY_INCLUDE.get(user, FEATURE)
+    if used != user and used not in allowed and user != "torch":
+        return f"{user} may include {', '.join(sorted(allowed)) or 'nothing'} and itself, not {used}"
+    return None
+
+
+def locate(root: Path, path: Path, header: str) -> str | None:
+    for folder in (path.parent, root / "cpp/src", root / "cpp/include"):
+        for suffix in ("", ".in"):
+            candidate = folder / (header + suffix)
+            if candidate.is_file():
+                return candidate.resolve().relative_to(root.resolve()).as_posix()
+    return None
+
+
+def module_of(path: str) -> str:
+    if path.startswith("cpp/src/"):
+        return path.split("/")[2]
+    stem = Path(path).name.split(".")[0]
+    return MODULE_OF_PUBLIC_HEADER.get(stem, stem)
+
+
+def third_party_problem(here: str, header: str) -> str | None:
+    for pattern, places in THIRD_PARTY:
+        if pattern.match(header):
+            return None if here.startswith(places) else f"it belongs into {' and '.join(places)} only"
+    if here.startswith("cpp/include/") and not re.fullmatch(r"[a-z_]+", header):
+        return "a public header needs nothing but the standard library"
+    return None
+
+
+def python_violations(root: Path) -> Iterator[str]:
+    package = root / "python/msprobe"
+    for path in sorted(package.rglob("*.py")):
+        here = path.relative_to(package).as_posix()
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        user = path.relative_to(package).with_suffix("").parts[0]
+        for target in own_imports(tree, path.relative_to(package.parent)):
+            # `from msprobe import x` of a name that is no module reads the package itself
+            used = target[0] if target and is_part(package, target[0]) else "__init__"
+            if problem := part_problem(package, user, used):
+                yield f"python/msprobe/{here} imports {'.'.join(('msprobe', *target))}: {problem}"
+        for name in module_level_imports(tree.body):
+            if name.split(".")[0] in HEAVY:
+                yield f"python/msprobe/{here} imports {name} at module level: import msprobe must be fast"
+
+
+def is_part(package: Path, name: str) -> bool:
+    return name in NATIVE or (package / name).is_dir() or (package / f"{name}.py").is_file()
+
+
+def part_problem(package: Path, user: str, used: str) -> str | None:
+    if user == used or user in FACES or used in NATIVE:
+        return None
+    if used in FACES:
+        return "only faces use faces"
+    used_is_package = (package / used).is_dir()
+    if user == HOOKS or not (package / user).is_dir():
+        return "it uses no feature and no hook" if used_is_package else None
+    return f"a feature does not know another one ({used})" if used_is_package and used != HOOKS else None
+
+
+def own_imports(tree: ast.Module, path: Path) -> Iterator[tuple[str, ...]]:
+    """What the file imports of msprobe: also in functions, for types only, or by import_module("...")."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = path.parts[: len(path.parts) - node.level] if node.level else ()
+            module = ".".join((*above, *(node.module or "").split("."))).strip(".")
+            # `from msprobe import cli` imports a module by its last name
+            names = [f"{module}.{alias.name}" for alias in node.names] if module == "msprobe" else [module]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
+            names = [str(argument.value) for argument in node.args[:1] if isinstance(argument, ast.Constant)]
+        yield from (tuple(name.split(".")[1:]) for name in names if name.split(".")[0] == "msprobe")
+
+
+def module_level_imports(body: list[ast.stmt]) -> Iterator[str]:
+    """What importing the file imports: everything outside functions and `if TYPE_CHECKING`."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from module_level_imports(node.orelse)
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for field in ("body", "orelse", "finalbody", "handlers"):
+                yield from module_level_imports(getattr(node, field, []))
+
+
+# ---- tests
+
+
+def test_the_tree_keeps_its_layers() -> None:
+    assert len(cpp_files(REPOSITORY)) > 20  # it looks where the code is
+    assert len(list((REPOSITORY / "python/msprobe").rglob("*.py"))) > 5
+    assert violations(REPOSITORY) == []
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small tree that keeps the layers."""
+    files = {
+        "cpp/include/msprobe/error.h": "#include <string>\n",
+        "cpp/include/msprobe/stats.h": '#include "msprobe/error.h"\n',
+        "cpp/include/msprobe/table.h": '#include "msprobe/error.h"\n',
+        "cpp/include/msprobe/trace.h": '#include "msprobe/stats.h"\n',
+        "cpp/include/msprobe/dump.h": '#include "msprobe/trace.h"\n',
+        "cpp/include/msprobe/graph.h": '#include "msprobe/trace.h"\n',
+        "cpp/include/msprobe/torch.h": '#include <ATen/core/Tensor.h>\n#include "msprobe/dump.h"\n',
+        "cpp/src/base/crc32.h": "#include <cstdint>\n",
+        "cpp/src/stats/kernels.h": '#include "base/crc32.h"\n#include <hwy/highway.h>\n',
+        "cpp/src/dump/writer.cpp": '#include "stats/kernels.h"\n#include "msprobe/table.h"\n',
+        "cpp/src/graph/build.h": '#include "msprobe/trace.h"\n',
+        "cpp/src/torch/tensor.cpp": '#include <ATen/ATen.h>\n#include "dump/../stats/kernels.h"\n',
+        "bindings/summary.h": "#include <pybind11/pybind11.h>\n",
+        "bindings/core/module.cpp": '#include "../summary.h"\n#include "msprobe/dump.h"\n',
+        "bindings/torch/module.cpp": '#include <torch/extension.h>\n#include "msprobe/torch.h"\n',
+        "python/msprobe/__init__.py": "from msprobe.dump.writer import dump\n",
+        "python/msprobe/cli.py": "from importlib import import_module\nimport_module('msprobe.graph')\n",
+        "python/msprobe/config.py": "import json\n",
+        "python/msprobe/hooks/__init__.py": "from msprobe.config import Config\n",
+        "python/msprobe/dump/__init__.py": "from msprobe.hooks import hook\n",
+        "python/msprobe/dump/writer.py": "from .. import config\ndef f():\n    import torch\n",
+        "python/msprobe/graph/__init__.py": "if TYPE_CHECKING:\n    import torch\nimport msprobe._core\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
+    assert violations(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "reason"),
+    [
+        ("cpp/include/msprobe/error.h", '#include "msprobe/stats.h"', "base may include nothing"),
+        ("cpp/include/msprobe/stats.h", '#include "msprobe/table.h"', "stats may include base and itself"),
+        ("cpp/include/msprobe/stats.h", "#include <msprobe/table.h>", "stats may include base and itself"),
+        ("cpp/include/msprobe/stats.h", '#include "stats/kernels.h"', "public headers only"),
+        ("cpp/include/msprobe/stats.h", "#include <hwy/highway.h>", "but the standard library"),
+        ("cpp/include/msprobe/stats.h", "#include <ATen/ATen.h>", "into cpp/src/torch/"),
+        ("cpp/include/msprobe/trace.h", '#include "msprobe/dump.h"', "trace may include"),
+        ("cpp/src/base/crc32.h", '  #  include  "msprobe/torch.h"', "not torch"),
+        ("cpp/src/base/crc32.h", '#include "msprobe/absent.h"', "no such header"),
+        ("cpp/src/stats/kernels.h", '#include "msprobe/trace.h"', "not trace"),
+        ("cpp/src/dump/writer.cpp", '#include "graph/build.h"', "not graph"),
+        ("cpp/src/dump/writer.cpp", '#include "msprobe/graph.h"', "not graph"),
+        ("cpp/src/dump/writer.cpp", '#include "msprobe/torch.h"', "not torch"),
+        ("cpp/src/dump/writer.cpp", "#include <torch/torch.h>", "into cpp/src/torch/"),
+        ("cpp/src/dump/writer.cpp", "#include <Python.h>", "it belongs into bindings/"),
+        ("cpp/src/dump/writer.cpp", '#include "../../../bindings/summary.h"', "nothing in cpp/ knows"),
+        ("cpp/src/torch/tensor.cpp", "#include <pybind11/stl.h>", "it belongs into bindings/"),
+        ("bindings/core/module.cpp", '#include "stats/kernels.h"', "their own folder only"),
+        ("bindings/core/module.cpp", '#include "../torch/module.cpp"', "their own folder only"),
+        ("bindings/core/module.cpp", '#include "msprobe/torch.h"', "only bindings/torch may use torch"),
+        ("bindings/core/module.cpp", "#include <c10/core/Device.h>", "into cpp/src/torch/"),
+        ("bindings/summary.h", "#include <torch/extension.h>", "into cpp/src/torch/"),
+        ("python/msprobe/dump/writer.py", "from msprobe.graph import build", "another one (graph)"),
+        ("python/msprobe/dump/writer.py", "from ..graph import build", "another one (graph)"),
+        ("python/msprobe/dump/writer.py", "def g():\n    import msprobe.graph.x", "another one (graph)"),
+        ("python/msprobe/dump/writer.py", "import_module('msprobe.graph')", "another one (graph)"),
+        ("python/msprobe/dump/writer.py", "from msprobe import graph", "another one (graph)"),
+        ("python/msprobe/dump/writer.py", "from msprobe.cli import main", "only faces use faces"),
+        ("python/msprobe/dump/writer.py", "from msprobe import Error", "only faces use faces"),
+        ("python/msprobe/hooks/__init__.py", "from msprobe.dump import writer", "it uses no feature"),
+        ("python/msprobe/config.py", "from msprobe.dump import writer", "it uses no feature"),
+        ("python/msprobe/config.py", "from msprobe.hooks import hook", "it uses no feature and no hook"),
+        ("python/msprobe/config.py", "import numpy", "imports numpy at module level"),
+        ("python/msprobe/config.py", "try:\n    from torch import nn\nfinally:\n    pass", "at module level"),
+        ("python/msprobe/cli.py", "class A:\n    import matplotlib.pyplot", "at module level"),
+    ],
+)
+def test_a_planted_arrow_is_seen(tree: Path, path: str, line: str, reason: str) -> None:
+    with (tree / path).open("a") as file:
+        file.write(f"\n{line}\n")
+    found = violations(tree)
+    assert len(found) == 1, found
+    assert found[0].startswith(path)
+    assert reason in found[0]
