@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every #include and import follows the layers of CONTRIBUTING.md: down only, and no feature knows another."""
+"""Every #include and import follows the layers of CONTRIBUTING.md: down only, no feature knows another."""
 
 from __future__ import annotations
 
