@@ -1,0 +1,53 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds where two training runs part numerically.
+
+Everything is imported on first use: ``import msprobe`` loads neither torch nor the native library.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from msprobe.debugger import PrecisionDebugger
+    from msprobe.grad_probe.comparator import GradComparator
+    from msprobe.native import (
+        Error,
+        FormatError,
+        InternalError,
+        InvalidArgument,
+        IoError,
+        NothingToCompare,
+        UnsupportedError,
+        __version__,
+    )
+
+__all__ = [
+    "Error",
+    "FormatError",
+    "GradComparator",
+    "InternalError",
+    "InvalidArgument",
+    "IoError",
+    "NothingToCompare",
+    "PrecisionDebugger",
+    "UnsupportedError",
+    "__version__",
+]
+
+_HOME = {
+    "GradComparator": "msprobe.grad_probe.comparator",
+    "PrecisionDebugger": "msprobe.debugger",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'msprobe' has no attribute {name!r}")
+    value = getattr(import_module(_HOME.get(name, "msprobe.native")), name)
+    globals()[name] = value  # the next look-up does not come here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,47 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are complete or absent: written under a temporary name, then renamed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from msprobe.native import IoError
+
+_FILE_MODE = 0o640
+_DIRECTORY_MODE = 0o750
+
+
+def make_directory(path: str | os.PathLike[str]) -> Path:
+    """Creates `path` and its parents; fine when it is there. Raises IoError."""
+    directory = Path(path)
+    try:
+        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+    except OSError as error:
+        if isinstance(error, FileExistsError):  # a file of this name
+            error.errno = errno.ENOTDIR
+        raise _io_error("cannot create the directory", directory, error) from error
+    return directory
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces `path` by `text` in UTF-8. A killed process leaves the old file or the new one. Raises
+    IoError.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "wb") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _io_error("cannot write", path, error) from error
+
+
+def _io_error(doing: str, path: Path, error: OSError) -> IoError:
+    """As the native library makes them."""
+    result = IoError(f"{doing} {path}: {os.strerror(error.errno or 0)}")
+    result.errno, result.filename = error.errno, str(path)
+    return result

@@ -1,0 +1,132 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The command `msprobe`. Nothing but the wanted command is imported: help and wrong command lines answer at
+once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+# Command -> module, function, one line of help. The function takes the arguments and returns the exit code.
+COMMANDS = {
+    "grad_compare": (
+        "msprobe.grad_probe.command",
+        "main",
+        "compare two gradient records: at which step and parameter do the runs part?",
+    ),
+}
+
+_FRAMEWORKS = ("pytorch", "mindspore")
+
+_USAGE = "usage: msprobe [-f FRAMEWORK] COMMAND ... | msprobe --help | msprobe --version"
+
+
+class CommandLineError(Exception):
+    """The command line is wrong; the text says what and what is expected."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line. Exit codes: that of the command; 2: an error; 130: ended by Ctrl-C."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+    except CommandLineError as error:
+        return _complain(f"msprobe: error: {error}")
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # e.g. `msprobe ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    words = _without_framework(arguments)
+    if not words:
+        raise CommandLineError(f"expected a command: {', '.join(COMMANDS)}; see msprobe --help")
+    command = words[0]
+    if command in ("-h", "--help", "help"):
+        print(_help())
+        return 0
+    if command in ("-V", "--version"):
+        from msprobe.native import __version__
+
+        print(f"msprobe {__version__}")
+        return 0
+    if command not in COMMANDS:
+        raise CommandLineError(_unknown(command))
+    return _call(command, words[1:])
+
+
+def _call(command: str, arguments: list[str]) -> int:
+    module, function, _ = COMMANDS[command]
+    call = getattr(import_module(module), function)
+    from msprobe.native import Error
+
+    try:
+        code: int = call(arguments)
+    except Error as error:
+        return _complain(f"msprobe {command}: error: {error}")
+    return code
+
+
+def _complain(text: str) -> int:
+    """One line on standard error, whatever file names the text holds."""
+    print("".join(char if char.isprintable() else "?" for char in text), file=sys.stderr)
+    return 2
+
+
+def _without_framework(arguments: list[str]) -> list[str]:
+    """Takes away `-f pytorch`, which the existing tool wants before every command; the files here are the
+    same for all.
+    """
+    words: list[str] = []
+    rest = iter(enumerate(arguments))
+    for index, word in rest:
+        following = arguments[index + 1] if index + 1 < len(arguments) else ""
+        if word.startswith("--framework="):
+            _check_framework(word.partition("=")[2])
+        elif word == "--framework" or (word == "-f" and (following in _FRAMEWORKS or not words)):
+            _check_framework(following)
+            next(rest, None)
+        else:
+            words.append(word)
+    return words
+
+
+def _check_framework(name: str) -> None:
+    if name not in _FRAMEWORKS:
+        raise CommandLineError(f'expected {" or ".join(_FRAMEWORKS)} after -f, found "{name}"')
+
+
+def _unknown(command: str) -> str:
+    import difflib
+
+    what = "option" if command.startswith("-") else "command"
+    close = difflib.get_close_matches(command, [*COMMANDS, "--help", "--version"], n=1)
+    expected = (
+        f'did you mean "{close[0]}"?' if close else f"expected {', '.join(COMMANDS)}; see msprobe --help"
+    )
+    return f'unknown {what} "{command}": {expected}'
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {text}" for name, (_, _, text) in COMMANDS.items())
+    return f"""{_USAGE}
+
+Finds where two training runs part numerically.
+
+commands:
+{commands}
+
+options:
+  -h, --help                 this text; msprobe COMMAND --help for one command
+  -V, --version              the version
+  -f, --framework FRAMEWORK  pytorch or mindspore; accepted for scripts written for the existing tool"""

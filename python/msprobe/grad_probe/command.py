@@ -1,0 +1,141 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe grad_compare: exit code 0 when the runs agree, 1 when they differ or a part could not be compared,
+2 on errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from msprobe.grad_probe.comparator import ComparisonResult
+    from msprobe.grad_probe.verdict import Finding, Verdict
+
+_MOST_LINES = 10
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line; the help has the rest."""
+        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
+    from msprobe.grad_probe.comparator import compare_rank, compare_ranks
+
+    compare = compare_rank if _is_rank(options.a) and _is_rank(options.b) else compare_ranks
+    with _log_on_stderr(logging.ERROR if options.quiet else logging.WARNING):
+        result = compare(
+            options.a,
+            options.b,
+            options.output,
+            pictures=not options.no_pictures,
+            threads=options.threads,
+            show_progress=not options.quiet,
+        )
+    if options.json:
+        sys.stdout.write(result.verdict.to_json())
+    elif not options.quiet:
+        print(_text(result))
+    return 0 if result.same else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="msprobe grad_compare",
+        description="Compares the gradient signs of two training runs: where do they part?",
+        epilog="exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "a", metavar="A", type=Path, help="dump path of the first run, or one rank directory of it"
+    )
+    parser.add_argument(
+        "b", metavar="B", type=Path, help="dump path of the second run, or one rank directory of it"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=Path,
+        required=True,
+        help="directory for the results; made if needed",
+    )
+    parser.add_argument("--no-pictures", action="store_true", help="leave out similarities_picture/*.png")
+    parser.add_argument(
+        "--threads", metavar="N", type=_threads, default=0, help="threads to use (default: all cores)"
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print the verdict as JSON, as in verdict.json")
+    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser
+
+
+def _threads(text: str) -> int:
+    number = int(text) if re.fullmatch("[0-9]{1,4}", text) else -1
+    if not 0 <= number <= 1024:
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1024, found {text!r}")
+    return number
+
+
+def _is_rank(path: Path) -> bool:
+    """Whether a path is rank{R} itself rather than a directory of ranks."""
+    return any(path.glob("step[0-9]*")) and not any(path.glob("rank[0-9]*"))
+
+
+@contextlib.contextmanager
+def _log_on_stderr(level: int) -> Iterator[None]:
+    from msprobe.native import log
+
+    handler = logging.StreamHandler()
+    handler.setLevel(level)
+    handler.setFormatter(logging.Formatter("msprobe: %(levelname)s: %(message)s"))
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+def _text(result: ComparisonResult) -> str:
+    verdict = result.verdict
+    lines = [verdict.sentence]
+    if verdict.findings:
+        lines += ["", *_table(verdict)]
+    lines += ["", f"report: {result.report_path}"]
+    return "\n".join(lines)
+
+
+def _table(verdict: Verdict) -> list[str]:
+    """The first finding of each parameter, the differences before what could not be compared."""
+    suspicious = verdict.suspicious
+    shown = suspicious[:_MOST_LINES]
+    with_rank = len(verdict.ranks) > 1
+    lines = []
+    if shown[0].is_difference:
+        lines.append(f"  {'rank  ' if with_rank else ''}step  similarity  before  parameter")
+    lines += [_row(finding, with_rank) for finding in shown]
+    if len(suspicious) > len(shown):
+        lines.append(f"  and {len(suspicious) - len(shown)} more in verdict.json")
+    return lines
+
+
+def _row(finding: Finding, with_rank: bool) -> str:
+    if not finding.is_difference:
+        return f"  {finding.line}"
+    from msprobe.grad_probe.verdict import printable
+
+    rank = f"{finding.rank:>4}  " if with_rank else ""
+    before = "" if finding.previous is None else f"{finding.previous:.4f}"
+    parameter = printable(str(finding.parameter))
+    return f"  {rank}{finding.step:>4}  {finding.similarity:>10.4f}  {before:>6}  {parameter}"

@@ -1,0 +1,266 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""GradComparator: compares two gradient records and says where they part."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.atomic_file import make_directory, write_text
+from msprobe.grad_probe import verdict as verdicts
+from msprobe.grad_probe.pictures import SUFFIX, Drawing, can_draw, picture_of, picture_of_summary
+from msprobe.grad_probe.report import RankCells, report_html
+from msprobe.grad_probe.verdict import Finding, Inputs, RankSummary, Verdict, number_or_none
+from msprobe.native import Error, core, log
+from msprobe.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from msprobe._core import Comparison
+
+SIMILARITIES = "similarities.csv"
+PICTURES = "similarities_picture"
+VERDICT = "verdict.json"
+REPORT = "report.html"
+
+_MOST_LINES = 20
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """The answer of a comparison, and where its files are."""
+
+    verdict: Verdict
+    output_dir: Path
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing points to a difference and nothing was left out."""
+        return self.verdict.verdict == "same"
+
+    @property
+    def verdict_path(self) -> Path:
+        return self.output_dir / VERDICT
+
+    @property
+    def report_path(self) -> Path:
+        return self.output_dir / REPORT
+
+
+class GradComparator:
+    """Compares the directions (signs) of the gradients of two training runs, as the gradient probe recorded
+    them.
+
+    Written are `similarities.csv` and, unless `pictures` is False, `similarities_picture/*.png` for each
+    rank, and for the whole comparison `verdict.json` (described in verdict.py) and `report.html`, a page to
+    look at in a browser. Results of an earlier comparison are replaced. One line is logged for each
+    suspicious parameter.
+
+    threads: 0 means all cores.
+    """
+
+    @classmethod
+    def compare_distributed(
+        cls,
+        dump_path1: str | os.PathLike[str],
+        dump_path2: str | os.PathLike[str],
+        output_dir: str | os.PathLike[str],
+        *,
+        pictures: bool = True,
+        threads: int = 0,
+    ) -> ComparisonResult:
+        """Compares all ranks that both dump paths have; the files of a rank go to `output_dir`/rank{R}.
+
+        A rank that cannot be read becomes a finding of the verdict. Raises NothingToCompare (a RuntimeError)
+        when no rank or no step can be compared, InvalidArgument, IoError.
+        """
+        result = compare_ranks(dump_path1, dump_path2, output_dir, pictures=pictures, threads=threads)
+        _log(result)
+        return result
+
+    @classmethod
+    def compare(
+        cls,
+        rank_dir1: str | os.PathLike[str],
+        rank_dir2: str | os.PathLike[str],
+        output_dir: str | os.PathLike[str],
+        *,
+        pictures: bool = True,
+        threads: int = 0,
+    ) -> ComparisonResult:
+        """Compares two directories rank{R}; the files go to `output_dir`. Raises as compare_distributed()."""
+        result = compare_rank(rank_dir1, rank_dir2, output_dir, pictures=pictures, threads=threads)
+        _log(result)
+        return result
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One rank to compare."""
+
+    rank: int | None
+    directory1: Path
+    directory2: Path
+    output: Path
+
+
+def compare_ranks(
+    dump_path1: str | os.PathLike[str],
+    dump_path2: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str],
+    *,
+    pictures: bool = True,
+    threads: int = 0,
+    show_progress: bool = True,
+) -> ComparisonResult:
+    """GradComparator.compare_distributed() without its log lines."""
+    path1, path2, output = Path(dump_path1), Path(dump_path2), Path(output_dir)
+    ranks = core.matched_ranks(path1, path2)
+    jobs = [
+        _Job(rank, path1 / f"rank{rank}", path2 / f"rank{rank}", output / f"rank{rank}") for rank in ranks
+    ]
+    return _Run(output, pictures, threads, show_progress).run(jobs, path1, path2)
+
+
+def compare_rank(
+    rank_dir1: str | os.PathLike[str],
+    rank_dir2: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str],
+    *,
+    pictures: bool = True,
+    threads: int = 0,
+    show_progress: bool = True,
+) -> ComparisonResult:
+    """GradComparator.compare() without its log lines."""
+    path1, path2, output = Path(rank_dir1), Path(rank_dir2), Path(output_dir)
+    number = re.fullmatch(r"rank([0-9]+)", path1.resolve().name)
+    job = _Job(int(number[1]) if number else None, path1, path2, output)
+    return _Run(output, pictures, threads, show_progress).run([job], path1, path2)
+
+
+class _Run:
+    """One comparison: rank after rank, then the files about all of them."""
+
+    def __init__(self, output: Path, pictures: bool, threads: int, show_progress: bool) -> None:
+        self._output = output
+        self._pictures = pictures
+        self._threads = threads
+        self._show_progress = show_progress
+        self._ranks: list[RankSummary] = []
+        self._cells: list[RankCells] = []
+        self._findings: list[Finding] = []
+        self._errors: list[Error] = []
+
+    def run(self, jobs: list[_Job], path1: Path, path2: Path) -> ComparisonResult:
+        make_directory(self._output)
+        if (self._output / VERDICT).exists():
+            log.warning("%s holds the results of an earlier comparison: they are replaced", self._output)
+        with self._drawing() as drawing:
+            for job in jobs:
+                try:
+                    self._compare(job, drawing)
+                except Error as error:
+                    self._note_unreadable(job, error)
+            if len(self._errors) == len(jobs):
+                raise self._errors[0]
+            verdict = Verdict(
+                _inputs(path1, path2, jobs), tuple(self._ranks), verdicts.in_order(self._findings)
+            )
+            write_text(self._output / REPORT, report_html(verdict, self._cells))
+            write_text(self._output / VERDICT, verdict.to_json())
+        return ComparisonResult(verdict, self._output)
+
+    @contextlib.contextmanager
+    def _drawing(self) -> Iterator[Drawing | None]:
+        if not self._pictures or not can_draw():
+            yield None
+            return
+        with Progress("pictures", shown=self._show_progress) as progress, Drawing(progress) as drawing:
+            yield drawing
+
+    def _compare(self, job: _Job, drawing: Drawing | None) -> None:
+        label = "comparison" if job.rank is None else f"rank {job.rank}"
+        with Progress(label, shown=self._show_progress) as progress:
+            comparison = core.compare(
+                job.directory1, job.directory2, threads=self._threads, progress=progress
+            )
+        make_directory(job.output)
+        _clear(job.output)
+        comparison.write_similarities(job.output / SIMILARITIES)
+        values = [[number_or_none(value) for value in row] for row in comparison.values]
+        summary = [number_or_none(value) for value in comparison.summary]
+        findings = _findings(job, comparison)
+        self._findings += findings
+        self._cells.append(
+            RankCells(job.rank, comparison.steps, comparison.names, values, comparison.problems)
+        )
+        self._ranks.append(
+            RankSummary(
+                rank=job.rank,
+                steps=comparison.steps,
+                parameters=len(comparison.names),
+                compared=sum(len(row) - row.count(None) for row in values),
+                summary=summary,
+                findings=len(findings),
+            )
+        )
+        if drawing is not None:
+            pictures = [picture_of(name, row) for name, row in zip(comparison.names, values)]
+            directory = make_directory(job.output / PICTURES)
+            drawing.submit(directory, comparison.steps, [*pictures, picture_of_summary(summary)])
+
+    def _note_unreadable(self, job: _Job, error: Error) -> None:
+        _clear(job.output)
+        self._errors.append(error)
+        self._findings.append(Finding("unreadable", job.rank, None, None, None, None, str(error)))
+        self._ranks.append(RankSummary(job.rank, [], 0, 0, [], 1, problem=str(error)))
+
+
+def _findings(job: _Job, comparison: Comparison) -> list[Finding]:
+    return [
+        Finding(
+            kind=finding.kind,
+            rank=job.rank,
+            step=finding.step,
+            parameter=finding.name,
+            similarity=number_or_none(finding.similarity),
+            previous=number_or_none(finding.previous),
+            reason=finding.reason,
+        )
+        for finding in comparison.judge(verdicts.FIRST_STEP_LEAST, verdicts.LARGEST_DROP)
+    ]
+
+
+def _clear(output: Path) -> None:
+    """Removes what an earlier comparison wrote for a rank, so that old and new pictures do not mix."""
+    (output / SIMILARITIES).unlink(missing_ok=True)
+    for picture in (output / PICTURES).glob(f"*{SUFFIX}"):
+        picture.unlink()
+
+
+def _inputs(path1: Path, path2: Path, jobs: list[_Job]) -> Inputs:
+    compared = {job.rank for job in jobs}
+
+    def alone(path: Path) -> list[int]:
+        matches = (re.fullmatch(r"rank([0-9]+)", name) for name in os.listdir(path))
+        return sorted({int(match[1]) for match in matches if match}.difference(compared))
+
+    return Inputs(os.path.abspath(path1), os.path.abspath(path2), alone(path1), alone(path2))
+
+
+def _log(result: ComparisonResult) -> None:
+    """One line for each suspicious parameter."""
+    suspicious = result.verdict.suspicious
+    for finding in suspicious[:_MOST_LINES]:
+        log.warning("%s", finding.line)
+    if len(suspicious) > _MOST_LINES:
+        log.warning("%d more are listed in %s", len(suspicious) - _MOST_LINES, result.verdict_path)
+    level = logging.INFO if result.same else logging.WARNING
+    log.log(level, "%s; see %s", result.verdict.sentence, result.report_path)

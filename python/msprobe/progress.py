@@ -1,0 +1,43 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""A progress bar on a terminal, and nothing anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+_WIDTH = 30
+_INTERVAL = 0.1  # seconds
+
+
+class Progress:
+    """`with Progress("pictures") as progress: progress(done, total)`. May be called from several threads."""
+
+    def __init__(self, label: str, *, shown: bool = True) -> None:
+        self._label = label
+        self._shown = shown and sys.stderr is not None and sys.stderr.isatty()
+        self._lock = threading.Lock()
+        self._next = time.monotonic() + _INTERVAL  # short work shows no bar
+        self._drawn = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._shown or total == 0:
+            return
+        with self._lock:
+            if time.monotonic() < self._next:
+                return
+            self._next = time.monotonic() + _INTERVAL
+            self._drawn = True
+            filled = _WIDTH * done // total
+            sys.stderr.write(f"\r{self._label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{total} ")
+            sys.stderr.flush()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
