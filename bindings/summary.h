@@ -18,7 +18,9 @@
 class SummaryArguments {
  public:
   SummaryArguments(const std::string& checksum, std::vector<float> bounds, bool signs, std::int64_t count)
-      : bounds_(std::move(bounds)), signs_(signs ? msprobe::stats::sign_bytes(count) : 0) {
+      : bounds_(std::move(bounds)),
+        wants_signs_(signs),
+        signs_(signs ? msprobe::stats::sign_bytes(count) : 0) {
     using Checksum = msprobe::stats::SummaryOptions::Checksum;
     if (checksum == "native") {
       options_.checksum = Checksum::kNative;
@@ -56,7 +58,7 @@ class SummaryArguments {
       for (const std::int64_t n : summary.interval_counts) counts.append(n);
       result["interval_counts"] = counts;
     }
-    if (!options_.signs.empty()) {
+    if (wants_signs_) {
       result["signs"] = py::bytes(reinterpret_cast<const char*>(signs_.data()), signs_.size());
     }
     return result;
@@ -64,6 +66,7 @@ class SummaryArguments {
 
  private:
   std::vector<float> bounds_;
+  bool wants_signs_;
   std::vector<std::uint8_t> signs_;
   msprobe::stats::SummaryOptions options_;
 };

@@ -3,8 +3,8 @@
 #include "stats/convert.h"
 
 #include <array>
+#include <bit>
 #include <cstdint>
-#include <limits>
 
 #include "stats/kernels.h"
 
@@ -26,20 +26,23 @@ struct Float8 {
   bool nan_is_minus_zero;  // "fnuz": 0x80 is the only NaN
 };
 
+// NaN keeps the bits that torch gives it, so that checksums of converted elements agree.
 constexpr float decode(unsigned bits, Float8 format) {
-  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   const unsigned mantissa = bits & ((1U << format.mantissa_bits) - 1);
   const int exponent = static_cast<int>((bits & 0x7F) >> format.mantissa_bits);
   const int largest = (1 << (7 - format.mantissa_bits)) - 1;
-  const float sign = bits & 0x80 ? -1.0F : 1.0F;
-  if (format.nan_is_minus_zero && bits == 0x80) return nan;
+  const std::uint32_t sign = (bits & 0x80) << 24;
+  if (format.nan_is_minus_zero && bits == 0x80) return std::bit_cast<float>(0x7F800001U);
   if (format.ieee && exponent == largest) {
-    return mantissa != 0 ? nan : sign * std::numeric_limits<float>::infinity();
+    const std::uint32_t quiet = mantissa != 0 ? 0x00400000 : 0;
+    return std::bit_cast<float>(sign | 0x7F800000U | quiet | mantissa << (23 - format.mantissa_bits));
   }
-  if (!format.ieee && !format.nan_is_minus_zero && (bits & 0x7F) == 0x7F) return nan;  // e4m3fn
+  if (!format.ieee && !format.nan_is_minus_zero && (bits & 0x7F) == 0x7F) {  // e4m3fn
+    return std::bit_cast<float>(sign | 0x7FF00000U);
+  }
   const double step = power_of_two((exponent == 0 ? 1 : exponent) - format.bias - format.mantissa_bits);
   const unsigned digits = exponent == 0 ? mantissa : mantissa | (1U << format.mantissa_bits);
-  return sign * static_cast<float>(digits * step);
+  return (bits & 0x80 ? -1.0F : 1.0F) * static_cast<float>(digits * step);
 }
 
 using Table = std::array<float, 256>;
@@ -54,7 +57,7 @@ constexpr Table table_of(Float8 format) {
 constexpr Table table_of_e8m0() {
   Table table{};
   for (int bits = 0; bits < 255; ++bits) table[bits] = static_cast<float>(power_of_two(bits - 127));
-  table[255] = std::numeric_limits<float>::quiet_NaN();
+  table[255] = std::bit_cast<float>(0x7F800001U);
   return table;
 }
 

@@ -1,0 +1,136 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/grad_probe.h"
+
+#include <exception>
+
+#include "core.h"
+
+namespace {
+
+using msprobe::grad_probe::Comparison;
+using msprobe::grad_probe::Finding;
+using msprobe::grad_probe::Similarity;
+
+// Messages may hold file names that are not UTF-8.
+py::str readable(const std::string& text) {
+  PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "replace");
+  if (decoded == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(decoded);
+}
+
+const char* kind_name(Finding::Kind kind) {
+  switch (kind) {
+    case Finding::Kind::kLowAtFirstStep: return "low_at_first_step";
+    case Finding::Kind::kDrop: return "drop";
+    case Finding::Kind::kMissing: return "missing";
+  }
+  throw msprobe::InternalError("a finding of unknown kind");
+}
+
+// One list per parameter, NaN where nothing was compared.
+std::vector<std::vector<double>> values(const Comparison& comparison) {
+  std::vector<std::vector<double>> result(comparison.names.size());
+  for (std::size_t name = 0; name < result.size(); ++name) {
+    for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
+      result[name].push_back(comparison.at(name, step).value());
+    }
+  }
+  return result;
+}
+
+// Elements of each parameter; 0 for one that was never compared.
+std::vector<std::int64_t> counts(const Comparison& comparison) {
+  std::vector<std::int64_t> result(comparison.names.size(), 0);
+  for (std::size_t name = 0; name < result.size(); ++name) {
+    for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
+      result[name] = std::max(result[name], comparison.at(name, step).count);
+    }
+  }
+  return result;
+}
+
+std::vector<double> summary(const Comparison& comparison) {
+  std::vector<double> result;
+  for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
+    result.push_back(comparison.summary(step).value());
+  }
+  return result;
+}
+
+py::list problems(const Comparison& comparison) {
+  py::list result;
+  for (std::size_t name = 0; name < comparison.names.size(); ++name) {
+    for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
+      const Similarity& cell = comparison.at(name, step);
+      if (cell.state != Similarity::State::kMissing) continue;
+      result.append(py::make_tuple(comparison.names[name], comparison.steps[step], readable(cell.problem)));
+    }
+  }
+  return result;
+}
+
+// Ctrl-C and exceptions of `progress` stop the work and arrive where compare() was called.
+Comparison compare(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
+                   unsigned threads, const std::optional<py::function>& progress) {
+  std::exception_ptr raised;
+  msprobe::grad_probe::CompareOptions options;
+  options.threads = threads;
+  options.progress = [&](std::size_t done, std::size_t total) {
+    const py::gil_scoped_acquire gil;
+    try {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (progress) (*progress)(done, total);
+      return true;
+    } catch (...) {
+      raised = std::current_exception();
+      return false;
+    }
+  };
+  try {
+    const py::gil_scoped_release no_gil;
+    return msprobe::grad_probe::compare(rank_dir1, rank_dir2, options);
+  } catch (const msprobe::InvalidArgument&) {
+    if (raised) std::rethrow_exception(raised);
+    throw;
+  }
+}
+
+}  // namespace
+
+void register_grad_probe(py::module_& m) {
+  namespace grad_probe = msprobe::grad_probe;
+  const auto released = py::call_guard<py::gil_scoped_release>();
+
+  m.def(
+      "direction_file_name", [](const std::string& name) { return grad_probe::direction_file_name(name); },
+      py::arg("name"));
+  m.def("matched_ranks", &grad_probe::matched_ranks, py::arg("path1"), py::arg("path2"), released);
+
+  py::class_<Finding>(m, "Finding", py::is_final())
+      .def_property_readonly("kind", [](const Finding& f) { return kind_name(f.kind); })
+      .def_readonly("name", &Finding::name)
+      .def_readonly("step", &Finding::step)
+      .def_readonly("similarity", &Finding::similarity)
+      .def_readonly("previous", &Finding::previous)
+      .def_property_readonly("reason", [](const Finding& f) { return readable(f.reason); });
+
+  py::class_<Comparison>(m, "Comparison", py::is_final())
+      .def_readonly("steps", &Comparison::steps)
+      .def_readonly("names", &Comparison::names)
+      .def_property_readonly("values", &values)
+      .def_property_readonly("counts", &counts)
+      .def_property_readonly("summary", &summary)
+      .def_property_readonly("problems", &problems)
+      .def(
+          "judge",
+          [](const Comparison& comparison, double first_step_least, double largest_drop) {
+            return grad_probe::judge(comparison, {first_step_least, largest_drop});
+          },
+          py::arg("first_step_least") = grad_probe::Rule{}.first_step_least,
+          py::arg("largest_drop") = grad_probe::Rule{}.largest_drop)
+      .def("write_similarities", &grad_probe::write_similarities, py::arg("path"), released);
+
+  m.def("compare", &compare, py::arg("rank_dir1"), py::arg("rank_dir2"), py::kw_only(),
+        py::arg("threads") = 0, py::arg("progress") = py::none());
+}
