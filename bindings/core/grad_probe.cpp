@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "msprobe/grad_probe.h"
 
+#include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "core.h"
 
