@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes numpy_headers.txt: what NumPy puts before the data, lines `descr fortran_order shape header-in-hex`."""
+"""Writes numpy_headers.txt: what NumPy puts before data, lines `descr fortran_order shape header-in-hex`."""
 
 import io
 from pathlib import Path
