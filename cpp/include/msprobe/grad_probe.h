@@ -119,7 +119,7 @@ struct Similarity {
   std::string problem;
 
   /// equal / count; 0 for an empty tensor, NaN when not compared.
-  double value() const noexcept;
+  MSPROBE_API double value() const noexcept;
 };
 
 /// Two recorded ranks side by side.
@@ -131,7 +131,7 @@ struct Comparison {
   const Similarity& at(std::size_t name, std::size_t step) const { return cells[name * steps.size() + step]; }
 
   /// Element-weighted mean of one step over all compared parameters.
-  Similarity summary(std::size_t step) const;
+  MSPROBE_API Similarity summary(std::size_t step) const;
 };
 
 struct CompareOptions {

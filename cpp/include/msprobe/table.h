@@ -35,13 +35,13 @@ struct Table {
   std::vector<Row> rows;
 
   /// Index of the column with this exact name, or -1.
-  int column(std::string_view name) const noexcept;
+  MSPROBE_API int column(std::string_view name) const noexcept;
 };
 
-/// Reads a whole csv (with or without byte order mark, LF or CRLF). Every row must have as many cells as the header.
-/// Cells stay text: a parameter called "0.10" or "nan" keeps its name.
+/// Reads a whole csv (with or without byte order mark, LF or CRLF). Every row must have as many cells as the header; empty
+/// lines are skipped. Cells stay text: a parameter called "0.10" or "nan" keeps its name.
 /// Throws IoError, and FormatError with the line for an unclosed quote, a row of another width, an empty file, a NUL
-/// byte, or a file above 1 GiB.
+/// byte, bytes that are not UTF-8, or a file above 1 GiB.
 MSPROBE_API Table read_csv(const std::filesystem::path& path);
 
 }  // namespace msprobe::io
