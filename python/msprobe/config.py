@@ -230,20 +230,20 @@ def _read_text(path: str, fail: Callable[[str], NoReturn]) -> str:
         fail("expected a file, found a symbolic link")
     try:
         # Not to hang on a named pipe, the file is opened without waiting and looked at before it is read.
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                fail("expected a regular file")
-            if status.st_size > _LARGEST_FILE:
-                fail(f"expected at most 1 GiB, found {status.st_size} bytes")
-            return file.read().decode("utf-8-sig")
-    except IsADirectoryError:
-        fail("expected a file, found a directory")
-    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path, or not UTF-8
-        if isinstance(error, UnicodeDecodeError):
-            fail(f"byte {error.start}: expected UTF-8 text")
+        file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
         fail(f"cannot read the configuration file: {reason}")
+    with file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            fail("expected a regular file")
+        if status.st_size > _LARGEST_FILE:
+            fail(f"expected at most 1 GiB, found {status.st_size} bytes")
+        try:
+            return file.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            fail(f"byte {error.start}: expected UTF-8 text")
 
 
 def _check_top_level_keys(
