@@ -45,7 +45,7 @@ def main() -> int:
             return 2
     try:
         return quick_start(out)
-    except ExampleError as error:
+    except (ExampleError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
 
@@ -66,16 +66,11 @@ def quick_start(out: Path) -> int:
 
     first = verdict["first"] or {}
     step, parameter = first.get("step"), first.get("parameter")
-    print()
-    print(verdict["sentence"])
-    if first:
-        print(first["reason"])
-    print(f"report: {out / 'comparison' / 'report.html'}")
-    print(f"({time.monotonic() - begin:.0f} s)")
     if step != WRONG_STEP or not str(parameter).startswith(WRONG_LAYER):
-        raise ExampleError(
-            f"expected step {WRONG_STEP} and a parameter of {WRONG_LAYER[:-1]}: please report this"
-        )
+        raise ExampleError(f"found step {step}, {parameter}; expected step {WRONG_STEP} and {WRONG_LAYER}*")
+    print()
+    print(f"Found as planted: step {step}, {parameter} ({time.monotonic() - begin:.0f} s)")
+    print(f"Open in a browser: {out / 'comparison' / 'report.html'}")
     return 0
 
 
