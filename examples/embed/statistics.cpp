@@ -26,7 +26,8 @@ int main() try {
   }
   values[3][4] = std::numeric_limits<float>::infinity();
 
-  // A view borrows the memory. Strides are in elements, so any part of an array is a view too: here all columns but the last 8.
+  // A view borrows the memory. Strides are in elements, so any part of an array is a view too: here all
+  // columns but the last 8.
   const std::int64_t shape[] = {kRows, kColumns - 8};
   const std::int64_t strides[] = {kColumns, 1};
   const msprobe::TensorView view{values, msprobe::DType::kFloat32, shape, strides};
@@ -47,7 +48,6 @@ int main() try {
       std::printf("%-14s %.*f\n", std::string(field.name).c_str(), field.integral ? 0 : 6, *value);
     }
   }
-  std::printf("%-14s %08x\n", "crc32", static_cast<unsigned>(*summary.crc32));
   for (std::size_t i = 0; i < summary.interval_counts.size(); ++i) {
     std::printf("interval %zu     %lld\n", i, static_cast<long long>(summary.interval_counts[i]));
   }
@@ -59,9 +59,10 @@ int main() try {
     positive += values[i / shape[1]][i % shape[1]] > 0 ? 1 : 0;
     marked += signs[static_cast<std::size_t>(i / 8)] >> (i % 8) & 1;
   }
-  const bool expected = summary.count == kRows * (kColumns - 8) && summary.min == -495.5 && std::isinf(*summary.max) &&
-                        summary.pos_inf_count == 1 && summary.nan_count == 0 && summary.zero_count == 496 &&
-                        marked == positive && summary.interval_counts[2] + summary.interval_counts[3] == positive;
+  const bool expected = summary.count == kRows * (kColumns - 8) && summary.min == -495.5 &&
+                        std::isinf(*summary.max) && summary.pos_inf_count == 1 && summary.nan_count == 0 &&
+                        summary.zero_count == 496 && marked == positive &&
+                        summary.interval_counts[2] + summary.interval_counts[3] == positive;
   std::puts(expected ? "as expected" : "NOT as expected");
   return expected ? 0 : 1;
 } catch (const msprobe::Error& error) {

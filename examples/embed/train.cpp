@@ -1,8 +1,9 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A libtorch training loop without Python, watched by the gradient probe: a small transformer learns fourteen sonnets
-// twice, the second time with one layer computed wrongly from step 3 on. Then both records are compared.
+// A libtorch training loop without Python, watched by the gradient probe: a small transformer learns fourteen
+// sonnets twice, the second time with one layer computed wrongly from step 3 on. Then both records are
+// compared.
 //
 //   train TEXT OUT      exit code 0: the planted step and layer were found, 1: they were not, 2: an error
 
@@ -111,7 +112,8 @@ struct Text {
 Text read_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (text.size() <= kContext) throw std::runtime_error(path.string() + ": must be a text of some thousand characters");
+  if (text.size() <= kContext)
+    throw std::runtime_error(path.string() + ": must be a text of some thousand characters");
   std::string alphabet = text;
   std::sort(alphabet.begin(), alphabet.end());
   alphabet.erase(std::unique(alphabet.begin(), alphabet.end()), alphabet.end());
@@ -136,7 +138,8 @@ void train(const Text& text, const std::filesystem::path& dump_path, bool with_f
     const torch::Tensor starts = torch::randint(text.tokens.size(0) - kContext, {kBatch, 1});
     const torch::Tensor batch = text.tokens.index({starts + torch::arange(kContext + 1)});
     const torch::Tensor logits = model.forward(batch.slice(1, 0, kContext));
-    const torch::Tensor loss = torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch.slice(1, 1).flatten());
+    const torch::Tensor loss =
+        torch::nn::functional::cross_entropy(logits.flatten(0, 1), batch.slice(1, 1).flatten());
     optimizer.zero_grad();
     loss.backward();
     probe.step();  // right before the optimizer
@@ -154,7 +157,8 @@ int main(int argc, char** argv) try {
     return 2;
   }
   msprobe::set_log_sink([](msprobe::LogLevel level, std::string_view message) {
-    if (level >= msprobe::LogLevel::kWarning) std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
+    if (level >= msprobe::LogLevel::kWarning)
+      std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
   });
   const Text text = read_text(argv[1]);
   const std::filesystem::path out = argv[2];
