@@ -39,6 +39,14 @@ void set_io_error(const msprobe::IoError& e) {
   PyErr_SetObject(classes.io_error, error.ptr());
 }
 
+// An OSError with errno and filename would show its strerror, which is not our text.
+py::object io_error_text(const py::object& error) {
+  const py::tuple arguments = error.attr("args");
+  if (arguments.size() == 1) return py::str(arguments[0]);
+  return py::reinterpret_steal<py::object>(
+      reinterpret_cast<PyTypeObject*>(PyExc_OSError)->tp_str(error.ptr()));
+}
+
 // One line per C++ class, the most derived first.
 void translate(std::exception_ptr pointer) {
   try {
@@ -75,6 +83,8 @@ void register_errors(py::module_& m) {
                 bases(classes.error, PyExc_ValueError));
   classes.io_error =
       add_class(m, "IoError", "The operating system refused.", bases(classes.error, PyExc_OSError));
+  const py::handle io_error(classes.io_error);
+  io_error.attr("__str__") = py::cpp_function(&io_error_text, py::name("__str__"), py::is_method(io_error));
   classes.unsupported_error = add_class(m, "UnsupportedError", "Valid input that msprobe cannot handle.",
                                         bases(classes.error, PyExc_NotImplementedError));
   classes.internal_error = add_class(m, "InternalError", "A bug of msprobe; please report it.",
