@@ -11,15 +11,17 @@
 
 namespace msprobe::io {
 
-/// Permissions of what msprobe creates: directories 0750, files 0640 (less the umask), as the existing tool does.
+/// Permissions of what msprobe creates: directories 0750, files 0640 (less the umask), as the existing tool
+/// does.
 inline constexpr unsigned kDirectoryMode = 0750;
 inline constexpr unsigned kFileMode = 0640;
 
 /// Creates `path` and its missing parents. Throws IoError, also when a part of the path is a file.
 MSPROBE_API void make_directories(const std::filesystem::path& path);
 
-/// A file that is complete or absent: it is written under a temporary name in the same directory and gets its own name
-/// in commit(). Without commit() the destructor removes it. Not thread-safe. Every failure is an IoError that names `path`.
+/// A file that is complete or absent: it is written under a temporary name in the same directory and gets its
+/// own name in commit(). Without commit() the destructor removes it. Not thread-safe. Every failure is an
+/// IoError that names `path`.
 class MSPROBE_API AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -37,10 +39,29 @@ class MSPROBE_API AtomicFile {
   int descriptor_ = -1;
 };
 
+/// A file written under its own name from the start, for a directory that nobody looks into yet: it saves the
+/// rename. An existing file is replaced. Not thread-safe. Every failure is an IoError that names `path`.
+class MSPROBE_API OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  /// Some file systems report a full disk only here.
+  void close();
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
 /// Writes a whole file by AtomicFile.
 MSPROBE_API void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// A file opened for reading. Reads at an offset; never maps, so a file cut short while in use is an error, not a signal.
+/// A file opened for reading. Reads at an offset; never maps, so a file cut short while in use is an error,
+/// not a signal.
 class MSPROBE_API InputFile {
  public:
   /// Throws IoError; also for a directory or another thing that is not a regular file.

@@ -47,9 +47,6 @@ bool has_entry(const fs::path& path) {
   return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
-// ------------------------------------------------------------------------------------------------ which
-// cells
-
 // Reads the parameter names of all steps of both sides.
 class NameReader {
  public:
@@ -139,8 +136,6 @@ bool is_level_l0(const fs::path& path) {
   }
   throw NothingToCompare(text);
 }
-
-// ------------------------------------------------------------------------------------------------ the work
 
 // Calls the progress function of the caller: only on its thread and not too often.
 class Reporter {

@@ -75,7 +75,7 @@ void write_direction_file(const std::filesystem::path& path, const Measurement& 
   std::size_t used =
       header.size();  // the header goes out with the first chunk: most parameters need one write
 
-  io::AtomicFile file(path);
+  io::OutputFile file(path);
   std::span<const std::uint8_t> bits(measurement.signs);
   auto remaining = static_cast<std::size_t>(measurement.summary.count);
   do {
@@ -87,7 +87,7 @@ void write_direction_file(const std::filesystem::path& path, const Measurement& 
     remaining -= elements;
     used = 0;
   } while (!bits.empty());
-  file.commit();
+  file.close();
 }
 
 }  // namespace msprobe::grad_probe

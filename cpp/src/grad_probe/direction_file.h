@@ -10,8 +10,9 @@
 
 namespace msprobe::grad_probe {
 
-/// Writes the signs of one gradient as a NumPy file of booleans, one byte per element. `buffer` is scratch
-/// memory that the next call can use again. Throws IoError.
+/// Writes the signs of one gradient as a NumPy file of booleans, one byte per element. The file has its name
+/// from the start: write into a temporary directory. `buffer` is scratch memory that the next call can use
+/// again. Throws IoError.
 void write_direction_file(const std::filesystem::path& path, const Measurement& measurement,
                           std::vector<std::uint8_t>& buffer);
 

@@ -36,6 +36,27 @@ bool exists_as_directory(const fs::path& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+void write_all(int descriptor, const fs::path& path, const void* data, std::size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, next, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw IoError("cannot write", path.string(), errno);
+    }
+    next += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+// Network file systems report a full disk only here. After a failed close the descriptor is gone all the
+// same.
+void close_checked(int& descriptor, const fs::path& path) {
+  if (::close(std::exchange(descriptor, -1)) != 0 && errno != EINTR) {
+    throw IoError("cannot write", path.string(), errno);
+  }
+}
+
 }  // namespace
 
 void make_directories(const fs::path& path) {
@@ -71,30 +92,30 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-void AtomicFile::write(const void* data, std::size_t bytes) {
-  const char* next = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(descriptor_, next, bytes);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      throw IoError("cannot write", path_.string(), errno);
-    }
-    next += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-}
+void AtomicFile::write(const void* data, std::size_t bytes) { write_all(descriptor_, path_, data, bytes); }
 
 void AtomicFile::commit() {
-  // Network file systems report a full disk only here. After a failed close the descriptor is gone all the
-  // same.
-  if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) {
-    throw IoError("cannot write", path_.string(), errno);
-  }
+  close_checked(descriptor_, path_);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
     throw IoError("cannot write", path_.string(), errno);
   }
   temporary_.clear();
 }
+
+OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
+  do {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) throw IoError("cannot create", path_.string(), errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(const void* data, std::size_t bytes) { write_all(descriptor_, path_, data, bytes); }
+
+void OutputFile::close() { close_checked(descriptor_, path_); }
 
 void write_file(const fs::path& path, std::string_view text) {
   AtomicFile file(path);

@@ -138,6 +138,19 @@ TEST_CASE("write_file: a full disk leaves neither a part nor a temporary file") 
   CHECK(entries_below(dir.path()).empty());
 }
 
+TEST_CASE("OutputFile: has its name from the start and replaces what was there") {
+  const TempDir dir;
+  write_bytes(dir / "a.bin", "something longer");
+  OutputFile file(dir / "a.bin");
+  file.write("one ", 4);
+  file.write("two", 3);
+  file.close();
+  CHECK(read_bytes(dir / "a.bin") == "one two");
+  CHECK_THROWS_AS(OutputFile(dir / "missing/a.bin"), IoError);
+  OutputFile full("/dev/full");
+  CHECK_THROWS_AS(full.write("x", 1), IoError);
+}
+
 TEST_CASE("InputFile: reads at any offset and refuses to read past the end") {
   const TempDir dir;
   write_bytes(dir / "a.bin", "0123456789");
