@@ -79,20 +79,25 @@ void add_integers(const Block& block, std::span<const float> bounds, std::int64_
   }
 }
 
+void add_halves(const Block& block, Half kind, std::span<const float> bounds, Partial& partial) {
+  if (partial.half_limits.empty()) {
+    partial.half_limits.resize(bounds.size() + 1);
+    kernels().half_limits(bounds.data(), bounds.size(), kind, partial.half_limits.data());
+  }
+  kernels().above_half(static_cast<const std::uint16_t*>(block.data()), block.count(),
+                       partial.half_limits.data(), bounds.size(), partial.above.data());
+}
+
 void add_intervals(Block& block, const SummaryOptions& options, Partial& partial) {
   const std::span<const float> bounds = options.bounds;
-  const auto* halves = static_cast<const std::uint16_t*>(block.data());
   partial.above.resize(bounds.size());
   std::int64_t* above = partial.above.data();
   switch (block.dtype()) {
     case DType::kFloat64:  // as double: rounding to float first could carry an element over the bound
       return kernels().above_f64(static_cast<const double*>(block.data()), block.count(), bounds.data(),
                                  bounds.size(), above);
-    case DType::kFloat16:
-      return kernels().above_half(halves, block.count(), Half::kFloat16, bounds.data(), bounds.size(), above);
-    case DType::kBFloat16:
-      return kernels().above_half(halves, block.count(), Half::kBFloat16, bounds.data(), bounds.size(),
-                                  above);
+    case DType::kFloat16: return add_halves(block, Half::kFloat16, bounds, partial);
+    case DType::kBFloat16: return add_halves(block, Half::kBFloat16, bounds, partial);
     case DType::kInt64: return add_integers<std::int64_t>(block, bounds, above);
     case DType::kInt32: return add_integers<std::int32_t>(block, bounds, above);
     case DType::kUInt64: return add_integers<std::uint64_t>(block, bounds, above);

@@ -47,6 +47,17 @@ HWY_INLINE hn::Vec<Counters<D>> count_where(D, hn::Vec<Counters<D>> counts, M ma
 #endif
 }
 
+// Where `x` and `bits` have no common bit.
+template <typename D>
+HWY_INLINE hn::Mask<D> has_none(D d, hn::Vec<D> x, hn::Vec<D> bits) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86  // one instruction, which compilers do not find by themselves
+  if constexpr (sizeof(hn::Vec<D>) == 64 && sizeof(hn::TFromD<D>) == 2) {
+    return hn::Mask<D>{_mm512_testn_epi16_mask(x.raw, bits.raw)};
+  }
+#endif
+  return hn::Eq(hn::And(x, bits), hn::Zero(d));
+}
+
 // Sum of all counters; each is at least 0.
 template <typename D>
 HWY_INLINE std::int64_t total(D, hn::Vec<Counters<D>> counts) {
@@ -196,7 +207,16 @@ HWY_INLINE std::size_t end_of_chain(std::size_t i, std::size_t count, std::size_
   return count - i < chain ? count - (2 * kLanes - 1) : i + chain;
 }
 
-void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* HWY_RESTRICT lanes) {
+// Shows the visitor what lies between the elements `visited` and `now`, once that is a stretch.
+HWY_INLINE void visit(const Visitor& visitor, std::size_t now, std::size_t stretch, std::size_t* visited) {
+  if (visitor.call != nullptr && now - *visited >= stretch) {
+    visitor.call(visitor.self, *visited, now - *visited);
+    *visited = now;
+  }
+}
+
+void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* HWY_RESTRICT lanes,
+              const Visitor& visitor) {
   const Floats df;
   const auto zero = hn::Zero(df);
   hn::Vec<Floats> min[kFloatVectors];
@@ -208,6 +228,7 @@ void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* H
     zeros[v] = hn::Zero(Counters<Floats>());
   }
   std::size_t i = 0;
+  std::size_t visited = 0;
   while (i + 2 * kLanes <= count) {
     FloatSums sums;
     for (const std::size_t end = end_of_chain(i, count, kFloatChain); i < end; i += 2 * kLanes) {
@@ -222,6 +243,7 @@ void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* H
       }
     }
     sums.flush_to(lanes);
+    visit(visitor, i, kHalfChain, &visited);
   }
   for (std::size_t v = 0; v < kFloatVectors; ++v) {
     hn::StoreU(min[v], df, lanes->min + v * kFloatWidth);
@@ -229,6 +251,7 @@ void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* H
     lanes->zeros += total(df, zeros[v]);
   }
   for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) add_one(data[i], lane, lanes);
+  visit(visitor, count, 1, &visited);
 }
 
 // Two times kLanes 16-bit floats become two sets of float vectors. Which element goes to which set is up to
@@ -273,66 +296,52 @@ float widen_one(std::uint16_t bits, Half kind) {
 using Shorts = hn::CappedTag<std::int16_t, 2 * kLanes>;
 constexpr std::size_t kShortWidth = hn::MaxLanes(Shorts());
 
-// Smallest and largest 16-bit float by their bits, 32 at a time. As signed integers the positive ones are in
-// order and above the negative ones; as unsigned integers the negative ones are in reverse order and above
-// the positive ones.
-struct HalfExtremes {
-  hn::Vec<Shorts> largest_signed;
-  hn::Vec<hn::RebindToUnsigned<Shorts>> largest_unsigned;
-  hn::Vec<hn::RebindToUnsigned<Shorts>> smallest_unsigned;
+using UnsignedShorts = hn::RebindToUnsigned<Shorts>;
 
-  HWY_INLINE HalfExtremes() {
-    largest_signed = hn::Set(Shorts(), -0x8000);
-    largest_unsigned = hn::Zero(hn::RebindToUnsigned<Shorts>());
-    smallest_unsigned = hn::Set(hn::RebindToUnsigned<Shorts>(), 0xFFFF);
+// Smallest and largest 16-bit float by their bits. As signed integers the positive ones are in order and
+// above the negative ones; as unsigned integers the negative ones are in reverse order and above the positive
+// ones.
+HWY_INLINE void add_extremes(hn::Vec<Shorts> largest_signed, hn::Vec<UnsignedShorts> largest_unsigned,
+                             hn::Vec<UnsignedShorts> smallest_unsigned, Half kind, Lanes<float>* lanes) {
+  HWY_ALIGN std::int16_t s[kShortWidth];
+  HWY_ALIGN std::uint16_t u[kShortWidth];
+  HWY_ALIGN std::uint16_t l[kShortWidth];
+  hn::Store(largest_signed, Shorts(), s);
+  hn::Store(largest_unsigned, UnsignedShorts(), u);
+  hn::Store(smallest_unsigned, UnsignedShorts(), l);
+  for (std::size_t i = 1; i < kShortWidth; ++i) {
+    s[0] = s[i] > s[0] ? s[i] : s[0];
+    u[0] = u[i] > u[0] ? u[i] : u[0];
+    l[0] = l[i] < l[0] ? l[i] : l[0];
   }
-
-  HWY_INLINE void add(hn::Vec<Shorts> x) {
-    const auto u = hn::BitCast(hn::RebindToUnsigned<Shorts>(), x);
-    largest_signed = hn::Max(largest_signed, x);
-    largest_unsigned = hn::Max(largest_unsigned, u);
-    smallest_unsigned = hn::Min(smallest_unsigned, u);
-  }
-
-  void store_to(Half kind, Lanes<float>* lanes) const {
-    const Shorts ds;
-    const hn::RebindToUnsigned<Shorts> du;
-    HWY_ALIGN std::int16_t s[kShortWidth];
-    HWY_ALIGN std::uint16_t u[kShortWidth];
-    HWY_ALIGN std::uint16_t l[kShortWidth];
-    hn::Store(largest_signed, ds, s);
-    hn::Store(largest_unsigned, du, u);
-    hn::Store(smallest_unsigned, du, l);
-    for (std::size_t i = 1; i < kShortWidth; ++i) {
-      s[0] = s[i] > s[0] ? s[i] : s[0];
-      u[0] = u[i] > u[0] ? u[i] : u[0];
-      l[0] = l[i] < l[0] ? l[i] : l[0];
-    }
-    // Without a positive element the negative one of the least magnitude is the largest, and the other way
-    // round.
-    const float max = widen_one(s[0] >= 0 ? static_cast<std::uint16_t>(s[0]) : l[0], kind);
-    const float min = widen_one(u[0] >= 0x8000 ? u[0] : l[0], kind);
-    lanes->min[0] = min < lanes->min[0] ? min : lanes->min[0];
-    lanes->max[0] = max > lanes->max[0] ? max : lanes->max[0];
-  }
-};
+  // Without a positive element the negative one of the least magnitude is the largest, and the other way
+  // round.
+  const float max = widen_one(s[0] >= 0 ? static_cast<std::uint16_t>(s[0]) : l[0], kind);
+  const float min = widen_one(u[0] >= 0x8000 ? u[0] : l[0], kind);
+  lanes->min[0] = min < lanes->min[0] ? min : lanes->min[0];
+  lanes->max[0] = max > lanes->max[0] ? max : lanes->max[0];
+}
 
 template <typename Unpack>
 HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
-                             Lanes<float>* HWY_RESTRICT lanes) {
+                             Lanes<float>* HWY_RESTRICT lanes, const Visitor& visitor) {
   const Shorts ds;
   const auto magnitude = hn::Set(ds, 0x7FFF);
-  const auto zero = hn::Zero(ds);
-  HalfExtremes extremes;
+  auto largest_signed = hn::Set(ds, -0x8000);
+  auto largest_unsigned = hn::Zero(UnsignedShorts());
+  auto smallest_unsigned = hn::Set(UnsignedShorts(), 0xFFFF);
+  auto zeros = hn::Zero(ds);  // at most one per 32 elements and lane: fits for a million elements
   std::size_t i = 0;
+  std::size_t visited = 0;
   while (i + 2 * kLanes <= count) {
     FloatSums sums;
-    auto zeros = hn::Zero(ds);
     for (const std::size_t end = end_of_chain(i, count, kHalfChain); i < end; i += 2 * kLanes) {
       for (std::size_t v = 0; v < 2 * kLanes / kShortWidth; ++v) {
         const auto bits = hn::LoadU(ds, reinterpret_cast<const std::int16_t*>(data + i + v * kShortWidth));
-        extremes.add(bits);
-        zeros = count_where(ds, zeros, hn::Eq(hn::And(bits, magnitude), zero));
+        largest_signed = hn::Max(largest_signed, bits);
+        largest_unsigned = hn::Max(largest_unsigned, hn::BitCast(UnsignedShorts(), bits));
+        smallest_unsigned = hn::Min(smallest_unsigned, hn::BitCast(UnsignedShorts(), bits));
+        zeros = count_where(ds, zeros, has_none(ds, bits, magnitude));
       }
       for (std::size_t v = 0; v < kFloatVectors; ++v) {
         hn::Vec<Floats> a;
@@ -342,19 +351,22 @@ HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t
       }
     }
     sums.flush_to(lanes);
-    lanes->zeros += total(ds, zeros);
+    visit(visitor, i, kHalfChain, &visited);
   }
-  if (i > 0) extremes.store_to(kind, lanes);
+  lanes->zeros += total(ds, zeros);
+  if (i > 0) add_extremes(largest_signed, largest_unsigned, smallest_unsigned, kind, lanes);
   for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) {
     add_one(widen_one(data[i], kind), lane, lanes);
   }
+  visit(visitor, count, 1, &visited);
 }
 
-void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes) {
+void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
+               const Visitor& visitor) {
   if (kind == Half::kBFloat16) {
-    fast_half_of<UnpackBFloat16>(data, count, kind, lanes);
+    fast_half_of<UnpackBFloat16>(data, count, kind, lanes, visitor);
   } else {
-    fast_half_of<UnpackFloat16>(data, count, kind, lanes);
+    fast_half_of<UnpackFloat16>(data, count, kind, lanes, visitor);
   }
 }
 
@@ -365,6 +377,11 @@ HWY_INLINE void pack_bits(D d, std::size_t count, std::uint8_t* HWY_RESTRICT bit
                           Single single) {
   std::size_t i = 0;
   if constexpr (width >= 8) {
+    for (; i + 4 * width <= count; i += 4 * width) {
+      for (std::size_t part = 0; part < 4; ++part) {
+        hn::StoreMaskBits(d, predicate(i + part * width), bits + (i + part * width) / 8);
+      }
+    }
     for (; i + width <= count; i += width) hn::StoreMaskBits(d, predicate(i), bits + i / 8);
   } else {
     for (; i + 8 <= count; i += 8) {
@@ -399,18 +416,15 @@ void signs_f64(const double* HWY_RESTRICT data, std::size_t count, std::uint8_t*
 
 void signs_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
                 std::uint8_t* HWY_RESTRICT bits) {
-  // As signed integers the values above zero are 1 ... infinity, and NaN lies above infinity.
-  const std::int16_t infinity = kind == Half::kFloat16 ? 0x7C00 : 0x7F80;
-  const hn::CappedTag<std::int16_t, 2 * kLanes> d16;
-  const auto limit = hn::Set(d16, infinity);
-  const auto* values = reinterpret_cast<const std::int16_t*>(data);
-  pack_bits<hn::MaxLanes(d16)>(
-      d16, count, bits,
-      [=](std::size_t i) {
-        const auto x = hn::LoadU(d16, values + i);
-        return hn::AndNot(hn::Gt(x, limit), hn::Gt(x, hn::Zero(d16)));
-      },
-      [=](std::size_t i) { return values[i] > 0 && values[i] <= infinity; });
+  // The values above zero are the integers 1 ... infinity; less one, all others are larger as unsigned
+  // integers.
+  const std::uint16_t infinity = kind == Half::kFloat16 ? 0x7C00 : 0x7F80;
+  const UnsignedShorts du;
+  const auto one = hn::Set(du, 1);
+  const auto limit = hn::Set(du, infinity);
+  pack_bits<kShortWidth>(
+      du, count, bits, [=](std::size_t i) { return hn::Lt(hn::Sub(hn::LoadU(du, data + i), one), limit); },
+      [=](std::size_t i) { return static_cast<std::uint16_t>(data[i] - 1) < infinity; });
 }
 
 // Adds, for each of `n` limits, the elements of which `load(i)` is above it. One read of the data serves up
@@ -425,6 +439,7 @@ HWY_INLINE void count_above(D d, std::size_t count, const hn::TFromD<D>* limits,
     limit[k] = hn::Set(d, limits[k]);
     counts[k] = hn::Zero(Counters<D>());
   }
+#pragma GCC unroll 2
   for (std::size_t i = 0; i + width <= count; i += width) {
     const auto x = load(i);
     for (std::size_t k = 0; k < n; ++k) counts[k] = count_where(d, counts[k], hn::Gt(x, limit[k]));
@@ -484,7 +499,12 @@ std::int16_t ordered_floor(float bound, Half kind) {
   return static_cast<std::int16_t>(low);
 }
 
-void above_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind, const float* bounds,
+void half_limits(const float* bounds, std::size_t bound_count, Half kind, std::int16_t* limits) {
+  for (std::size_t k = 0; k < bound_count; ++k) limits[k] = ordered_floor(bounds[k], kind);
+  limits[bound_count] = ordered_floor(std::numeric_limits<float>::infinity(), kind);
+}
+
+void above_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, const std::int16_t* limits,
                 std::size_t bound_count, std::int64_t* above) {
   const Shorts ds;
   const auto magnitude = hn::Set(ds, 0x7FFF);
@@ -493,17 +513,12 @@ void above_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half 
     return hn::Xor(x, hn::And(hn::ShiftRight<15>(x), magnitude));
   };
   const auto single = [=](std::size_t i) { return ordered(data[i]); };
-  // Positive NaN is above every limit: count it as what is above +Inf, and take it away again.
-  constexpr std::size_t group = 3;
-  for (std::size_t k = 0; k < bound_count; k += group) {
-    const std::size_t n = bound_count - k < group ? bound_count - k : group;
-    std::int16_t limits[group + 1];
-    std::int64_t found[group + 1] = {};
-    for (std::size_t j = 0; j < n; ++j) limits[j] = ordered_floor(bounds[k + j], kind);
-    limits[n] = ordered_floor(std::numeric_limits<float>::infinity(), kind);
-    count_all_above(ds, count, limits, n + 1, load, single, found);
-    for (std::size_t j = 0; j < n; ++j) above[k + j] += found[j] - found[n];
-  }
+  // Positive NaN is above every limit. It is what is above the last one, +Inf: count that and take it away
+  // again.
+  std::int64_t nan = 0;
+  count_all_above(ds, count, limits, bound_count, load, single, above);
+  count_all_above(ds, count, limits + bound_count, 1, load, single, &nan);
+  for (std::size_t k = 0; k < bound_count; ++k) above[k] -= nan;
 }
 
 void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
@@ -527,8 +542,8 @@ void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half 
   }
 }
 
-constexpr Kernels kTable{fast_f32,   fast_half, moments_f32, moments_f64, signs_f32,  signs_f64,
-                         signs_half, above_f32, above_f64,   above_half,  widen_half, ""};
+constexpr Kernels kTable{fast_f32,  fast_half, moments_f32, moments_f64, signs_f32,  signs_f64, signs_half,
+                         above_f32, above_f64, above_half,  half_limits, widen_half, ""};
 
 const Kernels* table() { return &kTable; }
 

@@ -43,11 +43,19 @@ struct Lanes {
 /// 16-bit floats by their bits.
 enum class Half : std::uint8_t { kFloat16, kBFloat16 };
 
+/// Called by the fast kernels with consecutive stretches of the data they have just gone through, while these
+/// are in the first-level cache: kHalfChain elements each, the last one what is left.
+struct Visitor {
+  void (*call)(void* self, std::size_t first, std::size_t count) = nullptr;
+  void* self = nullptr;
+};
+
 struct Kernels {
   // Add `count` elements to the lanes. All calls for one segment but the last must have counts that are
   // multiples of kHalfChain. The fast ones are right as long as no square overflows or underflows in float.
-  void (*fast_f32)(const float* data, std::size_t count, Lanes<float>* lanes);
-  void (*fast_half)(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes);
+  void (*fast_f32)(const float* data, std::size_t count, Lanes<float>* lanes, const Visitor& visitor);
+  void (*fast_half)(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
+                    const Visitor& visitor);
   void (*moments_f32)(const float* data, std::size_t count, Lanes<float>* lanes);
   void (*moments_f64)(const double* data, std::size_t count, Lanes<double>* lanes);
 
@@ -62,8 +70,10 @@ struct Kernels {
                     std::int64_t* above);
   void (*above_f64)(const double* data, std::size_t count, const float* bounds, std::size_t bound_count,
                     std::int64_t* above);
-  void (*above_half)(const std::uint16_t* data, std::size_t count, Half kind, const float* bounds,
+  // `limits` as half_limits() gives them: one per bound, and one more.
+  void (*above_half)(const std::uint16_t* data, std::size_t count, const std::int16_t* limits,
                      std::size_t bound_count, std::int64_t* above);
+  void (*half_limits)(const float* bounds, std::size_t bound_count, Half kind, std::int16_t* limits);
 
   void (*widen_half)(const std::uint16_t* data, std::size_t count, Half kind, float* out);
 

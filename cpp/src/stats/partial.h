@@ -24,7 +24,8 @@ struct Partial {
   // Of the optional statistics, see block_statistics.h.
   std::uint32_t crc32 = 0;
   std::uint64_t crc32_bytes = 0;
-  std::vector<std::int64_t> above;  // per bound, the elements above it
+  std::vector<std::int64_t> above;        // per bound, the elements above it
+  std::vector<std::int16_t> half_limits;  // the bounds in the form the kernel for 16-bit floats wants
 };
 
 }  // namespace msprobe::stats

@@ -22,7 +22,10 @@ namespace {
 // threads; small enough for the second-level cache, since a segment with NaN or Inf is read again to count
 // them.
 constexpr std::int64_t kSegment = 65536;
-static_assert(kSegment % kBlock == 0 && kBlock % kHalfChain == 0 && kBlock % kFloatChain == 0);
+static_assert(kSegment % kBlock == 0 && kBlock == kHalfChain && kHalfChain % kFloatChain == 0);
+
+// How far ahead of a block memory is asked for.
+constexpr std::size_t kPrefetchLines = 32;
 
 // The fast kernels square in float. When the largest magnitude of a segment lies in this range, none of its
 // squares overflows (16 to 32 of them are added), and those that underflow are too small to count beside the
@@ -159,6 +162,13 @@ const double* as_double(const void* data, DType dtype, std::size_t count, Scratc
   return scratch.doubles.data();
 }
 
+// Asks for the memory behind a block, so that it arrives while the block is worked on. Harmless where there
+// is none.
+void prefetch(const std::byte* next) {
+  constexpr std::size_t line = 64;
+  for (std::size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(next + i * line);
+}
+
 class Segment {
  public:
   Segment(const Job& job, std::int64_t begin, std::int64_t end, Scratch& scratch)
@@ -181,12 +191,13 @@ class Segment {
   void visit_pieces(bool in_blocks, bool with_extras, Moments moments) {
     for_each_piece(job_, begin_, end_, in_blocks, scratch_,
                    [&](const void* data, std::int64_t first, std::size_t count) {
-                     moments(data, count);
+                     moments(data, first, count);
                      if (with_extras) add_extras(data, first, count);
                    });
   }
 
   void add_extras(const void* data, std::int64_t first, std::size_t count) {
+    prefetch(static_cast<const std::byte*>(data) + count * element_size(job_.dtype));
     Block block(data, job_.dtype, first, count, scratch_.floats.data());
     for (const BlockStatistic& statistic : block_statistics()) {
       if (statistic.wanted(*job_.options)) statistic.add(block, *job_.options, partial_);
@@ -196,12 +207,12 @@ class Segment {
   void run_float(bool with_extras) {
     Lanes<float> lanes;
     visit_pieces(with_extras || job_.dtype != DType::kFloat32, with_extras,
-                 [&](const void* data, std::size_t count) {
+                 [&](const void* data, std::int64_t, std::size_t count) {
                    kernels().moments_f32(as_float(data, job_.dtype, count, scratch_), count, &lanes);
                  });
     fold(lanes, partial_);
     if (!std::isfinite(partial_.sum) || !std::isfinite(partial_.squares)) {
-      visit_pieces(true, false, [&](const void* data, std::size_t count) {
+      visit_pieces(true, false, [&](const void* data, std::int64_t, std::size_t count) {
         count_special(as_float(data, job_.dtype, count, scratch_), count, partial_);
       });
     }
@@ -210,25 +221,40 @@ class Segment {
   void run_double() {
     Lanes<double> lanes;
     visit_pieces(job_.by_block || job_.dtype != DType::kFloat64, job_.by_block,
-                 [&](const void* data, std::size_t count) {
+                 [&](const void* data, std::int64_t, std::size_t count) {
                    kernels().moments_f64(as_double(data, job_.dtype, count, scratch_), count, &lanes);
                  });
     fold(lanes, partial_);
     if (!std::isfinite(partial_.sum) || !std::isfinite(partial_.squares)) {
-      visit_pieces(true, false, [&](const void* data, std::size_t count) {
+      visit_pieces(true, false, [&](const void* data, std::int64_t, std::size_t count) {
         count_special(as_double(data, job_.dtype, count, scratch_), count, partial_);
       });
     }
   }
 
+  // What the fast kernels call back with.
+  struct Extras {
+    Segment* segment;
+    const std::byte* data;
+    std::int64_t first;  // element of the tensor at `data`
+
+    static void add(void* self, std::size_t from, std::size_t count) {
+      const Extras& extras = *static_cast<const Extras*>(self);
+      extras.segment->add_extras(extras.data + from * element_size(extras.segment->job_.dtype),
+                                 extras.first + static_cast<std::int64_t>(from), count);
+    }
+  };
+
   void run_fast() {
     Lanes<float> lanes;
-    visit_pieces(job_.by_block, job_.by_block, [&](const void* data, std::size_t count) {
+    visit_pieces(false, false, [&](const void* data, std::int64_t first, std::size_t count) {
+      Extras extras{this, static_cast<const std::byte*>(data), first};
+      const Visitor visitor{job_.by_block ? &Extras::add : nullptr, &extras};
       if (job_.dtype == DType::kFloat32) {
-        kernels().fast_f32(static_cast<const float*>(data), count, &lanes);
+        kernels().fast_f32(static_cast<const float*>(data), count, &lanes, visitor);
       } else {
         const Half kind = job_.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;
-        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, kind, &lanes);
+        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, kind, &lanes, visitor);
       }
     });
     fold(lanes, partial_);
@@ -239,7 +265,7 @@ class Segment {
   }
 
   void run_complex() {
-    visit_pieces(true, job_.by_block, [&](const void* data, std::size_t count) {
+    visit_pieces(true, job_.by_block, [&](const void* data, std::int64_t, std::size_t count) {
       const double* parts = as_double(data, job_.dtype, count, scratch_);
       for (std::size_t i = 0; i < count; ++i) {
         const double re = parts[2 * i];
