@@ -6,8 +6,8 @@ Everything is imported on first use: ``import msprobe`` loads neither torch nor 
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # not from typing, whose import takes longer than a help text should
 if TYPE_CHECKING:
     from msprobe.debugger import PrecisionDebugger
     from msprobe.grad_probe.comparator import GradComparator

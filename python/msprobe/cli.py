@@ -66,14 +66,19 @@ def _run(arguments: list[str]) -> int:
 
 def _call(command: str, arguments: list[str]) -> int:
     module, function, _ = COMMANDS[command]
-    call = getattr(import_module(module), function)
-    from msprobe.native import Error
-
     try:
-        code: int = call(arguments)
-    except Error as error:
+        code: int = getattr(import_module(module), function)(arguments)
+    except Exception as error:
+        if not _is_ours(error):
+            raise
         return _complain(f"msprobe {command}: error: {error}")
     return code
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether `error` is an msprobe.Error; that class is not loaded just to ask."""
+    native = sys.modules.get("msprobe.native")
+    return native is not None and isinstance(error, native.Error)
 
 
 def _complain(text: str) -> int:

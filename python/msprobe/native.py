@@ -8,6 +8,7 @@ before native code runs.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from msprobe._core import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import ModuleType
 
 __all__ = [
@@ -37,17 +39,33 @@ __all__ = [
     "__version__",
     "core",
     "log",
+    "log_on_stderr",
     "torch_adapter",
 ]
 
 log = logging.getLogger("msprobe")
 
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)  # by the number of the native level
+
 
 def _to_logging(level: int, message: str) -> None:
-    log.log(level, "%s", message)
+    log.log(_LEVELS[level], "%s", message)
 
 
 core.set_log_sink(_to_logging)
+
+
+@contextlib.contextmanager
+def log_on_stderr(level: str) -> Iterator[None]:
+    """For commands: shows what is logged on standard error, one line each."""
+    handler = logging.StreamHandler()
+    handler.setLevel(level)
+    handler.setFormatter(logging.Formatter("msprobe: %(levelname)s: %(message)s"))
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def torch_adapter() -> ModuleType:

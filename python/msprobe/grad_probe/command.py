@@ -7,15 +7,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import logging
-import re
+import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
 
+TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from typing import NoReturn
 
     from msprobe.grad_probe.comparator import ComparisonResult
     from msprobe.grad_probe.verdict import Finding, Verdict
@@ -32,9 +29,10 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     from msprobe.grad_probe.comparator import compare_rank, compare_ranks
+    from msprobe.native import log_on_stderr
 
     compare = compare_rank if _is_rank(options.a) and _is_rank(options.b) else compare_ranks
-    with _log_on_stderr(logging.ERROR if options.quiet else logging.WARNING):
+    with log_on_stderr("ERROR" if options.quiet else "WARNING"):
         result = compare(
             options.a,
             options.b,
@@ -57,19 +55,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog="exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error",
         allow_abbrev=False,
     )
+    parser.add_argument("a", metavar="A", help="dump path of the first run, or one rank directory of it")
+    parser.add_argument("b", metavar="B", help="dump path of the second run, or one rank directory of it")
     parser.add_argument(
-        "a", metavar="A", type=Path, help="dump path of the first run, or one rank directory of it"
-    )
-    parser.add_argument(
-        "b", metavar="B", type=Path, help="dump path of the second run, or one rank directory of it"
-    )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT",
-        type=Path,
-        required=True,
-        help="directory for the results; made if needed",
+        "-o", "--output", metavar="OUT", required=True, help="directory for the results; made if needed"
     )
     parser.add_argument("--no-pictures", action="store_true", help="leave out similarities_picture/*.png")
     parser.add_argument(
@@ -82,29 +71,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _threads(text: str) -> int:
-    number = int(text) if re.fullmatch("[0-9]{1,4}", text) else -1
-    if not 0 <= number <= 1024:
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):
         raise argparse.ArgumentTypeError(f"expected a number from 0 to 1024, found {text!r}")
-    return number
+    return int(text)
 
 
-def _is_rank(path: Path) -> bool:
+def _is_rank(path: str) -> bool:
     """Whether a path is rank{R} itself rather than a directory of ranks."""
-    return any(path.glob("step[0-9]*")) and not any(path.glob("rank[0-9]*"))
-
-
-@contextlib.contextmanager
-def _log_on_stderr(level: int) -> Iterator[None]:
-    from msprobe.native import log
-
-    handler = logging.StreamHandler()
-    handler.setLevel(level)
-    handler.setFormatter(logging.Formatter("msprobe: %(levelname)s: %(message)s"))
-    log.addHandler(handler)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
+    names = os.listdir(path) if os.path.isdir(path) else []
+    return any(name.startswith("step") for name in names) and not any(
+        name.startswith("rank") for name in names
+    )
 
 
 def _text(result: ComparisonResult) -> str:

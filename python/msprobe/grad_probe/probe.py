@@ -170,6 +170,6 @@ def _is_distributed(parameter: Tensor) -> bool:
 
 
 def _placement(parameter: Any) -> str:
-    placements = ", ".join(map(str, parameter.placements))
+    placements = ", ".join(map(repr, parameter.placements))
     local = list(parameter.to_local().shape)
     return f"{placements} on mesh {list(parameter.device_mesh.shape)}: {local} of {list(parameter.shape)}"

@@ -154,7 +154,9 @@ class TestTopLevel:
 
     @pytest.mark.parametrize("value", ["L3", 7, ["L1"]])
     def test_level(self, write_config, value):
-        assert rejected(write_config(level=value)).startswith('"level": expected one of L0, L1, L2, mix, debug')
+        assert rejected(write_config(level=value)).startswith(
+            '"level": expected one of L0, L1, L2, mix, debug'
+        )
 
     @pytest.mark.parametrize("key", ["enable_dataloader", "async_dump"])
     def test_switches(self, write_config, key):
@@ -195,7 +197,11 @@ class TestGradProbeSection:
 
     @pytest.mark.parametrize(
         ("key", "expected"),
-        [("grad_levl", 'did you mean "grad_level"?'), ("bound", 'did you mean "bounds"?'), ("zzz", "expected one of")],
+        [
+            ("grad_levl", 'did you mean "grad_level"?'),
+            ("bound", 'did you mean "bounds"?'),
+            ("zzz", "expected one of"),
+        ],
     )
     def test_unknown_keys(self, write_config, key, expected):
         assert rejected(write_config({key: 1})).startswith(f'"grad_probe.{key}": unknown key: {expected}')

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,19 @@ class Record:
 
 
 @pytest.fixture
+def record_of() -> type[Record]:
+    """record_of(directory of a rank)"""
+    return Record
+
+
+@pytest.fixture
 def record(tmp_path: Path) -> Record:
     """Of rank 0."""
     return Record(tmp_path / "probe" / "rank0")
 
 
 @pytest.fixture
-def monitor(write_config: WriteConfig, fresh_debugger: None) -> Iterator[Callable[..., None]]:
+def monitor(write_config: WriteConfig, fresh_debugger: None) -> Callable[..., None]:
     """monitor(model, section, **keys): puts the model under a fresh probe."""
     from msprobe import PrecisionDebugger
 
@@ -57,4 +63,4 @@ def monitor(write_config: WriteConfig, fresh_debugger: None) -> Iterator[Callabl
         PrecisionDebugger(write_config(section, **keys))
         PrecisionDebugger.monitor(model)
 
-    yield start
+    return start

@@ -129,9 +129,7 @@ def test_the_comparison_of_the_existing_tool(pair, ranks, tmp_path):
 
 
 def test_one_rank_by_itself(tmp_path):
-    GradComparator.compare(
-        DATA / "l1_a" / "rank0", DATA / "l1_b" / "rank0", tmp_path / "out", pictures=False
-    )
+    GradComparator.compare(DATA / "l1_a" / "rank0", DATA / "l1_b" / "rank0", tmp_path / "out", pictures=False)
     ours = (tmp_path / "out" / "similarities.csv").read_bytes()
     assert ours == (DATA / "cmp_l1" / "rank0" / "similarities.csv").read_bytes()
 

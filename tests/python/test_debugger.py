@@ -1,0 +1,60 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""PrecisionDebugger: one in a process, and what it answers before there is one."""
+
+from __future__ import annotations
+
+import pytest
+from msprobe import InvalidArgument, PrecisionDebugger, UnsupportedError
+
+pytestmark = pytest.mark.usefixtures("fresh_debugger")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: PrecisionDebugger.monitor(None),
+        lambda: PrecisionDebugger.start(),
+        lambda: PrecisionDebugger.stop(),
+        lambda: PrecisionDebugger.step(),
+        lambda: PrecisionDebugger.forward_backward_dump_end(),
+        lambda: PrecisionDebugger.save(None, "x"),
+    ],
+)
+def test_before_construction(call):
+    with pytest.raises(InvalidArgument, match=r"PrecisionDebugger instance is not created\."):
+        call()
+
+
+def test_there_is_one_in_a_process(write_config, tmp_path):
+    first = PrecisionDebugger(write_config())
+    assert PrecisionDebugger(write_config(dump_path=str(tmp_path / "other"))) is first
+    assert PrecisionDebugger() is first
+    assert first._config.dump_path == str(tmp_path / "probe")
+
+
+def test_a_wrong_configuration_constructs_nothing(write_config):
+    with pytest.raises(InvalidArgument):
+        PrecisionDebugger(write_config({"grad_level": "L9"}))
+    with pytest.raises(UnsupportedError, match="tensor"):
+        PrecisionDebugger(write_config(), task="tensor")
+    with pytest.raises(InvalidArgument, match="not created"):
+        PrecisionDebugger.stop()
+    assert PrecisionDebugger(write_config()) is not None
+
+
+def test_arguments_by_position_as_in_the_existing_tool(write_config, tmp_path):
+    path = write_config(task="statistics")
+    debugger = PrecisionDebugger(path, "grad_probe", str(tmp_path / "x"), "L0", None, [3])
+    assert debugger._config.task == "grad_probe"
+    assert debugger._config.dump_path == str(tmp_path / "x")
+    assert debugger._config.steps == (3,)
+
+
+def test_start_step_and_stop_do_nothing_without_a_model(write_config, tmp_path):
+    debugger = PrecisionDebugger(write_config())
+    debugger.start()
+    debugger.step()
+    debugger.stop()
+    debugger.save(1, "loss")
+    assert not (tmp_path / "probe").exists()
