@@ -43,7 +43,8 @@ class Setting:
 
 def _kernels(setting: Setting) -> str:
     markdown = setting.out / "kernels.md"
-    command: list[str | Path] = [setting.build / "benchmarks" / "msprobe_bench_kernels", "--markdown", markdown]
+    program = setting.build / "benchmarks" / "msprobe_bench_kernels"
+    command: list[str | Path] = [program, "--markdown", markdown]
     command += ["--json", setting.out / "kernels.json", "--rounds", "5" if setting.quick else "15"]
     subprocess.run([*command, *(["--quick"] if setting.quick else [])], check=True, stdout=subprocess.DEVNULL)
     return markdown.read_text()
