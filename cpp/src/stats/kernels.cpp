@@ -5,8 +5,12 @@
 
 #include "stats/kernels.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <string>
+
+#include "msprobe/log.h"
 
 // Scalable vectors have no fixed size, which the arrays of vectors below need; such processors use NEON or
 // plain code.
@@ -254,6 +258,28 @@ void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* H
   visit(visitor, count, 1, &visited);
 }
 
+// float16 to float, for vectors of D's floats. The emulation that Highway has for processors without the
+// instruction knows no Inf and no NaN.
+template <typename D>
+HWY_INLINE hn::Vec<D> promote_f16(D df, hn::Vec<hn::Rebind<std::uint16_t, D>> half) {
+#if HWY_TARGET == HWY_NEON || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+  return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), half));
+#else
+  const hn::RebindToUnsigned<D> du;
+  const auto bits = hn::PromoteTo(du, half);
+  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
+  const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFF));
+  const auto shifted = hn::ShiftLeft<13>(magnitude);
+  // The exponents differ by 112; a multiplication adjusts it for denormals as well.
+  const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(df, shifted), hn::Set(df, 0x1p112F)));
+  const auto special = hn::Or(shifted, hn::Set(du, 0x7F800000));
+  const auto quiet =
+      hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x7C00)), hn::Set(du, 0x00400000), hn::Zero(du));
+  const auto value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x7BFF)), hn::Or(special, quiet), finite);
+  return hn::BitCast(df, hn::Or(sign, value));
+#endif
+}
+
 // Two times kLanes 16-bit floats become two sets of float vectors. Which element goes to which set is up to
 // the kind.
 struct UnpackBFloat16 {
@@ -273,10 +299,9 @@ struct UnpackFloat16 {
   static HWY_INLINE void unpack(const std::uint16_t* data, std::size_t v, hn::Vec<Floats>* a,
                                 hn::Vec<Floats>* b) {
     const Floats df;
-    const hn::Rebind<hwy::float16_t, Floats> dh;
     const hn::Rebind<std::uint16_t, Floats> d16;
-    *a = hn::PromoteTo(df, hn::BitCast(dh, hn::LoadU(d16, data + v * kFloatWidth)));
-    *b = hn::PromoteTo(df, hn::BitCast(dh, hn::LoadU(d16, data + kLanes + v * kFloatWidth)));
+    *a = promote_f16(df, hn::LoadU(d16, data + v * kFloatWidth));
+    *b = promote_f16(df, hn::LoadU(d16, data + kLanes + v * kFloatWidth));
   }
 };
 
@@ -288,9 +313,8 @@ float widen_one(std::uint16_t bits, Half kind) {
     return value;
   }
   const hn::CappedTag<float, 1> df;
-  const hn::Rebind<hwy::float16_t, decltype(df)> dh;
   const hn::Rebind<std::uint16_t, decltype(df)> d16;
-  return hn::GetLane(hn::PromoteTo(df, hn::BitCast(dh, hn::Set(d16, bits))));
+  return hn::GetLane(promote_f16(df, hn::Set(d16, bits)));
 }
 
 using Shorts = hn::CappedTag<std::int16_t, 2 * kLanes>;
@@ -525,7 +549,6 @@ void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half 
                 float* HWY_RESTRICT out) {
   const Floats df;
   const hn::RebindToUnsigned<Floats> du;
-  const hn::Rebind<hwy::float16_t, Floats> dh;
   const hn::Rebind<std::uint16_t, Floats> d16;
   std::size_t i = 0;
   if (kind == Half::kBFloat16) {
@@ -536,7 +559,7 @@ void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half 
     for (; i < count; ++i) out[i] = widen_one(data[i], kind);
   } else {
     for (; i + kFloatWidth <= count; i += kFloatWidth) {
-      hn::StoreU(hn::PromoteTo(df, hn::BitCast(dh, hn::LoadU(d16, data + i))), df, out + i);
+      hn::StoreU(promote_f16(df, hn::LoadU(d16, data + i)), df, out + i);
     }
     for (; i < count; ++i) out[i] = widen_one(data[i], kind);
   }
@@ -559,12 +582,31 @@ namespace msprobe::stats {
 
 HWY_EXPORT(kernels_here);
 
+namespace {
+
+// The instruction sets that are compiled in and that this processor has, best in the lowest bit. The
+// environment variable MSPROBE_INSTRUCTION_SET ("AVX2") leaves only the one of that name, to look for a fault
+// in one of them.
+std::int64_t usable_targets() {
+  const std::int64_t all = hwy::SupportedTargets() & HWY_TARGETS;
+  const char* wanted = std::getenv("MSPROBE_INSTRUCTION_SET");
+  if (wanted == nullptr) return all;
+  for (std::int64_t rest = all; rest != 0; rest &= rest - 1) {
+    const std::int64_t target = rest & -rest;
+    if (std::strcmp(hwy::TargetName(target), wanted) == 0) return target;
+  }
+  log(LogLevel::kWarning, std::string("MSPROBE_INSTRUCTION_SET: this processor or build has no ") + wanted);
+  return all;
+}
+
+}  // namespace
+
 const Kernels& kernels() {
   static const Kernels chosen = [] {
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    const std::int64_t targets = usable_targets();
+    hwy::GetChosenTarget().Update(targets);
     Kernels table = *HWY_DYNAMIC_DISPATCH(kernels_here)();
-    const std::int64_t best = hwy::SupportedTargets() & HWY_TARGETS;
-    table.instruction_set = hwy::TargetName(best & -best);
+    table.instruction_set = hwy::TargetName(targets & -targets);
     return table;
   }();
   return chosen;

@@ -12,9 +12,9 @@
 
 namespace msprobe::stats {
 
-/// Sums are spread over this many lanes whatever the width of the machine's vectors, and which element goes
-/// to which lane depends on its position alone. So results do not depend on the instruction set (exception:
-/// float64 and complex, where some have no fused multiply-add).
+/// Sums are spread over this many lanes whatever the width of the machine's vectors, and which element goes to which lane
+/// depends on its position alone. So results are bit-equal for all instruction sets with fused multiply-add (AVX2, AVX-512,
+/// NEON); for 16-bit floats and small integers, whose squares are exact, for all.
 inline constexpr std::size_t kLanes = 16;
 
 /// The fast kernels add this many elements in float, two sets of kLanes lanes at a time, before they go into

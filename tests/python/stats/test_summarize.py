@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 import zlib
 from typing import Any
 
@@ -287,6 +290,53 @@ def test_independent_of_flush_to_zero() -> None:
     finally:
         torch.set_flush_denormal(False)
     assert plain["zero_count"] == 0
+
+
+INSTRUCTION_SETS = ["AVX3", "AVX2", "NEON", "SSE4", "SSSE3", "SSE2", "EMU128", "SCALAR"]
+FUSED_MULTIPLY_ADD = {"AVX3", "AVX2", "NEON"}
+
+
+def summaries_with(instruction_set: str, dtypes: str) -> tuple[str, str]:
+    """The set that was really used and what it answered, from a process of its own."""
+    code = f"""
+import numpy as np
+from msprobe import _core
+g = np.random.default_rng(1)
+print(_core.instruction_set())
+for kind in {dtypes.split()}:
+    for count in (1, 33, 1000, 70_003):
+        x = (g.standard_normal(count) * 50).astype(kind)
+        x[g.random(count) < 0.1] = 0
+        print(kind, count, _core.summarize(x, signs=True, bounds=[-1.0, 0.0, 0.3], checksum="float32"))
+        if kind[0] == "f" and count > 33:
+            x[[7, 9, 30]] = np.nan, np.inf, -np.inf
+            print(kind, count, _core.summarize(x, signs=True, bounds=[-1.0, 0.0, 0.3]))
+"""
+    environment = {**os.environ, "MSPROBE_INSTRUCTION_SET": instruction_set}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    used, _, answer = run.stdout.partition("\n")
+    return used, answer
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "sets"),
+    [("f2 i2 u1 ?", set(INSTRUCTION_SETS)), ("f4 i4 i8", FUSED_MULTIPLY_ADD)],
+    ids=["exact squares", "fused multiply-add"],
+)
+def test_bit_equal_for_every_instruction_set(dtypes: str, sets: set[str]) -> None:
+    answers = dict(summaries_with(name, dtypes) for name in INSTRUCTION_SETS if name in sets)
+    answers = {used: answer for used, answer in answers.items() if used in sets}
+    if len(answers) < 2:
+        pytest.skip("this processor has one such instruction set")
+    first = next(iter(answers.values()))
+    for used, answer in answers.items():
+        assert answer == first, used
 
 
 def test_unreadable_tensors_are_refused_by_name() -> None:
