@@ -103,7 +103,7 @@ def to_markdown(records: dict[str, Record], data_bytes: int) -> str:
         rows.append(
             [
                 "csv only" if part == "csv" else "csv and pictures",
-                measure.milliseconds(seconds),
+                measure.duration(seconds),
                 f"{data_bytes / seconds / 1e9:.1f} GB/s",
                 f"{statistics.median(records[theirs].seconds):.2f} s",
                 measure.against(gain, _LEAST_GAIN[part], at_most=False),

@@ -87,8 +87,8 @@ def to_markdown(records: dict[str, Record]) -> str:
         rows.append(
             [
                 name,
-                f"{measure.milliseconds(ours)} (< 100 ms: {met})",
-                measure.milliseconds(bare),
+                f"{measure.duration(ours)} (< 100 ms: {met})",
+                measure.duration(bare),
                 f"{theirs:.2f} s",
                 f"{theirs / ours:.0f}x",
             ]
