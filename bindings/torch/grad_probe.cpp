@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grad_probe.h"
 
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -46,6 +48,7 @@ class PythonGradProbe {
       if (probe_.wants_next_step()) {
         gradients.reserve(parameters_.size());
         for (const auto& [name, parameter] : parameters_) gradients.push_back(gradient_of(name, parameter));
+        unscale(optimizer, gradients);
       }
       const py::gil_scoped_release no_gil;
       probe_.step(gradients);
@@ -71,6 +74,18 @@ class PythonGradProbe {
   static bool scaler_will_skip(const py::object& optimizer) {
     const py::object found_inf = py::getattr(optimizer, "found_inf", py::none());
     return THPVariable_Check(found_inf.ptr()) && THPVariable_Unpack(found_inf.ptr()).item<double>() != 0;
+  }
+
+  // Such an optimizer also gets the gradients still multiplied by the scale, and divides inside its kernel.
+  // Recorded is what it would get without a scaler, as from any other optimizer.
+  static void unscale(const py::object& optimizer, std::vector<at::Tensor>& gradients) {
+    const py::object scale = py::getattr(optimizer, "grad_scale", py::none());
+    if (!THPVariable_Check(scale.ptr())) return;
+    const c10::NoGradGuard no_grad;
+    const at::Tensor inverse = THPVariable_Unpack(scale.ptr()).to(at::kDouble).reciprocal().to(at::kFloat);
+    for (at::Tensor& gradient : gradients) {
+      if (gradient.defined()) gradient = gradient * inverse.to(gradient.device());
+    }
   }
 
   at::Tensor gradient_of(const std::string& name, const at::Tensor& parameter) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import zlib
 
 import numpy as np
 import pytest
@@ -207,6 +208,21 @@ class TestGradScaler:
             scaler.update()
         PrecisionDebugger.stop()
         assert record.steps() == [0, 1]
+
+    def test_a_fused_optimizer_is_recorded_without_the_scale(self, monitor, record):
+        """It gets scaled gradients and divides in its kernel; the record is that of any other optimizer."""
+        model = small_model()
+        monitor(model, {"grad_level": "L0"})
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, fused=True)
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        inputs = torch.randn(5, 4)
+        expected = torch.autograd.grad(model(inputs).square().sum(), list(model.parameters()))
+        scaler.scale(model(inputs).square().sum()).backward()
+        scaler.step(optimizer)
+        PrecisionDebugger.stop()
+        rows = record.rows(0)
+        for name, gradient in zip(NAMES, expected):
+            assert rows[name]["MD5"] == f"{zlib.crc32(gradient.numpy().tobytes()):08x}"
 
 
 class TestParameters:
