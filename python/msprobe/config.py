@@ -369,6 +369,6 @@ def _bounds(value: Value) -> tuple[Bound, ...]:
         if not -(2**63) <= number <= 2**63 - 1:  # NaN, too, is not
             element.fail(f"bounds element is out of int64 range, {element.found}")
     for before, after in zip(numbers, numbers[1:]):
-        if not before < after:
+        if not float(before) < float(after):  # as the native library holds them
             value.fail(f"bounds list is not ascending, found {after!r} after {before!r}")
     return tuple(Bound(float(number), str(number)) for number in numbers)

@@ -30,7 +30,7 @@ SUFFIX = "_similarities.png"
 SUMMARY = "summary"
 
 _PICTURES_PER_JOB = 8
-_PICTURES_PER_WORKER = 40  # starting a worker takes as long as drawing this many
+_PICTURES_PER_WORKER = 100  # starting a worker takes as long as drawing this many
 _LONGEST_FILE_NAME = 255  # bytes
 # A worker finds msprobe and matplotlib where its parent found them, also when that changed its sys.path.
 _WORKER = """

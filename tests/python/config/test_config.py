@@ -253,6 +253,7 @@ class TestGradProbeSection:
             ("[1, 0]", "bounds list is not ascending"),
             ("[0, 0]", "bounds list is not ascending"),
             ("[0, 0.0]", "bounds list is not ascending"),
+            ("[9223372036854775806, 9223372036854775807]", "bounds list is not ascending"),
         ],
     )
     def test_bad_bounds(self, write_config, text, phrase):

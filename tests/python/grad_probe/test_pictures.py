@@ -85,9 +85,9 @@ def test_the_same_data_give_the_same_picture_whatever_was_drawn_before(tmp_path)
 
 
 def test_many_pictures_and_several_workers(tmp_path):
-    drawn = [pictures.picture_of(f"p{index}", [1.0, 0.9, 0.8]) for index in range(100)]
+    drawn = [pictures.picture_of(f"p{index}", [1.0, 0.9, 0.8]) for index in range(150)]
     draw(tmp_path, drawn)
-    assert len(list(tmp_path.iterdir())) == 100
+    assert len(list(tmp_path.iterdir())) == 150
 
 
 class TestNames:

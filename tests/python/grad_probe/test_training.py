@@ -338,6 +338,18 @@ class TestParameters:
             assert float(record.rows(0)[name]["max"]) == parameter.grad.float()[0]
 
 
+    def test_bounds_that_are_one_number_in_float32(self, monitor, record):
+        model = nn.Linear(2, 2)
+        monitor(model, {"grad_level": "L2", "bounds": [-1e-300, 0, 0.1, 0.10000000001]})
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, 0.05)
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+        PrecisionDebugger.stop()
+        row = record.rows(0)["weight"]
+        assert row["(0, 0.1]"] == "1.0"
+        assert row["(-inf, -1e-300]"] == row["(-1e-300, 0]"] == row["(0.1, 0.10000000001]"] == "0.0"
+
+
 class TestMonitor:
     def test_the_same_model_twice_is_monitored_once(self, monitor, record, caplog):
         model = small_model()
