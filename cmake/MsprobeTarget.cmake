@@ -20,7 +20,7 @@ function(msprobe_configure target)
   if(MSPROBE_SANITIZE)
     # Instrumented, libstdc++'s <regex> looks uninitialised to GCC 12 (GCC bug 105562).
     target_compile_options(${target} PRIVATE -fsanitize=${MSPROBE_SANITIZE} -fno-sanitize-recover=all
-      -fno-omit-frame-pointer -g $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+      -fno-omit-frame-pointer -g1 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PRIVATE -fsanitize=${MSPROBE_SANITIZE})
   endif()
 endfunction()
