@@ -7,6 +7,8 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "base/crc32.h"
 #include "stats/convert.h"
@@ -73,37 +75,66 @@ std::int64_t integers_above(const void* data, std::size_t count, float bound) {
 }
 
 template <typename T>
-void add_integers(const Block& block, std::span<const float> bounds, std::int64_t* above) {
-  for (std::size_t k = 0; k < bounds.size(); ++k) {
-    above[k] += integers_above<T>(block.data(), block.count(), bounds[k]);
+void add_integers(const Block& block, OpenBounds& open) {
+  for (std::size_t k = 0; k < open.value.size(); ++k) {
+    open.above[k] += integers_above<T>(block.data(), block.count(), open.value[k]);
   }
 }
 
-void add_halves(const Block& block, Half kind, std::span<const float> bounds, Partial& partial) {
-  if (partial.half_limits.empty()) {
-    partial.half_limits.resize(bounds.size() + 1);
-    kernels().half_limits(bounds.data(), bounds.size(), kind, partial.half_limits.data());
+// Most bounds of most segments need no counting: they lie outside the values, or are 0 where the signs are at
+// hand.
+bool start_intervals(const KnownSegment& segment, Partial& partial) {
+  const SummaryOptions& options = segment.options;
+  // Of 64-bit integers min and max are rounded, and could be rounded onto a bound.
+  const bool known_extremes =
+      partial.nan == 0 && segment.dtype != DType::kInt64 && segment.dtype != DType::kUInt64;
+  auto open = std::make_unique<OpenBounds>();
+  partial.above.assign(options.bounds.size(), 0);
+  for (std::size_t k = 0; k < options.bounds.size(); ++k) {
+    const double bound = options.bounds[k];
+    if (known_extremes && bound >= partial.max) continue;
+    if (known_extremes && bound < partial.min) {
+      partial.above[k] = partial.count;
+    } else if (bound == 0 && !options.signs.empty()) {
+      const auto first = static_cast<std::size_t>(segment.first / 8);
+      partial.above[k] = kernels().count_bits(options.signs.data() + first, sign_bytes(partial.count));
+    } else {
+      open->index.push_back(k);
+      open->value.push_back(options.bounds[k]);
+    }
   }
-  kernels().above_half(static_cast<const std::uint16_t*>(block.data()), block.count(),
-                       partial.half_limits.data(), bounds.size(), partial.above.data());
+  if (open->index.empty()) return false;
+  open->above.resize(open->index.size());
+  if (segment.dtype == DType::kFloat16 || segment.dtype == DType::kBFloat16) {
+    const Half kind = segment.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;
+    open->half_limits.resize(open->value.size() + 1);
+    kernels().half_limits(open->value.data(), open->value.size(), kind, open->half_limits.data());
+  }
+  partial.open_bounds = std::move(open);
+  return true;
 }
 
-void add_intervals(Block& block, const SummaryOptions& options, Partial& partial) {
-  const std::span<const float> bounds = options.bounds;
-  partial.above.resize(bounds.size());
-  std::int64_t* above = partial.above.data();
+void add_intervals(Block& block, const SummaryOptions&, Partial& partial) {
+  OpenBounds& open = *partial.open_bounds;
+  std::fill(open.above.begin(), open.above.end(), 0);
+  const std::size_t bounds = open.value.size();
   switch (block.dtype()) {
     case DType::kFloat64:  // as double: rounding to float first could carry an element over the bound
-      return kernels().above_f64(static_cast<const double*>(block.data()), block.count(), bounds.data(),
-                                 bounds.size(), above);
-    case DType::kFloat16: return add_halves(block, Half::kFloat16, bounds, partial);
-    case DType::kBFloat16: return add_halves(block, Half::kBFloat16, bounds, partial);
-    case DType::kInt64: return add_integers<std::int64_t>(block, bounds, above);
-    case DType::kInt32: return add_integers<std::int32_t>(block, bounds, above);
-    case DType::kUInt64: return add_integers<std::uint64_t>(block, bounds, above);
-    case DType::kUInt32: return add_integers<std::uint32_t>(block, bounds, above);
-    default: return kernels().above_f32(block.floats(), block.count(), bounds.data(), bounds.size(), above);
+      kernels().above_f64(static_cast<const double*>(block.data()), block.count(), open.value.data(), bounds,
+                          open.above.data());
+      break;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      kernels().above_half(static_cast<const std::uint16_t*>(block.data()), block.count(),
+                           open.half_limits.data(), bounds, open.above.data());
+      break;
+    case DType::kInt64: add_integers<std::int64_t>(block, open); break;
+    case DType::kInt32: add_integers<std::int32_t>(block, open); break;
+    case DType::kUInt64: add_integers<std::uint64_t>(block, open); break;
+    case DType::kUInt32: add_integers<std::uint32_t>(block, open); break;
+    default: kernels().above_f32(block.floats(), block.count(), open.value.data(), bounds, open.above.data());
   }
+  for (std::size_t i = 0; i < bounds; ++i) partial.above[open.index[i]] += open.above[i];
 }
 
 void merge_intervals(Partial& left, const Partial& right) {
@@ -128,9 +159,9 @@ void merge_nothing(Partial&, const Partial&) {}
 void finish_nothing(const Partial&, const SummaryOptions&, Summary&) {}
 
 constexpr std::array kBlockStatistics{
-    BlockStatistic{checksum_wanted, add_checksum, merge_checksum, finish_checksum},
-    BlockStatistic{signs_wanted, add_signs, merge_nothing, finish_nothing},
-    BlockStatistic{intervals_wanted, add_intervals, merge_intervals, finish_intervals},
+    BlockStatistic{checksum_wanted, nullptr, add_checksum, merge_checksum, finish_checksum},
+    BlockStatistic{signs_wanted, nullptr, add_signs, merge_nothing, finish_nothing},
+    BlockStatistic{intervals_wanted, start_intervals, add_intervals, merge_intervals, finish_intervals},
 };
 
 }  // namespace

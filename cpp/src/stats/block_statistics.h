@@ -46,8 +46,18 @@ class Block {
   bool converted_ = false;
 };
 
+/// A segment whose basic statistics are known.
+struct KnownSegment {
+  DType dtype;
+  std::int64_t first;  // its first element's index in the tensor
+  const SummaryOptions& options;
+};
+
 struct BlockStatistic {
   bool (*wanted)(const SummaryOptions&);
+  /// Null: blocks are added while the basic statistics are taken. Otherwise called when those of the segment
+  /// are known; blocks are added afterwards if it returns true. Signs have been taken by then.
+  bool (*start)(const KnownSegment& segment, Partial& partial);
   void (*add)(Block& block, const SummaryOptions&, Partial& partial);
   void (*merge)(Partial& left, const Partial& right);
   void (*finish)(const Partial& whole, const SummaryOptions&, Summary& summary);

@@ -18,6 +18,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stats/kernels.cpp"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -205,6 +206,10 @@ struct FloatSums {
   }
 };
 
+// Asks for memory that far ahead of what is being added: the processor's own prefetcher stops at the end of
+// each page.
+constexpr std::size_t kPrefetchBytes = 2048;
+
 // Where a chain that starts at element i ends: the last start of a full step of 2 * kLanes elements in it,
 // plus one.
 HWY_INLINE std::size_t end_of_chain(std::size_t i, std::size_t count, std::size_t chain) {
@@ -236,6 +241,9 @@ void fast_f32(const float* HWY_RESTRICT data, std::size_t count, Lanes<float>* H
   while (i + 2 * kLanes <= count) {
     FloatSums sums;
     for (const std::size_t end = end_of_chain(i, count, kFloatChain); i < end; i += 2 * kLanes) {
+      const auto* ahead = reinterpret_cast<const std::uint8_t*>(data + i) + kPrefetchBytes;
+      hwy::Prefetch(ahead);
+      hwy::Prefetch(ahead + 64);
       for (std::size_t v = 0; v < kFloatVectors; ++v) {
         const auto a = hn::LoadU(df, data + i + v * kFloatWidth);
         const auto b = hn::LoadU(df, data + i + kLanes + v * kFloatWidth);
@@ -360,6 +368,7 @@ HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t
   while (i + 2 * kLanes <= count) {
     FloatSums sums;
     for (const std::size_t end = end_of_chain(i, count, kHalfChain); i < end; i += 2 * kLanes) {
+      hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(data + i) + kPrefetchBytes);
       for (std::size_t v = 0; v < 2 * kLanes / kShortWidth; ++v) {
         const auto bits = hn::LoadU(ds, reinterpret_cast<const std::int16_t*>(data + i + v * kShortWidth));
         largest_signed = hn::Max(largest_signed, bits);
@@ -545,6 +554,18 @@ void above_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, const
   for (std::size_t k = 0; k < bound_count; ++k) above[k] -= nan;
 }
 
+std::int64_t count_bits(const std::uint8_t* bytes, std::size_t count) {
+  std::int64_t bits = 0;
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes + i, sizeof word);
+    bits += __builtin_popcountll(word);
+  }
+  for (; i < count; ++i) bits += __builtin_popcountll(bytes[i]);
+  return bits;
+}
+
 void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
                 float* HWY_RESTRICT out) {
   const Floats df;
@@ -565,8 +586,8 @@ void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half 
   }
 }
 
-constexpr Kernels kTable{fast_f32,  fast_half, moments_f32, moments_f64, signs_f32,  signs_f64, signs_half,
-                         above_f32, above_f64, above_half,  half_limits, widen_half, ""};
+constexpr Kernels kTable{fast_f32,  fast_half, moments_f32, moments_f64, signs_f32,  signs_f64,  signs_half,
+                         above_f32, above_f64, above_half,  half_limits, count_bits, widen_half, ""};
 
 const Kernels* table() { return &kTable; }
 

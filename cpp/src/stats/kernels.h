@@ -12,9 +12,10 @@
 
 namespace msprobe::stats {
 
-/// Sums are spread over this many lanes whatever the width of the machine's vectors, and which element goes to which lane
-/// depends on its position alone. So results are bit-equal for all instruction sets with fused multiply-add (AVX2, AVX-512,
-/// NEON); for 16-bit floats and small integers, whose squares are exact, for all.
+/// Sums are spread over this many lanes whatever the width of the machine's vectors, and which element goes
+/// to which lane depends on its position alone. So results are bit-equal for all instruction sets with fused
+/// multiply-add (AVX2, AVX-512, NEON); for 16-bit floats and small integers, whose squares are exact, for
+/// all.
 inline constexpr std::size_t kLanes = 16;
 
 /// The fast kernels add this many elements in float, two sets of kLanes lanes at a time, before they go into
@@ -74,6 +75,8 @@ struct Kernels {
   void (*above_half)(const std::uint16_t* data, std::size_t count, const std::int16_t* limits,
                      std::size_t bound_count, std::int64_t* above);
   void (*half_limits)(const float* bounds, std::size_t bound_count, Half kind, std::int16_t* limits);
+
+  std::int64_t (*count_bits)(const std::uint8_t* bytes, std::size_t count);
 
   void (*widen_half)(const std::uint16_t* data, std::size_t count, Half kind, float* out);
 

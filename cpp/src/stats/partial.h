@@ -2,11 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 namespace msprobe::stats {
+
+/// Bounds of which the elements above them must be counted one by one in a segment.
+struct OpenBounds {
+  std::vector<std::size_t> index;  // in SummaryOptions::bounds
+  std::vector<float> value;
+  std::vector<std::int16_t> half_limits;  // the same in the form the kernel for 16-bit floats wants
+  std::vector<std::int64_t> above;        // of one block
+};
 
 /// What one segment of a tensor contributes. Segments are merged in their order in the tensor.
 struct Partial {
@@ -24,8 +34,8 @@ struct Partial {
   // Of the optional statistics, see block_statistics.h.
   std::uint32_t crc32 = 0;
   std::uint64_t crc32_bytes = 0;
-  std::vector<std::int64_t> above;        // per bound, the elements above it
-  std::vector<std::int16_t> half_limits;  // the bounds in the form the kernel for 16-bit floats wants
+  std::vector<std::int64_t> above;  // per bound, the elements above it
+  std::unique_ptr<OpenBounds> open_bounds;
 };
 
 }  // namespace msprobe::stats

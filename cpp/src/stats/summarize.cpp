@@ -24,9 +24,6 @@ namespace {
 constexpr std::int64_t kSegment = 65536;
 static_assert(kSegment % kBlock == 0 && kBlock == kHalfChain && kHalfChain % kFloatChain == 0);
 
-// How far ahead of a block memory is asked for.
-constexpr std::size_t kPrefetchLines = 32;
-
 // The fast kernels square in float. When the largest magnitude of a segment lies in this range, none of its
 // squares overflows (16 to 32 of them are added), and those that underflow are too small to count beside the
 // largest.
@@ -38,14 +35,14 @@ struct Job {
   Layout layout;
   DType dtype;
   const SummaryOptions* options;
-  bool by_block;  // some optional statistic is wanted
+  bool by_block = false;             // an optional statistic is taken together with the basic ones
+  bool has_late_statistics = false;  // an optional statistic is taken after them
 
   explicit Job(const Request& request);
 };
 
 void check_options(const Request& request, std::int64_t count) {
   const SummaryOptions& options = request.options;
-  const std::string dtype(dtype_name(request.view.dtype));
   const auto ascending = [](float a, float b) { return !(a < b); };
   if (std::adjacent_find(options.bounds.begin(), options.bounds.end(), ascending) != options.bounds.end() ||
       (!options.bounds.empty() && std::isnan(options.bounds.front()))) {
@@ -56,7 +53,8 @@ void check_options(const Request& request, std::int64_t count) {
                           std::to_string(options.signs.size()));
   }
   if (is_complex(request.view.dtype) && (!options.bounds.empty() || !options.signs.empty())) {
-    throw InvalidArgument("summarize: bounds and signs are not defined for " + dtype);
+    throw InvalidArgument("summarize: bounds and signs are not defined for " +
+                          std::string(dtype_name(request.view.dtype)));
   }
 }
 
@@ -67,8 +65,9 @@ bool any_order(const SummaryOptions& options) {
 Job::Job(const Request& request)
     : layout(request.view, any_order(request.options)), dtype(request.view.dtype), options(&request.options) {
   check_options(request, layout.count());
-  const auto all = block_statistics();
-  by_block = std::any_of(all.begin(), all.end(), [&](const BlockStatistic& s) { return s.wanted(*options); });
+  for (const BlockStatistic& statistic : block_statistics()) {
+    if (statistic.wanted(*options)) (statistic.start == nullptr ? by_block : has_late_statistics) = true;
+  }
 }
 
 // Memory of one thread for one segment.
@@ -123,8 +122,18 @@ double fold(const double* lanes) {
 
 template <typename T>
 void fold(const Lanes<T>& lanes, Partial& partial) {
-  partial.min = *std::min_element(lanes.min, lanes.min + kLanes);
-  partial.max = *std::max_element(lanes.max, lanes.max + kLanes);
+  std::array<T, kLanes> min;
+  std::array<T, kLanes> max;
+  std::copy_n(lanes.min, kLanes, min.begin());
+  std::copy_n(lanes.max, kLanes, max.begin());
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) {
+      min[i] = std::min(min[i], min[i + width]);
+      max[i] = std::max(max[i], max[i + width]);
+    }
+  }
+  partial.min = min[0];
+  partial.max = max[0];
   partial.sum = fold(lanes.sum);
   partial.squares = fold(lanes.squares);
   partial.zeros = lanes.zeros;
@@ -162,13 +171,6 @@ const double* as_double(const void* data, DType dtype, std::size_t count, Scratc
   return scratch.doubles.data();
 }
 
-// Asks for the memory behind a block, so that it arrives while the block is worked on. Harmless where there
-// is none.
-void prefetch(const std::byte* next) {
-  constexpr std::size_t line = 64;
-  for (std::size_t i = 0; i < kPrefetchLines; ++i) __builtin_prefetch(next + i * line);
-}
-
 class Segment {
  public:
   Segment(const Job& job, std::int64_t begin, std::int64_t end, Scratch& scratch)
@@ -183,6 +185,7 @@ class Segment {
       case Path::kDouble: run_double(); break;
       case Path::kComplex: run_complex(); break;
     }
+    run_late_statistics();
     return std::move(partial_);
   }
 
@@ -197,10 +200,26 @@ class Segment {
   }
 
   void add_extras(const void* data, std::int64_t first, std::size_t count) {
-    prefetch(static_cast<const std::byte*>(data) + count * element_size(job_.dtype));
     Block block(data, job_.dtype, first, count, scratch_.floats.data());
     for (const BlockStatistic& statistic : block_statistics()) {
-      if (statistic.wanted(*job_.options)) statistic.add(block, *job_.options, partial_);
+      if (statistic.start == nullptr && statistic.wanted(*job_.options)) {
+        statistic.add(block, *job_.options, partial_);
+      }
+    }
+  }
+
+  // Reads the segment once more, from the second-level cache.
+  void run_late_statistics() {
+    if (!job_.has_late_statistics) return;
+    const KnownSegment known{job_.dtype, begin_, *job_.options};
+    for (const BlockStatistic& statistic : block_statistics()) {
+      if (statistic.start == nullptr || !statistic.wanted(*job_.options)) continue;
+      if (!statistic.start(known, partial_)) continue;
+      for_each_piece(job_, begin_, end_, true, scratch_,
+                     [&](const void* data, std::int64_t first, std::size_t count) {
+                       Block block(data, job_.dtype, first, count, scratch_.floats.data());
+                       statistic.add(block, *job_.options, partial_);
+                     });
     }
   }
 
@@ -333,7 +352,7 @@ Summary finish(const Partial& whole, const Job& job) {
       summary.max = whole.nan > 0 ? nan : whole.max;
     }
   }
-  if (job.by_block) {
+  if (job.by_block || job.has_late_statistics) {
     for (const BlockStatistic& statistic : block_statistics()) {
       if (statistic.wanted(*job.options)) statistic.finish(whole, *job.options, summary);
     }
