@@ -337,7 +337,6 @@ class TestParameters:
         for name, parameter in model.named_parameters():
             assert float(record.rows(0)[name]["max"]) == parameter.grad.float()[0]
 
-
     def test_bounds_that_are_one_number_in_float32(self, monitor, record):
         model = nn.Linear(2, 2)
         monitor(model, {"grad_level": "L2", "bounds": [-1e-300, 0, 0.1, 0.10000000001]})
