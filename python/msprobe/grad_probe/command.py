@@ -23,11 +23,17 @@ _MOST_LINES = 10
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line; the help has the rest."""
-        self.exit(2, f"{self.prog}: error: {message}; see {self.prog} --help\n")
+        from msprobe.cli import one_line
+
+        self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
 def main(arguments: list[str]) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for path in (options.a, options.b):
+        if not os.path.isdir(path):  # answered here, before anything heavier is imported
+            parser.error(f"{path}: expected the directory of a gradient record")
     from msprobe.grad_probe.comparator import compare_rank, compare_ranks
     from msprobe.native import log_on_stderr
 
