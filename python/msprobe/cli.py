@@ -81,13 +81,10 @@ def _is_ours(error: Exception) -> bool:
     return native is not None and isinstance(error, native.Error)
 
 
-def one_line(text: str) -> str:
-    """Whatever file names the text holds."""
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
 def _complain(text: str) -> int:
-    print(one_line(text), file=sys.stderr)
+    from msprobe.printable import printable
+
+    print(printable(text), file=sys.stderr)
     return 2
 
 

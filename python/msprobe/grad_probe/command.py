@@ -10,6 +10,8 @@ import argparse
 import os
 import sys
 
+from msprobe.printable import printable
+
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -23,9 +25,7 @@ _MOST_LINES = 10
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line; the help has the rest."""
-        from msprobe.cli import one_line
-
-        self.exit(2, one_line(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+        self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
 def main(arguments: list[str]) -> int:
@@ -116,8 +116,6 @@ def _table(verdict: Verdict) -> list[str]:
 def _row(finding: Finding, with_rank: bool) -> str:
     if not finding.is_difference:
         return f"  {finding.line}"
-    from msprobe.grad_probe.verdict import printable
-
     rank = f"{finding.rank:>4}  " if with_rank else ""
     before = "" if finding.previous is None else f"{finding.previous:.4f}"
     parameter = printable(str(finding.parameter))

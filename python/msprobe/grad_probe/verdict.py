@@ -33,6 +33,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from msprobe.native import __version__
+from msprobe.printable import printable
 
 FIRST_STEP_LEAST = 0.97
 LARGEST_DROP = 0.03
@@ -157,11 +158,6 @@ class Verdict:
             "inputs": asdict(self.inputs),
         }
         return json.dumps(content, indent=1, allow_nan=False) + "\n"
-
-
-def printable(text: str) -> str:
-    """A name comes from a file: it must not break the line or command the terminal."""
-    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def number_or_none(value: float) -> float | None:
