@@ -10,8 +10,9 @@
 
 namespace msprobe {
 
-/// Element types, named as torch names them. fp8 kinds follow the OCP 8-bit floating point specification (e4m3fn,
-/// e5m2, e8m0fnu) and the "fnuz" variants of arXiv:2206.02915 (no negative zero, one NaN at 0x80).
+/// Element types, named as torch names them; floating point first, complex last. fp8 kinds follow the OCP
+/// 8-bit floating point specification (e4m3fn, e5m2, e8m0fnu) and the "fnuz" variants of arXiv:2206.02915 (no
+/// negative zero, one NaN at 0x80).
 enum class DType : std::uint8_t {
   kFloat64,
   kFloat32,
@@ -39,12 +40,30 @@ enum class DType : std::uint8_t {
 inline constexpr int kDTypeCount = 21;
 
 /// Bytes of one element.
-MSPROBE_API std::size_t element_size(DType dtype) noexcept;
+constexpr std::size_t element_size(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kComplex128: return 16;
+    case DType::kFloat64:
+    case DType::kInt64:
+    case DType::kUInt64:
+    case DType::kComplex64: return 8;
+    case DType::kFloat32:
+    case DType::kInt32:
+    case DType::kUInt32:
+    case DType::kComplex32: return 4;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+    case DType::kInt16:
+    case DType::kUInt16: return 2;
+    default: return 1;
+  }
+}
 
 /// Torch's name without the prefix, e.g. "bfloat16", "float8_e4m3fn".
 MSPROBE_API std::string_view dtype_name(DType dtype) noexcept;
 
-MSPROBE_API bool is_floating(DType dtype) noexcept;  // real floating point, fp8 included
-MSPROBE_API bool is_complex(DType dtype) noexcept;
+/// Real floating point, fp8 included.
+constexpr bool is_floating(DType dtype) noexcept { return dtype <= DType::kFloat8E8M0FNU; }
+constexpr bool is_complex(DType dtype) noexcept { return dtype >= DType::kComplex32; }
 
 }  // namespace msprobe

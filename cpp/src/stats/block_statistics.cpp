@@ -15,13 +15,10 @@
 #include "stats/kernels.h"
 
 namespace msprobe::stats {
-namespace {
 
 using Checksum = SummaryOptions::Checksum;
 
 // ------------------------------------------------------------------------------------------------ checksum
-
-bool checksum_wanted(const SummaryOptions& options) { return options.checksum != Checksum::kNone; }
 
 void add_checksum(Block& block, const SummaryOptions& options, Partial& partial) {
   const bool native = options.checksum == Checksum::kNative;
@@ -42,8 +39,6 @@ void finish_checksum(const Partial& whole, const SummaryOptions&, Summary& summa
 
 // ------------------------------------------------------------------------------------------------ sign bits
 
-bool signs_wanted(const SummaryOptions& options) { return !options.signs.empty(); }
-
 void add_signs(Block& block, const SummaryOptions& options, Partial&) {
   // Blocks start at multiples of 8, so each writes bytes of its own.
   std::uint8_t* bits = options.signs.data() + block.first() / 8;
@@ -59,7 +54,7 @@ void add_signs(Block& block, const SummaryOptions& options, Partial&) {
 
 // ------------------------------------------------------------------------------------------------ intervals
 
-bool intervals_wanted(const SummaryOptions& options) { return !options.bounds.empty(); }
+namespace {
 
 // An integer is above a bound exactly when it is above the bound rounded down; as floats, large ones could be
 // rounded onto it.
@@ -80,6 +75,8 @@ void add_integers(const Block& block, OpenBounds& open) {
     open.above[k] += integers_above<T>(block.data(), block.count(), open.value[k]);
   }
 }
+
+}  // namespace
 
 // Most bounds of most segments need no counting: they lie outside the values, or are 0 where the signs are at
 // hand.
@@ -155,17 +152,6 @@ void finish_intervals(const Partial& whole, const SummaryOptions& options, Summa
   summary.interval_counts[bounds] = left + whole.nan;
 }
 
-void merge_nothing(Partial&, const Partial&) {}
-void finish_nothing(const Partial&, const SummaryOptions&, Summary&) {}
-
-constexpr std::array kBlockStatistics{
-    BlockStatistic{checksum_wanted, nullptr, add_checksum, merge_checksum, finish_checksum},
-    BlockStatistic{signs_wanted, nullptr, add_signs, merge_nothing, finish_nothing},
-    BlockStatistic{intervals_wanted, start_intervals, add_intervals, merge_intervals, finish_intervals},
-};
-
-}  // namespace
-
 const float* Block::floats() {
   if (dtype_ == DType::kFloat32 || dtype_ == DType::kComplex64) return static_cast<const float*>(data_);
   if (!converted_) {
@@ -174,7 +160,5 @@ const float* Block::floats() {
   }
   return scratch_;
 }
-
-std::span<const BlockStatistic> block_statistics() noexcept { return kBlockStatistics; }
 
 }  // namespace msprobe::stats

@@ -6,9 +6,10 @@
 /// first-level cache, so it costs arithmetic but no second read of memory.
 ///
 /// To add one: give SummaryOptions a request and Summary a field (msprobe/stats.h), Partial a member, and
-/// kBlockStatistics in block_statistics.cpp a row. If its result is a number, a row in fields.cpp makes it
+/// the table kBlockStatistics a row. If its result is a number, a row in fields.cpp makes it
 /// visible everywhere.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -63,6 +64,25 @@ struct BlockStatistic {
   void (*finish)(const Partial& whole, const SummaryOptions&, Summary& summary);
 };
 
-std::span<const BlockStatistic> block_statistics() noexcept;
+void add_checksum(Block& block, const SummaryOptions& options, Partial& partial);
+void merge_checksum(Partial& left, const Partial& right);
+void finish_checksum(const Partial& whole, const SummaryOptions& options, Summary& summary);
+
+void add_signs(Block& block, const SummaryOptions& options, Partial& partial);
+
+bool start_intervals(const KnownSegment& segment, Partial& partial);
+void add_intervals(Block& block, const SummaryOptions& options, Partial& partial);
+void merge_intervals(Partial& left, const Partial& right);
+void finish_intervals(const Partial& whole, const SummaryOptions& options, Summary& summary);
+
+/// Visible to the compiler, so that asking which are wanted costs a small tensor nothing.
+inline constexpr std::array kBlockStatistics{
+    BlockStatistic{[](const SummaryOptions& o) { return o.checksum != SummaryOptions::Checksum::kNone; },
+                   nullptr, add_checksum, merge_checksum, finish_checksum},
+    BlockStatistic{[](const SummaryOptions& o) { return !o.signs.empty(); }, nullptr, add_signs,
+                   [](Partial&, const Partial&) {}, [](const Partial&, const SummaryOptions&, Summary&) {}},
+    BlockStatistic{[](const SummaryOptions& o) { return !o.bounds.empty(); }, start_intervals, add_intervals,
+                   merge_intervals, finish_intervals},
+};
 
 }  // namespace msprobe::stats

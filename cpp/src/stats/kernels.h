@@ -27,14 +27,16 @@ inline constexpr std::size_t kHalfChain = 1024;
 /// `min` and `max` mean nothing once a NaN has been seen; the sums then are NaN or Inf, which tells.
 template <typename T>
 struct Lanes {
-  double sum[kLanes] = {};
-  double squares[kLanes] = {};
+  double sum[kLanes];
+  double squares[kLanes];
   T min[kLanes];
   T max[kLanes];
   std::int64_t zeros = 0;
 
   Lanes() {
     for (std::size_t i = 0; i < kLanes; ++i) {
+      sum[i] = 0;
+      squares[i] = 0;
       min[i] = std::numeric_limits<T>::infinity();
       max[i] = -std::numeric_limits<T>::infinity();
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "msprobe/error.h"
@@ -65,7 +66,8 @@ bool any_order(const SummaryOptions& options) {
 Job::Job(const Request& request)
     : layout(request.view, any_order(request.options)), dtype(request.view.dtype), options(&request.options) {
   check_options(request, layout.count());
-  for (const BlockStatistic& statistic : block_statistics()) {
+#pragma GCC unroll 8
+  for (const BlockStatistic& statistic : kBlockStatistics) {
     if (statistic.wanted(*options)) (statistic.start == nullptr ? by_block : has_late_statistics) = true;
   }
 }
@@ -110,32 +112,24 @@ void count_special(const T* values, std::size_t count, Partial& partial) {
   partial.neg_inf += neg;
 }
 
-// Sum of the lanes as a balanced tree: always the same order.
-double fold(const double* lanes) {
-  std::array<double, kLanes> sum;
-  std::copy_n(lanes, kLanes, sum.begin());
-  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) sum[i] += sum[i + width];
+// The lanes combined as a balanced tree: always the same order, and no loop of unknown length.
+template <std::size_t width = kLanes, typename T, typename Combine>
+T fold(const T* lanes, Combine combine) {
+  if constexpr (width == 1) {
+    return lanes[0];
+  } else {
+    std::array<T, width / 2> half;
+    for (std::size_t i = 0; i < width / 2; ++i) half[i] = combine(lanes[i], lanes[i + width / 2]);
+    return fold<width / 2>(half.data(), combine);
   }
-  return sum[0];
 }
 
 template <typename T>
 void fold(const Lanes<T>& lanes, Partial& partial) {
-  std::array<T, kLanes> min;
-  std::array<T, kLanes> max;
-  std::copy_n(lanes.min, kLanes, min.begin());
-  std::copy_n(lanes.max, kLanes, max.begin());
-  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) {
-      min[i] = std::min(min[i], min[i + width]);
-      max[i] = std::max(max[i], max[i + width]);
-    }
-  }
-  partial.min = min[0];
-  partial.max = max[0];
-  partial.sum = fold(lanes.sum);
-  partial.squares = fold(lanes.squares);
+  partial.min = fold(lanes.min, [](T a, T b) { return a < b ? a : b; });
+  partial.max = fold(lanes.max, [](T a, T b) { return a > b ? a : b; });
+  partial.sum = fold(lanes.sum, std::plus<>());
+  partial.squares = fold(lanes.squares, std::plus<>());
   partial.zeros = lanes.zeros;
 }
 
@@ -201,7 +195,7 @@ class Segment {
 
   void add_extras(const void* data, std::int64_t first, std::size_t count) {
     Block block(data, job_.dtype, first, count, scratch_.floats.data());
-    for (const BlockStatistic& statistic : block_statistics()) {
+    for (const BlockStatistic& statistic : kBlockStatistics) {
       if (statistic.start == nullptr && statistic.wanted(*job_.options)) {
         statistic.add(block, *job_.options, partial_);
       }
@@ -212,7 +206,7 @@ class Segment {
   void run_late_statistics() {
     if (!job_.has_late_statistics) return;
     const KnownSegment known{job_.dtype, begin_, *job_.options};
-    for (const BlockStatistic& statistic : block_statistics()) {
+    for (const BlockStatistic& statistic : kBlockStatistics) {
       if (statistic.start == nullptr || !statistic.wanted(*job_.options)) continue;
       if (!statistic.start(known, partial_)) continue;
       for_each_piece(job_, begin_, end_, true, scratch_,
@@ -329,7 +323,7 @@ void merge(Partial& left, const Partial& right, const SummaryOptions& options) {
   left.pos_inf += right.pos_inf;
   left.neg_inf += right.neg_inf;
   left.zeros += right.zeros;
-  for (const BlockStatistic& statistic : block_statistics()) {
+  for (const BlockStatistic& statistic : kBlockStatistics) {
     if (statistic.wanted(options)) statistic.merge(left, right);
   }
 }
@@ -353,7 +347,7 @@ Summary finish(const Partial& whole, const Job& job) {
     }
   }
   if (job.by_block || job.has_late_statistics) {
-    for (const BlockStatistic& statistic : block_statistics()) {
+    for (const BlockStatistic& statistic : kBlockStatistics) {
       if (statistic.wanted(*job.options)) statistic.finish(whole, *job.options, summary);
     }
   }
