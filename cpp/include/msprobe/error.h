@@ -11,9 +11,9 @@
 
 namespace msprobe {
 
-/// Root of everything msprobe throws. `what()` is one sentence for a person: what was being done, on which file or
-/// operator, what was found and what was expected. In Python each class below is a class of the same name in the
-/// package `msprobe`, all derived from `msprobe.Error`.
+/// Root of everything msprobe throws. `what()` is one sentence for a person: what was being done, on which
+/// file or operator, what was found and what was expected. In Python each class below is a class of the same
+/// name in the package `msprobe`, all derived from `msprobe.Error`.
 class MSPROBE_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

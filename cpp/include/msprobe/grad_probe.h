@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Gradient probe: what every optimizer step sees of the gradients, on disk; and the comparison of two such records.
-/// File formats: docs/formats/grad_probe.md.
+/// Gradient probe: what every optimizer step sees of the gradients, on disk; and the comparison of two such
+/// records. File formats: docs/formats/grad_probe.md.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,7 +22,7 @@
 
 namespace msprobe::grad_probe {
 
-// ---------------------------------------------------------------------------------------------------- recording
+// ---- recording
 
 /// How much is kept of a gradient.
 enum class Level : std::uint8_t {
@@ -42,7 +42,8 @@ struct Options {
   int rank = 0;
   Level level = Level::kL1;
   std::vector<Bound> bounds;  // ascending; used at L2
-  /// Measured steps wait in at most this much memory for the disk; beyond it record() waits. Nothing is dropped.
+  /// Measured steps wait in at most this much memory for the disk; beyond it record() waits. Nothing is
+  /// dropped.
   std::size_t buffer_bytes = std::size_t{256} << 20;
 };
 
@@ -62,22 +63,24 @@ struct Measurement {
   std::vector<std::uint8_t> signs;  // packed bits as SummaryOptions::signs; empty at L0
 };
 
-/// Measures gradients of host memory. A gradient that cannot be measured (complex at any level) is left out and
-/// reported as a warning through the log; an empty one gives a row without max and min.
+/// Measures gradients of host memory. A gradient that cannot be measured (complex at any level) is left out
+/// and reported as a warning through the log; an empty one gives a row without max and min.
 MSPROBE_API std::vector<Measurement> measure(std::span<const Gradient> gradients, const Options& options,
                                              ThreadPool* pool = nullptr);
 
-/// Writes measured steps behind the training thread. A step appears as a whole: its direction files first, its
-/// csv last, each complete or absent.
+/// Writes measured steps behind the training thread. A step appears as a whole: its direction files first,
+/// its csv last, each complete or absent.
 ///
-/// record() returns as soon as the step is queued and the one before it is on disk; when that takes longer than a few
-/// milliseconds, it returns all the same as long as the buffer has room. So a killed process loses the step being
-/// written, and steps behind it only where the disk is slower than training.
-/// A failure to write (disk full, no permission) never throws into training: it is logged once per step by the next
-/// record() or flush(), the step's partial files are removed, and later steps are tried again.
+/// record() returns as soon as the step is queued and the one before it is on disk; when that takes longer
+/// than a few milliseconds, it returns all the same as long as the buffer has room. So a killed process loses
+/// the step being written, and steps behind it only where the disk is slower than training.
+///
+/// A failure to write (disk full, no permission) never throws into training: it is logged once per step by
+/// the next record() or flush(), the step's partial files are removed, and later steps are tried again.
 class MSPROBE_API Writer {
  public:
-  /// Creates {dump_path}/rank{rank} at once, so that a path that cannot be written is an IoError here and now.
+  /// Creates {dump_path}/rank{rank} at once, so that a path that cannot be written is an IoError here and
+  /// now.
   explicit Writer(Options options);
   /// Waits until everything is written.
   ~Writer();
@@ -86,8 +89,8 @@ class MSPROBE_API Writer {
 
   void record(std::int64_t step, std::vector<Measurement> measurements);
 
-  /// Waits until every recorded step is on disk. Returns the number of steps that could not be written so far.
-  /// In a forked child, which has no writing thread, this and the destructor do nothing.
+  /// Waits until every recorded step is on disk. Returns the number of steps that could not be written so
+  /// far. In a forked child, which has no writing thread, this and the destructor do nothing.
   std::int64_t flush();
 
   const Options& options() const noexcept;
@@ -98,13 +101,15 @@ class MSPROBE_API Writer {
 };
 
 /// Writes one step at once, on the calling thread. Throws IoError.
-MSPROBE_API void write_step(const Options& options, std::int64_t step, std::span<const Measurement> measurements);
+MSPROBE_API void write_step(const Options& options, std::int64_t step,
+                            std::span<const Measurement> measurements);
 
-/// File name (without directory) of a parameter's direction file: `{name}.npy`. Characters that cannot stand in a file name
-/// ('/', '%', control characters) are written as %XX; a name too long for the file system is cut and gets a hash.
+/// File name (without directory) of a parameter's direction file: `{name}.npy`. Characters that
+/// cannot stand in a file name ('/', '%', control characters) are written as %XX; a name too long for the
+/// file system is cut and gets a hash.
 MSPROBE_API std::string direction_file_name(std::string_view name);
 
-// ---------------------------------------------------------------------------------------------------- comparing
+// ---- comparing
 
 /// How far the signs of one parameter agree at one step.
 struct Similarity {
@@ -136,21 +141,24 @@ struct Comparison {
 
 struct CompareOptions {
   unsigned threads = 0;  // 0: all cores
-  /// Called now and then from the calling thread with parameters x steps done so far; return false to stop the work
-  /// (compare() then throws InvalidArgument "cancelled").
+  /// Called now and then from the calling thread with parameters x steps done so far; return false to stop
+  /// the work (compare() then throws InvalidArgument "cancelled").
   std::function<bool(std::size_t done, std::size_t total)> progress;
 };
 
-/// Compares the direction files of two rank directories. What is wrong with single files becomes part of the answer.
-/// Throws IoError when a directory cannot be read, and NothingToCompare when the two have no step in common.
+/// Compares the direction files of two rank directories. What is wrong with single files becomes part of the
+/// answer. Throws IoError when a directory cannot be read, and NothingToCompare when the two have no step in
+/// common.
 MSPROBE_API Comparison compare(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
                                const CompareOptions& options = {});
 
-/// The ranks R with a directory rankR on both sides, ascending. Throws IoError when a path is not a directory, InvalidArgument
-/// when it is a symbolic link, and NothingToCompare when there are none.
-MSPROBE_API std::vector<int> matched_ranks(const std::filesystem::path& path1, const std::filesystem::path& path2);
+/// The ranks R with a directory rankR on both sides, ascending. Throws IoError when a path is not a
+/// directory, InvalidArgument when it is a symbolic link, and NothingToCompare when there are none.
+MSPROBE_API std::vector<int> matched_ranks(const std::filesystem::path& path1,
+                                           const std::filesystem::path& path2);
 
-/// The two sides have no rank, step or parameter in common. Python: also a RuntimeError, as the existing tool raises.
+/// The two sides have no rank, step or parameter in common. Python: also a RuntimeError, as the existing tool
+/// raises.
 class MSPROBE_API NothingToCompare : public InvalidArgument {
  public:
   using InvalidArgument::InvalidArgument;
@@ -160,10 +168,10 @@ class MSPROBE_API NothingToCompare : public InvalidArgument {
 /// Writes similarities.csv: one row per parameter and a last one called summary, one column per step.
 MSPROBE_API void write_similarities(const Comparison& comparison, const std::filesystem::path& path);
 
-// ---------------------------------------------------------------------------------------------------- judging
+// ---- judging
 
-/// The rule of the existing tool's guide: below `first_step_least` at the first step, or a fall by more than `largest_drop`
-/// against the step before, points to a problem.
+/// The rule of the existing tool's guide: below `first_step_least` at the first step, or a fall by more than
+/// `largest_drop` against the step before, points to a problem.
 struct Rule {
   double first_step_least = 0.97;
   double largest_drop = 0.03;
@@ -179,8 +187,8 @@ struct Finding {
   std::string reason;  // one sentence
 };
 
-/// All places where the rule fires, ordered by step, then by how far the similarity fell: the first is the one to look at.
-/// Empty when the two records agree.
+/// All places where the rule fires, ordered by step, then by how far the similarity fell: the first is the
+/// one to look at. Empty when the two records agree.
 MSPROBE_API std::vector<Finding> judge(const Comparison& comparison, const Rule& rule = {});
 
 }  // namespace msprobe::grad_probe

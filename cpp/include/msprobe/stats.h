@@ -14,7 +14,8 @@
 
 namespace msprobe::stats {
 
-/// What summarize() computes beyond the basic statistics. Every request costs extra work, not an extra read of memory.
+/// What summarize() computes beyond the basic statistics. Every request costs extra work, not an extra read
+/// of memory.
 struct SummaryOptions {
   /// Checksum of the elements in C order, little endian.
   enum class Checksum : std::uint8_t {
@@ -28,9 +29,9 @@ struct SummaryOptions {
   /// (-inf, b0], (b0, b1], ..., (bn-1, inf). Not defined for complex tensors (InvalidArgument).
   std::span<const float> bounds;
 
-  /// When not empty: receives one bit per element, 1 where the element is > 0, else 0 (so +0, -0, NaN give 0). Element i
-  /// in C order is bit i % 8 of byte i / 8; bits after the last element are 0. Needs sign_bytes(count) bytes or more.
-  /// Not defined for complex tensors (InvalidArgument).
+  /// When not empty: receives one bit per element, 1 where the element is > 0, else 0 (so +0, -0, NaN give
+  /// 0). Element i in C order is bit i % 8 of byte i / 8; bits after the last element are 0. Needs
+  /// sign_bytes(count) bytes or more. Not defined for complex tensors (InvalidArgument).
   std::span<std::uint8_t> signs;
 };
 
@@ -39,13 +40,18 @@ constexpr std::size_t sign_bytes(std::int64_t count) { return (static_cast<std::
 
 /// Statistics of one tensor.
 ///
-/// NaN and Inf: one NaN makes `min`, `max`, `mean` and `norm` NaN, as torch.max and torch.norm do; Inf takes part as the
-/// largest value. An empty tensor has `count == 0`, `norm == 0` and no min, max, mean. bool counts as 0 and 1.
-/// Precision: `min` and `max` are exact (64-bit integers are rounded to double at the very end). Sums are kept in
-/// double; for 16-bit floats 32 products are added in float before they go into a double (relative error of `norm` below 1e-6),
-/// unless the values are so large or small that float would overflow or underflow.
-/// Complex: no min and max; `mean` is the real and `mean_imag` the imaginary part; an element is NaN when a part is
-/// NaN, else +Inf when a part is +Inf, else -Inf when a part is -Inf; zero when both parts are; norm = sqrt(sum |z|^2).
+/// NaN and Inf: one NaN makes `min`, `max`, `mean` and `norm` NaN, as torch.max and torch.norm do; Inf takes
+/// part as the largest value. An empty tensor has `count == 0`, `norm == 0` and no min, max, mean. bool
+/// counts as 0 and 1.
+///
+/// Precision: `min` and `max` are exact (64-bit integers are rounded to double at the very end). Sums are
+/// kept in double; for 16-bit floats 32 products are added in float before they go into a double (relative
+/// error of `norm` below 1e-6), unless the values are so large or small that float would overflow or
+/// underflow.
+///
+/// Complex: no min and max; `mean` is the real and `mean_imag` the imaginary part; an element is NaN when a
+/// part is NaN, else +Inf when a part is +Inf, else -Inf when a part is -Inf; zero when both parts are; norm
+/// = sqrt(sum |z|^2).
 struct Summary {
   std::int64_t count = 0;
   std::optional<double> min;
@@ -56,17 +62,21 @@ struct Summary {
   std::int64_t nan_count = 0;
   std::int64_t pos_inf_count = 0;
   std::int64_t neg_inf_count = 0;
-  std::int64_t zero_count = 0;               // +0 and -0
-  std::optional<std::uint32_t> crc32;        // zlib's polynomial (RFC 1952), on request
-  std::vector<std::int64_t> interval_counts; // bounds.size() + 1 entries on request; NaN is in the last interval
+  std::int64_t zero_count = 0;         // +0 and -0
+  std::optional<std::uint32_t> crc32;  // zlib's polynomial (RFC 1952), on request
+  /// bounds.size() + 1 entries on request; NaN is in the last interval.
+  std::vector<std::int64_t> interval_counts;
 };
 
 /// Summary of one tensor in one pass over its memory, with the widest vector instructions of this processor.
 ///
-/// Large tensors are split over `pool` (null: the calling thread does everything). The result is bit-equal for every
-/// number of threads. Independent of the caller's flush-to-zero mode. Reads `view` only and keeps no reference to it.
+/// Large tensors are split over `pool` (null: the calling thread does everything). The result is bit-equal
+/// for every number of threads. Independent of the caller's flush-to-zero mode. Reads `view` only and keeps
+/// no reference to it.
+///
 /// Thread-safe. Throws InvalidArgument for bad options or a bad shape.
-MSPROBE_API Summary summarize(const TensorView& view, const SummaryOptions& options = {}, ThreadPool* pool = nullptr);
+MSPROBE_API Summary summarize(const TensorView& view, const SummaryOptions& options = {},
+                              ThreadPool* pool = nullptr);
 
 /// One tensor of summarize_all() and what is wanted of it.
 struct Request {
@@ -74,17 +84,17 @@ struct Request {
   SummaryOptions options;
 };
 
-/// Summaries of many tensors, equal to those of summarize(), with the work of all tensors shared evenly among the threads:
-/// the call to use for the gradients of a whole model.
+/// Summaries of many tensors, equal to those of summarize(), with the work of all tensors shared evenly among
+/// the threads: the call to use for the gradients of a whole model.
 MSPROBE_API std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool* pool = nullptr);
 
-/// One scalar of a Summary. The table fields() is the one place that names them: bindings, reports and documentation
-/// iterate over it, so a new statistic appears everywhere by adding its row.
+/// One scalar of a Summary. The table fields() is the one place that names them: bindings, reports and
+/// documentation iterate over it, so a new statistic appears everywhere by adding its row.
 struct Field {
   std::string_view name;
   std::string_view meaning;
-  bool integral;                                      // a count, to be shown without decimals
-  std::optional<double> (*value)(const Summary&);     // nullopt: not defined for this tensor
+  bool integral;                                   // a count, to be shown without decimals
+  std::optional<double> (*value)(const Summary&);  // nullopt: not defined for this tensor
 };
 MSPROBE_API std::span<const Field> fields() noexcept;
 

@@ -12,14 +12,14 @@
 
 namespace msprobe::io {
 
-/// The shortest decimal that reads back as the same double, in the form of Python's repr(): "0.1", "1.0", "1e-05",
-/// "1e+16", "nan", "inf", "-inf".
+/// The shortest decimal that reads back as the same double, in the form of Python's repr(): "0.1", "1.0",
+/// "1e-05", "1e+16", "nan", "inf", "-inf".
 MSPROBE_API std::string format_double(double value);
 
 using Row = std::vector<std::string>;
 
-/// A comma-separated table as Python's csv module writes it by default: CRLF line ends, a cell is quoted when it
-/// holds a comma, a quote or a line break; with a UTF-8 byte order mark at the start.
+/// A comma-separated table as Python's csv module writes it by default: CRLF line ends, a cell is quoted when
+/// it holds a comma, a quote or a line break; with a UTF-8 byte order mark at the start.
 class MSPROBE_API CsvWriter {
  public:
   CsvWriter();
@@ -38,10 +38,10 @@ struct Table {
   MSPROBE_API int column(std::string_view name) const noexcept;
 };
 
-/// Reads a whole csv (with or without byte order mark, LF or CRLF). Every row must have as many cells as the header; empty
-/// lines are skipped. Cells stay text: a parameter called "0.10" or "nan" keeps its name.
-/// Throws IoError, and FormatError with the line for an unclosed quote, a row of another width, an empty file, a NUL
-/// byte, bytes that are not UTF-8, or a file above 1 GiB.
+/// Reads a whole csv (with or without byte order mark, LF or CRLF). Every row must have as many cells as the
+/// header; empty lines are skipped. Cells stay text: a parameter called "0.10" or "nan" keeps its name.
+/// Throws IoError, and FormatError with the line for an unclosed quote, a row of another width, an empty
+/// file, a NUL byte, bytes that are not UTF-8, or a file above 1 GiB.
 MSPROBE_API Table read_csv(const std::filesystem::path& path);
 
 }  // namespace msprobe::io

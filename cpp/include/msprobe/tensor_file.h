@@ -18,20 +18,22 @@ struct NpyHeader {
   DType dtype = DType::kBool;
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
-  std::int64_t count = 0;       // product of shape
+  std::int64_t count = 0;         // product of shape
   std::uint64_t data_offset = 0;  // bytes from the start of the file
 };
 
-/// Parses a header. `head` holds the first bytes of a file of `file_size` bytes; 64 KiB are always enough. Nothing is
-/// executed and nothing is allocated from numbers in the file before they are checked.
-/// Throws FormatError (naming `path`) for: another magic or version, a header longer than the file or than 64 KiB, text
-/// that is not the dictionary NumPy writes, a negative extent, more than 64 dimensions, a product that overflows, object
-/// or structured dtypes, big-endian data, data shorter or longer than shape x dtype.
+/// Parses a header. `head` holds the first bytes of a file of `file_size` bytes; 64 KiB are always enough.
+/// Nothing is executed and nothing is allocated from numbers in the file before they are checked.
+///
+/// Throws FormatError (naming `path`) for: another magic or version, a header longer than the file or than 64
+/// KiB, text that is not the dictionary NumPy writes, a negative extent, more than 64 dimensions, a product
+/// that overflows, object or structured dtypes, big-endian data, data shorter or longer than shape x dtype.
 MSPROBE_API NpyHeader parse_npy_header(std::span<const std::uint8_t> head, std::uint64_t file_size,
                                        const std::string& path);
 
-/// The header NumPy 1.x and 2.x write for version 1.0: keys descr, fortran_order, shape; padded with spaces so that the
-/// data starts at a multiple of 64. Throws UnsupportedError for a dtype NumPy does not know (bfloat16, fp8).
+/// The header NumPy 1.x and 2.x write for version 1.0: keys descr, fortran_order, shape; padded with spaces
+/// so that the data starts at a multiple of 64. Throws UnsupportedError for a dtype NumPy does not know
+/// (bfloat16, fp8).
 MSPROBE_API std::string npy_header(DType dtype, bool fortran_order, std::span<const std::int64_t> shape);
 
 /// Opens `path`, reads its header only.

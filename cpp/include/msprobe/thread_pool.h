@@ -10,7 +10,8 @@
 
 namespace msprobe {
 
-/// A fixed set of worker threads owned by one job. The calling thread works too, so a pool of 1 starts no thread.
+/// A fixed set of worker threads owned by one job. The calling thread works too, so a pool of 1 starts no
+/// thread.
 class MSPROBE_API ThreadPool {
  public:
   /// `threads` = 0 takes all cores this process may run on.
@@ -21,9 +22,10 @@ class MSPROBE_API ThreadPool {
 
   unsigned size() const noexcept;
 
-  /// Calls `task(i)` once for every i in [0, count), in no fixed order, and returns when all have run. The first
-  /// exception is rethrown here after all running tasks have ended. Calls from several threads take turns; a call from
-  /// inside a task runs in place. After fork() the child runs everything in place (threads are not inherited).
+  /// Calls `task(i)` once for every i in [0, count), in no fixed order, and returns when all have run. The
+  /// first exception is rethrown here after all running tasks have ended. Calls from several threads take
+  /// turns; a call from inside a task runs in place. After fork() the child runs everything in place (threads
+  /// are not inherited).
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& task);
 
  private:

@@ -3,8 +3,8 @@
 #pragma once
 
 /// libmsprobe_torch: the bridge from libtorch tensors to msprobe. The only public header that includes torch.
-/// Written against libtorch 2.1 and newer; built and tested with 2.13.0 on CPU. Device code (CUDA, NPU) uses at:: operators
-/// only; its results are tested by running the same code on CPU tensors.
+/// Written against libtorch 2.1 and newer; built and tested with 2.13.0 on CPU. Device code (CUDA, NPU) uses
+/// at:: operators only; its results are tested by running the same code on CPU tensors.
 
 #include <ATen/core/Tensor.h>
 
@@ -22,8 +22,8 @@
 namespace msprobe::torch_adapter {
 
 /// The memory of a strided CPU tensor. The view borrows: it lives as long as `tensor`.
-/// Throws UnsupportedError for tensors of another device or layout (sparse, quantised, meta, functional, nested) and for dtypes
-/// without msprobe::DType.
+/// Throws UnsupportedError for tensors of another device or layout (sparse, quantised, meta, functional,
+/// nested) and for dtypes without msprobe::DType.
 MSPROBE_API TensorView view_of(const at::Tensor& tensor);
 
 /// stats::summarize for a tensor of any device. Conjugated and negated views are resolved first.
@@ -36,9 +36,9 @@ struct DeviceRequest {
   stats::SummaryOptions options;
 };
 
-/// Summaries by at:: operators on the device of the tensors, fetched together: one synchronisation for all of them (one more for
-/// every 256 MiB when checksums are wanted, as those need the elements on the host). All tensors are on one device, of
-/// strided layout. Sums are kept in double on CPU and CUDA, in float elsewhere.
+/// Summaries by at:: operators on the device of the tensors, fetched together: one synchronisation for all of
+/// them (one more for every 256 MiB when checksums are wanted, as those need the elements on the host). All
+/// tensors are on one device, of strided layout. Sums are kept in double on CPU and CUDA, in float elsewhere.
 MSPROBE_API std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>& requests);
 
 /// Which gradients a probe records, and when.
@@ -61,12 +61,13 @@ class MSPROBE_API GradProbe {
   /// Records `parameter.grad()` of every parameter as one step. Call it right before `optimizer.step()`.
   void step();
 
-  /// As step(), for gradients kept elsewhere (Megatron's main_grad, the local shard of a DTensor): one per parameter in the
-  /// order of the constructor, undefined where there is none. CPU gradients are read in place; those of a device are reduced
-  /// there and fetched once for the whole step.
+  /// As step(), for gradients kept elsewhere (Megatron's main_grad, the local shard of a DTensor): one per
+  /// parameter in the order of the constructor, undefined where there is none. CPU gradients are read in
+  /// place; those of a device are reduced there and fetched once for the whole step.
   void step(const std::vector<at::Tensor>& gradients);
 
-  /// True when the next step() is one of the wanted ones: otherwise there is no need to collect gradients for it.
+  /// True when the next step() is one of the wanted ones: otherwise there is no need to collect gradients for
+  /// it.
   bool wants_next_step() const noexcept;
 
   /// Counts a step without recording anything.
