@@ -99,7 +99,7 @@ ThreadPool::~ThreadPool() {
   if (getpid() != state_->process) {
     // A forked child: the threads are not there, so neither joining them nor destroying their handles is
     // possible.
-    state_.release();
+    static_cast<void>(state_.release());
     return;
   }
   {
