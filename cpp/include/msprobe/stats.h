@@ -45,13 +45,11 @@ constexpr std::size_t sign_bytes(std::int64_t count) { return (static_cast<std::
 /// counts as 0 and 1.
 ///
 /// Precision: `min` and `max` are exact (64-bit integers are rounded to double at the very end). Sums are
-/// kept in double; for 16-bit floats 32 products are added in float before they go into a double (relative
-/// error of `norm` below 1e-6), unless the values are so large or small that float would overflow or
-/// underflow.
-///
-/// Complex: no min and max; `mean` is the real and `mean_imag` the imaginary part; an element is NaN when a
-/// part is NaN, else +Inf when a part is +Inf, else -Inf when a part is -Inf; zero when both parts are; norm
-/// = sqrt(sum |z|^2).
+/// kept in double; elements of float32 and of 16-bit floats are first added in float, 16 and 32 at a time,
+/// unless they are so large or small that their squares would overflow or underflow there: relative error of
+/// `norm` below 1e-6. Complex: no min and max; `mean` is the real and `mean_imag` the imaginary part; an
+/// element is NaN when a part is NaN, else +Inf when a part is +Inf, else -Inf when a part is -Inf; zero when
+/// both parts are; norm = sqrt(sum |z|^2).
 struct Summary {
   std::int64_t count = 0;
   std::optional<double> min;
@@ -98,7 +96,8 @@ struct Field {
 };
 MSPROBE_API std::span<const Field> fields() noexcept;
 
-/// Name of the instruction set summarize() uses here, e.g. "AVX3", "AVX2", "NEON".
+/// Name of the instruction set summarize() uses here, e.g. "AVX3" (AVX-512), "AVX2", "NEON". The environment
+/// variable MSPROBE_INSTRUCTION_SET, read once, chooses another one that this processor has.
 MSPROBE_API std::string_view instruction_set();
 
 }  // namespace msprobe::stats
