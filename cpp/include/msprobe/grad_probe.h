@@ -63,6 +63,27 @@ struct Measurement {
   std::vector<std::uint8_t> signs;  // packed bits as SummaryOptions::signs; empty at L0
 };
 
+/// What to ask of the statistics for a gradient, and the row made of the answer. measure() is built on it;
+/// who measures gradients elsewhere (on a device) uses it directly. Reads no element itself.
+class MSPROBE_API MeasurementPlan {
+ public:
+  explicit MeasurementPlan(const Options& options);
+
+  /// A row without its summary, with room for the signs. With `fortran_order` the statistics must be taken of
+  /// the transposed tensor, whose memory is C-contiguous. `view.data` may be null.
+  Measurement prepare(std::string_view name, const TensorView& view) const;
+
+  /// The request that fits; it borrows from `measurement` and from this.
+  stats::SummaryOptions request(Measurement& measurement) const;
+
+  void complete(Measurement& measurement, stats::Summary summary) const;
+
+ private:
+  Level level_;
+  std::vector<float> all_bounds_;  // as float32, where neighbours may fall together
+  std::vector<float> bounds_;      // distinct; empty unless level L2
+};
+
 /// Measures gradients of host memory. A gradient that cannot be measured (complex at any level) is left out
 /// and reported as a warning through the log; an empty one gives a row without max and min.
 MSPROBE_API std::vector<Measurement> measure(std::span<const Gradient> gradients, const Options& options,

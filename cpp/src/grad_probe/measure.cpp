@@ -1,43 +1,63 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
+#include <iterator>
+#include <utility>
 
 #include "msprobe/grad_probe.h"
 #include "msprobe/log.h"
 
 namespace msprobe::grad_probe {
-namespace {
-
-// Bounds are compared as float32, where neighbours may fall together; the kernel wants them strictly
-// ascending.
-std::vector<float> distinct_bounds(const Options& options) {
-  std::vector<float> result;
-  if (options.level != Level::kL2) return result;
-  for (const Bound& bound : options.bounds) result.push_back(static_cast<float>(bound.value));
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  return result;
+MeasurementPlan::MeasurementPlan(const Options& options) : level_(options.level) {
+  if (level_ != Level::kL2) return;
+  for (const Bound& bound : options.bounds) all_bounds_.push_back(static_cast<float>(bound.value));
+  // The kernel wants them strictly ascending.
+  std::unique_copy(all_bounds_.begin(), all_bounds_.end(), std::back_inserter(bounds_));
 }
 
-// Counts per interval of options.bounds: an interval between two bounds of the same float32 value is empty.
-std::vector<std::int64_t> counts_of_all_intervals(const std::vector<Bound>& bounds,
-                                                  const std::vector<std::int64_t>& distinct) {
-  std::vector<std::int64_t> result(bounds.size() + 1, 0);
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < bounds.size(); ++i) {
-    const bool repeated =
-        i > 0 && static_cast<float>(bounds[i].value) == static_cast<float>(bounds[i - 1].value);
-    if (!repeated) result[i] = distinct[next++];
+Measurement MeasurementPlan::prepare(std::string_view name, const TensorView& view) const {
+  Measurement measurement;
+  measurement.name = name;
+  measurement.dtype = view.dtype;
+  measurement.shape.assign(view.shape.begin(), view.shape.end());
+  if (level_ == Level::kL0) return measurement;
+  // Column-major gradients are kept as they lie in memory, as the existing tool does.
+  measurement.fortran_order = is_fortran_contiguous(view) && !is_c_contiguous(view);
+  measurement.signs.resize(stats::sign_bytes(element_count(view)));
+  return measurement;
+}
+
+stats::SummaryOptions MeasurementPlan::request(Measurement& measurement) const {
+  stats::SummaryOptions options;
+  if (level_ == Level::kL0) {
+    options.checksum = stats::SummaryOptions::Checksum::kFloat32;
+  } else {
+    options.signs = measurement.signs;
+    options.bounds = bounds_;
   }
-  result.back() = distinct[next];
-  return result;
+  return options;
 }
 
-}  // namespace
+void MeasurementPlan::complete(Measurement& measurement, stats::Summary summary) const {
+  measurement.summary = std::move(summary);
+  if (level_ != Level::kL2) return;
+  std::vector<std::int64_t>& counts = measurement.summary.interval_counts;
+  // Without bounds nothing is counted, and everything is in (-inf, inf).
+  const std::vector<std::int64_t> distinct =
+      bounds_.empty() ? std::vector<std::int64_t>{measurement.summary.count} : std::move(counts);
+  // An interval between two bounds of the same float32 value is empty.
+  counts.assign(all_bounds_.size() + 1, 0);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < all_bounds_.size(); ++i) {
+    const bool repeated = i > 0 && all_bounds_[i] == all_bounds_[i - 1];
+    if (!repeated) counts[i] = distinct[next++];
+  }
+  counts.back() = distinct[next];
+}
 
 std::vector<Measurement> measure(std::span<const Gradient> gradients, const Options& options,
                                  ThreadPool* pool) {
-  const std::vector<float> bounds = distinct_bounds(options);
+  const MeasurementPlan plan(options);
   std::vector<Measurement> result;
   std::vector<std::vector<std::int64_t>> transposed_shapes;
   std::vector<stats::Request> requests;
@@ -53,37 +73,17 @@ std::vector<Measurement> measure(std::span<const Gradient> gradients, const Opti
                                   ", which has no sign and no order; it is left out");
       continue;
     }
-    Measurement& measurement = result.emplace_back();
-    measurement.name = gradient.name;
-    measurement.dtype = view.dtype;
-    measurement.shape.assign(view.shape.begin(), view.shape.end());
-
-    stats::Request& request = requests.emplace_back(stats::Request{view, {}});
-    if (options.level == Level::kL0) {
-      request.options.checksum = stats::SummaryOptions::Checksum::kFloat32;
-      continue;
-    }
-    // Column-major gradients are kept as they lie in memory, as the existing tool does: with the extents
-    // turned round, that memory is C-contiguous.
-    if (is_fortran_contiguous(view) && !is_c_contiguous(view)) {
-      measurement.fortran_order = true;
+    Measurement& measurement = result.emplace_back(plan.prepare(gradient.name, view));
+    stats::Request& request = requests.emplace_back(stats::Request{view, plan.request(measurement)});
+    if (measurement.fortran_order) {
+      // With the extents turned round, that memory is C-contiguous.
       request.view.shape = transposed_shapes.emplace_back(view.shape.rbegin(), view.shape.rend());
       request.view.strides = {};
     }
-    measurement.signs.resize(stats::sign_bytes(element_count(view)));
-    request.options.signs = measurement.signs;
-    request.options.bounds = bounds;
   }
 
   std::vector<stats::Summary> summaries = stats::summarize_all(requests, pool);
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    result[i].summary = std::move(summaries[i]);
-    if (options.level != Level::kL2) continue;
-    std::vector<std::int64_t>& counts = result[i].summary.interval_counts;
-    // Without bounds the kernel does not count, and everything is in (-inf, inf).
-    if (bounds.empty()) counts = {result[i].summary.count};
-    counts = counts_of_all_intervals(options.bounds, counts);
-  }
+  for (std::size_t i = 0; i < result.size(); ++i) plan.complete(result[i], std::move(summaries[i]));
   return result;
 }
 

@@ -23,15 +23,6 @@ unsigned thread_count(unsigned wanted) {
   return wanted != 0 ? wanted : static_cast<unsigned>(std::max(1, at::get_num_threads()));
 }
 
-// As numpy would store it: column-major only where that is not row-major as well.
-bool is_column_major(const at::Tensor& tensor) {
-  const auto sizes = tensor.sizes();
-  const auto strides = tensor.strides();
-  const TensorView view{
-      nullptr, DType::kFloat32, {sizes.data(), sizes.size()}, {strides.data(), strides.size()}};
-  return !is_c_contiguous(view) && is_fortran_contiguous(view);
-}
-
 std::vector<std::int64_t> reversed_dimensions(const at::Tensor& tensor) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(tensor.dim()));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = tensor.dim() - 1 - static_cast<std::int64_t>(i);
@@ -41,31 +32,24 @@ std::vector<std::int64_t> reversed_dimensions(const at::Tensor& tensor) {
 // Gradients of a device, measured there. As gp::measure for host memory.
 std::vector<gp::Measurement> measure_on_device(
     const std::vector<std::pair<std::string, at::Tensor>>& gradients, const gp::Options& options) {
-  std::vector<float> bounds;
-  if (options.level == gp::Level::kL2) {
-    for (const gp::Bound& bound : options.bounds) bounds.push_back(static_cast<float>(bound.value));
-  }
+  const gp::MeasurementPlan plan(options);
   std::vector<gp::Measurement> measurements(gradients.size());
   std::vector<DeviceRequest> requests(gradients.size());
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const at::Tensor& gradient = gradients[i].second;
-    gp::Measurement& m = measurements[i];
-    m.name = gradients[i].first;
-    m.dtype = *dtype_of(gradient.scalar_type());
-    m.shape.assign(gradient.sizes().begin(), gradient.sizes().end());
-    requests[i].tensor = gradient;
-    if (options.level == gp::Level::kL0) {
-      requests[i].options.checksum = stats::SummaryOptions::Checksum::kFloat32;
-    } else {
-      m.fortran_order = is_column_major(gradient);
-      if (m.fortran_order) requests[i].tensor = gradient.permute(reversed_dimensions(gradient));
-      m.signs.resize(stats::sign_bytes(gradient.numel()));
-      requests[i].options.signs = m.signs;
-      requests[i].options.bounds = bounds;
-    }
+    const auto& [name, gradient] = gradients[i];
+    const auto sizes = gradient.sizes();
+    const auto strides = gradient.strides();
+    const TensorView layout{nullptr,
+                            *dtype_of(gradient.scalar_type()),
+                            {sizes.data(), sizes.size()},
+                            {strides.data(), strides.size()}};
+    measurements[i] = plan.prepare(name, layout);
+    requests[i].tensor =
+        measurements[i].fortran_order ? gradient.permute(reversed_dimensions(gradient)) : gradient;
+    requests[i].options = plan.request(measurements[i]);
   }
   std::vector<stats::Summary> summaries = summarize_on_device(requests);
-  for (std::size_t i = 0; i < gradients.size(); ++i) measurements[i].summary = std::move(summaries[i]);
+  for (std::size_t i = 0; i < gradients.size(); ++i) plan.complete(measurements[i], std::move(summaries[i]));
   return measurements;
 }
 
