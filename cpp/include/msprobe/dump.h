@@ -1,0 +1,123 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The data dump: records of the calls of a training step, written as the files of docs/formats/dump.md. This
+/// half knows neither torch nor Python: an adapter tells it what happened, in calls, names and memory.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/export.h"
+#include "msprobe/tensor_view.h"
+#include "msprobe/trace.h"
+
+namespace msprobe::dump {
+
+/// What is recorded, from the configuration. The defaults record everything.
+struct Options {
+  std::string task = "statistics";  // as dump.json names it
+  std::string level = "mix";        // as dump.json names it
+  std::vector<std::string> list;
+  std::vector<std::string> scope;
+  std::vector<std::string> tensor_list;  // parts of names whose tensors are stored although the task is statistics
+  bool forward = true;
+  bool backward = true;
+  bool input = true;
+  bool output = true;
+  bool checksum = false;
+  bool store_tensors = false;  // every recorded tensor becomes a file
+  bool npy = false;            // tensor files as .npy instead of .pt
+  bool deferred = false;       // leave the event log, make no JSON (msprobe export makes it)
+};
+
+/// A tensor on its way to a file: memory that `owner` keeps alive and nobody changes any more.
+struct StoredTensor {
+  std::shared_ptr<const void> owner;
+  const void* data = nullptr;
+  DType dtype = DType::kFloat32;
+  std::vector<std::int64_t> shape;  // contiguous
+};
+
+/// What a step contained, for one line in the log and for summary.json.
+struct StepReport {
+  std::size_t records = 0;
+  std::size_t tensors = 0;
+  std::uint64_t stored_bytes = 0;
+  std::string first_non_finite;  // record name, empty: none
+};
+
+/// Writes the steps of one rank, one after the other.
+///
+/// All methods may be called from any thread. JSON and tensor files are written by one thread behind a queue
+/// of at most 256 MiB of tensors; when it is full, store() waits. After construction nothing throws because
+/// of a file: the first problem of a step is logged, and training goes on. What was written stays readable.
+class MSPROBE_API Recorder {
+ public:
+  explicit Recorder(Options options);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  const Options& options() const noexcept;
+
+  /// Begins a step in `directory`, or goes on with the one begun there. Creates the directory and empty JSON
+  /// files. Throws IoError (the only call that does), and then records nothing.
+  void open(const std::filesystem::path& directory);
+  bool is_open() const noexcept;
+
+  /// Returns when everything recorded so far is in complete files.
+  void flush();
+  /// flush(), and ends the step. What is recorded later is lost, with a warning.
+  void close();
+  /// Of the step that is open or was closed last, as of the last flush.
+  StepReport report() const;
+
+  // ---- what happened. Names are complete record names: "Functional.linear.0.forward".
+
+  /// Whether the record of an API call is kept; moves the scope (docs/formats/dump.md).
+  bool keeps_api(std::string_view name);
+  /// Whether a name passes list and scope as they stand now.
+  bool keeps(std::string_view name) const;
+
+  /// Opens a module on the calling thread and places it in the hierarchy.
+  void open_module(std::string_view name);
+  /// Ends the innermost open module of this name on the calling thread, with all that were left open inside by
+  /// an exception. Tells whether its record is kept.
+  bool close_module(std::string_view name);
+  /// The innermost open module of the calling thread, or empty.
+  std::string innermost_module() const;
+  /// Places a name below the innermost open module of the calling thread.
+  void place(std::string_view name);
+  void place(std::string_view name, std::optional<std::string_view> parent);
+
+  trace::StackId stack(std::span<const std::string_view> frames);
+  trace::RecordId record(trace::RecordKind kind, std::string_view name, trace::StackId stack = trace::kNoStack,
+                         bool is_recompute = false);
+  void part(trace::RecordId record, trace::Part part, std::string_view elements);
+  trace::SlotId new_slot();
+  void fill(trace::SlotId slot, std::string_view element);
+
+  /// Whether the tensors of this record become files.
+  bool stores(std::string_view record_name) const;
+  /// The name of a tensor's file, to be put into its element: "{record}.{position}.pt".
+  std::string data_name(std::string_view record_name, std::string_view position) const;
+  /// Queues a tensor for the file `data_name`.
+  void store(std::string data_name, StoredTensor tensor);
+
+  /// Notes a fault inside a hook: into dump_error_info.log, and once into the log.
+  void note_fault(std::string_view record_name, std::string_view what) noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace msprobe::dump

@@ -1,0 +1,240 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What one training step leaves behind: records of calls, the hierarchy they ran in and the stacks they came
+/// from. A recorder appends events to an EventLog; a JsonExporter makes dump.json, stack.json and
+/// construct.json of them (docs/formats/dump.md), while the step still runs or from a log found later.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/dtype.h"
+#include "msprobe/export.h"
+#include "msprobe/tensor_view.h"
+#include "msprobe/thread_pool.h"
+
+namespace msprobe::trace {
+
+// ---------------------------------------------------------------------------------------------- one tensor
+
+/// The four numbers of a tensor in a record, in the form the file format has for them.
+struct Statistics {
+  enum class Form : std::uint8_t {
+    kNone,     // all null: empty tensors, meta tensors, tensors without readable memory
+    kFloats,   // four numbers that float32 holds exactly
+    kDoubles,  // four numbers in double: 0-d float64
+    kNoNorm,   // max, min, mean in double, norm null: complex tensors, of the absolute values
+    kBool,     // max (any), min (all), mean and norm null
+    kInteger,  // 0-d integers: `integer` for all four
+    kUnsigned  // as kInteger, for uint64
+  };
+  Form form = Form::kNone;
+  double max = 0;
+  double min = 0;
+  double mean = 0;
+  double norm = 0;
+  std::int64_t integer = 0;
+  std::int64_t nan_count = 0;
+  std::int64_t inf_count = 0;
+  std::optional<std::uint32_t> checksum;
+};
+
+/// Measures a tensor by the rules of the format (docs/formats/dump.md, "Statistics"): numbers rounded to the
+/// tensor's own dtype (integers and float64: to float32), 0-d tensors by their value, complex ones by their
+/// absolute values. `checksum`: also the CRC-32 of the elements, of the equal float32 tensor for bfloat16 and
+/// fp8. Thread-safe.
+MSPROBE_API Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool = nullptr);
+
+/// A tensor as it is recorded.
+struct TensorElement {
+  std::optional<DType> dtype;   // nullopt: `dtype_text` names it
+  std::string_view dtype_text;  // e.g. "torch.quint8"
+  std::span<const std::int64_t> shape;
+  bool requires_grad = false;
+  Statistics statistics;
+  std::string_view data_name;   // file with the elements, or empty
+  std::string_view numpy_type;  // not empty: a numpy.ndarray of this dtype
+};
+
+// -------------------------------------------------------------------------------------------- element trees
+
+/// Identifies a place in an element tree that is filled later, e.g. by a gradient.
+using SlotId = std::uint32_t;
+
+/// Appends the compact form of arguments and results to a buffer that is reused from call to call. Lists and
+/// objects are opened and closed; inside an object every value follows a key(). A tensor takes at most 64
+/// bytes up to 4 dimensions, its file name aside.
+class MSPROBE_API ElementWriter {
+ public:
+  void clear() noexcept { bytes_.clear(); }
+  std::string_view bytes() const noexcept { return bytes_; }
+  /// Drops everything after the first `size` bytes, for an element that failed half-way.
+  void shrink(std::size_t size) { bytes_.resize(size); }
+
+  void null();
+  void boolean(bool value);
+  void integer(std::int64_t value);
+  void big_integer(std::string_view digits);  // an integer of any size, as decimal digits
+  void real(double value);
+  void text(std::string_view value);
+  void complex(double real, double imaginary);
+  void tensor(const TensorElement& element);
+
+  /// {"type": type, "value": value}, both text.
+  void typed_text(std::string_view type, std::string_view value);
+  /// {"type": type, "value": number}.
+  void typed_real(std::string_view type, double value);
+  void typed_integer(std::string_view type, std::int64_t value);
+  void typed_boolean(std::string_view type, bool value);
+  /// {"type": "slice", "value": [start, stop, step]}; nullopt becomes null.
+  void slice(const std::optional<std::int64_t> (&parts)[3]);
+  /// {"type": "torch.Size", "value": [...]}.
+  void size(std::span<const std::int64_t> extents);
+  /// Text and integers as they are, without a type: for objects of a shape of their own.
+  void plain_text(std::string_view value);
+  void plain_integer(std::int64_t value);
+
+  void begin_list();
+  void begin_object();
+  void key(std::string_view name);
+  void end();
+
+  /// A value that EventLog::fill() supplies; null when it never does.
+  void slot(SlotId id);
+
+ private:
+  std::string bytes_;
+};
+
+// --------------------------------------------------------------------------------------------------- events
+
+enum class RecordKind : std::uint8_t {
+  kApiForward,
+  kApiBackward,
+  kModuleForward,
+  kModuleBackward,
+  kParametersGrad,  // one object: parameter -> [gradient]
+  kSaved            // what PrecisionDebugger.save() got, under its name
+};
+
+enum class Part : std::uint8_t { kInputArgs, kInputKwargs, kOutput, kParameters, kInput, kValue };
+
+using RecordId = std::uint32_t;
+using StackId = std::uint32_t;
+inline constexpr StackId kNoStack = 0xffffffff;
+
+/// Events of one step of one rank, in the order they happened. The log is a file mapped into memory: what was
+/// appended survives the end of the process at any moment, and reading stops at the first incomplete event
+/// (docs/formats/trace_log.md). Not thread-safe: one writer at a time; another thread may read what
+/// committed() covers meanwhile.
+class MSPROBE_API EventLog {
+ public:
+  /// Creates `path`, replacing an existing file. An empty path keeps the log in memory.
+  /// Throws IoError.
+  explicit EventLog(std::filesystem::path path);
+  ~EventLog();
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
+
+  RecordId record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute);
+  /// One half of a record: `elements` are what an ElementWriter collected, one element for each list entry or
+  /// key (kInputKwargs, kParameters and kValue: exactly one element).
+  void part(RecordId record, Part part, std::string_view elements);
+  SlotId new_slot() noexcept { return slots_++; }
+  void fill(SlotId slot, std::string_view element);
+  /// The first call with a child places it; a later one with another parent is ignored.
+  void construct(std::string_view child, std::optional<std::string_view> parent);
+  StackId stack(std::span<const std::string_view> frames);
+
+  /// The events appended so far.
+  std::string_view committed() const noexcept;
+
+  /// Gives back the unused end of the file. Nothing may be appended afterwards.
+  void close() noexcept;
+  /// close(), and deletes the file.
+  void remove() noexcept;
+
+ private:
+  struct Memory;
+  void append(std::uint8_t type, std::string_view head, std::string_view body);
+  std::unique_ptr<Memory> memory_;
+  RecordId records_ = 0;
+  SlotId slots_ = 0;
+  StackId stacks_ = 0;
+};
+
+// -------------------------------------------------------------------------------------------------- exports
+
+/// The first lines of dump.json.
+struct Header {
+  std::string task;
+  std::string level;
+  std::optional<std::string> data_directory;  // of tensor files, as the file shall name it
+};
+
+/// Turns events into the JSON files. consume() may be called again and again with a growing log, from one
+/// thread; what it has seen is formatted already when write() is called.
+class MSPROBE_API JsonExporter {
+ public:
+  explicit JsonExporter(Header header);
+  ~JsonExporter();
+
+  /// Takes the complete events of `log` (an EventLog::committed()) beyond what it has taken already.
+  /// Throws FormatError for bytes that are no events.
+  void consume(std::string_view log);
+
+  /// Writes dump.json, stack.json and construct.json into `directory`, or debug.json alone for level "debug".
+  /// Each is complete or absent. Task "structure": records without data. Throws IoError.
+  void write(const std::filesystem::path& directory);
+
+  std::size_t record_count() const noexcept;
+  std::size_t tensor_count() const noexcept;
+  /// The first record, in order of time, whose output holds a NaN or an infinity; empty: none.
+  std::string first_non_finite() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Reads a log that a finished or killed process left. Throws IoError, and FormatError for a file that is no
+/// log of this version.
+MSPROBE_API std::string read_event_log(const std::filesystem::path& path);
+
+// --------------------------------------------------------------------------------------------------- filter
+
+/// Which records are kept, by name (docs/formats/dump.md, "scope and list"). Not thread-safe.
+class MSPROBE_API Filter {
+ public:
+  Filter() = default;
+  /// `list`: a record is kept when an entry is a part of its name, or while a module that matches is open.
+  /// `scope`: empty, or the first and the last record name.
+  Filter(std::vector<std::string> list, std::vector<std::string> scope);
+
+  /// Nothing is filtered: names need not be made for the sake of a test.
+  bool keeps_all() const noexcept { return list_.empty() && scope_.empty(); }
+
+  /// Tests the record of an API call. Changes the state of the scope.
+  bool keeps_api(std::string_view name);
+  void open_module(std::string_view name);
+  /// Ends a module, and tells whether its record is kept.
+  bool close_module(std::string_view name);
+  /// Tests a name without moving the scope.
+  bool keeps(std::string_view name) const;
+
+ private:
+  bool listed(std::string_view name) const;
+  std::vector<std::string> list_;
+  std::vector<std::string> scope_;
+  std::vector<std::string> open_;  // open modules that the list names
+  bool in_scope_ = false;
+};
+
+}  // namespace msprobe::trace

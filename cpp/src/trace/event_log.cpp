@@ -1,0 +1,195 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "msprobe/error.h"
+#include "msprobe/file.h"
+#include "msprobe/trace.h"
+#include "trace/encoding.h"
+
+namespace msprobe::trace {
+namespace {
+
+// Addresses are reserved once, so that what was appended never moves; memory is taken as the log grows.
+constexpr std::size_t kReservedBytes = std::size_t{1} << 36;
+constexpr std::size_t kGrowBytes = std::size_t{1} << 20;
+
+int create_file(const std::filesystem::path& path) {
+  ::unlink(path.c_str());  // a log of an earlier run may still be mapped by a process that reads it
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, io::kFileMode);
+  if (descriptor < 0) throw IoError("cannot create", path.string(), errno);
+  return descriptor;
+}
+
+}  // namespace
+
+struct EventLog::Memory {
+  std::filesystem::path path;
+  int descriptor = -1;  // -1: the log (or the rest of it) is in memory only
+  char* base = nullptr;
+  std::size_t capacity = 0;
+  std::atomic<std::size_t> size{0};
+
+  explicit Memory(std::filesystem::path file) : path(std::move(file)) {
+    if (!path.empty()) descriptor = create_file(path);
+    void* address =
+        ::mmap(nullptr, kReservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) {
+      const int reason = errno;
+      close_file();
+      throw IoError("cannot reserve addresses for", path.string(), reason);
+    }
+    base = static_cast<char*>(address);
+  }
+
+  ~Memory() {
+    close_file();
+    if (base != nullptr) ::munmap(base, kReservedBytes);
+  }
+
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  void close_file() noexcept {
+    if (descriptor < 0) return;
+    // Failing to give back the end costs disk space until the file is deleted, nothing else.
+    [[maybe_unused]] const int ignored = ::ftruncate(descriptor, static_cast<off_t>(size.load()));
+    ::close(std::exchange(descriptor, -1));
+  }
+
+  void reserve(std::size_t wanted) {
+    while (capacity < wanted) {
+      if (capacity + kGrowBytes > kReservedBytes) throw IoError("the log is full:", path.string(), EFBIG);
+      if (descriptor >= 0 && !grow_file()) close_file();
+      if (descriptor < 0) grow_memory();
+      capacity += kGrowBytes;
+    }
+  }
+
+ private:
+  // Space is allocated before it is mapped: writing to a page without space behind it would be a signal.
+  bool grow_file() {
+    if (::posix_fallocate(descriptor, static_cast<off_t>(capacity), kGrowBytes) != 0) return false;
+    return ::mmap(base + capacity, kGrowBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                  descriptor, static_cast<off_t>(capacity)) != MAP_FAILED;
+  }
+
+  // On a full disk the step goes on in memory: its JSON files may still find room.
+  void grow_memory() {
+    if (::mmap(base + capacity, kGrowBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+               -1, 0) == MAP_FAILED) {
+      throw IoError("no memory for", path.string(), errno);
+    }
+  }
+};
+
+EventLog::EventLog(std::filesystem::path path) : memory_(std::make_unique<Memory>(std::move(path))) {
+  memory_->reserve(kLogHeaderBytes);
+  std::memcpy(memory_->base, kLogMagic.data(), kLogMagic.size());
+  memory_->size = kLogHeaderBytes;
+}
+
+EventLog::~EventLog() = default;
+
+void EventLog::append(std::uint8_t type, std::string_view head, std::string_view body) {
+  const std::size_t bytes = sizeof(EventHead) + head.size() + body.size();
+  const std::size_t length = (bytes + kEventAlignment - 1) / kEventAlignment * kEventAlignment;
+  if (length > 0xffffffffU) throw UnsupportedError("a record of more than 4 GiB cannot be kept");
+  const std::size_t start = memory_->size.load(std::memory_order_relaxed);
+  memory_->reserve(start + length);
+  char* out = memory_->base + start;
+  std::memcpy(out + sizeof(EventHead), head.data(), head.size());
+  std::memcpy(out + sizeof(EventHead) + head.size(), body.data(), body.size());
+  out[4] = static_cast<char>(type);
+  // The length makes the event one: until it is there, a reader of a killed process's file stops before it.
+  auto* const stored_length = reinterpret_cast<std::uint32_t*>(out);
+  std::atomic_ref<std::uint32_t>(*stored_length)
+      .store(static_cast<std::uint32_t>(length), std::memory_order_release);
+  memory_->size.store(start + length, std::memory_order_release);
+}
+
+RecordId EventLog::record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute) {
+  struct Fields {
+    RecordId id;
+    StackId stack;
+    std::uint8_t kind;
+    std::uint8_t is_recompute;
+    std::uint8_t zeros[2];
+    std::uint32_t name_bytes;
+  };
+  const Fields fields{records_,
+                      stack,
+                      static_cast<std::uint8_t>(kind),
+                      static_cast<std::uint8_t>(is_recompute),
+                      {},
+                      static_cast<std::uint32_t>(name.size())};
+  append(static_cast<std::uint8_t>(EventType::kRecord),
+         {reinterpret_cast<const char*>(&fields), sizeof fields}, name);
+  return records_++;
+}
+
+void EventLog::part(RecordId record, Part part, std::string_view elements) {
+  struct Fields {
+    RecordId record;
+    std::uint8_t part;
+    std::uint8_t zeros[3];
+    std::uint32_t bytes;
+  };
+  const Fields fields{
+      record, static_cast<std::uint8_t>(part), {}, static_cast<std::uint32_t>(elements.size())};
+  append(static_cast<std::uint8_t>(EventType::kPart), {reinterpret_cast<const char*>(&fields), sizeof fields},
+         elements);
+}
+
+void EventLog::fill(SlotId slot, std::string_view element) {
+  const std::uint32_t fields[2] = {slot, static_cast<std::uint32_t>(element.size())};
+  append(static_cast<std::uint8_t>(EventType::kFill), {reinterpret_cast<const char*>(fields), sizeof fields},
+         element);
+}
+
+void EventLog::construct(std::string_view child, std::optional<std::string_view> parent) {
+  std::string body;
+  put_text(body, child);
+  put(body, static_cast<std::uint8_t>(parent.has_value()));
+  put_text(body, parent.value_or(std::string_view()));
+  append(static_cast<std::uint8_t>(EventType::kConstruct), {}, body);
+}
+
+StackId EventLog::stack(std::span<const std::string_view> frames) {
+  std::string body;
+  put(body, stacks_);
+  put(body, static_cast<std::uint32_t>(frames.size()));
+  for (const std::string_view frame : frames) put_text(body, frame);
+  append(static_cast<std::uint8_t>(EventType::kStack), {}, body);
+  return stacks_++;
+}
+
+std::string_view EventLog::committed() const noexcept {
+  return {memory_->base, memory_->size.load(std::memory_order_acquire)};
+}
+
+void EventLog::close() noexcept { memory_->close_file(); }
+
+void EventLog::remove() noexcept {
+  close();
+  if (!memory_->path.empty()) ::unlink(memory_->path.c_str());
+}
+
+std::string read_event_log(const std::filesystem::path& path) {
+  const io::InputFile file(path);
+  std::string bytes(file.size(), '\0');
+  file.read(0, {reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
+  if (bytes.size() < kLogHeaderBytes || !bytes.starts_with(kLogMagic)) {
+    throw FormatError(path.string(), "byte 0", "expected an event log of this version of msprobe");
+  }
+  return bytes;
+}
+
+}  // namespace msprobe::trace
