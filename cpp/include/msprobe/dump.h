@@ -27,7 +27,8 @@ struct Options {
   std::string level = "mix";        // as dump.json names it
   std::vector<std::string> list;
   std::vector<std::string> scope;
-  std::vector<std::string> tensor_list;  // parts of names whose tensors are stored although the task is statistics
+  std::vector<std::string>
+      tensor_list;  // parts of names whose tensors are stored although the task is statistics
   bool forward = true;
   bool backward = true;
   bool input = true;
@@ -53,6 +54,17 @@ struct StepReport {
   std::uint64_t stored_bytes = 0;
   std::string first_non_finite;  // record name, empty: none
 };
+
+/// A module call (or a phase such as "optimizer") that a thread is or was inside of.
+struct Frame {
+  std::string name;           // record name of the forward
+  std::string backward_name;  // the same call in the backward
+  std::shared_ptr<const Frame> parent;
+};
+
+/// "Module.a.Linear.forward.0" -> "Module.a.Linear.backward.0", "Torch.add.0.forward" ->
+/// "Torch.add.0.backward".
+MSPROBE_API std::string backward_name(std::string_view forward_name);
 
 /// Writes the steps of one rank, one after the other.
 ///
@@ -89,18 +101,19 @@ class MSPROBE_API Recorder {
 
   /// Opens a module on the calling thread and places it in the hierarchy.
   void open_module(std::string_view name);
-  /// Ends the innermost open module of this name on the calling thread, with all that were left open inside by
-  /// an exception. Tells whether its record is kept.
+  /// Ends the innermost open module of this name on the calling thread, with all that were left open inside
+  /// by an exception. Tells whether its record is kept.
   bool close_module(std::string_view name);
-  /// The innermost open module of the calling thread, or empty.
-  std::string innermost_module() const;
+  /// The innermost open module of the calling thread; null: none.
+  std::shared_ptr<const Frame> innermost() const;
   /// Places a name below the innermost open module of the calling thread.
   void place(std::string_view name);
-  void place(std::string_view name, std::optional<std::string_view> parent);
+  /// Places the backward of a call below the backward of the module its forward ran in (null: at the top).
+  void place_backward(std::string_view name, const Frame* forward_module);
 
   trace::StackId stack(std::span<const std::string_view> frames);
-  trace::RecordId record(trace::RecordKind kind, std::string_view name, trace::StackId stack = trace::kNoStack,
-                         bool is_recompute = false);
+  trace::RecordId record(trace::RecordKind kind, std::string_view name,
+                         trace::StackId stack = trace::kNoStack, bool is_recompute = false);
   void part(trace::RecordId record, trace::Part part, std::string_view elements);
   trace::SlotId new_slot();
   void fill(trace::SlotId slot, std::string_view element);

@@ -17,6 +17,7 @@
 
 #include "msprobe/dtype.h"
 #include "msprobe/export.h"
+#include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
 #include "msprobe/thread_pool.h"
 
@@ -51,6 +52,10 @@ struct Statistics {
 /// absolute values. `checksum`: also the CRC-32 of the elements, of the equal float32 tensor for bfloat16 and
 /// fp8. Thread-safe.
 MSPROBE_API Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool = nullptr);
+
+/// The same from a summary made elsewhere (on a device): of a tensor that is neither complex nor 0-d.
+/// `checksum` as it is in the summary.
+MSPROBE_API Statistics statistics_of(const stats::Summary& summary, DType dtype);
 
 /// A tensor as it is recorded.
 struct TensorElement {

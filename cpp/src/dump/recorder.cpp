@@ -10,6 +10,7 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 
 #include "dump/tensor_name.h"
@@ -17,6 +18,7 @@
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/log.h"
+#include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
 
 namespace msprobe::dump {
@@ -32,7 +34,7 @@ constexpr const char* kTensorDirectory = "dump_tensor_data";
 
 struct OpenModule {
   const void* recorder;
-  std::string name;
+  std::shared_ptr<const Frame> frame;
 };
 // Modules that this thread is inside of, innermost last.
 thread_local std::vector<OpenModule> open_modules;
@@ -76,6 +78,7 @@ struct Recorder::State {
   trace::Filter filter;
   std::unique_ptr<trace::EventLog> log;
   std::unique_ptr<trace::JsonExporter> exporter;  // used by the writer alone while a step is open
+  std::unordered_set<std::string> placed;         // names that construct.json has
   fs::path directory;
   std::deque<File> files;
   std::uint64_t queued_bytes = 0;
@@ -85,8 +88,8 @@ struct Recorder::State {
   std::uint64_t flushes_wanted = 0;
   std::uint64_t flushes_done = 0;
   bool ending = false;
-  bool busy = false;             // the writer has a file in its hands
-  std::string problem;           // of the writer, for the next call of a training thread
+  bool busy = false;    // the writer has a file in its hands
+  std::string problem;  // of the writer, for the next call of a training thread
   bool problem_reported = false;
   bool fault_reported = false;
   bool late_reported = false;
@@ -100,7 +103,8 @@ struct Recorder::State {
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      work.wait(lock, [&] { return ending || !files.empty() || flushes_done < flushes_wanted || has_text(); });
+      work.wait(lock,
+                [&] { return ending || !files.empty() || flushes_done < flushes_wanted || has_text(); });
       if (!files.empty()) {
         write_next_file(lock);
       } else if (has_text()) {
@@ -136,11 +140,14 @@ struct Recorder::State {
 
   void write_tensor(const File& file) const {
     const TensorView view{file.tensor.data, file.tensor.dtype, file.tensor.shape, {}};
-    if (options.npy) {
-      io::write_npy(file.path, view);
-    } else {
+    if (!options.npy) {
       io::write_pt(file.path, view);
+      return;
     }
+    io::AtomicFile out(file.path);
+    out.write(io::npy_header(view.dtype, false, view.shape));
+    out.write(view.data, byte_count(file.tensor));
+    out.commit();
   }
 
   void format(std::unique_lock<std::mutex>& lock) {
@@ -181,7 +188,8 @@ struct Recorder::State {
     problem_reported = true;
     const std::string text = problem;
     lock.unlock();
-    msprobe::log(LogLevel::kWarning, "data dump: " + text + "; training goes on, this step may be incomplete");
+    msprobe::log(LogLevel::kWarning,
+                 "data dump: " + text + "; training goes on, this step may be incomplete");
     lock.lock();
   }
 
@@ -190,9 +198,17 @@ struct Recorder::State {
     work.notify_all();
     done.wait(lock, [&] { return flushes_done >= flush && files.empty() && !busy; });
     if (exporter) {
-      last_report = {exporter->record_count(), exporter->tensor_count(), stored_bytes, exporter->first_non_finite()};
+      last_report = {exporter->record_count(), exporter->tensor_count(), stored_bytes,
+                     exporter->first_non_finite()};
     }
     report_problem(lock);
+  }
+
+  // Places `name` once; false when it has its place already.
+  bool construct(std::string_view name, const std::string* parent) {
+    if (!placed.emplace(name).second) return false;
+    log->construct(name, parent != nullptr ? std::optional<std::string_view>(*parent) : std::nullopt);
+    return true;
   }
 
   // True when a step is open; otherwise what happened comes too late.
@@ -209,6 +225,14 @@ struct Recorder::State {
     if (log->committed().size() >= formatted + kFormatEvery) work.notify_one();
   }
 };
+
+std::string backward_name(std::string_view forward_name) {
+  constexpr std::string_view kForward = ".forward";
+  std::string result(forward_name);
+  const std::size_t at = result.rfind(kForward);
+  if (at != std::string::npos) result.replace(at, kForward.size(), ".backward");
+  return result;
+}
 
 Recorder::Recorder(Options options) : state_(std::make_unique<State>(std::move(options))) {}
 
@@ -236,6 +260,7 @@ void Recorder::open(const fs::path& directory) {
   s.directory = directory;
   s.log = std::move(log);
   if (!s.options.deferred) s.exporter = std::move(exporter);
+  s.placed.clear();
   s.formatted = s.written = 0;
   s.stored_bytes = 0;
   s.last_report = {};
@@ -285,36 +310,42 @@ bool Recorder::keeps(std::string_view name) const {
 
 void Recorder::open_module(std::string_view name) {
   place(name);
-  open_modules.push_back({this, std::string(name)});
+  open_modules.push_back(
+      {this, std::make_shared<Frame>(Frame{std::string(name), backward_name(name), innermost()})});
   const std::lock_guard lock(state_->mutex);
   if (!state_->filter.keeps_all()) state_->filter.open_module(name);
 }
 
 bool Recorder::close_module(std::string_view name) {
   const auto open = std::find_if(open_modules.rbegin(), open_modules.rend(), [&](const OpenModule& module) {
-    return module.recorder == this && module.name == name;
+    return module.recorder == this && module.frame->name == name;
   });
   if (open != open_modules.rend()) open_modules.erase(std::prev(open.base()), open_modules.end());
   const std::lock_guard lock(state_->mutex);
   return state_->filter.keeps_all() || state_->filter.close_module(name);
 }
 
-std::string Recorder::innermost_module() const {
-  if (open_modules.empty() || open_modules.back().recorder != this) return {};
-  return open_modules.back().name;
+std::shared_ptr<const Frame> Recorder::innermost() const {
+  if (open_modules.empty() || open_modules.back().recorder != this) return nullptr;
+  return open_modules.back().frame;
 }
 
 void Recorder::place(std::string_view name) {
-  if (open_modules.empty() || open_modules.back().recorder != this) {
-    place(name, std::nullopt);
-  } else {
-    place(name, open_modules.back().name);
-  }
+  const auto module = innermost();
+  const std::lock_guard lock(state_->mutex);
+  if (state_->can_record()) state_->construct(name, module ? &module->name : nullptr);
 }
 
-void Recorder::place(std::string_view name, std::optional<std::string_view> parent) {
+void Recorder::place_backward(std::string_view name, const Frame* forward_module) {
   const std::lock_guard lock(state_->mutex);
-  if (state_->can_record()) state_->log->construct(name, parent);
+  if (!state_->can_record()) return;
+  // A module whose own backward is never recorded still stands between its parent and its children.
+  std::string child(name);
+  for (const Frame* frame = forward_module;; frame = frame->parent.get()) {
+    if (!state_->construct(child, frame != nullptr ? &frame->backward_name : nullptr)) return;
+    if (frame == nullptr) return;
+    child = frame->backward_name;
+  }
 }
 
 trace::StackId Recorder::stack(std::span<const std::string_view> frames) {
@@ -322,7 +353,8 @@ trace::StackId Recorder::stack(std::span<const std::string_view> frames) {
   return state_->can_record() ? state_->log->stack(frames) : trace::kNoStack;
 }
 
-trace::RecordId Recorder::record(trace::RecordKind kind, std::string_view name, trace::StackId stack, bool is_recompute) {
+trace::RecordId Recorder::record(trace::RecordKind kind, std::string_view name, trace::StackId stack,
+                                 bool is_recompute) {
   const std::lock_guard lock(state_->mutex);
   return state_->can_record() ? state_->log->record(kind, name, stack, is_recompute) : 0;
 }
@@ -375,8 +407,8 @@ void Recorder::note_fault(std::string_view record_name, std::string_view what) n
     }
     append_fault(path, record_name, what);
     if (report) {
-      msprobe::log(LogLevel::kWarning, "data dump: " + std::string(record_name) + " is not recorded: " + std::string(what) +
-                                           "; more of this step in " + path.string());
+      msprobe::log(LogLevel::kWarning, "data dump: " + std::string(record_name) + " is not recorded: " +
+                                           std::string(what) + "; more of this step in " + path.string());
     }
   } catch (const std::exception&) {
     // Nowhere left to say it; training goes on.

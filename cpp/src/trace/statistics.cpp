@@ -119,33 +119,31 @@ Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool) {
         as_float32 ? stats::SummaryOptions::Checksum::kFloat32 : stats::SummaryOptions::Checksum::kNative;
   }
   const stats::Summary summary = stats::summarize(view, options, pool);
-  Statistics result;
-  result.checksum = summary.crc32;
-  result.nan_count = summary.nan_count;
-  result.inf_count = summary.pos_inf_count + summary.neg_inf_count;
-  if (summary.count == 0) return result;
+  Statistics result = statistics_of(summary, view.dtype);
+  if (summary.count == 0 || view.dtype == DType::kBool) return result;
   if (is_complex(view.dtype)) {
     measure_complex(view, result);
-    return result;
-  }
-  result.max = *summary.max;
-  result.min = *summary.min;
-  result.mean = *summary.mean;
-  result.norm = summary.norm;
-  if (view.dtype == DType::kBool) {
-    result.form = Statistics::Form::kBool;
   } else if (view.shape.empty() && is_integral(view.dtype)) {
     result.form = view.dtype == DType::kUInt64 ? Statistics::Form::kUnsigned : Statistics::Form::kInteger;
     result.integer = integer_at(view);
   } else if (view.shape.empty()) {
     result.form = view.dtype == DType::kFloat64 ? Statistics::Form::kDoubles : Statistics::Form::kFloats;
-    result.norm = result.mean = result.max;
-  } else {
-    result.form = Statistics::Form::kFloats;
-    for (double* value : {&result.max, &result.min, &result.mean, &result.norm}) {
-      *value = in_dtype_of_reduction(*value, view.dtype);
-    }
+    result.max = result.min = result.mean = result.norm = *summary.max;
   }
+  return result;
+}
+
+Statistics statistics_of(const stats::Summary& summary, DType dtype) {
+  Statistics result;
+  result.checksum = summary.crc32;
+  result.nan_count = summary.nan_count;
+  result.inf_count = summary.pos_inf_count + summary.neg_inf_count;
+  if (summary.count == 0 || is_complex(dtype)) return result;
+  result.form = dtype == DType::kBool ? Statistics::Form::kBool : Statistics::Form::kFloats;
+  result.max = in_dtype_of_reduction(*summary.max, dtype);
+  result.min = in_dtype_of_reduction(*summary.min, dtype);
+  result.mean = in_dtype_of_reduction(*summary.mean, dtype);
+  result.norm = in_dtype_of_reduction(summary.norm, dtype);
   return result;
 }
 
