@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         __version__,
     )
+    from msprobe.seed import restore_dropout, seed_all
 
 __all__ = [
     "Error",
@@ -33,11 +34,15 @@ __all__ = [
     "PrecisionDebugger",
     "UnsupportedError",
     "__version__",
+    "restore_dropout",
+    "seed_all",
 ]
 
 _HOME = {
     "GradComparator": "msprobe.grad_probe.comparator",
     "PrecisionDebugger": "msprobe.debugger",
+    "restore_dropout": "msprobe.seed",
+    "seed_all": "msprobe.seed",
 }
 
 

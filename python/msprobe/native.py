@@ -10,6 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msprobe import _core as core
@@ -38,6 +41,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "core",
+    "import_torch",
     "log",
     "log_on_stderr",
     "torch_adapter",
@@ -46,6 +50,7 @@ __all__ = [
 log = logging.getLogger("msprobe")
 
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)  # by the number of the native level
+_FORMAT = logging.Formatter("msprobe: %(levelname)s: %(message)s")
 
 
 def _to_logging(level: int, message: str) -> None:
@@ -55,12 +60,37 @@ def _to_logging(level: int, message: str) -> None:
 core.set_log_sink(_to_logging)
 
 
+class _LastResort(logging.StreamHandler):  # type: ignore[type-arg]
+    """Standard error, for a process in which nothing else shows what is logged."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if log.handlers == [self] and not (log.propagate and logging.getLogger().handlers):
+            super().emit(record)
+
+
+def _apply_environment() -> None:
+    """MSPROBE_LOG_LEVEL: the least level that is logged, 0 debug, 1 info, 2 warning, 3 error, 4 nothing.
+    Where it is not set, the level is that of the application, as usual for a library.
+    """
+    text = os.environ.get("MSPROBE_LOG_LEVEL", "")
+    if text in ("0", "1", "2", "3", "4"):
+        log.setLevel((*_LEVELS, logging.CRITICAL + 1)[int(text)])
+        handler = _LastResort()
+        handler.setFormatter(_FORMAT)
+        log.addHandler(handler)
+    elif text:
+        log.warning("MSPROBE_LOG_LEVEL: expected a number from 0 to 4, found %r: it is ignored", text)
+
+
+_apply_environment()
+
+
 @contextlib.contextmanager
 def log_on_stderr(level: str) -> Iterator[None]:
     """For commands: shows what is logged on standard error, one line each."""
     handler = logging.StreamHandler()
     handler.setLevel(level)
-    handler.setFormatter(logging.Formatter("msprobe: %(levelname)s: %(message)s"))
+    handler.setFormatter(_FORMAT)
     log.addHandler(handler)
     try:
         yield
@@ -68,18 +98,47 @@ def log_on_stderr(level: str) -> Iterator[None]:
         log.removeHandler(handler)
 
 
+def import_torch() -> ModuleType:
+    """The module ``torch``. Raises UnsupportedError where it cannot be imported."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:  # OSError: a library of torch that cannot be loaded
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+        raise UnsupportedError(
+            "this part of msprobe works inside a training program and needs torch, which "
+            + ("is not installed" if missing else f"cannot be imported ({error})")
+            + f" in the environment of {sys.executable}"
+        ) from error
+    return torch
+
+
 def torch_adapter() -> ModuleType:
     """The module ``msprobe._torch``; it needs torch, and only code inside a training process asks for it.
 
-    Raises UnsupportedError where it was not built, or was built for another torch.
+    Raises UnsupportedError where torch is missing, and where the module was not built, or was built for
+    another torch.
     """
-    import torch
-
+    torch = import_torch()
+    again = "install msprobe again with `pip install . --no-build-isolation` in the environment of this torch"
     try:
         from msprobe import _torch
     except ImportError as error:
+        if find_spec("msprobe._torch") is None:
+            raise UnsupportedError(
+                f"this msprobe was built without torch, expected one built with torch {torch.__version__}: "
+                + again
+            ) from error
         raise UnsupportedError(
-            f"msprobe._torch cannot be loaded with torch {torch.__version__} ({error}): install msprobe "
-            "again with `pip install . --no-build-isolation` in the environment of this torch"
+            f"msprobe._torch cannot be loaded with torch {torch.__version__} ({error}): {again}"
         ) from error
+    if _release(_torch.built_with_torch) != _release(torch.__version__):
+        raise UnsupportedError(
+            f"msprobe._torch was built with torch {_torch.built_with_torch}, found torch "
+            f"{torch.__version__}: {again}"
+        )
     return _torch
+
+
+def _release(version: str) -> list[str]:
+    """Major and minor number; between these releases the binary interface of torch changes."""
+    return version.split(".")[:2]

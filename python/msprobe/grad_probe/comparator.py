@@ -198,6 +198,8 @@ class _Run:
         summary = [number_or_none(value) for value in comparison.summary]
         findings = _findings(job, comparison)
         self._findings += findings
+        steps = _alone(*(_numbered(path, "step") for path in (job.directory1, job.directory2)))
+        parameters = _parameters_alone(job, comparison, values)
         self._cells.append(
             RankCells(job.rank, comparison.steps, comparison.names, values, comparison.problems)
         )
@@ -209,6 +211,10 @@ class _Run:
                 compared=sum(len(row) - row.count(None) for row in values),
                 summary=summary,
                 findings=len(findings),
+                steps_only_in_1=steps[0],
+                steps_only_in_2=steps[1],
+                parameters_only_in_1=parameters[0],
+                parameters_only_in_2=parameters[1],
             )
         )
         if drawing is not None:
@@ -247,12 +253,44 @@ def _clear(output: Path) -> None:
 
 def _inputs(path1: Path, path2: Path, jobs: list[_Job]) -> Inputs:
     compared = {job.rank for job in jobs}
+    ranks1, ranks2 = (_numbered(path, "rank") - compared for path in (path1, path2))
+    return Inputs(os.path.abspath(path1), os.path.abspath(path2), sorted(ranks1), sorted(ranks2))
 
-    def alone(path: Path) -> list[int]:
-        matches = (re.fullmatch(r"rank([0-9]+)", name) for name in os.listdir(path))
-        return sorted({int(match[1]) for match in matches if match}.difference(compared))
 
-    return Inputs(os.path.abspath(path1), os.path.abspath(path2), alone(path1), alone(path2))
+def _numbered(directory: Path, prefix: str) -> set[int]:
+    """The numbers N with a directory {prefix}N, as the native comparison counts them."""
+    with os.scandir(directory) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(prefix) and entry.is_dir()]
+    matches = (re.fullmatch(r"0|[1-9][0-9]{0,18}", name[len(prefix) :], re.ASCII) for name in names)
+    return {int(match[0]) for match in matches if match}
+
+
+def _alone(numbers1: set[int], numbers2: set[int]) -> tuple[list[int], list[int]]:
+    return sorted(numbers1 - numbers2), sorted(numbers2 - numbers1)
+
+
+def _parameters_alone(
+    job: _Job, comparison: Comparison, values: list[list[float | None]]
+) -> tuple[list[str], list[str]]:
+    """The parameters of which only one side has direction files in the common steps."""
+    problems = {name for name, _, _ in comparison.problems}
+    candidates = [
+        name
+        for name, row in zip(comparison.names, values)
+        if name in problems and row.count(None) == len(row)
+    ]
+    only1, only2 = [], []
+    for name in candidates:
+        file = core.direction_file_name(name)
+        in1, in2 = (
+            any(os.path.lexists(directory / f"step{step}" / file) for step in comparison.steps)
+            for directory in (job.directory1, job.directory2)
+        )
+        if in1 and not in2:
+            only1.append(name)
+        elif in2 and not in1:
+            only2.append(name)
+    return only1, only2
 
 
 def _log(result: ComparisonResult) -> None:

@@ -69,6 +69,8 @@ def _data(verdict: Verdict, ranks: list[RankCells]) -> dict[str, object]:
         "sentence": verdict.sentence,
         "first": None if verdict.first is None else asdict(verdict.first),
         "inputs": asdict(verdict.inputs),
+        "onlyIn1": verdict.only_in_1,
+        "onlyIn2": verdict.only_in_2,
         "one": _ONE,
         "absent": _ABSENT,
         "missing": _MISSING,
@@ -87,6 +89,8 @@ def _data(verdict: Verdict, ranks: list[RankCells]) -> dict[str, object]:
                 "compared": rank.compared,
                 "findings": rank.findings,
                 "problem": rank.problem,
+                "parametersOnlyIn1": len(rank.parameters_only_in_1),
+                "parametersOnlyIn2": len(rank.parameters_only_in_2),
                 "names": cells[rank.rank].names if rank.rank in shown else [],
                 "cells": _packed(cells[rank.rank]) if rank.rank in shown else "",
             }

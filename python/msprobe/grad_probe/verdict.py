@@ -7,7 +7,7 @@ verdict.json is one object:
     format       1; a reader should refuse a larger number
     msprobe      version that wrote the file
     verdict      "same", "differs", or "incomplete": no difference was seen, but a part could not be compared
-    sentence     the verdict for a person
+    sentence     the verdict for a person, and what was left out because only one run has it
     rule         {"first_step_least", "largest_drop"}: a similarity below the first at the first step, or a
                  fall by more than the second against the step before, is a finding
     first        the finding to look at first: the earliest difference, and at that step the largest one;
@@ -21,7 +21,9 @@ verdict.json is one object:
     counts       ranks, unreadable_ranks, parameters (the most of any rank), compared (parameters x steps),
                  findings, suspicious_parameters (with "low_at_first_step" or "drop", over all ranks)
     ranks        for each rank: rank, steps, parameters, summary (similarity over all parameters, for each
-                 step), findings, problem (null or why it is unreadable)
+                 step), findings, problem (null or why it is unreadable), steps_only_in_1, steps_only_in_2,
+                 parameters_only_in_1, parameters_only_in_2 (what only one of the inputs has; the lists are
+                 empty when the rank is unreadable)
     inputs       path1, path2, and what only one of them has: ranks_only_in_1, ranks_only_in_2
 """
 
@@ -29,7 +31,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from msprobe.native import __version__
@@ -37,6 +39,8 @@ from msprobe.printable import printable
 
 FIRST_STEP_LEAST = 0.97
 LARGEST_DROP = 0.03
+
+_MOST_RANGES = 5  # of numbers, in a sentence
 
 _DIFFERENCES = ("low_at_first_step", "drop")
 
@@ -82,6 +86,11 @@ class RankSummary:
     summary: list[float | None]  # for each step
     findings: int
     problem: str | None = None  # why the rank is unreadable
+    # What only one side has. A step is left out of the comparison; a parameter is a finding at each step.
+    steps_only_in_1: list[int] = field(default_factory=list)
+    steps_only_in_2: list[int] = field(default_factory=list)
+    parameters_only_in_1: list[str] = field(default_factory=list)
+    parameters_only_in_2: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -124,7 +133,26 @@ class Verdict:
         return list(seen.values())
 
     @property
+    def only_in_1(self) -> str:
+        """The ranks and steps that only run 1 has, for a person: "rank 7, steps 4-9"; "" for none."""
+        return _left_out(self.inputs.ranks_only_in_1, [rank.steps_only_in_1 for rank in self._readable])
+
+    @property
+    def only_in_2(self) -> str:
+        return _left_out(self.inputs.ranks_only_in_2, [rank.steps_only_in_2 for rank in self._readable])
+
+    @property
+    def _readable(self) -> list[RankSummary]:
+        return [rank for rank in self.ranks if rank.problem is None]
+
+    @property
     def sentence(self) -> str:
+        sides = ((self.only_in_1, 1), (self.only_in_2, 2))
+        left_out = ", ".join(f"{what} (only in run {side})" for what, side in sides if what)
+        return self._answer + (f"; not compared: {left_out}" if left_out else "")
+
+    @property
+    def _answer(self) -> str:
         first = self.first
         if first is None:
             compared = sum(rank.compared for rank in self.ranks)
@@ -180,6 +208,38 @@ def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
             ),
         )
     )
+
+
+def _left_out(ranks: list[int], steps_of_ranks: list[list[int]]) -> str:
+    """`steps_of_ranks`: for each compared rank the steps that were left out."""
+    parts = [_numbers("rank", ranks)] if ranks else []
+    with_steps = [steps for steps in steps_of_ranks if steps]
+    if with_steps and all(steps == with_steps[0] for steps in steps_of_ranks):
+        parts.append(_numbers("step", with_steps[0]))
+    elif with_steps:
+        parts.append(f"some steps of {_count(len(with_steps), 'rank')}")
+    return ", ".join(parts)
+
+
+def _numbers(noun: str, numbers: list[int]) -> str:
+    """`numbers` is ascending: "step 4", "steps 4-6, 9"."""
+    ranges = _ranges(numbers)
+    text = ", ".join(
+        str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_RANGES]
+    )
+    more = ", ..." if len(ranges) > _MOST_RANGES else ""
+    return f"{noun}{'' if len(numbers) == 1 else 's'} {text}{more}"
+
+
+def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
+    """The first and the last number of each row without a gap."""
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1] = ranges[-1][0], number
+        else:
+            ranges.append((number, number))
+    return ranges
 
 
 def _count(number: int, noun: str) -> str:

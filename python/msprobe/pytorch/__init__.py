@@ -3,5 +3,6 @@
 """Names of the existing tool: ``from msprobe.pytorch import PrecisionDebugger``."""
 
 from msprobe.debugger import PrecisionDebugger
+from msprobe.seed import seed_all
 
-__all__ = ["PrecisionDebugger"]
+__all__ = ["PrecisionDebugger", "seed_all"]

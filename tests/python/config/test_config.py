@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from msprobe import InvalidArgument, UnsupportedError
-from msprobe.config import Bound, GradProbeConfig, load_config
+from msprobe.config import Bound, DumpConfig, GradProbeConfig, load_config
 
 
 def rejected(path: Path, **arguments: Any) -> str:
@@ -125,16 +125,17 @@ class TestTopLevel:
     def test_task_must_be_a_known_word(self, write_config, value):
         assert rejected(write_config(task=value)).startswith('"task": expected one of tensor, statistics')
 
-    @pytest.mark.parametrize("task", ["tensor", "statistics", "structure", "run_ut"])
+    @pytest.mark.parametrize("task", ["free_benchmark", "run_ut", "acc_check", "diff_check", "nan_check"])
     def test_a_task_not_built_yet_is_named(self, write_config, task):
         path = write_config(task=task)
-        with pytest.raises(UnsupportedError, match=f'config.json: "task": {task} is not .* grad_probe$'):
+        with pytest.raises(UnsupportedError, match=f'config.json: "task": {task} is not .* overflow_check$'):
             load_config(path)
 
     @pytest.mark.parametrize("task", [None, ""])
-    def test_the_default_task_is_named_as_default(self, write_config, task):
-        with pytest.raises(UnsupportedError, match=r'"task": statistics \(the default\) is not'):
-            load_config(write_config(task=task))
+    def test_the_default_task(self, write_config, task):
+        config = load_config(write_config(task=task))
+        assert config.task == "statistics"
+        assert config.section == DumpConfig("statistics")
 
     @pytest.mark.parametrize("value", [None, ""])
     def test_a_missing_dump_path(self, write_config, value):
@@ -158,9 +159,16 @@ class TestTopLevel:
             '"level": expected one of L0, L1, L2, mix, debug'
         )
 
-    @pytest.mark.parametrize("key", ["enable_dataloader", "async_dump"])
+    @pytest.mark.parametrize("key", ["enable_dataloader", "async_dump", "extra_info"])
     def test_switches(self, write_config, key):
         assert rejected(write_config(**{key: "yes"})) == f"\"{key}\": expected true or false, found 'yes'"
+        assert rejected(write_config(**{key: 1})) == f'"{key}": expected true or false, found 1'
+
+    def test_switches_reach_the_result(self, write_config):
+        assert not load_config(write_config()).enable_dataloader
+        assert not load_config(write_config()).async_dump
+        assert load_config(write_config(enable_dataloader=True)).enable_dataloader
+        assert load_config(write_config(async_dump=True)).async_dump
 
     @pytest.mark.parametrize(
         ("key", "meant"), [("tasks", "task"), ("dump_paht", "dump_path"), ("ranks", "rank"), ("Step", "step")]
@@ -315,3 +323,11 @@ class TestFile:
         path = tmp_path / "config.json"
         path.write_bytes(content)
         assert rejected(path).startswith(problem)
+
+    @pytest.mark.parametrize("content", [b"{", b'{"a": "\xff"}', b"[" * 200_000, b"9" * 5000])
+    def test_what_is_no_json_is_also_a_runtime_error(self, tmp_path, content):
+        path = tmp_path / "config.json"
+        path.write_bytes(content)
+        with pytest.raises(RuntimeError):
+            load_config(path)
+        assert rejected(path)

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msprobe import GradComparator, InvalidArgument, IoError, NothingToCompare, __version__
+from msprobe.native import core
 
 DATA = Path(__file__).parents[2] / "data" / "grad_probe"
 
@@ -28,7 +29,7 @@ def write_rank(directory, steps):
             writer.writerow(["param_name", "max", "min", "norm", "shape"])
             for name, array in signs.items():
                 writer.writerow([name, 1.0, -1.0, 1.0, list(array.shape)])
-                np.save(folder / f"{name}.npy", array)
+                np.save(folder / core.direction_file_name(name), array)
 
 
 def agreeing(share, count=1000):
@@ -132,6 +133,111 @@ class TestVerdict:
 
     def test_the_rule_is_judged_against_the_step_before_not_the_first(self, compare, tmp_path):
         assert compare(*write_runs(tmp_path, {"w": [1, 0.98, 0.96, 0.94, 0.92]})).same
+
+
+class TestOnlyOneSide:
+    """What only one run recorded is left out of the comparison, and named."""
+
+    def runs(self, tmp_path, steps1, steps2, ranks=(0,)):
+        a, b = tmp_path / "a", tmp_path / "b"
+        for rank in ranks:
+            for path, steps in ((a, steps1), (b, steps2)):
+                write_rank(path / f"rank{rank}", {step: {"w": agreeing(1)[0]} for step in steps})
+        return a, b
+
+    @pytest.mark.parametrize(
+        ("steps1", "steps2", "left_out"),
+        [
+            ((0, 1), (0, 1), ""),
+            ((0, 1, 2), (0, 1), "; not compared: step 2 (only in run 1)"),
+            ((1,), (0, 1, 2), "; not compared: steps 0, 2 (only in run 2)"),
+            (
+                (0, 1, 2, 3, 7, 9, 10),
+                (0, 3, 4, 5, 11),
+                "; not compared: steps 1-2, 7, 9-10 (only in run 1), steps 4-5, 11 (only in run 2)",
+            ),
+            (range(0, 30, 2), (0,), "; not compared: steps 2, 4, 6, 8, 10, ... (only in run 1)"),
+        ],
+    )
+    def test_steps(self, compare, tmp_path, caplog, steps1, steps2, left_out):
+        with caplog.at_level(logging.INFO, logger="msprobe"):
+            result = compare(*self.runs(tmp_path, steps1, steps2))
+        common = sorted({*steps1} & {*steps2})
+        sentence = f"The two runs agree: {len(common)} gradients compared, none suspicious{left_out}"
+        assert result.same  # what is compared agrees
+        verdict = verdict_of(tmp_path)
+        assert verdict["sentence"] == sentence
+        assert caplog.messages == [f"{sentence}; see {result.report_path}"]
+        (rank,) = verdict["ranks"]
+        assert rank["steps"] == common
+        assert rank["steps_only_in_1"] == sorted({*steps1} - {*steps2})
+        assert rank["steps_only_in_2"] == sorted({*steps2} - {*steps1})
+
+    def test_steps_of_two_rank_directories(self, tmp_path):
+        a, b = self.runs(tmp_path, (0, 1), (1, 2))
+        result = GradComparator.compare(a / "rank0", b / "rank0", tmp_path / "out", pictures=False)
+        assert result.verdict.sentence.endswith(
+            "; not compared: step 0 (only in run 1), step 2 (only in run 2)"
+        )
+
+    def test_steps_are_counted_as_the_comparison_counts_them(self, compare, tmp_path):
+        a, b = self.runs(tmp_path, (0, 1), (0, 1))
+        for name in ("step05", "step", "steps", "step-1", "step\u0663", ".step7.1.tmp", "step8x"):
+            (a / "rank0" / name).mkdir()
+        (b / "rank0" / "step9").touch()
+        compare(a, b)
+        (rank,) = verdict_of(tmp_path)["ranks"]
+        assert rank["steps_only_in_1"] == rank["steps_only_in_2"] == []
+
+    def test_a_difference_is_still_the_first_thing_said(self, compare, tmp_path):
+        a, b = write_runs(tmp_path, {"w": [1, 0.5]})
+        write_rank(a / "more", {5: {"w": agreeing(1)[0]}})
+        shutil.move(a / "more" / "step5", a / "rank0" / "step5")
+        compare(a, b)
+        assert verdict_of(tmp_path)["sentence"] == (
+            "The two runs part at step 1: parameter w of rank 0; not compared: step 5 (only in run 1)"
+        )
+
+    def test_the_same_steps_of_all_ranks_are_named_once(self, compare, tmp_path):
+        a, b = self.runs(tmp_path, (0, 1, 2), (0,), ranks=(0, 1, 2))
+        write_rank(b / "rank5", {0: {"w": agreeing(1)[0]}})
+        compare(a, b)
+        verdict = verdict_of(tmp_path)
+        assert verdict["sentence"].endswith(
+            "; not compared: steps 1-2 (only in run 1), rank 5 (only in run 2)"
+        )
+        assert [rank["steps_only_in_1"] for rank in verdict["ranks"]] == [[1, 2]] * 3
+
+    def test_different_steps_of_the_ranks_are_counted(self, compare, tmp_path):
+        a, b = self.runs(tmp_path, (0, 1), (0, 1), ranks=(0, 1, 2))
+        shutil.rmtree(b / "rank1" / "step1")
+        shutil.rmtree(b / "rank2" / "step0")
+        compare(a, b)
+        verdict = verdict_of(tmp_path)
+        assert verdict["sentence"].endswith("; not compared: some steps of 2 ranks (only in run 1)")
+        assert [rank["steps_only_in_1"] for rank in verdict["ranks"]] == [[], [1], [0]]
+
+    def test_an_unreadable_rank_does_not_hide_the_steps_of_the_others(self, compare, tmp_path):
+        a, b = self.runs(tmp_path, (0, 1), (0,), ranks=(0, 1))
+        shutil.rmtree(b / "rank0" / "step0")
+        compare(a, b)
+        verdict = verdict_of(tmp_path)
+        assert verdict["sentence"].endswith("; not compared: step 1 (only in run 1)")
+        assert [rank["steps_only_in_1"] for rank in verdict["ranks"]] == [[], [1]]
+
+    def test_parameters(self, compare, tmp_path):
+        both, one = agreeing(1)
+        a, b = tmp_path / "a", tmp_path / "b"
+        write_rank(a / "rank0", {0: {"w": both, "only.a": one}, 1: {"w": both, "sometimes": one}})
+        write_rank(b / "rank0", {0: {"w": both, "sometimes": one}, 1: {"w": both, "x%y": one}})
+        compare(a, b)
+        verdict = verdict_of(tmp_path)
+        (rank,) = verdict["ranks"]
+        assert rank["parameters_only_in_1"] == ["only.a"]
+        assert rank["parameters_only_in_2"] == ["x%y"]
+        # The one that each run has at another step is in neither list; all are findings.
+        missing = {finding["parameter"] for finding in verdict["findings"] if finding["kind"] == "missing"}
+        assert missing == {"only.a", "x%y", "sometimes"}
 
 
 class TestFiles:

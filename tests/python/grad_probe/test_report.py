@@ -86,6 +86,17 @@ def test_the_page_of_a_comparison(tmp_path):
     assert [value == 1 for value in shown] == [value == 1 for value in expected]
 
 
+def test_what_only_one_run_has_is_on_the_page():
+    rank = RankSummary(
+        0, [0], 1, 1, [1.0], 0, steps_only_in_1=[4, 5, 9], parameters_only_in_2=["v", "</script>"]
+    )
+    verdict = Verdict(Inputs("/a", "/b", [], [3]), (rank,), ())
+    data = Page(report_html(verdict, [RankCells(0, [0], ["w"], [[1.0]], [])])).data
+    assert (data["onlyIn1"], data["onlyIn2"]) == ("steps 4-5, 9", "rank 3")
+    assert data["sentence"].endswith("; not compared: steps 4-5, 9 (only in run 1), rank 3 (only in run 2)")
+    assert (data["ranks"][0]["parametersOnlyIn1"], data["ranks"][0]["parametersOnlyIn2"]) == (0, 2)
+
+
 def test_values_near_the_edges_of_the_rule_are_kept_apart():
     values = [[1.0, 0.9999999, 0.97, 0.9699999, 0.0, None, None]]
     data = Page(page_of(["w"], values, range(7), problems=[("w", 6, "gone")])).data
