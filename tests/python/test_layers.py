@@ -37,6 +37,7 @@ THIRD_PARTY = (
 
 # ---- Python: a package of python/msprobe is a feature and a module is shared, but for these.
 HOOKS = "hooks"
+SHARED = {"config"}  # packages that are no feature
 FACES = {"__init__", "__main__", "cli", "debugger", "pytorch", "core"}
 NATIVE = {"_core", "_torch"}
 HEAVY = {"torch", "numpy", "matplotlib", "pandas", "PIL"}
@@ -137,10 +138,10 @@ def part_problem(package: Path, user: str, used: str) -> str | None:
         return None
     if used in FACES:
         return "only faces use faces"
-    used_is_package = (package / used).is_dir()
-    if user == HOOKS or not (package / user).is_dir():
-        return "it uses no feature and no hook" if used_is_package else None
-    return f"a feature does not know another one ({used})" if used_is_package and used != HOOKS else None
+    used_is_feature = (package / used).is_dir() and used not in SHARED
+    if user == HOOKS or user in SHARED or not (package / user).is_dir():
+        return "it uses no feature and no hook" if used_is_feature else None
+    return f"a feature does not know another one ({used})" if used_is_feature and used != HOOKS else None
 
 
 def own_imports(tree: ast.Module, path: Path) -> Iterator[tuple[str, ...]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import write_text
-from msprobe.config import Config, did_you_mean
+from msprobe.config import Config, GradProbeConfig, did_you_mean
 from msprobe.hooks.optimizer import Removable, before_every_step
 from msprobe.native import InvalidArgument, log, torch_adapter
 
@@ -47,7 +47,9 @@ class Probe:
     """Records the gradients of one model at a time."""
 
     def __init__(self, config: Config) -> None:
+        assert isinstance(config.section, GradProbeConfig)
         self._config = config
+        self._section = config.section
         self._watch: _Watch | None = None
 
     def monitor(self, model: object) -> None:
@@ -70,7 +72,7 @@ class Probe:
             log.info("> parameter names:")
             for name, _ in parameters:
                 log.info("%s", name)
-        self._start(_wanted(parameters, self._config.section.param_list), parameters, rank)
+        self._start(_wanted(parameters, self._section.param_list), parameters, rank)
 
     def flush(self) -> None:
         if self._watch is not None and (lost := self._watch.probe.flush()):
@@ -83,7 +85,7 @@ class Probe:
             self._watch = None
 
     def _start(self, wanted: _Parameters, parameters: _Parameters, rank: int) -> None:
-        section = self._config.section
+        section = self._section
         directory = Path(self._config.dump_path, f"rank{rank}")
         if any(directory.glob("grad_summary_*.csv")):
             log.warning(
