@@ -8,6 +8,7 @@
 #include <torch/version.h>
 
 #include "../summary.h"
+#include "dump.h"
 #include "grad_probe.h"
 #include "msprobe/torch.h"
 
@@ -39,4 +40,5 @@ PYBIND11_MODULE(_torch, m) {
         py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("threads") = 1U,
         py::arg("device_path") = false);
   register_grad_probe(m);
+  register_dump(m);
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 import atexit
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from msprobe.config import Config, load_config
 from msprobe.native import InvalidArgument
@@ -15,22 +15,15 @@ from msprobe.native import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class Feature(Protocol):
-    """What the debugger needs of the feature that does the configured task."""
-
-    def monitor(self, model: object) -> None: ...
-
-    def flush(self) -> None:
-        """Returns when everything seen so far is on disk."""
-
-    def close(self) -> None:
-        """Takes every hook off and flushes."""
+    from msprobe.feature import Feature
 
 
 # Task -> the class that does it; a module is imported when its task is configured.
 _FEATURES = {
     "grad_probe": ("msprobe.grad_probe.probe", "Probe"),
+    **dict.fromkeys(
+        ("statistics", "tensor", "structure", "overflow_check"), ("msprobe.dump.data_dump", "DataDump")
+    ),
 }
 
 
@@ -68,7 +61,9 @@ class PrecisionDebugger:
             module, name = _FEATURES[config.task]
             self = super().__new__(cls)
             self._config = config
-            self._feature = cast("Callable[[Config], Feature]", getattr(import_module(module), name))(config)
+            self._feature = cast("Callable[..., Feature]", getattr(import_module(module), name))(
+                config, model
+            )
             _call_at_exit(self._feature.close)
             PrecisionDebugger._instance = self
         return PrecisionDebugger._instance  # type: ignore[return-value]
@@ -86,15 +81,20 @@ class PrecisionDebugger:
 
     @classmethod
     def start(cls, model: object = None, token_range: list[int] | None = None) -> None:
-        """Opens the collection of a step. Task grad_probe: nothing, steps are those of the optimizer."""
-        cls._get("start")
+        """Opens the collection of the current step, when the configuration wants it. Task grad_probe: nothing,
+        steps are those of the optimizer.
+
+        model: what levels L0 and mix record, a torch.nn.Module or a list of them; wins over the constructor's.
+        The model of the first start() is recorded from then on.
+        """
+        cls._get("start")._feature.start(model, token_range)
 
     @classmethod
     def stop(cls) -> None:
-        """Closes the collection of a step. Task grad_probe: returns when every step seen is on disk; the
-        probe goes on.
+        """Closes the collection: returns when what was recorded is on disk, and no hook is left. start() may
+        follow in the same step. Task grad_probe: returns when every step seen is on disk; the probe goes on.
         """
-        cls._get("stop")._feature.flush()
+        cls._get("stop")._feature.stop()
 
     @classmethod
     def forward_backward_dump_end(cls) -> None:
@@ -103,13 +103,34 @@ class PrecisionDebugger:
 
     @classmethod
     def step(cls) -> None:
-        """Ends a step. Task grad_probe: nothing, steps are those of the optimizer."""
-        cls._get("step")
+        """Ends a step: names count from 0 again, in the next folder. Task grad_probe: nothing, steps are those
+        of the optimizer.
+        """
+        cls._get("step")._feature.step()
+
+    @classmethod
+    def set_init_step(cls, step: int) -> None:
+        """Gives the current step its number, an integer of 0 or more."""
+        cls._get("set_init_step")._feature.set_init_step(step)
 
     @classmethod
     def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
-        """Level debug: keeps a value. Task grad_probe: nothing."""
-        cls._get("save")
+        """Level debug: keeps a value (tensors, int, float, str, in lists, tuples and dicts), and with
+        `save_backward` the gradients that its tensors get. Other levels and tasks: nothing.
+        """
+        cls._get("save")._feature.save(variable, name, save_backward)
+
+    @classmethod
+    def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
+        """Records calls of `module.api`, too, as `{prefix}.{api}`; the prefix is that given, or the name of the
+        module, or "Custom". Raises InvalidArgument where there is no such function.
+        """
+        cls._get("register_custom_api")._feature.register_custom_api(module, api, api_prefix)
+
+    @classmethod
+    def restore_custom_api(cls, module: Any, api: str) -> None:
+        """Takes register_custom_api() back."""
+        cls._get("restore_custom_api")._feature.restore_custom_api(module, api)
 
     @classmethod
     def _get(cls, method: str) -> PrecisionDebugger:
@@ -127,6 +148,18 @@ class PrecisionDebugger:
             atexit.unregister(PrecisionDebugger._instance._feature.close)
             PrecisionDebugger._instance._feature.close()
             PrecisionDebugger._instance = None
+
+
+def module_dump(module: object, dump_name: str) -> None:
+    """Between start() and stop(): records this module alone, without what it calls, as `Module.{dump_name}.{Class}`,
+    until module_dump_end(). Raises InvalidArgument for anything but a module and a name.
+    """
+    PrecisionDebugger._get("module_dump")._feature.module_dump(module, dump_name)
+
+
+def module_dump_end() -> None:
+    """Ends module_dump(): everything of the level is recorded again."""
+    PrecisionDebugger._get("module_dump_end")._feature.module_dump_end()
 
 
 def _call_at_exit(close: Callable[[], None]) -> None:

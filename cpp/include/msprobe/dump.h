@@ -36,6 +36,7 @@ struct Options {
   bool checksum = false;
   bool store_tensors = false;  // every recorded tensor becomes a file
   bool npy = false;            // tensor files as .npy instead of .pt
+  bool hierarchy = true;      // construct.json holds where names belong
   bool deferred = false;       // leave the event log, make no JSON (msprobe export makes it)
 };
 

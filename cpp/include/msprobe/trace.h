@@ -129,7 +129,15 @@ enum class RecordKind : std::uint8_t {
   kSaved            // what PrecisionDebugger.save() got, under its name
 };
 
-enum class Part : std::uint8_t { kInputArgs, kInputKwargs, kOutput, kParameters, kInput, kValue };
+enum class Part : std::uint8_t {
+  kInputArgs,
+  kInputKwargs,
+  kOutput,
+  kParameters,
+  kInput,
+  kValue,
+  kOutputObject  // stands as kOutput: one object in place of a list
+};
 
 using RecordId = std::uint32_t;
 using StackId = std::uint32_t;
@@ -150,7 +158,7 @@ class MSPROBE_API EventLog {
 
   RecordId record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute);
   /// One half of a record: `elements` are what an ElementWriter collected, one element for each list entry or
-  /// key (kInputKwargs, kParameters and kValue: exactly one element).
+  /// key (kInputKwargs, kParameters, kValue and kOutputObject: exactly one).
   void part(RecordId record, Part part, std::string_view elements);
   SlotId new_slot() noexcept { return slots_++; }
   void fill(SlotId slot, std::string_view element);

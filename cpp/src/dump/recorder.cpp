@@ -331,12 +331,14 @@ std::shared_ptr<const Frame> Recorder::innermost() const {
 }
 
 void Recorder::place(std::string_view name) {
+  if (!state_->options.hierarchy) return;
   const auto module = innermost();
   const std::lock_guard lock(state_->mutex);
   if (state_->can_record()) state_->construct(name, module ? &module->name : nullptr);
 }
 
 void Recorder::place_backward(std::string_view name, const Frame* forward_module) {
+  if (!state_->options.hierarchy) return;
   const std::lock_guard lock(state_->mutex);
   if (!state_->can_record()) return;
   // A module whose own backward is never recorded still stands between its parent and its children.

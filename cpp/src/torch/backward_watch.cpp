@@ -75,6 +75,7 @@ class CallBackward {
     at::Tensor value;
     int expected = 0;  // contributions until it is complete
     int arrived = 0;
+    bool shown = true;  // integers never have one, and no place in the record of an API
   };
 
   std::string name_;
@@ -141,8 +142,10 @@ struct BackwardState {
   void write_part(trace::RecordId record, trace::Part part, std::string_view category,
                   const std::string& name, const std::vector<CallBackward::Gradient>& gradients) {
     trace::ElementWriter out;
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      describer.describe(out, gradients[i].value, name, std::string(category) + "." + std::to_string(i));
+    std::size_t position = 0;
+    for (const CallBackward::Gradient& gradient : gradients) {
+      if (!gradient.shown) continue;
+      describer.describe(out, gradient.value, name, std::string(category) + "." + std::to_string(position++));
     }
     recorder.part(record, part, out.bytes());
   }
@@ -395,6 +398,10 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
   // A module whose inputs have no gradients at all, an embedding, shows none.
   const auto has_gradient = [](const at::Tensor& input) { return input.defined() && input.requires_grad(); };
   if (module && std::none_of(inputs.begin(), inputs.end(), has_gradient)) call->inputs_.clear();
+  for (std::size_t i = 0; !module && i < inputs.size(); ++i) {
+    const at::ScalarType type = inputs[i].scalar_type();
+    call->inputs_[i].shown = at::isFloatingType(type) || at::isComplexType(type);
+  }
   call->begin_round();
 
   for (const Node* node : order) {

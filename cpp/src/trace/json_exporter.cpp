@@ -378,9 +378,11 @@ struct JsonExporter::State {
 
   void take_part(Bytes& fields) {
     Record& target = record(fields.take<RecordId>());
-    const auto part = fields.take<Part>();
+    auto part = fields.take<Part>();
     (void)fields.take_bytes(3);
-    const bool single = part == Part::kInputKwargs || part == Part::kParameters || part == Part::kValue;
+    const bool single = part == Part::kInputKwargs || part == Part::kParameters || part == Part::kValue ||
+                        part == Part::kOutputObject;
+    if (part == Part::kOutputObject) part = Part::kOutput;
     ElementFormatter formatter(fields.take_text(), part == Part::kValue ? kRecordLevel : kRecordLevel + 1);
     Text text = single ? formatter.single() : formatter.list();
     tensors += formatter.tensors();

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import write_text
 from msprobe.config import Config, GradProbeConfig, did_you_mean
+from msprobe.feature import Feature
 from msprobe.hooks.optimizer import Removable, before_every_step
 from msprobe.native import InvalidArgument, log, torch_adapter
 
@@ -43,10 +44,10 @@ class _Watch:
         )
 
 
-class Probe:
+class Probe(Feature):
     """Records the gradients of one model at a time."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, model: object = None) -> None:
         assert isinstance(config.section, GradProbeConfig)
         self._config = config
         self._section = config.section
@@ -73,6 +74,9 @@ class Probe:
             for name, _ in parameters:
                 log.info("%s", name)
         self._start(_wanted(parameters, self._section.param_list), parameters, rank)
+
+    def stop(self) -> None:
+        self.flush()
 
     def flush(self) -> None:
         if self._watch is not None and (lost := self._watch.probe.flush()):

@@ -1,0 +1,594 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "dump.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+#include <torch/csrc/PyInterpreter.h>
+#include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "interception.h"
+#include "msprobe/dump.h"
+#include "msprobe/torch_dump.h"
+#include "python_elements.h"
+#include "python_stack.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using msprobe::dump::Recorder;
+using msprobe::torch_adapter::BackwardWatch;
+using msprobe::torch_adapter::TensorDescriber;
+namespace trace = msprobe::trace;
+
+// Depth of observed calls on this thread: what a recorded function calls is not recorded.
+thread_local int call_depth = 0;
+
+struct InsideCall {
+  InsideCall() { ++call_depth; }
+  ~InsideCall() { --call_depth; }
+  InsideCall(const InsideCall&) = delete;
+  InsideCall& operator=(const InsideCall&) = delete;
+};
+
+// Keeps a Python error that is on its way while something else is done.
+struct KeepPythonError {
+  KeepPythonError() { PyErr_Fetch(&type, &value, &trace); }
+  ~KeepPythonError() { PyErr_Restore(type, value, trace); }
+  KeepPythonError(const KeepPythonError&) = delete;
+  KeepPythonError& operator=(const KeepPythonError&) = delete;
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* trace = nullptr;
+};
+
+// Takes our mode off torch's stack when it is on top.
+struct ModeOff {
+  ModeOff() {
+    const auto size = at::impl::PythonTorchFunctionTLS::stack_len();
+    if (size == 0) return;
+    const auto& top = at::impl::PythonTorchFunctionTLS::get_stack_at(size - 1);
+    if (std::string_view(Py_TYPE(top->ptr(getPyInterpreter()))->tp_name) != "msprobe._torch.FunctionMode")
+      return;
+    mode = at::impl::PythonTorchFunctionTLS::pop_stack();
+  }
+  ~ModeOff() {
+    if (mode) at::impl::PythonTorchFunctionTLS::push_onto_stack(std::move(mode));
+  }
+  ModeOff(const ModeOff&) = delete;
+  ModeOff& operator=(const ModeOff&) = delete;
+  std::shared_ptr<c10::SafePyObject> mode;
+};
+
+// What is written at the moment.
+thread_local trace::ElementWriter element_buffer;
+
+// A module of the model that is watched.
+struct WatchedModule {
+  std::string name;  // "Module.{path}.{Class}"
+  std::int64_t count = 0;
+};
+
+// A module call that has begun on this thread.
+struct OpenCall {
+  PyObject* module;
+  std::string name;
+  std::shared_ptr<BackwardWatch::Inputs> before;
+};
+thread_local std::vector<OpenCall> open_calls;
+
+bool recomputes() { return torch::autograd::get_current_node() != nullptr && StackCollector::in_recompute(); }
+
+// Everything that is recorded of one process: the Python half of the data dump.
+class DumpSession : public CallObserver, public std::enable_shared_from_this<DumpSession> {
+ public:
+  DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases)
+      : recorder_(std::move(options)),
+        describer_(recorder_),
+        backward_(recorder_, describer_),
+        stacks_(recorder_),
+        collects_stacks_(stacks),
+        has_phases_(has_phases) {}
+
+  // ---- steps
+
+  void open(const std::filesystem::path& directory) {
+    const py::gil_scoped_release no_gil;
+    recorder_.open(directory);
+  }
+
+  void flush() {
+    const py::gil_scoped_release no_gil;
+    backward_.flush();
+    recorder_.flush();
+  }
+
+  void close() {
+    {
+      const py::gil_scoped_release no_gil;
+      backward_.flush();
+      backward_.end_step();
+      recorder_.close();
+    }
+    stacks_.begin_step();
+    for (auto& api : apis_) api->count = 0;
+    for (auto& [module, watched] : modules_) watched->count = 0;
+    saved_counts_.clear();
+  }
+
+  py::dict report() const {
+    const msprobe::dump::StepReport report = recorder_.report();
+    py::dict result;
+    result["records"] = report.records;
+    result["tensors"] = report.tensors;
+    result["stored_bytes"] = report.stored_bytes;
+    result["first_non_finite"] = report.first_non_finite;
+    return result;
+  }
+
+  void set_collecting(bool collecting) { collecting_ = collecting; }
+
+  // ---- functions
+
+  std::shared_ptr<Api> add_api(const std::string& name, bool distributed) {
+    auto& api = api_by_name_[name];
+    if (!api) {
+      api = std::make_shared<Api>();
+      api->name = name;
+      api->distributed = distributed;
+      apis_.push_back(api);
+    }
+    return api;
+  }
+
+  // Calls of `function`, wherever they come from, are calls of the Api `name`. A second name for one function
+  // belongs to calls from code that speaks of torch and not of torch.nn.functional.
+  void observe_function(const py::object& function, const std::string& name) {
+    const auto api = add_api(name, false);
+    if (const auto known = by_function_.find(function.ptr()); known != by_function_.end()) {
+      if (known->second != api.get()) known->second->when_from_torch = api.get();
+      return;
+    }
+    by_function_.emplace(function.ptr(), api.get());
+    functions_.push_back(function);
+  }
+
+  py::object wrapper(const py::object& original, const std::string& name, bool distributed) {
+    return make_wrapper(shared_from_this(), add_api(name, distributed), original);
+  }
+
+  py::object function_mode() { return make_function_mode(shared_from_this()); }
+
+  Api* api_of(PyObject* function) override {
+    const auto found = by_function_.find(function);
+    if (found == by_function_.end()) return nullptr;
+    Api* api = found->second;
+    return api->when_from_torch != nullptr && caller_speaks_of_torch() ? api->when_from_torch : api;
+  }
+
+  bool is_inside_call() const override { return call_depth > 0; }
+
+  PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
+    if (call_depth > 0 || !collecting_) return arguments.call(callable);
+    const InsideCall inside;
+    ApiCall call;
+    attempt(api.name, [&] { begin_api(api, arguments, call); });
+    PyObject* result = nullptr;
+    {
+      const ModeOff mode_off;  // what the function calls need not come by
+      result = arguments.call(callable);
+    }
+    if (result == nullptr) return nullptr;
+    if (api.distributed) result = wait_for(result);
+    const KeepPythonError no_error_of_ours;
+    attempt(call.name, [&] { end_api(api, arguments, result, call); });
+    return result;
+  }
+
+  // ---- modules
+
+  void watch_module(const py::object& module, const std::string& name) {
+    if (modules_.count(module.ptr()) > 0) return;
+    auto watched = std::make_shared<WatchedModule>();
+    watched->name = name;
+    modules_.emplace(module.ptr(), std::move(watched));
+    held_modules_.push_back(module);
+  }
+
+  void forget_modules() {
+    modules_.clear();
+    held_modules_.clear();
+  }
+
+  // torch's global forward pre-hook: (module, args).
+  void before_module(const py::object& module, const py::object& args) {
+    const auto found = modules_.find(module.ptr());
+    if (found == modules_.end()) return;
+    WatchedModule& watched = *found->second;
+    OpenCall call{module.ptr(), watched.name + ".forward." + std::to_string(watched.count++), nullptr};
+    if (!collecting_) return;
+    attempt(call.name, [&] {
+      recorder_.open_module(call.name);
+      std::vector<at::Tensor> inputs;
+      collect_tensors(args.ptr(), inputs);
+      call.before = backward_.before_call(inputs);
+    });
+    open_calls.push_back(std::move(call));
+  }
+
+  // torch's global forward hook: (module, args, kwargs, result), or (module, args, result) after an
+  // exception.
+  void after_module(const py::args& given) {
+    const py::object module = given[0];
+    auto open = open_calls.rbegin();
+    while (open != open_calls.rend() && open->module != module.ptr()) ++open;
+    if (open == open_calls.rend()) return;
+    OpenCall call = std::move(*open);
+    open_calls.erase(std::prev(open.base()), open_calls.end());
+    bool kept = false;
+    attempt(call.name, [&] { kept = recorder_.close_module(call.name); });
+    if (given.size() < 4 || !collecting_) return;
+    attempt(call.name, [&] { end_module(module, given[1], given[2], given[3], call, kept); });
+  }
+
+  // A phase of training that is a place in the hierarchy but no module: "optimizer", "clip_grad".
+  void open_phase(const std::string& name) {
+    if (collecting_ && has_phases_) recorder_.open_module(name);
+  }
+  void close_phase(const std::string& name) { recorder_.close_module(name); }
+
+  // ---- PrecisionDebugger.save
+
+  void save(const py::object& value, const std::string& name, bool with_gradients) {
+    const std::int64_t count = saved_counts_[name]++;
+    const std::string number = "." + std::to_string(count) + ".debug";
+    const std::string record_name = name + number;
+    trace::ElementWriter out;
+    std::vector<at::Tensor> tensors;
+    ElementWalker walker(describer_, out, &tensors);
+    walker.begin(record_name, "", recorder_.stores(record_name));
+    walker.whole(value.ptr());
+    recorder_.part(recorder_.record(trace::RecordKind::kSaved, record_name), trace::Part::kValue,
+                   out.bytes());
+    if (with_gradients) save_gradients(value, name + "_grad" + number);
+  }
+
+ private:
+  struct ApiCall {
+    std::string name;  // record name; empty: the call is not recorded
+    bool kept = false;
+    trace::RecordId record = 0;
+    std::vector<at::Tensor> inputs;
+    std::shared_ptr<BackwardWatch::Inputs> before;
+  };
+
+  // A fault of ours never reaches the training.
+  template <typename Work>
+  void attempt(const std::string& record, Work work) {
+    try {
+      work();
+    } catch (const std::exception& e) {
+      recorder_.note_fault(record, e.what());
+    }
+    if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  }
+
+  const msprobe::dump::Options& options() const { return recorder_.options(); }
+
+  void begin_api(Api& api, const CallArguments& arguments, ApiCall& call) {
+    call.name = api.name + "." + std::to_string(api.count++) + ".forward";
+    call.kept = recorder_.keeps_api(call.name);
+    element_buffer.clear();
+    if (!call.kept) return;
+    if (options().forward) {
+      call.record = recorder_.record(trace::RecordKind::kApiForward, call.name, stack(), recomputes());
+    }
+    walk_positional(arguments, call);
+    if (writes_inputs()) recorder_.part(call.record, trace::Part::kInputArgs, element_buffer.bytes());
+    element_buffer.clear();
+    walk_keywords(arguments, call);
+    if (writes_inputs()) recorder_.part(call.record, trace::Part::kInputKwargs, element_buffer.bytes());
+    if (options().backward) call.before = backward_.before_call(call.inputs);
+  }
+
+  bool writes_inputs() const { return options().forward && options().input; }
+
+  void walk_positional(const CallArguments& arguments, ApiCall& call) {
+    if (!writes_inputs()) {
+      for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], call.inputs);
+      return;
+    }
+    ElementWalker walker(describer_, element_buffer, &call.inputs);
+    walker.begin(call.name, "input", recorder_.stores(call.name));
+    for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
+  }
+
+  void walk_keywords(const CallArguments& arguments, ApiCall& call) {
+    ElementWalker walker(describer_, element_buffer, &call.inputs);
+    walker.begin(call.name, "kwargs", recorder_.stores(call.name));
+    element_buffer.begin_object();
+    const auto each = [&](PyObject* key, PyObject* value) {
+      if (writes_inputs()) {
+        walker.keyed(key, value);
+      } else {
+        collect_tensors(value, call.inputs);
+      }
+    };
+    for (Py_ssize_t i = 0; arguments.names != nullptr && i < PyTuple_GET_SIZE(arguments.names); ++i) {
+      each(PyTuple_GET_ITEM(arguments.names, i), arguments.values[arguments.positional + i]);
+    }
+    if (arguments.dict != nullptr) {
+      PyObject *key = nullptr, *value = nullptr;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(arguments.dict, &position, &key, &value) != 0) each(key, value);
+    }
+    element_buffer.end();
+  }
+
+  void end_api(Api& api, const CallArguments& arguments, PyObject* result, ApiCall& call) {
+    if (call.name.empty()) return;
+    recorder_.place(call.name);
+    if (!call.kept) return;
+    std::vector<at::Tensor> outputs;
+    if (options().forward && options().output) {
+      if (api.distributed) {
+        write_arguments(arguments, call, outputs);
+      } else {
+        write_output(call.record, call.name, result, outputs);
+      }
+    } else {
+      collect_tensors(result, outputs);
+    }
+    if (call.before && !api.distributed)
+      backward_.after_call(call.before, call.inputs, outputs, call.name, false);
+  }
+
+  // A tuple is several results, and so is torch's own kind of named tuple; everything else is one. A
+  // namedtuple of Python is an object of its fields, in place of the list.
+  void write_output(trace::RecordId record, const std::string& name, PyObject* result,
+                    std::vector<at::Tensor>& tensors) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, &tensors);
+    walker.begin(name, "output", recorder_.stores(name));
+    if (PyTuple_Check(result) == 0 || THPSize_Check(result) != 0) {
+      walker.item(result, 0);
+    } else if (ElementWalker::has_fields(result)) {
+      walker.whole(result);
+      recorder_.part(record, trace::Part::kOutputObject, element_buffer.bytes());
+      return;
+    } else {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) walker.item(PyTuple_GET_ITEM(result, i), i);
+    }
+    recorder_.part(record, trace::Part::kOutput, element_buffer.bytes());
+  }
+
+  // Collectives work in place: what they did is in their arguments.
+  void write_arguments(const CallArguments& arguments, const ApiCall& call,
+                       std::vector<at::Tensor>& tensors) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, &tensors);
+    walker.begin(call.name, "output", recorder_.stores(call.name));
+    Py_ssize_t index = 0;
+    const Py_ssize_t named = arguments.names != nullptr ? PyTuple_GET_SIZE(arguments.names) : 0;
+    for (; index < arguments.positional + named; ++index) walker.item(arguments.values[index], index);
+    PyObject* value = nullptr;
+    Py_ssize_t position = 0;
+    while (arguments.dict != nullptr && PyDict_Next(arguments.dict, &position, nullptr, &value) != 0) {
+      walker.item(value, index++);
+    }
+    recorder_.part(call.record, trace::Part::kOutput, element_buffer.bytes());
+  }
+
+  void end_module(const py::object& module, const py::object& args, const py::object& kwargs,
+                  const py::object& result, OpenCall& call, bool kept) {
+    if (!kept) return;
+    std::vector<at::Tensor> inputs;
+    std::vector<at::Tensor> outputs;
+    const py::dict parameters = module.attr("_parameters");
+    if (options().forward) {
+      const trace::RecordId record =
+          recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(), recomputes());
+      if (options().input) {
+        write_list(record, trace::Part::kInputArgs, call.name, "input", args.ptr(), inputs);
+        write_object(record, trace::Part::kInputKwargs, call.name, "kwargs", kwargs.ptr(), &inputs);
+      }
+      if (options().output) write_output(record, call.name, result.ptr(), outputs);
+      write_object(record, trace::Part::kParameters, call.name, "parameters", present_only(parameters).ptr(),
+                   nullptr);
+    }
+    if (!options().backward) return;
+    if (inputs.empty()) {
+      collect_tensors(args.ptr(), inputs);
+      collect_tensors(kwargs.ptr(), inputs);
+    }
+    if (outputs.empty()) collect_tensors(result.ptr(), outputs);
+    watch_parameters(parameters, call.name);
+    if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
+  }
+
+  static py::dict present_only(const py::dict& parameters) {
+    py::dict present;
+    for (const auto& [name, parameter] : parameters) {
+      if (!parameter.is_none()) present[name] = parameter;
+    }
+    return present;
+  }
+
+  void watch_parameters(const py::dict& parameters, const std::string& module_call) {
+    std::vector<std::pair<std::string, at::Tensor>> named;
+    for (const auto& [name, parameter] : parameters) {
+      if (THPVariable_Check(parameter.ptr())) {
+        named.emplace_back(name.cast<std::string>(), THPVariable_Unpack(parameter.ptr()));
+      }
+    }
+    if (named.empty()) return;
+    backward_.watch_parameters(module_call.substr(0, module_call.rfind(".forward.")) + ".parameters_grad",
+                               named);
+  }
+
+  void write_list(trace::RecordId record, trace::Part part, const std::string& name,
+                  std::string_view category, PyObject* values, std::vector<at::Tensor>& tensors) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, &tensors);
+    walker.begin(name, category, recorder_.stores(name));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); ++i) walker.item(PyTuple_GET_ITEM(values, i), i);
+    recorder_.part(record, part, element_buffer.bytes());
+  }
+
+  void write_object(trace::RecordId record, trace::Part part, const std::string& name,
+                    std::string_view category, PyObject* dict, std::vector<at::Tensor>* tensors) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, tensors);
+    walker.begin(name, category, recorder_.stores(name));
+    element_buffer.begin_object();
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &key, &value) != 0) walker.keyed(key, value);
+    element_buffer.end();
+    recorder_.part(record, part, element_buffer.bytes());
+  }
+
+  trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
+
+  void save_gradients(const py::object& value, const std::string& record_name) {
+    trace::ElementWriter out;
+    ElementWalker walker(describer_, out, nullptr);
+    walker.begin(record_name, "", recorder_.stores(record_name));
+    const std::weak_ptr<DumpSession> self = weak_from_this();
+    walker.slots_instead_of_tensors([&](const at::Tensor& tensor, const std::string& position) {
+      const trace::SlotId slot = recorder_.new_slot();
+      out.slot(slot);
+      if (!tensor.requires_grad()) return;
+      tensor.register_hook([self, slot, record_name, position](const at::Tensor& gradient) {
+        const auto session = self.lock();
+        if (session) session->fill_gradient(slot, gradient, record_name, position);
+      });
+    });
+    walker.whole(value.ptr());
+    recorder_.part(recorder_.record(trace::RecordKind::kSaved, record_name), trace::Part::kValue,
+                   out.bytes());
+  }
+
+  void fill_gradient(trace::SlotId slot, const at::Tensor& gradient, const std::string& record_name,
+                     const std::string& position) {
+    try {
+      trace::ElementWriter out;
+      describer_.describe(out, gradient, record_name, position);
+      recorder_.fill(slot, out.bytes());
+    } catch (const std::exception& e) {
+      recorder_.note_fault(record_name, e.what());
+    }
+  }
+
+  // Whether the calling code names `torch` and not torch.nn.functional among its globals and attributes.
+  bool caller_speaks_of_torch() {
+    PyFrameObject* frame = PyEval_GetFrame();
+    if (frame == nullptr) return false;
+    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    const auto known = speaks_of_torch_.find(code.ptr());
+    if (known != speaks_of_torch_.end()) return known->second.second;
+    bool torch = false;
+    bool functional = false;
+    for (const auto& name : py::tuple(code.attr("co_names"))) {
+      const auto text = name.cast<std::string>();
+      torch = torch || text == "torch";
+      functional = functional || text == "F" || text == "functional";
+    }
+    return speaks_of_torch_.emplace(code.ptr(), std::pair(code, torch && !functional)).first->second.second;
+  }
+
+  // Collectives that were asked to run behind: their results are there after waiting once. Whoever called may
+  // wait again, which point-to-point handles of gloo do not stand.
+  static PyObject* wait_for(PyObject* result) {
+    static const py::handle waited =
+        py::object(py::module_::import("msprobe.dump.distributed").attr("waited")).release();
+    PyObject* proxy = PyObject_CallOneArg(waited.ptr(), result);
+    Py_DECREF(result);
+    return proxy;
+  }
+
+  Recorder recorder_;
+  TensorDescriber describer_;
+  BackwardWatch backward_;
+  StackCollector stacks_;
+  bool collects_stacks_;
+  bool has_phases_;
+  bool collecting_ = false;
+  std::vector<std::shared_ptr<Api>> apis_;
+  std::unordered_map<std::string, std::shared_ptr<Api>> api_by_name_;
+  std::unordered_map<PyObject*, Api*> by_function_;
+  std::vector<py::object> functions_;  // keeps the keys above alive
+  std::unordered_map<PyObject*, std::shared_ptr<WatchedModule>> modules_;
+  std::vector<py::object> held_modules_;
+  std::unordered_map<std::string, std::int64_t> saved_counts_;
+  std::unordered_map<PyObject*, std::pair<py::object, bool>> speaks_of_torch_;
+};
+
+// Calls a function as if our mode were not there.
+py::object call_without_mode(const py::object& function, const py::args& args) {
+  const ModeOff mode_off;
+  return function(*args);
+}
+
+std::shared_ptr<DumpSession> make_session(const std::string& task, const std::string& level,
+                                          std::vector<std::string> list, std::vector<std::string> scope,
+                                          std::vector<std::string> tensor_list, bool forward, bool backward,
+                                          bool input, bool output, bool checksum, bool store_tensors,
+                                          bool npy, bool deferred, bool stacks) {
+  msprobe::dump::Options options;
+  options.task = task;
+  options.level = level;
+  options.list = std::move(list);
+  options.scope = std::move(scope);
+  options.tensor_list = std::move(tensor_list);
+  options.forward = forward;
+  options.backward = backward;
+  options.input = input;
+  options.output = output;
+  options.checksum = checksum;
+  options.store_tensors = store_tensors;
+  options.npy = npy;
+  options.deferred = deferred;
+  options.hierarchy = level != "L1";
+  return std::make_shared<DumpSession>(std::move(options), stacks, level == "mix");
+}
+
+}  // namespace
+
+void register_dump(py::module_& m) {
+  m.def("call_without_mode", &call_without_mode, py::arg("function"));
+  using Names = std::vector<std::string>;
+  py::class_<DumpSession, std::shared_ptr<DumpSession>>(m, "DumpSession", py::is_final())
+      .def(py::init(&make_session), py::kw_only(), py::arg("task") = "statistics", py::arg("level") = "mix",
+           py::arg("list") = Names(), py::arg("scope") = Names(), py::arg("tensor_list") = Names(),
+           py::arg("forward") = true, py::arg("backward") = true, py::arg("input") = true,
+           py::arg("output") = true, py::arg("checksum") = false, py::arg("store_tensors") = false,
+           py::arg("npy") = false, py::arg("deferred") = false, py::arg("stacks") = true)
+      .def("open", &DumpSession::open, py::arg("directory"))
+      .def("flush", &DumpSession::flush)
+      .def("close", &DumpSession::close)
+      .def("report", &DumpSession::report)
+      .def("set_collecting", &DumpSession::set_collecting, py::arg("collecting"))
+      .def("observe_function", &DumpSession::observe_function, py::arg("function"), py::arg("name"))
+      .def("wrapper", &DumpSession::wrapper, py::arg("original"), py::arg("name"),
+           py::arg("distributed") = false)
+      .def("function_mode", &DumpSession::function_mode)
+      .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
+      .def("forget_modules", &DumpSession::forget_modules)
+      .def("before_module", &DumpSession::before_module, py::arg("module"), py::arg("args"))
+      .def("after_module", &DumpSession::after_module)
+      .def("open_phase", &DumpSession::open_phase, py::arg("name"))
+      .def("close_phase", &DumpSession::close_phase, py::arg("name"))
+      .def("save", &DumpSession::save, py::arg("value"), py::arg("name"), py::arg("with_gradients") = true);
+}

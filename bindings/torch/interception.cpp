@@ -1,0 +1,165 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "interception.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <structmember.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+namespace py = pybind11;
+
+PyObject* CallArguments::call(PyObject* callable) const {
+  if (dict != nullptr) {
+    return PyObject_VectorcallDict(callable, values, static_cast<std::size_t>(positional), dict);
+  }
+  return PyObject_Vectorcall(callable, values, static_cast<std::size_t>(positional), names);
+}
+
+namespace {
+
+using Tls = at::impl::PythonTorchFunctionTLS;
+
+// ---- FunctionMode
+
+struct FunctionMode {
+  PyObject_HEAD std::shared_ptr<CallObserver> observer;
+};
+
+// A function written in Python asks once whether a mode is active, and then calls others. It gets its answer
+// "no" for that one question, and the mode sees the others.
+PyObject* call_with_mode(PyObject* self, PyObject* function, const CallArguments& arguments) {
+  Py_INCREF(self);  // for the entry on the stack
+  Tls::push_onto_stack(std::make_shared<c10::SafePyObject>(self, getPyInterpreter()));
+  Tls::exchange_skip_next(true);
+  PyObject* result = arguments.call(function);
+  Tls::exchange_skip_next(false);
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  Tls::pop_stack();
+  PyErr_Restore(type, value, trace);
+  return result;
+}
+
+// (function, types, args=(), kwargs=None); torch has taken the mode off its stack for the time of this call.
+PyObject* torch_function(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  if (count < 2 || count > 4) {
+    PyErr_Format(PyExc_TypeError, "__torch_function__() takes 2 to 4 arguments, %zd given", count);
+    return nullptr;
+  }
+  PyObject* function = given[0];
+  PyObject* args = count > 2 ? given[2] : nullptr;
+  CallArguments arguments;
+  if (args != nullptr && PyTuple_Check(args) != 0) {
+    arguments.values = &PyTuple_GET_ITEM(args, 0);
+    arguments.positional = PyTuple_GET_SIZE(args);
+  }
+  if (count > 3 && given[3] != Py_None && PyDict_GET_SIZE(given[3]) > 0) arguments.dict = given[3];
+  CallObserver& observer = *reinterpret_cast<FunctionMode*>(self)->observer;
+  if (Api* api = observer.api_of(function)) return observer.observe(*api, function, arguments);
+  if (PyFunction_Check(function) != 0 && !observer.is_inside_call())
+    return call_with_mode(self, function, arguments);
+  return arguments.call(function);
+}
+
+template <typename Object>
+void destroy(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  std::destroy_at(reinterpret_cast<Object*>(self));
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+// A new object of a type without a constructor in Python; members beside the head are constructed here.
+template <typename Object, typename... Members>
+PyObject* create(PyTypeObject* type, Members&&... members) {
+  PyObject* self = type->tp_alloc(type, 0);
+  if (self == nullptr) throw py::error_already_set();
+  const PyObject head = *self;
+  new (self) Object{head, std::forward<Members>(members)...};
+  return self;
+}
+
+PyTypeObject* mode_type() {
+  static PyMethodDef methods[] = {{"__torch_function__",
+                                   reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(
+                                       &torch_function)),  // the flag says its signature
+                                   METH_FASTCALL, "Records a call and makes it."},
+                                  {nullptr, nullptr, 0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy<FunctionMode>)},
+                                {Py_tp_methods, methods},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"msprobe._torch.FunctionMode", sizeof(FunctionMode), 0, Py_TPFLAGS_DEFAULT,
+                             slots};
+  static auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) throw py::error_already_set();
+  return type;
+}
+
+// ---- Wrapper
+
+struct Wrapper {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  std::shared_ptr<CallObserver> observer;
+  std::shared_ptr<Api> api;
+  py::object original;
+};
+
+PyObject* call_wrapper(PyObject* self, PyObject* const* values, std::size_t count, PyObject* names) {
+  auto* wrapper = reinterpret_cast<Wrapper*>(self);
+  CallArguments arguments;
+  arguments.values = values;
+  arguments.positional = PyVectorcall_NARGS(count);
+  arguments.names = names;
+  return wrapper->observer->observe(*wrapper->api, wrapper->original.ptr(), arguments);
+}
+
+// As a function: found on a class, it becomes a method of the instance.
+PyObject* bind_wrapper(PyObject* self, PyObject* instance, PyObject*) {
+  if (instance == nullptr || instance == Py_None) {
+    Py_INCREF(self);
+    return self;
+  }
+  return PyMethod_New(self, instance);
+}
+
+// Names, documentation and signature are those of what is wrapped.
+PyObject* attribute_of_wrapper(PyObject* self, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  if (found != nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return found;
+  PyErr_Clear();
+  return PyObject_GetAttr(reinterpret_cast<Wrapper*>(self)->original.ptr(), name);
+}
+
+PyTypeObject* wrapper_type() {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Wrapper, vectorcall), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy<Wrapper>)},
+                                {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+                                {Py_tp_descr_get, reinterpret_cast<void*>(&bind_wrapper)},
+                                {Py_tp_getattro, reinterpret_cast<void*>(&attribute_of_wrapper)},
+                                {Py_tp_members, members},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"msprobe._torch.Wrapper", sizeof(Wrapper), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                             slots};
+  static auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) throw py::error_already_set();
+  return type;
+}
+
+}  // namespace
+
+py::object make_function_mode(std::shared_ptr<CallObserver> observer) {
+  return py::reinterpret_steal<py::object>(create<FunctionMode>(mode_type(), std::move(observer)));
+}
+
+py::object make_wrapper(std::shared_ptr<CallObserver> observer, std::shared_ptr<Api> api,
+                        const py::object& original) {
+  return py::reinterpret_steal<py::object>(
+      create<Wrapper>(wrapper_type(), &call_wrapper, std::move(observer), std::move(api), original));
+}

@@ -1,0 +1,102 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is hooked for a level, in one object that is installed at start() and gone after stop()."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from msprobe.dump.api_list import ListedApi, listed_apis
+from msprobe.hooks.functions import (
+    AttributeExchange,
+    CodeExchange,
+    Exchange,
+    HiddenFromQuestions,
+    Hooks,
+    ModeExchange,
+    OffWhileCompiled,
+)
+from msprobe.hooks.modules import ModuleHooks, OptimizerPhase
+from msprobe.native import torch_adapter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from msprobe._torch import DumpSession
+
+# Operators whose call reaches a mode under their own name; the others arrive as the method of the same effect.
+_TOLD_BY_NAME = frozenset(
+    f"__{name}__"
+    for name in (
+        "and", "bool", "eq", "iand", "ilshift", "ior", "irshift", "ixor", "lshift", "nonzero", "or", "rshift",
+        "setitem", "xor",
+    )
+)  # fmt: skip
+_CLIPPING = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+
+
+def make_hooks(session: DumpSession, level: str, custom: Sequence[Exchange] = ()) -> Hooks:
+    """The hooks of level L0, L1 or mix, with those of functions registered by the user."""
+    exchanges: list[Exchange] = []
+    if level in ("L1", "mix"):
+        exchanges += [*function_exchanges(session), *custom]
+    if level in ("L0", "mix"):
+        exchanges.append(ModuleHooks(session.before_module, session.after_module))
+    if level == "mix":
+        exchanges += _phases(session)
+    return Hooks([*exchanges, OffWhileCompiled(exchanges)])
+
+
+def function_exchanges(session: DumpSession) -> list[Exchange]:
+    """One exchange for each listed function that a mode does not see well enough, and the mode."""
+    exchanges = list(_listed(session))
+    exchanges.append(HiddenFromQuestions(torch_adapter().call_without_mode))
+    exchanges.append(ModeExchange(session.function_mode()))
+    return exchanges
+
+
+def _listed(session: DumpSession) -> Iterator[Exchange]:
+    import torch
+
+    other_operators = {id(torch.Tensor.__rtruediv__)}  # is __rdiv__ as well, which Python no longer calls
+    for api in listed_apis():
+        if id(api.function) in other_operators:
+            continue
+        if isinstance(api.function, types.FunctionType):
+            yield CodeExchange(api.function, functools.partial(_wrap, session, api))
+        elif _hides_its_name(api):
+            yield AttributeExchange(torch.Tensor, api.attribute, _wrap(session, api, api.function))
+        else:
+            session.observe_function(api.function, api.name)
+
+
+def _wrap(session: DumpSession, api: ListedApi, original: Any) -> Any:
+    return session.wrapper(original, api.name, api.distributed)
+
+
+def _hides_its_name(api: ListedApi) -> bool:
+    return api.name.startswith("Tensor.__") and api.attribute not in _TOLD_BY_NAME
+
+
+def _phases(session: DumpSession) -> Iterator[Exchange]:
+    yield OptimizerPhase(lambda: session.open_phase("optimizer"), lambda: session.close_phase("optimizer"))
+    import torch
+
+    for name in _CLIPPING:
+        function = getattr(torch.nn.utils, name, None)
+        if isinstance(function, types.FunctionType):
+            yield CodeExchange(function, functools.partial(_in_phase, session, "clip_grad"))
+
+
+def _in_phase(session: DumpSession, phase: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        session.open_phase(phase)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            session.close_phase(phase)
+
+    return call

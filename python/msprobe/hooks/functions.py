@@ -1,0 +1,200 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Takes calls of torch's functions to where they are observed (docs/adr/0008).
+
+Functions implemented in C are seen by a mode of torch; functions written in Python have their code exchanged,
+so that every name they were imported under leads to the observer; operators whose own name the mode does not
+tell get a callable of ours on torch.Tensor. The objects a script compares by identity stay the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import warnings
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TARGET = 0x6D7370726F6265  # stands for the target in the code below
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", SyntaxWarning)  # "an integer is not callable": it will be one that is
+    _TEMPLATE = compile(
+        f"def forward_call(*args, **kwargs): return {_TARGET}(*args, **kwargs)", "<msprobe>", "exec"
+    )
+_TEMPLATE_CODE = next(const for const in _TEMPLATE.co_consts if isinstance(const, types.CodeType))
+
+
+class Exchange(Protocol):
+    """A change to torch that can be made and taken back any number of times."""
+
+    def install(self) -> None: ...
+
+    def remove(self) -> None: ...
+
+
+class CodeExchange:
+    """Calls of a Python function go to `make_target(original)`, whatever name it was imported under."""
+
+    def __init__(self, function: types.FunctionType, make_target: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._original_code = function.__code__
+        original = types.FunctionType(
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        original.__kwdefaults__ = function.__kwdefaults__
+        original.__qualname__ = function.__qualname__
+        self._code = _code_that_calls(make_target(original), function.__code__)
+
+    def install(self) -> None:
+        self._function.__code__ = self._code
+
+    def remove(self) -> None:
+        self._function.__code__ = self._original_code
+
+
+def _code_that_calls(target: Any, original: types.CodeType) -> types.CodeType:
+    """Where it comes from stays readable: tools that look for the source find that of the original."""
+    return _TEMPLATE_CODE.replace(
+        co_consts=tuple(target if const == _TARGET else const for const in _TEMPLATE_CODE.co_consts),
+        co_name=original.co_name,
+        co_filename=original.co_filename,
+        co_firstlineno=original.co_firstlineno,
+        co_freevars=original.co_freevars,
+    )
+
+
+class AttributeExchange:
+    """Another value for an attribute of a module or class."""
+
+    def __init__(self, owner: Any, attribute: str, value: Any) -> None:
+        self._owner = owner
+        self._attribute = attribute
+        self._value = value
+        self._own = vars(owner).get(attribute, self)  # self: it was inherited
+
+    def install(self) -> None:
+        setattr(self._owner, self._attribute, self._value)
+
+    def remove(self) -> None:
+        if self._own is self:
+            if self._attribute in vars(self._owner):
+                delattr(self._owner, self._attribute)
+        else:
+            setattr(self._owner, self._attribute, self._own)
+
+
+class ModeExchange:
+    """A mode of torch on the stack of this thread. Others may be pushed on top of it and stay."""
+
+    def __init__(self, mode: Any) -> None:
+        self._mode = mode
+
+    def install(self) -> None:
+        import torch
+
+        torch._C._push_on_torch_function_stack(self._mode)
+
+    def remove(self) -> None:
+        import torch
+
+        above = []
+        while torch._C._len_torch_function_stack() > 0:
+            mode = torch._C._pop_torch_function_stack()
+            if mode is self._mode:
+                break
+            above.append(mode)
+        for mode in reversed(above):
+            torch._C._push_on_torch_function_stack(mode)
+
+
+class HiddenFromQuestions:
+    """Code that asks whether its arguments are anything special, as nn.MultiheadAttention does to choose a
+    fast path, gets the answer it would get without our mode.
+    """
+
+    def __init__(self, without_mode: Callable[..., Any]) -> None:
+        import torch
+
+        overrides: Any = torch.overrides
+        self._exchange = AttributeExchange(
+            overrides, "has_torch_function", functools.partial(without_mode, overrides.has_torch_function)
+        )
+
+    def install(self) -> None:
+        self._exchange.install()
+
+    def remove(self) -> None:
+        self._exchange.remove()
+
+
+class OffWhileCompiled:
+    """Takes `others` back while a region compiled by torch.compile is entered and runs: it would be compiled
+    anew, or break into pieces, because of them.
+    """
+
+    def __init__(self, others: list[Exchange]) -> None:
+        self._others = others
+        self._exchange: AttributeExchange | None = None
+        self._depth = 0
+
+    def install(self) -> None:
+        if self._exchange is None:
+            eval_frame = sys.modules.get("torch._dynamo.eval_frame")
+            original = getattr(eval_frame, "_maybe_set_eval_frame", None)
+            if original is None:
+                return
+            self._exchange = AttributeExchange(eval_frame, "_maybe_set_eval_frame", self._around(original))
+        self._exchange.install()
+
+    def remove(self) -> None:
+        if self._exchange is not None:
+            self._exchange.remove()
+
+    def _around(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        # torch calls this with what compiles a region when it enters one, and with what was set before when
+        # it leaves: None or False outside of every region.
+        def set_eval_frame(callback: Any) -> Any:
+            if callback is None or callback is False:
+                previous = original(callback)
+                if self._depth > 0:
+                    self._depth = 0
+                    for other in self._others:
+                        other.install()
+                return previous
+            if self._depth == 0:
+                self._depth = 1
+                for other in reversed(self._others):
+                    other.remove()
+            return original(callback)
+
+        return set_eval_frame
+
+
+class Hooks:
+    """Several exchanges as one."""
+
+    def __init__(self, exchanges: list[Exchange]) -> None:
+        self._exchanges = exchanges
+        self._installed = False
+
+    def install(self) -> None:
+        if self._installed:
+            return
+        self._installed = True
+        for exchange in self._exchanges:
+            exchange.install()
+
+    def remove(self) -> None:
+        if not self._installed:
+            return
+        self._installed = False
+        for exchange in reversed(self._exchanges):
+            exchange.remove()

@@ -1,0 +1,58 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks around every module call of the process, and around the phases of training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msprobe.hooks.optimizer import Removable
+
+
+class ModuleHooks:
+    """Torch's global hooks. Hooks on single modules would be seen by code that looks for them, as
+    nn.TransformerEncoderLayer does to choose a fast path.
+    """
+
+    def __init__(self, before: Callable[[Any, Any], None], after: Callable[..., None]) -> None:
+        self._before = before
+        self._after = after
+        self._handles: list[Removable] = []
+
+    def install(self) -> None:
+        from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+        self._handles = [
+            register_module_forward_pre_hook(self._before),
+            register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+
+class OptimizerPhase:
+    """Calls `begin` and `end` around each step of each optimizer."""
+
+    def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        self._begin = begin
+        self._end = end
+        self._handles: list[Removable] = []
+
+    def install(self) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        self._handles = [
+            register_optimizer_step_pre_hook(lambda *_: self._begin()),
+            register_optimizer_step_post_hook(lambda *_: self._end()),
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
