@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "msprobe/export.h"
@@ -61,6 +62,9 @@ constexpr std::size_t element_size(DType dtype) noexcept {
 
 /// Torch's name without the prefix, e.g. "bfloat16", "float8_e4m3fn".
 MSPROBE_API std::string_view dtype_name(DType dtype) noexcept;
+
+/// The dtype with this name, nullopt where there is none.
+MSPROBE_API std::optional<DType> dtype_named(std::string_view name) noexcept;
 
 /// Real floating point, fp8 included.
 constexpr bool is_floating(DType dtype) noexcept { return dtype <= DType::kFloat8E8M0FNU; }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "msprobe/dtype.h"
 
+#include <algorithm>
 #include <array>
 
 namespace msprobe {
@@ -17,5 +18,11 @@ constexpr std::array<std::string_view, kDTypeCount> kNames{
 }  // namespace
 
 std::string_view dtype_name(DType dtype) noexcept { return kNames[static_cast<std::size_t>(dtype)]; }
+
+std::optional<DType> dtype_named(std::string_view name) noexcept {
+  const auto* const found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<DType>(found - kNames.begin());
+}
 
 }  // namespace msprobe
