@@ -9,5 +9,6 @@ PYBIND11_MODULE(_core, m) {
   register_errors(m);
   register_log(m);
   register_stats(m);
+  register_tensor_file(m);
   register_grad_probe(m);
 }
