@@ -25,6 +25,7 @@ namespace msprobe::io {
 
 /// Writes one tensor as `torch.save(tensor, path)` does; torch.load reads it, also with weights_only=True and
 /// with mmap=True. Every dtype and every layout; a tensor with strides is written without gaps, in C order.
+/// `requires_grad` is not kept for fp8 and complex32: torch would refuse to load such a file.
 ///
 /// The file is complete or absent (AtomicFile). Memory is read once; a tensor of any size needs less than a
 /// MiB beside it. Thread-safe. Throws InvalidArgument for a bad shape, IoError.
@@ -83,9 +84,9 @@ struct PtStorage {
 struct PtTensor {
   const PtStorage* storage = nullptr;
   DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;    // the product fits into 63 bits
-  std::vector<std::int64_t> strides;  // in elements, 0 or more, as many as extents. 0: expanded, so the
-                                      // number of elements can be far above the size of the file
+  std::vector<std::int64_t> shape;     // the product fits into 63 bits
+  std::vector<std::int64_t> strides;   // in elements, 0 or more, as many as extents. 0: expanded, so the
+                                       // number of elements can be far above the size of the file
   std::int64_t offset = 0;             // of the first element in the storage, in elements
   const std::uint8_t* data = nullptr;  // the first element; valid as long as its PtFile
   bool requires_grad = false;

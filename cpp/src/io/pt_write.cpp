@@ -134,7 +134,8 @@ std::string describe(const TensorView& view, std::size_t bytes, bool requires_gr
   pickle.tuple().persistent();
   pickle.integer(0);  // offset in the storage
   pickle.integers({view.shape.begin(), view.shape.end()}).integers(contiguous_strides(view.shape));
-  pickle.boolean(requires_grad).empty_ordered_dict();  // of hooks
+  // torch (2.13) saves v3 with requires_grad, and then cannot load it.
+  pickle.boolean(requires_grad && !storage.empty()).empty_ordered_dict();  // of hooks
   if (storage.empty()) pickle.name("torch", dtype_name(view.dtype));
   return pickle.tuple().call().finish();
 }

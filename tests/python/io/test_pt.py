@@ -25,6 +25,7 @@ FLOATS = ("float64", "float32", "float16", "bfloat16")
 FP8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")
 INTS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool")
 COMPLEX = ("complex32", "complex64", "complex128")
+WITH_GRAD = (*FLOATS, "complex64", "complex128")  # torch cannot load the others with it
 DTYPES = (*FLOATS, *FP8, *INTS, *COMPLEX)
 RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
 SHAPES = [(), (0,), (3, 0, 2), (1,), (5,), (2, 3), (2, 3, 4, 5), (70000,), (1, 300, 1, 400)]
@@ -69,7 +70,7 @@ def test_torch_reads_what_we_write(name: str, tmp_path: Path) -> None:
     for shape in SHAPES:
         tensor = tensor_of(name, shape)
         raw = np.frombuffer(elements(tensor), RAW[tensor.element_size()]).reshape(shape)
-        for grad in [False, True] if name in (*FLOATS, *COMPLEX) else [False]:
+        for grad in (False, True) if tensor.is_floating_point() or tensor.is_complex() else (False,):
             _core.write_pt(tmp_path / "a.pt", raw, dtype=name, requires_grad=grad)
             for mmap in (False, True):
                 read = torch.load(tmp_path / "a.pt", weights_only=True, mmap=mmap)
@@ -78,7 +79,7 @@ def test_torch_reads_what_we_write(name: str, tmp_path: Path) -> None:
                     tensor.shape,
                     tensor.stride(),
                 )
-                assert read.requires_grad == grad
+                assert read.requires_grad == (grad and name in WITH_GRAD)
                 assert elements(read.detach()) == elements(tensor)
 
 
@@ -388,7 +389,7 @@ def test_compressed(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "b.pt", "w", zipfile.ZIP_DEFLATED) as new:
         for name, content in entries_of(tmp_path / "a.pt"):
             new.writestr(name, content)
-    with pytest.raises(FormatError, match=r'"a/version": the entry is compressed\'):
+    with pytest.raises(FormatError, match=r'"a/version": the entry is compressed'):
         _core.read_pt(tmp_path / "b.pt")
 
 
