@@ -16,6 +16,8 @@ namespace {
 
 using Items = std::vector<const PtValue*>;
 
+constexpr std::size_t kReference = sizeof(Items::value_type);
+
 // Python 2 had other names for some modules, and protocol 2 still writes them.
 std::string full_name(std::string_view module, std::string_view name) {
   if (module == "__builtin__") module = "builtins";
@@ -157,7 +159,7 @@ class Machine {
   // ---- stack and memo
 
   void push(PtValue* value) {
-    values_.charge(2 * sizeof(value));  // here, and in the container it goes to
+    values_.charge(2 * kReference);  // here, and in the container it goes to
     stack_.push_back(value);
   }
 
@@ -212,7 +214,7 @@ class Machine {
     // Picklers number without gaps; every number costs them two bytes.
     if (index >= pickle_.size()) throw PickleError{"a number of the memo is larger than the pickle"};
     if (index >= memo_.size()) {
-      values_.charge(2 * sizeof(value) * (index + 1 - memo_.size()));
+      values_.charge(2 * kReference * (index + 1 - memo_.size()));
       memo_.resize(index + 1);
     }
     memo_[index] = value;
@@ -285,7 +287,7 @@ class Machine {
   void push_set(std::string_view class_name, Items items) {
     PtObject object;
     object.class_name = class_name;
-    object.arguments = values_.add(PtTuple{{values_.add(PtList{std::move(items)})}}, sizeof(PtValue*));
+    object.arguments = values_.add(PtTuple{{values_.add(PtList{std::move(items)})}}, kReference);
     push(values_.add_boxed(std::move(object)));
   }
 
@@ -409,12 +411,12 @@ const PtValue* run_pickle(std::span<const std::uint8_t> pickle, const std::strin
   try {
     root = machine.run();
   } catch (const PickleError& error) {
-    throw FormatError(path, where + " byte " + std::to_string(machine.position()), error.problem);
+    throw FormatError(path, where + " byte " + std::to_string(machine.position()), error.what());
   }
   try {
     make_finite(*root, std::max<std::uint64_t>(kSteps, pickle.size()), values);
   } catch (const PickleError& error) {
-    throw FormatError(path, where, error.problem);
+    throw FormatError(path, where, error.what());
   }
   return root;
 }

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -17,8 +18,9 @@ namespace msprobe::io {
 
 /// What is wrong with a pickle, thrown by everything that works on one; whoever knows the file makes a
 /// FormatError of it.
-struct PickleError {
-  std::string problem;
+class PickleError : public std::runtime_error {
+ public:
+  PickleError(const std::string& problem) : std::runtime_error(problem) {}
 };
 
 /// Owns the values of one file. They stay where they are. Keeps account of memory, so that a small file

@@ -313,7 +313,7 @@ PtValue* PtObjects::default_dict(const Arguments& arguments) {
 
 PtValue* PtObjects::size(const Arguments& arguments) {
   PtTuple copy = arguments.at<PtTuple>(0, "a tuple");
-  const std::size_t bytes = copy.items.size() * sizeof(copy.items[0]);
+  const std::size_t bytes = copy.items.size() * sizeof(const PtValue*);
   return values_.add(std::move(copy), bytes);
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/crc32.h"
@@ -168,7 +169,7 @@ class StridedElements {
 
  private:
   void copy(const std::byte* from, std::int64_t step, std::size_t count, std::byte* out) const {
-    if (step == static_cast<std::int64_t>(item_)) {
+    if (std::cmp_equal(step, item_)) {
       std::memcpy(out, from, count * item_);
       return;
     }
