@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Literal, final
+from typing import Any, Literal, final
 
-from typing_extensions import Buffer
+from typing_extensions import Buffer, TypeAlias
 
 __version__: str
 
@@ -27,6 +27,66 @@ def summarize(
     signs: bool = False,
     threads: int = 1,
 ) -> dict[str, float | int | bytes | list[int] | None]: ...
+
+# ---- .pt files. Tensors are buffers: numpy.asarray(tensor) shares the mapped file and is read-only.
+# bfloat16, fp8 and complex32, which the buffer protocol cannot name, are unsigned integers of their size.
+
+@final
+class PtStorage(Buffer):
+    @property
+    def key(self) -> str: ...
+    @property
+    def location(self) -> str: ...
+    @property
+    def dtype(self) -> str | None: ...
+
+@final
+class PtTensor(Buffer):
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def requires_grad(self) -> bool: ...
+    @property
+    def conjugate(self) -> bool: ...
+    @property
+    def negative(self) -> bool: ...
+    @property
+    def class_name(self) -> str: ...
+    @property
+    def storage(self) -> PtStorage: ...
+    @property
+    def state(self) -> _PtValue: ...
+
+@final
+class PtName:
+    @property
+    def name(self) -> str: ...
+
+@final
+class PtObject:
+    @property
+    def class_name(self) -> str: ...
+    @property
+    def arguments(self) -> _PtValue: ...
+    @property
+    def keywords(self) -> _PtValue: ...
+    @property
+    def state(self) -> _PtValue: ...
+    @property
+    def items(self) -> list[_PtValue]: ...
+    @property
+    def entries(self) -> dict[_PtValue, _PtValue]: ...
+
+# None, bool, int, float, str, bytes, list, tuple, dict or one of the classes above.
+_PtValue: TypeAlias = Any
+
+def read_pt(path: str | os.PathLike[str], *, check: bool = True) -> _PtValue: ...
 def write_pt(
     path: str | os.PathLike[str], array: Buffer, *, dtype: str | None = None, requires_grad: bool = False
 ) -> None: ...

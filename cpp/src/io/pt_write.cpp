@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/crc32.h"
@@ -134,7 +135,8 @@ std::string describe(const TensorView& view, std::size_t bytes, bool requires_gr
   pickle.tuple().persistent();
   pickle.integer(0);  // offset in the storage
   pickle.integers({view.shape.begin(), view.shape.end()}).integers(contiguous_strides(view.shape));
-  pickle.boolean(requires_grad).empty_ordered_dict();  // of hooks
+  // torch (2.13) saves v3 with requires_grad, and then cannot load it.
+  pickle.boolean(requires_grad && !storage.empty()).empty_ordered_dict();  // of hooks
   if (storage.empty()) pickle.name("torch", dtype_name(view.dtype));
   return pickle.tuple().call().finish();
 }
@@ -167,7 +169,7 @@ class StridedElements {
 
  private:
   void copy(const std::byte* from, std::int64_t step, std::size_t count, std::byte* out) const {
-    if (step == static_cast<std::int64_t>(item_)) {
+    if (std::cmp_equal(step, item_)) {
       std::memcpy(out, from, count * item_);
       return;
     }

@@ -1,0 +1,45 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace msprobe::io {
+
+/// The directory of a zip archive in memory, with every number checked: entries lie within the archive, do
+/// not overlap, have one name each, and are stored as they are.
+class ZipArchive {
+ public:
+  struct Entry {
+    std::span<const std::uint8_t> data;
+    std::uint32_t crc = 0;
+    bool compressed = false;
+  };
+
+  /// `path` is for messages; `bytes` must outlive the archive. Throws FormatError, naming the entry for one
+  /// that is compressed, encrypted or out of place.
+  ZipArchive(std::span<const std::uint8_t> bytes, const std::string& path);
+
+  bool contains(std::string_view name) const { return entries_.contains(name); }
+
+  /// Null where there is no entry of this name. Throws FormatError for one that is compressed.
+  const Entry* find(std::string_view name) const;
+
+  /// Name of the entry whose header comes first in the archive; empty where there are none.
+  std::string_view first_name() const noexcept { return first_name_; }
+
+  /// Reads all data of an entry. Throws FormatError when its checksum is another one; a checksum of 0 stands
+  /// for "not computed" (torch.serialization.set_crc32_options).
+  void check(std::string_view name, const Entry& entry) const;
+
+ private:
+  std::string path_;
+  std::unordered_map<std::string_view, Entry> entries_;  // names are in `bytes`
+  std::string_view first_name_;
+};
+
+}  // namespace msprobe::io
