@@ -108,10 +108,9 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     recorder_.open(directory);
   }
 
-  void flush() {
-    const py::gil_scoped_release no_gil;
+  void begin_flush() {
     backward_.flush();
-    recorder_.flush();
+    recorder_.begin_flush();
   }
 
   void close() {
@@ -125,6 +124,11 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     for (auto& api : apis_) api->count = 0;
     for (auto& [module, watched] : modules_) watched->count = 0;
     saved_counts_.clear();
+  }
+
+  void end() {
+    close();
+    recorder_.end();
   }
 
   py::dict report() const {
@@ -302,7 +306,8 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     if (options().backward) call.before = backward_.before_call(call.inputs);
   }
 
-  bool writes_inputs() const { return options().forward && options().input; }
+  bool writes_inputs() const { return options().data && options().forward && options().input; }
+  bool writes_outputs() const { return options().data && options().forward && options().output; }
 
   void walk_positional(const CallArguments& arguments, ApiCall& call) {
     if (!writes_inputs()) {
@@ -341,7 +346,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     recorder_.place(call.name);
     if (!call.kept) return;
     std::vector<at::Tensor> outputs;
-    if (options().forward && options().output) {
+    if (writes_outputs()) {
       if (api.distributed) {
         write_arguments(arguments, call, outputs);
       } else {
@@ -371,6 +376,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) walker.item(PyTuple_GET_ITEM(result, i), i);
     }
     recorder_.part(record, trace::Part::kOutput, element_buffer.bytes());
+    if (element_buffer.non_finite()) recorder_.note_non_finite(name);
   }
 
   // Collectives work in place: what they did is in their arguments.
@@ -399,30 +405,35 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     if (options().forward) {
       const trace::RecordId record =
           recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(), recomputes());
-      if (options().input) {
+      if (writes_inputs()) {
         write_list(record, trace::Part::kInputArgs, call.name, "input", args.ptr(), inputs);
         write_object(record, trace::Part::kInputKwargs, call.name, "kwargs", kwargs.ptr(), &inputs);
       }
-      if (options().output) write_output(record, call.name, result.ptr(), outputs);
-      write_object(record, trace::Part::kParameters, call.name, "parameters", present_only(parameters).ptr(),
-                   nullptr);
+      if (writes_outputs()) write_output(record, call.name, result.ptr(), outputs);
+      if (options().data) write_parameters(record, call.name, parameters);
     }
     if (!options().backward) return;
-    if (inputs.empty()) {
+    if (!writes_inputs()) {
       collect_tensors(args.ptr(), inputs);
       collect_tensors(kwargs.ptr(), inputs);
     }
-    if (outputs.empty()) collect_tensors(result.ptr(), outputs);
+    if (!writes_outputs()) collect_tensors(result.ptr(), outputs);
     watch_parameters(parameters, call.name);
     if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
   }
 
-  static py::dict present_only(const py::dict& parameters) {
-    py::dict present;
-    for (const auto& [name, parameter] : parameters) {
-      if (!parameter.is_none()) present[name] = parameter;
+  void write_parameters(trace::RecordId record, const std::string& name, const py::dict& parameters) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, nullptr);
+    walker.begin(name, "parameters", recorder_.stores(name));
+    element_buffer.begin_object();
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(parameters.ptr(), &position, &key, &value) != 0) {
+      if (value != Py_None) walker.keyed(key, value);
     }
-    return present;
+    element_buffer.end();
+    recorder_.part(record, trace::Part::kParameters, element_buffer.bytes());
   }
 
   void watch_parameters(const py::dict& parameters, const std::string& module_call) {
@@ -544,8 +555,8 @@ py::object call_without_mode(const py::object& function, const py::args& args) {
 std::shared_ptr<DumpSession> make_session(const std::string& task, const std::string& level,
                                           std::vector<std::string> list, std::vector<std::string> scope,
                                           std::vector<std::string> tensor_list, bool forward, bool backward,
-                                          bool input, bool output, bool checksum, bool store_tensors,
-                                          bool npy, bool deferred, bool stacks) {
+                                          bool input, bool output, bool data, bool checksum,
+                                          bool store_tensors, bool npy, bool deferred, bool stacks) {
   msprobe::dump::Options options;
   options.task = task;
   options.level = level;
@@ -556,6 +567,7 @@ std::shared_ptr<DumpSession> make_session(const std::string& task, const std::st
   options.backward = backward;
   options.input = input;
   options.output = output;
+  options.data = data;
   options.checksum = checksum;
   options.store_tensors = store_tensors;
   options.npy = npy;
@@ -573,11 +585,13 @@ void register_dump(py::module_& m) {
       .def(py::init(&make_session), py::kw_only(), py::arg("task") = "statistics", py::arg("level") = "mix",
            py::arg("list") = Names(), py::arg("scope") = Names(), py::arg("tensor_list") = Names(),
            py::arg("forward") = true, py::arg("backward") = true, py::arg("input") = true,
-           py::arg("output") = true, py::arg("checksum") = false, py::arg("store_tensors") = false,
-           py::arg("npy") = false, py::arg("deferred") = false, py::arg("stacks") = true)
+           py::arg("output") = true, py::arg("data") = true, py::arg("checksum") = false,
+           py::arg("store_tensors") = false, py::arg("npy") = false, py::arg("deferred") = false,
+           py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"))
-      .def("flush", &DumpSession::flush)
+      .def("begin_flush", &DumpSession::begin_flush)
       .def("close", &DumpSession::close)
+      .def("end", &DumpSession::end)
       .def("report", &DumpSession::report)
       .def("set_collecting", &DumpSession::set_collecting, py::arg("collecting"))
       .def("observe_function", &DumpSession::observe_function, py::arg("function"), py::arg("name"))

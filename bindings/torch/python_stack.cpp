@@ -17,25 +17,52 @@ std::string_view utf8(PyObject* text) {
   return data == nullptr ? std::string_view() : std::string_view(data, static_cast<std::size_t>(size));
 }
 
+#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
+
+// What CPython 3.11 keeps of a running frame (its Include/internal/pycore_frame.h). Walking these makes no
+// frame objects, which the garbage collector would have to visit.
+struct RunningFrame {
+  PyFunctionObject* function;
+  PyObject* globals;
+  PyObject* builtins;
+  PyObject* locals;
+  PyCodeObject* code;
+  PyFrameObject* object;
+  RunningFrame* previous;
+  std::uint16_t* instruction;
+};
+
 // Calls use(code, instruction) for every frame of this thread, innermost first, until it returns false.
+template <typename Use>
+void for_each_frame(Use use) {
+  const auto* frame = reinterpret_cast<const RunningFrame*>(PyThreadState_Get()->cframe->current_frame);
+  for (; frame != nullptr; frame = frame->previous) {
+    const auto offset = reinterpret_cast<const char*>(frame->instruction) - frame->code->co_code_adaptive;
+    if (!use(frame->code, static_cast<int>(offset))) return;
+  }
+}
+
+int line_of(PyCodeObject* code, int instruction) { return PyCode_Addr2Line(code, instruction); }
+
+#else
+
 template <typename Use>
 void for_each_frame(Use use) {
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame != nullptr) {
     PyCodeObject* code = PyFrame_GetCode(frame);
-#if PY_VERSION_HEX >= 0x030b0000
-    const int instruction = PyFrame_GetLasti(frame);
-#else
-    const int instruction = PyFrame_GetLineNumber(frame);  // only tells positions apart
-#endif
-    const bool go_on = use(code, instruction, frame);
+    const bool go_on = use(code, PyFrame_GetLineNumber(frame));
     Py_DECREF(code);
     PyFrameObject* next = go_on ? PyFrame_GetBack(frame) : nullptr;
     Py_DECREF(frame);
     frame = next;
   }
 }
+
+int line_of(PyCodeObject*, int line) { return line; }
+
+#endif
 
 // The folder of the package, with its separator at the end: frames below it are ours.
 const std::string& own_folder() {
@@ -46,10 +73,19 @@ const std::string& own_folder() {
   return folder;
 }
 
-std::string source_line(PyCodeObject* code, int line, PyObject* globals) {
+// Code that leads a function to its observer holds that as a constant.
+bool leads_to_observer(PyCodeObject* code) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
+    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
+    if (std::string_view(Py_TYPE(constant)->tp_name) == "msprobe._torch.Wrapper") return true;
+  }
+  return false;
+}
+
+std::string source_line(PyCodeObject* code, int line) {
   static const py::handle getline = py::object(py::module_::import("linecache").attr("getline")).release();
-  const auto text = py::reinterpret_steal<py::object>(
-      PyObject_CallFunction(getline.ptr(), "OiO", code->co_filename, line, globals));
+  const auto text =
+      py::reinterpret_steal<py::object>(PyObject_CallFunction(getline.ptr(), "Oi", code->co_filename, line));
   if (!text) {
     PyErr_Clear();
     return {};
@@ -59,44 +95,45 @@ std::string source_line(PyCodeObject* code, int line, PyObject* globals) {
 
 }  // namespace
 
+const std::string& StackCollector::text_of(const Position& position) {
+  const auto known = texts_.find(position);
+  if (known != texts_.end()) return known->second;
+  // Empty for what stack.json leaves out: our own frames and those without source.
+  std::string text;
+  const std::string file(utf8(position.code->co_filename));
+  if (!file.starts_with(own_folder()) && !leads_to_observer(position.code)) {
+    const int line = line_of(position.code, position.instruction);
+    const std::string source = source_line(position.code, line);
+    if (!source.empty()) {
+      text = "File " + file + ", line " + std::to_string(line) + ", in " +
+             std::string(utf8(position.code->co_name)) + ", \n " + source;
+    }
+  }
+  Py_INCREF(position.code);
+  return texts_.emplace(position, std::move(text)).first->second;
+}
+
 msprobe::trace::StackId StackCollector::collect() {
   stack_.clear();
-  for_each_frame([&](PyCodeObject* code, int instruction, PyFrameObject* frame) {
-    const Position position{code, instruction};
-    stack_.push_back(position);
-    if (texts_.find(position) == texts_.end()) {
-      // Empty for what stack.json leaves out: our own frames and those without source.
-      std::string text;
-      const std::string file(utf8(code->co_filename));
-      if (!file.starts_with(own_folder())) {
-        const int line = PyFrame_GetLineNumber(frame);
-        const auto globals = py::reinterpret_steal<py::object>(
-            PyObject_GetAttrString(reinterpret_cast<PyObject*>(frame), "f_globals"));
-        const std::string source = source_line(code, line, globals ? globals.ptr() : Py_None);
-        if (!source.empty()) {
-          text = "File " + file + ", line " + std::to_string(line) + ", in " +
-                 std::string(utf8(code->co_name)) + ", \n " + source;
-        }
-      }
-      Py_INCREF(code);
-      texts_.emplace(position, std::move(text));
-    }
+  for_each_frame([&](PyCodeObject* code, int instruction) {
+    stack_.push_back({code, instruction});
     return true;
   });
   if (const auto known = ids_.find(stack_); known != ids_.end()) return known->second;
+  const std::vector<Position> positions = stack_;  // looking up source lines runs Python code
   std::vector<std::string_view> frames;
-  for (const Position& position : stack_) {
-    if (const std::string& text = texts_.at(position); !text.empty()) frames.push_back(text);
+  for (const Position& position : positions) {
+    if (const std::string& text = text_of(position); !text.empty()) frames.push_back(text);
   }
   const msprobe::trace::StackId id = recorder_.stack(frames);
-  ids_.emplace(stack_, id);
+  ids_.emplace(positions, id);
   return id;
 }
 
 bool StackCollector::in_recompute() {
   bool found = false;
   int depth_of_backward = -1;  // frames since a function called backward was passed
-  for_each_frame([&](PyCodeObject* code, int, PyFrameObject*) {
+  for_each_frame([&](PyCodeObject* code, int) {
     const std::string_view name = utf8(code->co_name);
     const std::string_view file = utf8(code->co_filename);
     if (name == "recompute_fn" && file.ends_with("torch/utils/checkpoint.py")) found = true;

@@ -46,6 +46,6 @@ class StackCollector {
 
   msprobe::dump::Recorder& recorder_;
   std::vector<Position> stack_;                            // reused
-  std::unordered_map<Position, std::string, Hash> texts_;  // its keys keep their code objects alive
+  std::unordered_map<Position, std::string, Hash> texts_;  // keeps the code objects of its keys alive
   std::unordered_map<std::vector<Position>, msprobe::trace::StackId, Hash> ids_;
 };

@@ -36,7 +36,8 @@ struct Options {
   bool checksum = false;
   bool store_tensors = false;  // every recorded tensor becomes a file
   bool npy = false;            // tensor files as .npy instead of .pt
-  bool hierarchy = true;      // construct.json holds where names belong
+  bool data = true;            // false: names, stacks and hierarchy only (task structure)
+  bool hierarchy = true;       // construct.json holds where names belong
   bool deferred = false;       // leave the event log, make no JSON (msprobe export makes it)
 };
 
@@ -53,7 +54,8 @@ struct StepReport {
   std::size_t records = 0;
   std::size_t tensors = 0;
   std::uint64_t stored_bytes = 0;
-  std::string first_non_finite;  // record name, empty: none
+  std::string first_non_finite;  // name of the first record whose output holds a NaN or infinity; empty: none
+  bool incomplete = false;       // a file could not be written; said in the log
 };
 
 /// A module call (or a phase such as "optimizer") that a thread is or was inside of.
@@ -86,11 +88,15 @@ class MSPROBE_API Recorder {
   void open(const std::filesystem::path& directory);
   bool is_open() const noexcept;
 
+  /// Lets the writer make complete files of everything recorded so far, and does not wait for it.
+  void begin_flush();
   /// Returns when everything recorded so far is in complete files.
   void flush();
-  /// flush(), and ends the step. What is recorded later is lost, with a warning.
+  /// Ends the step: returns when its files are complete. What is recorded later is lost, with a warning.
   void close();
-  /// Of the step that is open or was closed last, as of the last flush.
+  /// close(), and leaves nothing of its own on the disk. Call it last; the destructor does as well.
+  void end();
+  /// Of the step that is open or was closed last; counts as of its last flush.
   StepReport report() const;
 
   // ---- what happened. Names are complete record names: "Functional.linear.0.forward".
@@ -125,6 +131,9 @@ class MSPROBE_API Recorder {
   std::string data_name(std::string_view record_name, std::string_view position) const;
   /// Queues a tensor for the file `data_name`.
   void store(std::string data_name, StoredTensor tensor);
+
+  /// Notes that an output of this record holds a NaN or an infinity; the first of a step counts.
+  void note_non_finite(std::string_view record_name);
 
   /// Notes a fault inside a hook: into dump_error_info.log, and once into the log.
   void note_fault(std::string_view record_name, std::string_view what) noexcept;

@@ -78,7 +78,12 @@ using SlotId = std::uint32_t;
 /// bytes up to 4 dimensions, its file name aside.
 class MSPROBE_API ElementWriter {
  public:
-  void clear() noexcept { bytes_.clear(); }
+  void clear() noexcept {
+    bytes_.clear();
+    non_finite_ = false;
+  }
+  /// Whether a tensor since clear() held a NaN or an infinity.
+  bool non_finite() const noexcept { return non_finite_; }
   std::string_view bytes() const noexcept { return bytes_; }
   /// Drops everything after the first `size` bytes, for an element that failed half-way.
   void shrink(std::size_t size) { bytes_.resize(size); }
@@ -116,6 +121,7 @@ class MSPROBE_API ElementWriter {
 
  private:
   std::string bytes_;
+  bool non_finite_ = false;
 };
 
 // --------------------------------------------------------------------------------------------------- events
@@ -169,6 +175,10 @@ class MSPROBE_API EventLog {
   /// The events appended so far.
   std::string_view committed() const noexcept;
 
+  /// Gives the file another name. Failing leaves it where it is: false.
+  bool move_to(const std::filesystem::path& path) noexcept;
+  /// Empties the log for another step; what committed() returned is gone.
+  void rewind() noexcept;
   /// Gives back the unused end of the file. Nothing may be appended afterwards.
   void close() noexcept;
   /// close(), and deletes the file.
@@ -209,8 +219,6 @@ class MSPROBE_API JsonExporter {
 
   std::size_t record_count() const noexcept;
   std::size_t tensor_count() const noexcept;
-  /// The first record, in order of time, whose output holds a NaN or an infinity; empty: none.
-  std::string first_non_finite() const;
 
  private:
   struct State;

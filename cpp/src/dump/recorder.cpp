@@ -45,6 +45,11 @@ std::uint64_t byte_count(const StoredTensor& tensor) {
   return count;
 }
 
+// Where the log of a finished step waits to become that of another: in the folder of all steps.
+fs::path spare_path(const fs::path& step_directory) {
+  return step_directory.parent_path().parent_path() / (".trace." + std::to_string(::getpid()) + ".tmp");
+}
+
 bool contains_any(const std::vector<std::string>& parts, std::string_view name) {
   return std::any_of(parts.begin(), parts.end(),
                      [&](const std::string& part) { return name.find(part) != std::string_view::npos; });
@@ -52,9 +57,25 @@ bool contains_any(const std::vector<std::string>& parts, std::string_view name) 
 
 }  // namespace
 
+// One step: its events, and what has been made of them.
+struct Step {
+  fs::path directory;
+  std::unique_ptr<trace::EventLog> log;
+  std::unique_ptr<trace::JsonExporter>
+      exporter;                            // null: the log itself is the result; used by the writer alone
+  std::unordered_set<std::string> placed;  // names that construct.json has
+  StepReport report;
+  std::size_t formatted = 0;  // bytes of the log that the writer has formatted
+  std::size_t written = 0;    // bytes of the log that the JSON files hold
+  bool begun = false;         // the writer has put first files into the directory
+  bool ending = false;        // close() was called
+  std::string problem;        // the first one, for one warning
+};
+
 struct Recorder::State {
   struct File {
-    fs::path path;
+    std::shared_ptr<Step> step;
+    std::string name;
     StoredTensor tensor;
   };
 
@@ -76,24 +97,18 @@ struct Recorder::State {
   const Options options;
   mutable std::mutex mutex;
   trace::Filter filter;
-  std::unique_ptr<trace::EventLog> log;
-  std::unique_ptr<trace::JsonExporter> exporter;  // used by the writer alone while a step is open
-  std::unordered_set<std::string> placed;         // names that construct.json has
-  fs::path directory;
+  std::shared_ptr<Step> step;  // that is open; null: none
+  std::shared_ptr<Step> last;  // the latest, open or closed
+  std::deque<std::shared_ptr<Step>>
+      steps;  // that the writer has not finished: those ending, then the open one
+  std::unique_ptr<trace::EventLog> spare;  // of a finished step, for the next: a file need not be made again
   std::deque<File> files;
   std::uint64_t queued_bytes = 0;
-  std::uint64_t stored_bytes = 0;
-  std::size_t formatted = 0;  // bytes of the log that the writer has seen
-  std::size_t written = 0;    // bytes of the log that the JSON files hold
   std::uint64_t flushes_wanted = 0;
   std::uint64_t flushes_done = 0;
   bool ending = false;
-  bool busy = false;    // the writer has a file in its hands
-  std::string problem;  // of the writer, for the next call of a training thread
-  bool problem_reported = false;
   bool fault_reported = false;
   bool late_reported = false;
-  StepReport last_report;
   std::condition_variable work;
   std::condition_variable done;
   std::thread writer;
@@ -104,125 +119,154 @@ struct Recorder::State {
     std::unique_lock lock(mutex);
     while (true) {
       work.wait(lock,
-                [&] { return ending || !files.empty() || flushes_done < flushes_wanted || has_text(); });
+                [&] { return ending || !files.empty() || flushes_done < flushes_wanted || wants_writer(); });
       if (!files.empty()) {
         write_next_file(lock);
-      } else if (has_text()) {
-        format(lock);
+      } else if (wants_writer()) {
+        advance(lock);
       } else if (flushes_done < flushes_wanted) {
-        finish_flush(lock);
+        flushes_done = flushes_wanted;
+        done.notify_all();
       } else if (ending) {
         return;
       }
     }
   }
 
-  bool has_text() const {
-    if (!log || !exporter) return false;
-    const std::size_t size = log->committed().size();
-    return size >= formatted + kFormatEvery || (flushes_done < flushes_wanted && size > formatted);
+  // Whether something is to be done for the oldest step.
+  bool wants_writer() const {
+    if (steps.empty()) return false;
+    const Step& oldest = *steps.front();
+    if (!oldest.begun || oldest.ending) return true;
+    if (!oldest.exporter) return false;
+    const std::size_t size = oldest.log->committed().size();
+    return size >= oldest.formatted + kFormatEvery ||
+           (flushes_done < flushes_wanted && size > oldest.written);
+  }
+
+  void advance(std::unique_lock<std::mutex>& lock) {
+    const std::shared_ptr<Step> oldest = steps.front();
+    const bool last_time = oldest->ending;
+    const bool complete = last_time || flushes_done < flushes_wanted;
+    const std::string_view bytes = oldest->log->committed();
+    lock.unlock();
+    if (!oldest->begun) attempt(*oldest, [&] { begin(*oldest); });
+    if (oldest->exporter) {
+      attempt(*oldest, [&] { oldest->exporter->consume(bytes); });
+      if (complete && bytes.size() > oldest->written) {
+        attempt(*oldest, [&] { oldest->exporter->write(oldest->directory); });
+        oldest->written = bytes.size();
+      }
+    }
+    lock.lock();
+    oldest->begun = true;
+    oldest->formatted = bytes.size();
+    if (oldest->exporter) {
+      oldest->report.records = oldest->exporter->record_count();
+      oldest->report.tensors = oldest->exporter->tensor_count();
+    }
+    if (last_time) finish(*oldest, lock);
+  }
+
+  // The log gets its place in the directory, and the JSON files exist from the beginning.
+  void begin(Step& begun) {
+    const fs::path place = begun.directory / kLogName;
+    if (!begun.log->move_to(place)) throw IoError("cannot write", place.string(), errno);
+    if (begun.exporter) begun.exporter->write(begun.directory);
+  }
+
+  void finish(Step& finished, std::unique_lock<std::mutex>& lock) {
+    steps.pop_front();
+    const bool keep_log = !finished.exporter || !finished.problem.empty();
+    lock.unlock();
+    // A step whose files could not be written keeps its log: export can still make them.
+    if (keep_log) {
+      finished.log->close();
+    } else {
+      finished.log->rewind();
+      if (!finished.log->move_to(spare_path(finished.directory))) finished.log->remove();
+    }
+    lock.lock();
+    if (!keep_log && !spare) spare = std::move(finished.log);
+    done.notify_all();
+    lock.unlock();
+    finished.log.reset();
+    finished.exporter.reset();  // takes its time, and nobody waits any more
+    lock.lock();
   }
 
   void write_next_file(std::unique_lock<std::mutex>& lock) {
     File file = std::move(files.front());
     files.pop_front();
-    busy = true;
     lock.unlock();
     const std::uint64_t bytes = byte_count(file.tensor);
-    attempt([&] { write_tensor(file); });
+    attempt(*file.step, [&] { write_tensor(file); });
     file.tensor = {};  // its memory goes back before another tensor may queue
     lock.lock();
-    busy = false;
     queued_bytes -= bytes;
-    stored_bytes += bytes;
+    file.step->report.stored_bytes += bytes;
     done.notify_all();
   }
 
   void write_tensor(const File& file) const {
+    const fs::path path = file.step->directory / kTensorDirectory / file.name;
     const TensorView view{file.tensor.data, file.tensor.dtype, file.tensor.shape, {}};
     if (!options.npy) {
-      io::write_pt(file.path, view);
+      io::write_pt(path, view);
       return;
     }
-    io::AtomicFile out(file.path);
+    io::AtomicFile out(path);
     out.write(io::npy_header(view.dtype, false, view.shape));
     out.write(view.data, byte_count(file.tensor));
     out.commit();
   }
 
-  void format(std::unique_lock<std::mutex>& lock) {
-    const std::string_view bytes = log->committed();
-    lock.unlock();
-    attempt([&] { exporter->consume(bytes); });
-    lock.lock();
-    formatted = bytes.size();
-  }
-
-  void finish_flush(std::unique_lock<std::mutex>& lock) {
-    const std::uint64_t flush = flushes_wanted;
-    if (exporter && written != formatted) {
-      const fs::path target = directory;
-      lock.unlock();
-      attempt([&] { exporter->write(target); });
-      lock.lock();
-      written = formatted;
-    }
-    flushes_done = flush;
-    done.notify_all();
-  }
-
   template <typename Work>
-  void attempt(Work work_to_do) {
+  void attempt(Step& of, Work work_to_do) {
     try {
       work_to_do();
     } catch (const std::exception& e) {
       const std::lock_guard lock(mutex);
-      if (problem.empty()) problem = e.what();
+      if (of.problem.empty()) of.problem = e.what();
     }
   }
 
   // ---- training threads
 
-  void report_problem(std::unique_lock<std::mutex>& lock) {
-    if (problem.empty() || problem_reported) return;
-    problem_reported = true;
-    const std::string text = problem;
+  void report_problem(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Step>& of) {
+    if (!of || of->problem.empty() || of->report.incomplete) return;
+    of->report.incomplete = true;
+    const std::string text = of->problem;
     lock.unlock();
     msprobe::log(LogLevel::kWarning,
                  "data dump: " + text + "; training goes on, this step may be incomplete");
     lock.lock();
   }
 
-  void flush(std::unique_lock<std::mutex>& lock) {
+  std::uint64_t request_flush() {
     const std::uint64_t flush = ++flushes_wanted;
     work.notify_all();
-    done.wait(lock, [&] { return flushes_done >= flush && files.empty() && !busy; });
-    if (exporter) {
-      last_report = {exporter->record_count(), exporter->tensor_count(), stored_bytes,
-                     exporter->first_non_finite()};
-    }
-    report_problem(lock);
+    return flush;
   }
 
   // Places `name` once; false when it has its place already.
   bool construct(std::string_view name, const std::string* parent) {
-    if (!placed.emplace(name).second) return false;
-    log->construct(name, parent != nullptr ? std::optional<std::string_view>(*parent) : std::nullopt);
+    if (!step->placed.emplace(name).second) return false;
+    step->log->construct(name, parent != nullptr ? std::optional<std::string_view>(*parent) : std::nullopt);
     return true;
   }
 
   // True when a step is open; otherwise what happened comes too late.
   bool can_record() {
-    if (log) return true;
-    if (!late_reported) {
-      late_reported = true;
-      if (problem.empty()) problem = "a backward ran after step(): what it would have recorded is lost";
+    if (step) return true;
+    if (!std::exchange(late_reported, true) && last && last->problem.empty()) {
+      last->problem = "a backward ran after step(): what it would have recorded is lost";
     }
     return false;
   }
 
   void wake_for_text() {
-    if (log->committed().size() >= formatted + kFormatEvery) work.notify_one();
+    if (step->exporter && step->log->committed().size() >= step->formatted + kFormatEvery) work.notify_one();
   }
 };
 
@@ -236,66 +280,84 @@ std::string backward_name(std::string_view forward_name) {
 
 Recorder::Recorder(Options options) : state_(std::make_unique<State>(std::move(options))) {}
 
-Recorder::~Recorder() { close(); }
+Recorder::~Recorder() { end(); }
 
 const Options& Recorder::options() const noexcept { return state_->options; }
 
 void Recorder::open(const fs::path& directory) {
   State& s = *state_;
-  {
-    const std::lock_guard lock(s.mutex);
-    if (s.log && s.directory == directory) return;
-  }
+  std::unique_lock lock(s.mutex);
+  if (s.step && s.step->directory == directory) return;
+  auto log = std::move(s.spare);
+  lock.unlock();
   close();
-  io::make_directories(directory);
-  const bool tensors = s.options.store_tensors || !s.options.tensor_list.empty();
-  if (tensors) io::make_directories(directory / kTensorDirectory);
-  trace::Header header{s.options.task, s.options.level, std::nullopt};
-  if (tensors) header.data_directory = (directory / kTensorDirectory).string();
-  auto exporter = std::make_unique<trace::JsonExporter>(std::move(header));
-  if (!s.options.deferred) exporter->write(directory);
-  auto log = std::make_unique<trace::EventLog>(directory / kLogName);
 
-  const std::lock_guard lock(s.mutex);
-  s.directory = directory;
-  s.log = std::move(log);
-  if (!s.options.deferred) s.exporter = std::move(exporter);
-  s.placed.clear();
-  s.formatted = s.written = 0;
-  s.stored_bytes = 0;
-  s.last_report = {};
-  s.problem.clear();
-  s.problem_reported = s.fault_reported = s.late_reported = false;
+  const bool tensors = s.options.store_tensors || !s.options.tensor_list.empty();
+  io::make_directories(tensors ? directory / kTensorDirectory : directory);
+  auto step = std::make_shared<Step>();
+  step->directory = directory;
+  step->log = log ? std::move(log) : std::make_unique<trace::EventLog>(directory / kLogName);
+  if (!s.options.deferred) {
+    trace::Header header{s.options.task, s.options.level, std::nullopt};
+    if (tensors) header.data_directory = (directory / kTensorDirectory).string();
+    step->exporter = std::make_unique<trace::JsonExporter>(std::move(header));
+  }
+  lock.lock();
+  s.step = s.last = step;
+  s.steps.push_back(std::move(step));
+  s.fault_reported = s.late_reported = false;
+  s.work.notify_one();
 }
 
 bool Recorder::is_open() const noexcept {
   const std::lock_guard lock(state_->mutex);
-  return state_->log != nullptr;
+  return state_->step != nullptr;
+}
+
+void Recorder::begin_flush() {
+  const std::lock_guard lock(state_->mutex);
+  state_->request_flush();
 }
 
 void Recorder::flush() {
-  std::unique_lock lock(state_->mutex);
-  state_->flush(lock);
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  const std::uint64_t flush = s.request_flush();
+  s.done.wait(lock, [&] { return s.flushes_done >= flush && s.queued_bytes == 0; });
+  s.report_problem(lock, s.last);
 }
 
 void Recorder::close() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
-  s.flush(lock);
-  if (!s.log) return;
-  // A step whose files could not be written keeps its log: export can still make them.
-  if (s.options.deferred || !s.problem.empty()) {
-    s.log->close();
-  } else {
-    s.log->remove();
-  }
-  s.log.reset();
-  s.exporter.reset();
+  const std::shared_ptr<Step> step = std::exchange(s.step, nullptr);
+  if (!step) return;
+  step->ending = true;
+  s.work.notify_all();
+  s.done.wait(lock, [&] {
+    return std::find(s.steps.begin(), s.steps.end(), step) == s.steps.end() && s.queued_bytes == 0;
+  });
+  s.report_problem(lock, step);
+}
+
+void Recorder::end() {
+  close();
+  std::unique_ptr<trace::EventLog> spare;
+  const std::lock_guard lock(state_->mutex);
+  spare.swap(state_->spare);
+  if (spare) spare->remove();
 }
 
 StepReport Recorder::report() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->last_report;
+  return state_->last ? state_->last->report : StepReport{};
+}
+
+void Recorder::note_non_finite(std::string_view record_name) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->step && state_->step->report.first_non_finite.empty()) {
+    state_->step->report.first_non_finite = record_name;
+  }
 }
 
 bool Recorder::keeps_api(std::string_view name) {
@@ -352,30 +414,30 @@ void Recorder::place_backward(std::string_view name, const Frame* forward_module
 
 trace::StackId Recorder::stack(std::span<const std::string_view> frames) {
   const std::lock_guard lock(state_->mutex);
-  return state_->can_record() ? state_->log->stack(frames) : trace::kNoStack;
+  return state_->can_record() ? state_->step->log->stack(frames) : trace::kNoStack;
 }
 
 trace::RecordId Recorder::record(trace::RecordKind kind, std::string_view name, trace::StackId stack,
                                  bool is_recompute) {
   const std::lock_guard lock(state_->mutex);
-  return state_->can_record() ? state_->log->record(kind, name, stack, is_recompute) : 0;
+  return state_->can_record() ? state_->step->log->record(kind, name, stack, is_recompute) : 0;
 }
 
 void Recorder::part(trace::RecordId record, trace::Part part, std::string_view elements) {
   const std::lock_guard lock(state_->mutex);
   if (!state_->can_record()) return;
-  state_->log->part(record, part, elements);
+  state_->step->log->part(record, part, elements);
   state_->wake_for_text();
 }
 
 trace::SlotId Recorder::new_slot() {
   const std::lock_guard lock(state_->mutex);
-  return state_->can_record() ? state_->log->new_slot() : 0;
+  return state_->can_record() ? state_->step->log->new_slot() : 0;
 }
 
 void Recorder::fill(trace::SlotId slot, std::string_view element) {
   const std::lock_guard lock(state_->mutex);
-  if (state_->can_record()) state_->log->fill(slot, element);
+  if (state_->can_record()) state_->step->log->fill(slot, element);
 }
 
 bool Recorder::stores(std::string_view record_name) const {
@@ -393,7 +455,7 @@ void Recorder::store(std::string data_name, StoredTensor tensor) {
   if (!s.can_record()) return;
   s.done.wait(lock, [&] { return s.queued_bytes == 0 || s.queued_bytes + bytes <= kQueuedBytes; });
   s.queued_bytes += bytes;
-  s.files.push_back({s.directory / kTensorDirectory / data_name, std::move(tensor)});
+  s.files.push_back({s.step, std::move(data_name), std::move(tensor)});
   lock.unlock();
   s.work.notify_one();
 }
@@ -404,7 +466,8 @@ void Recorder::note_fault(std::string_view record_name, std::string_view what) n
     bool report = false;
     {
       const std::lock_guard lock(state_->mutex);
-      path = state_->directory / "dump_error_info.log";
+      if (!state_->last) return;
+      path = state_->last->directory / "dump_error_info.log";
       report = !std::exchange(state_->fault_reported, true);
     }
     append_fault(path, record_name, what);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/SmallVector.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -22,13 +23,6 @@ namespace {
 namespace autograd = torch::autograd;
 using autograd::Node;
 using NodePtr = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>().grad_fn())>;
-
-// A gradient edge: output number `output` of `node`.
-struct Edge {
-  const Node* node = nullptr;
-  std::uint32_t output = 0;
-  bool operator==(const Edge&) const = default;
-};
 
 // AccumulateGrad nodes carry this number: they end every walk.
 constexpr std::uint64_t kLeafSequence = std::numeric_limits<std::uint64_t>::max();
@@ -52,66 +46,69 @@ std::pair<NodePtr, std::uint32_t> edge_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+// Gradient edges of tensors: output number of a node, null where there is none.
+using Inputs = c10::SmallVector<std::pair<NodePtr, std::uint32_t>, 6>;
+struct CallBackward;
+
 struct BackwardWatch::Inputs {
   std::uint64_t first_node = 0;  // nodes of the call have this number or a higher one
-  std::vector<std::pair<NodePtr, std::uint32_t>> edges;
+  torch_adapter::Inputs edges;
 };
 
 namespace {
 
-// The backward of one call: what arrived so far.
-class CallBackward {
- public:
-  CallBackward(std::string name, std::shared_ptr<const dump::Frame> module, bool is_module,
-               std::size_t outputs, std::size_t inputs)
-      : name_(std::move(name)),
-        module_(std::move(module)),
-        is_module_(is_module),
-        outputs_(outputs),
-        inputs_(inputs) {}
+// One gradient, or the sum of what came so far for it.
+struct Gradient {
+  at::Tensor value;
+  std::uint16_t expected = 0;  // contributions until it is complete
+  std::uint16_t arrived = 0;
+  bool shown = true;  // integers never have one, and no place in the record of an API
 
-  // One gradient, or the sum of what came so far for it.
-  struct Gradient {
-    at::Tensor value;
-    int expected = 0;  // contributions until it is complete
-    int arrived = 0;
-    bool shown = true;  // integers never have one, and no place in the record of an API
-  };
-
-  std::string name_;
-  std::shared_ptr<const dump::Frame> module_;
-  bool is_module_;
-  std::vector<Gradient> outputs_;  // gradients of the call's outputs
-  std::vector<Gradient> inputs_;   // gradients of the call's inputs
-  int missing_ = 0;                // contributions until all are complete
-  bool started_ = false;
-  std::mutex mutex_;
-
-  void begin_round() {
-    missing_ = 0;
-    for (auto* side : {&outputs_, &inputs_}) {
-      for (Gradient& gradient : *side) {
-        gradient.value = at::Tensor();
-        gradient.arrived = 0;
-        missing_ += gradient.expected;
-      }
+  void add(const at::Tensor& contribution) {
+    ++arrived;
+    if (!contribution.defined()) return;
+    if (!value.defined()) {
+      value = contribution;
+      return;
     }
-    started_ = false;
+    const c10::NoGradGuard no_grad;
+    value = value.detach() + contribution.detach();
   }
 };
-
-void add(CallBackward::Gradient& gradient, const at::Tensor& contribution) {
-  ++gradient.arrived;
-  if (!contribution.defined()) return;
-  if (!gradient.value.defined()) {
-    gradient.value = contribution;
-    return;
-  }
-  const c10::NoGradGuard no_grad;
-  gradient.value = gradient.value.detach() + contribution.detach();
-}
+using Gradients = c10::SmallVector<Gradient, 4>;
 
 }  // namespace
+
+// The backward of one call: what arrived so far.
+struct CallBackward {
+  std::shared_ptr<BackwardState> state;
+  std::uint64_t step = 0;  // hooks of another step do nothing
+  std::string name;
+  std::shared_ptr<const dump::Frame> module;
+  bool is_module = false;
+  bool started = false;
+  Gradients outputs;  // gradients of the call's outputs
+  Gradients inputs;   // gradients of the call's inputs
+  int missing = 0;    // contributions until all are complete
+  std::mutex mutex;
+
+  void begin_round() {
+    missing = 0;
+    started = false;
+    for (Gradients* side : {&outputs, &inputs}) {
+      for (Gradient& gradient : *side) {
+        gradient.arrived = 0;
+        missing += gradient.expected;
+      }
+    }
+  }
+
+  void forget_values() {
+    for (Gradients* side : {&outputs, &inputs}) {
+      for (Gradient& gradient : *side) gradient.value = at::Tensor();
+    }
+  }
+};
 
 struct BackwardState {
   BackwardState(dump::Recorder& recorder_, TensorDescriber& describer_)
@@ -131,42 +128,39 @@ struct BackwardState {
 
   void write(CallBackward& call) {
     const dump::Options& options = recorder.options();
-    recorder.place_backward(call.name_, call.module_.get());
-    if (!options.backward || !recorder.keeps(call.name_)) return;
-    const auto kind = call.is_module_ ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
-    const trace::RecordId record = recorder.record(kind, call.name_);
-    if (options.input) write_part(record, trace::Part::kInput, "input", call.name_, call.outputs_);
-    if (options.output) write_part(record, trace::Part::kOutput, "output", call.name_, call.inputs_);
+    recorder.place_backward(call.name, call.module.get());
+    if (!options.backward || !recorder.keeps(call.name)) return;
+    const auto kind = call.is_module ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
+    const trace::RecordId record = recorder.record(kind, call.name);
+    if (!options.data) return;
+    if (options.input) write_part(record, trace::Part::kInput, "input", call.name, call.outputs);
+    if (options.output) write_part(record, trace::Part::kOutput, "output", call.name, call.inputs);
   }
 
   void write_part(trace::RecordId record, trace::Part part, std::string_view category,
-                  const std::string& name, const std::vector<CallBackward::Gradient>& gradients) {
-    trace::ElementWriter out;
+                  const std::string& name, const Gradients& gradients) {
+    thread_local trace::ElementWriter out;
+    out.clear();
+    const bool stored = recorder.stores(name);
+    std::string file_position;
     std::size_t position = 0;
-    for (const CallBackward::Gradient& gradient : gradients) {
+    for (const Gradient& gradient : gradients) {
       if (!gradient.shown) continue;
-      describer.describe(out, gradient.value, name, std::string(category) + "." + std::to_string(position++));
+      if (stored) file_position = std::string(category) + "." + std::to_string(position++);
+      describer.describe(out, gradient.value, name, file_position);
     }
     recorder.part(record, part, out.bytes());
   }
 
   // A contribution arrived. Called from the engine's threads.
-  void arrive(CallBackward& call, std::vector<CallBackward::Gradient> CallBackward::* side, std::size_t index,
-              const at::Tensor& value) {
-    const std::lock_guard lock(call.mutex_);
-    if (call.missing_ == 0) call.begin_round();  // the graph was kept, and runs again
-    call.started_ = true;
-    add((call.*side)[index], value);
-    if (--call.missing_ == 0) finish(call);
-  }
-
-  void finish(CallBackward& call) {
+  void arrive(CallBackward& call, Gradient& gradient, const at::Tensor& value) {
+    if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
+    call.started = true;
+    gradient.add(value);
+    if (--call.missing > 0) return;
     write(call);
-    call.started_ = false;
-    call.missing_ = 0;
-    for (auto* gradients : {&call.outputs_, &call.inputs_}) {
-      for (auto& gradient : *gradients) gradient.value = at::Tensor();  // no longer ours to keep alive
-    }
+    call.started = false;
+    call.forget_values();  // no longer ours to keep alive
   }
 };
 
@@ -184,65 +178,55 @@ void guarded(dump::Recorder& recorder, const std::string& name, Work work) {
 
 }  // namespace
 
-// What the hooks of one node do for one call.
-struct WatchedNode {
-  std::shared_ptr<BackwardState> state;
-  std::shared_ptr<CallBackward> call;
-  std::uint64_t step = 0;
-  std::vector<std::pair<std::uint32_t, std::size_t>> outputs;         // node output -> output of the call
-  std::vector<std::pair<std::uint32_t, std::size_t>> passes_through;  // node output -> input of the call
-  std::vector<std::pair<std::uint32_t, std::size_t>> inputs;          // next edge -> input of the call
-
-  bool is_current() const { return state->step.load(std::memory_order_relaxed) == step; }
-
-  void gradients_arrive(const autograd::variable_list& gradients) const {
-    for (const auto& [number, index] : outputs) {
-      state->arrive(*call, &CallBackward::outputs_, index, gradients[number]);
-    }
-    for (const auto& [number, index] : passes_through) {
-      state->arrive(*call, &CallBackward::inputs_, index, gradients[number]);
-    }
-  }
-
-  void gradients_leave(const autograd::variable_list& gradients) const {
-    for (const auto& [edge, index] : inputs)
-      state->arrive(*call, &CallBackward::inputs_, index, gradients[edge]);
-  }
-};
-
 namespace {
 
-// Of a module: what arrives is seen before the node runs, so that a module without input gradients stands
-// before the calls inside of it, as a module that begins its backward does.
-struct ArrivalHook final : autograd::FunctionPreHook {
-  explicit ArrivalHook(std::shared_ptr<const WatchedNode> watched) : node(std::move(watched)) {}
-  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
-    if (node->is_current()) {
-      guarded(node->state->recorder, node->call->name_, [&] { node->gradients_arrive(gradients); });
+// Which gradient of a call a number means: of a node's output, or of one of its next edges.
+struct Place {
+  std::uint32_t number;
+  bool of_output;  // of the call; otherwise of an input
+  std::uint16_t index;
+};
+using Places = c10::SmallVector<Place, 4>;
+
+void deliver(CallBackward& call, const Places& places, const autograd::variable_list& gradients) {
+  if (call.state->step.load(std::memory_order_relaxed) != call.step) return;
+  guarded(call.state->recorder, call.name, [&] {
+    const std::lock_guard lock(call.mutex);
+    for (const Place& place : places) {
+      call.state->arrive(call, (place.of_output ? call.outputs : call.inputs)[place.index],
+                         gradients[place.number]);
     }
+  });
+}
+
+// What arrives at a node, before it runs. Used for modules, so that one without input gradients stands before
+// the calls inside of it, as a module that begins its backward does.
+struct ArrivalHook final : autograd::FunctionPreHook {
+  ArrivalHook(std::shared_ptr<CallBackward> of, Places at) : call(std::move(of)), places(std::move(at)) {}
+  autograd::variable_list operator()(const autograd::variable_list& gradients) override {
+    deliver(*call, places, gradients);
     return gradients;
   }
   // A graph compiled by torch's compiled autograd runs without this hook.
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {}
-  std::shared_ptr<const WatchedNode> node;
+  std::shared_ptr<CallBackward> call;
+  Places places;
 };
 
+// What arrived at a node and what leaves it, after it ran.
 struct DepartureHook final : autograd::FunctionPostHook {
-  DepartureHook(std::shared_ptr<const WatchedNode> watched, bool arrivals)
-      : node(std::move(watched)), both(arrivals) {}
+  DepartureHook(std::shared_ptr<CallBackward> of, Places in, Places out)
+      : call(std::move(of)), arriving(std::move(in)), leaving(std::move(out)) {}
   autograd::variable_list operator()(const autograd::variable_list& outputs,
                                      const autograd::variable_list& inputs) override {
-    if (node->is_current()) {
-      guarded(node->state->recorder, node->call->name_, [&] {
-        if (both) node->gradients_arrive(inputs);
-        node->gradients_leave(outputs);
-      });
-    }
+    if (!arriving.empty()) deliver(*call, arriving, inputs);
+    if (!leaving.empty()) deliver(*call, leaving, outputs);
     return outputs;
   }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {}
-  std::shared_ptr<const WatchedNode> node;
-  bool both;
+  std::shared_ptr<CallBackward> call;
+  Places arriving;
+  Places leaving;
 };
 
 // Of a parameter: the gradient of this backward, before it is added to `.grad`.
@@ -257,7 +241,8 @@ struct ParameterHook final : autograd::FunctionPreHook {
   autograd::variable_list operator()(const autograd::variable_list& gradients) override {
     if (state->step.load(std::memory_order_relaxed) == step && !gradients.empty() && gradients[0].defined()) {
       guarded(state->recorder, record_name, [&] {
-        trace::ElementWriter out;
+        thread_local trace::ElementWriter out;
+        out.clear();
         state->describer.describe(out, gradients[0], record_name, parameter_name);
         state->recorder.fill(slot, out.bytes());
       });
@@ -272,53 +257,73 @@ struct ParameterHook final : autograd::FunctionPreHook {
   std::uint64_t step;
 };
 
-// Walks the nodes that a call made, from its outputs, and says where gradients leave it towards its inputs.
+// A set of nodes: most calls make one or two, a module may make thousands.
+class NodeSet {
+ public:
+  // False when it was there.
+  bool insert(const Node* node) {
+    if (!large_.empty()) return large_.insert(node).second;
+    if (std::find(small_.begin(), small_.end(), node) != small_.end()) return false;
+    small_.push_back(node);
+    if (small_.size() > kSmall) large_.insert(small_.begin(), small_.end());
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kSmall = 16;
+  c10::SmallVector<const Node*, kSmall + 1> small_;
+  ska::flat_hash_set<const Node*> large_;
+};
+
+// The nodes that a call made, and the edges by which gradients leave them towards the call's inputs.
 class CallGraph {
  public:
-  explicit CallGraph(std::uint64_t first_node) : first_node_(first_node) {}
-
-  void add_input(Edge edge, std::size_t index) {
-    if (edge.node != nullptr) inputs_[edge.node].push_back({edge.output, index});
-  }
+  CallGraph(std::uint64_t first_node, const Inputs& inputs) : first_node_(first_node), inputs_(inputs) {}
 
   bool is_inside(const Node* node) const {
     return node->sequence_nr() != kLeafSequence && node->sequence_nr() >= first_node_;
   }
 
-  // Indices of the inputs at this edge, in order; null: no input hangs there.
-  std::vector<std::size_t> inputs_at(const Node* node, std::uint32_t output) const {
-    std::vector<std::size_t> found;
-    if (const auto at_node = inputs_.find(node); at_node != inputs_.end()) {
-      for (const auto& [number, index] : at_node->second) {
-        if (number == output) found.push_back(index);
-      }
+  // The `turn`th input at this edge, or the last one when there are fewer; -1: none hangs there.
+  int input_at(const Node* node, std::uint32_t output, std::size_t turn) const {
+    int found = -1;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].first.get() != node || inputs_[i].second != output) continue;
+      found = static_cast<int>(i);
+      if (turn-- == 0) break;
     }
     return found;
   }
 
-  // Calls use(node, edge number, target node, target output) for every edge that leaves the call.
+  // Calls use(node, edge number, target node, target output) for every edge to a node where an input hangs.
   template <typename Use>
   void for_each_exit(const Node* start, Use use) {
-    if (!is_inside(start) || !seen_.insert(start).second) return;
-    pending_.push_back(start);
-    while (!pending_.empty()) {
-      const Node* node = pending_.back();
-      pending_.pop_back();
+    if (!is_inside(start) || !seen_.insert(start)) return;
+    c10::SmallVector<const Node*, 16> pending{start};
+    while (!pending.empty()) {
+      const Node* node = pending.pop_back_val();
       const auto& edges = node->next_edges();
       for (std::uint32_t i = 0; i < edges.size(); ++i) {
         const Node* next = edges[i].function.get();
         if (next == nullptr) continue;
-        if (inputs_.find(next) != inputs_.end()) use(node, i, next, edges[i].input_nr);
-        if (is_inside(next) && seen_.insert(next).second) pending_.push_back(next);
+        use(node, i, next, edges[i].input_nr);
+        if (is_inside(next) && seen_.insert(next)) pending.push_back(next);
       }
     }
   }
 
  private:
   std::uint64_t first_node_;
-  ska::flat_hash_map<const Node*, std::vector<std::pair<std::uint32_t, std::size_t>>> inputs_;
-  ska::flat_hash_set<const Node*> seen_;
-  std::vector<const Node*> pending_;
+  const Inputs& inputs_;
+  NodeSet seen_;
+};
+
+// What is to be hooked on one node.
+struct WatchedNode {
+  Node* node;
+  Places arriving;
+  Places leaving;
+  bool passes_through = false;
 };
 
 }  // namespace
@@ -340,80 +345,86 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
                                const std::vector<at::Tensor>& outputs, std::string_view forward_name,
                                bool module) {
   if (!before || !state_->recorder.options().backward) return;
-  CallGraph graph(before->first_node);
-  std::vector<std::pair<NodePtr, std::uint32_t>> ends;  // of outputs that have gradients
+  torch_adapter::Inputs ends;  // of outputs that have gradients
   for (const at::Tensor& output : outputs) {
     if (!output.defined() || !output.requires_grad() || output.is_leaf() || has_stale_node(output)) continue;
     ends.emplace_back(output.grad_fn(), static_cast<std::uint32_t>(output.output_nr()));
   }
   if (ends.empty()) return;
 
+  torch_adapter::Inputs& starts = before->edges;
+  starts.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     // A leaf has no accumulator, and a stale view no node, before the call that first uses it.
-    auto edge = i < before->edges.size() ? before->edges[i] : std::pair<NodePtr, std::uint32_t>{};
-    if (!edge.first) edge = edge_of(inputs[i]);
-    graph.add_input({edge.first.get(), edge.second}, i);
-    if (i < before->edges.size()) before->edges[i] = edge;  // alive until the walk is done
+    if (!starts[i].first) starts[i] = edge_of(inputs[i]);
   }
+  CallGraph graph(before->first_node, starts);
 
-  auto call = std::make_shared<CallBackward>(dump::backward_name(forward_name), state_->recorder.innermost(),
-                                             module, ends.size(), inputs.size());
-  ska::flat_hash_map<const Node*, std::shared_ptr<WatchedNode>> watched;
-  std::vector<const Node*> order;
+  auto call = std::make_shared<CallBackward>();
+  call->state = state_;
+  call->step = state_->step.load();
+  call->name = dump::backward_name(forward_name);
+  call->module = state_->recorder.innermost();
+  call->is_module = module;
+  call->outputs.resize(ends.size());
+  call->inputs.resize(inputs.size());
+  c10::SmallVector<WatchedNode, 2> watched;
   const auto watch = [&](const Node* node) -> WatchedNode& {
-    auto& entry = watched[node];
-    if (!entry) {
-      entry = std::make_shared<WatchedNode>();
-      entry->state = state_;
-      entry->call = call;
-      entry->step = state_->step.load();
-      order.push_back(node);
+    for (WatchedNode& entry : watched) {
+      if (entry.node == node) return entry;
     }
-    return *entry;
+    // Hooks are added to a node that others hold as const.
+    watched.push_back(
+        {const_cast<Node*>(node), {}, {}, false});  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    return watched.back();
   };
 
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const Node* node = ends[i].first.get();
-    watch(node).outputs.emplace_back(ends[i].second, i);
-    call->outputs_[i].expected = 1;
+    WatchedNode& entry = watch(node);
+    entry.arriving.push_back({ends[i].second, true, static_cast<std::uint16_t>(i)});
+    call->outputs[i].expected = 1;
     if (graph.is_inside(node)) continue;
-    for (const std::size_t input : graph.inputs_at(node, ends[i].second)) {  // the output is the input
-      watch(node).passes_through.emplace_back(ends[i].second, input);
-      ++call->inputs_[input].expected;
+    // The output is an input: what arrives is the gradient of both.
+    if (const int input = graph.input_at(node, ends[i].second, i); input >= 0) {
+      entry.arriving.push_back({ends[i].second, false, static_cast<std::uint16_t>(input)});
+      entry.passes_through = true;
+      ++call->inputs[static_cast<std::size_t>(input)].expected;
     }
   }
   // Inputs that are the same tensor share an edge: contributions are dealt out to them in the order of the
   // edges, and the last takes what is left over.
-  ska::flat_hash_map<const Node*, std::size_t> dealt;
+  std::size_t dealt = 0;
+  const Node* dealt_to = nullptr;
   for (const auto& end : ends) {
     graph.for_each_exit(end.first.get(),
                         [&](const Node* node, std::uint32_t edge, const Node* next, std::uint32_t number) {
-                          const std::vector<std::size_t> candidates = graph.inputs_at(next, number);
-                          if (candidates.empty()) return;
-                          const std::size_t turn = std::min(dealt[next]++, candidates.size() - 1);
-                          watch(node).inputs.emplace_back(edge, candidates[turn]);
-                          ++call->inputs_[candidates[turn]].expected;
+                          if (next != dealt_to) dealt = 0;
+                          const int input = graph.input_at(next, number, dealt);
+                          if (input < 0) return;
+                          dealt_to = next;
+                          ++dealt;
+                          watch(node).leaving.push_back({edge, false, static_cast<std::uint16_t>(input)});
+                          ++call->inputs[static_cast<std::size_t>(input)].expected;
                         });
   }
   // A module whose inputs have no gradients at all, an embedding, shows none.
   const auto has_gradient = [](const at::Tensor& input) { return input.defined() && input.requires_grad(); };
-  if (module && std::none_of(inputs.begin(), inputs.end(), has_gradient)) call->inputs_.clear();
+  if (module && std::none_of(inputs.begin(), inputs.end(), has_gradient)) call->inputs.clear();
   for (std::size_t i = 0; !module && i < inputs.size(); ++i) {
     const at::ScalarType type = inputs[i].scalar_type();
-    call->inputs_[i].shown = at::isFloatingType(type) || at::isComplexType(type);
+    call->inputs[i].shown = at::isFloatingType(type) || at::isComplexType(type);
   }
   call->begin_round();
 
-  for (const Node* node : order) {
-    const std::shared_ptr<WatchedNode>& entry = watched[node];
-    auto* const target =
-        const_cast<Node*>(node);  // NOLINT(cppcoreguidelines-pro-type-const-cast): hooks are state
-    const bool arrivals = !entry->outputs.empty() || !entry->passes_through.empty();
-    const bool early = arrivals && (module || !entry->passes_through.empty());
-    if (early) target->add_pre_hook(std::make_unique<ArrivalHook>(entry));
-    if (!entry->inputs.empty() || (arrivals && !early)) {
-      target->add_post_hook(std::make_unique<DepartureHook>(entry, arrivals && !early));
+  for (WatchedNode& entry : watched) {
+    if (!entry.arriving.empty() && (module || entry.passes_through)) {
+      entry.node->add_pre_hook(std::make_unique<ArrivalHook>(call, std::move(entry.arriving)));
+      entry.arriving.clear();
     }
+    if (entry.arriving.empty() && entry.leaving.empty()) continue;
+    entry.node->add_post_hook(
+        std::make_unique<DepartureHook>(call, std::move(entry.arriving), std::move(entry.leaving)));
   }
   const std::lock_guard lock(state_->mutex);
   state_->calls.push_back(call);
@@ -460,8 +471,8 @@ void BackwardWatch::flush() {
     const auto call = weak.lock();
     if (!call) continue;
     alive.push_back(weak);
-    const std::lock_guard lock(call->mutex_);
-    if (call->started_) guarded(state_->recorder, call->name_, [&] { state_->write(*call); });
+    const std::lock_guard lock(call->mutex);
+    if (call->started) guarded(state_->recorder, call->name, [&] { state_->write(*call); });
   }
   const std::lock_guard lock(state_->mutex);
   state_->calls.insert(state_->calls.end(), alive.begin(), alive.end());

@@ -70,6 +70,7 @@ void ElementWriter::tensor(const TensorElement& element) {
   const bool wide = std::any_of(element.shape.begin(), element.shape.end(),
                                 [](std::int64_t extent) { return extent < 0 || extent > 0xffffffff; });
   const bool non_finite = s.nan_count > 0 || s.inf_count > 0;
+  non_finite_ = non_finite_ || non_finite;
   put_tag(bytes_, Tag::kTensor);
   put(bytes_,
       element.dtype && element.numpy_type.empty() ? static_cast<std::uint8_t>(*element.dtype) : kOtherDtype);

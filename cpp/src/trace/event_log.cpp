@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -173,6 +174,18 @@ StackId EventLog::stack(std::span<const std::string_view> frames) {
 
 std::string_view EventLog::committed() const noexcept {
   return {memory_->base, memory_->size.load(std::memory_order_acquire)};
+}
+
+bool EventLog::move_to(const std::filesystem::path& path) noexcept {
+  if (memory_->path.empty() || ::rename(memory_->path.c_str(), path.c_str()) != 0) return false;
+  memory_->path = path;
+  return true;
+}
+
+void EventLog::rewind() noexcept {
+  std::memset(memory_->base + kLogHeaderBytes, 0, memory_->size.load() - kLogHeaderBytes);
+  memory_->size = kLogHeaderBytes;
+  records_ = slots_ = stacks_ = 0;
 }
 
 void EventLog::close() noexcept { memory_->close_file(); }

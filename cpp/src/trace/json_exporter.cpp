@@ -58,7 +58,6 @@ class ElementFormatter {
   }
 
   std::size_t tensors() const noexcept { return tensors_; }
-  bool non_finite() const noexcept { return non_finite_; }
 
  private:
   Text finish() { return {json_.take(), std::move(slots_)}; }
@@ -214,10 +213,8 @@ class ElementFormatter {
       json_.key("requires_grad");
       json_.boolean((flags & kRequiresGrad) != 0);
     }
-    if ((flags & kNonFinite) != 0) {
-      non_finite_ = true;
+    if ((flags & kNonFinite) != 0)
       (void)bytes_.take<std::uint64_t>();  // the counts are not part of dump.json
-    }
     if ((flags & kHasChecksum) != 0) checksum(bytes_.take<std::uint32_t>());
     if ((flags & kHasDataName) != 0) {
       json_.key("data_name");
@@ -273,7 +270,6 @@ class ElementFormatter {
   JsonText json_;
   std::vector<std::pair<std::size_t, SlotId>> slots_;
   std::size_t tensors_ = 0;
-  bool non_finite_ = false;
 };
 
 // The keys of each kind in the order of the format; `recompute_before`: in front of which one "is_recompute"
@@ -319,7 +315,6 @@ struct JsonExporter::State {
   std::vector<std::vector<RecordId>> stack_records;
   std::vector<StackId> stack_order;  // by the first record that came from it
   std::size_t tensors = 0;
-  std::string first_non_finite;
 
   Record& record(RecordId id) {
     if (id >= records.size())
@@ -386,8 +381,6 @@ struct JsonExporter::State {
     ElementFormatter formatter(fields.take_text(), part == Part::kValue ? kRecordLevel : kRecordLevel + 1);
     Text text = single ? formatter.single() : formatter.list();
     tensors += formatter.tensors();
-    if (formatter.non_finite() && part == Part::kOutput && first_non_finite.empty())
-      first_non_finite = target.name;
     if (Text* present = target.find(part)) {
       *present = std::move(text);  // a later one replaces: a backward that runs twice
     } else {
@@ -559,7 +552,5 @@ void JsonExporter::write(const std::filesystem::path& directory) {
 std::size_t JsonExporter::record_count() const noexcept { return state_->records.size(); }
 
 std::size_t JsonExporter::tensor_count() const noexcept { return state_->tensors; }
-
-std::string JsonExporter::first_non_finite() const { return state_->first_non_finite; }
 
 }  // namespace msprobe::trace

@@ -36,6 +36,8 @@ class DataDump(Feature):
         self._custom: dict[tuple[int, str], AttributeExchange] = {}
         self._collecting = False
         self._ended = False
+        self._process = os.getpid()
+        os.register_at_fork(after_in_child=self._forget)
         mode = self._section.data_mode
         self._session = torch_adapter().DumpSession(
             task=config.task,
@@ -47,6 +49,7 @@ class DataDump(Feature):
             backward=mode.backward,
             input=mode.input,
             output=mode.output,
+            data=config.task != "structure",
             checksum=self._section.summary_mode == "md5",
             store_tensors=config.task == "tensor",
             npy=self._section.tensor_format == "npy",
@@ -77,12 +80,14 @@ class DataDump(Feature):
         assert self._hooks is not None
         self._hooks.remove()
         self._session.set_collecting(False)
-        self._session.flush()
+        self._session.begin_flush()
         first = self._session.report()["first_non_finite"]
         if first:
             log.warning("step %d: the first NaN or infinity is in the output of %s", self._step, first)
 
     def step(self) -> None:
+        if os.getpid() != self._process:
+            return
         self.stop()
         self._session.close()
         self._step += 1
@@ -153,12 +158,24 @@ class DataDump(Feature):
             self._hooks.install()
 
     def close(self) -> None:
-        self.stop()
-        self._session.close()
+        if os.getpid() == self._process:
+            self.stop()
+            self._session.end()
+
+    def _forget(self) -> None:
+        """In a forked child: the record is the parent's, and so is the thread that writes it."""
+        if self._collecting:
+            self._collecting = False
+            if self._single is not None:
+                self._single.remove()
+            assert self._hooks is not None
+            self._hooks.remove()
 
     # ---- steps
 
     def _wanted(self) -> bool:
+        if os.getpid() != self._process:
+            return False
         if self._config.steps and self._step not in self._config.steps:
             if not self._ended and self._step > self._config.steps[-1]:
                 self._ended = True
