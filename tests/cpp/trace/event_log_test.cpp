@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -77,9 +79,9 @@ std::size_t records_before_damage(std::string_view bytes) {
   return exporter.record_count();
 }
 
-// Ends of the events, as the lengths in the bytes say.
+// Ends of the log's own header and of the events, as the lengths in the bytes say.
 std::vector<std::size_t> event_ends(std::string_view bytes) {
-  std::vector<std::size_t> ends;
+  std::vector<std::size_t> ends{kLogHeaderBytes};
   for (std::size_t at = kLogHeaderBytes; at < bytes.size();) {
     std::uint32_t length = 0;
     std::memcpy(&length, bytes.data() + at, sizeof length);
@@ -207,7 +209,6 @@ TEST_CASE("event log: cut at any byte, it holds the events before the cut") {
     CAPTURE(size);
     JsonExporter exporter(kHeader);
     const std::size_t whole = *std::prev(std::upper_bound(ends.begin(), ends.end(), size));
-    if (size < ends.front()) continue;
     try {
       exporter.consume(bytes.substr(0, size));
     } catch (const FormatError&) {
