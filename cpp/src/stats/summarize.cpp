@@ -75,7 +75,7 @@ Job::Job(const Request& request)
 // Memory of one thread for one segment.
 struct Scratch {
   alignas(64) std::array<std::byte, kBlock * 16> gathered;
-  alignas(64) std::array<float, 2 * kBlock> floats;
+  BlockScratch blocks;
   alignas(64) std::array<double, 2 * kBlock> doubles;
 };
 
@@ -155,8 +155,8 @@ Path path_of(DType dtype) {
 
 const float* as_float(const void* data, DType dtype, std::size_t count, Scratch& scratch) {
   if (dtype == DType::kFloat32) return static_cast<const float*>(data);
-  convert_to_float(data, dtype, count, scratch.floats.data());
-  return scratch.floats.data();
+  convert_to_float(data, dtype, count, scratch.blocks.floats.data());
+  return scratch.blocks.floats.data();
 }
 
 const double* as_double(const void* data, DType dtype, std::size_t count, Scratch& scratch) {
@@ -180,6 +180,7 @@ class Segment {
       case Path::kComplex: run_complex(); break;
     }
     run_late_statistics();
+    end_statistics();
     return std::move(partial_);
   }
 
@@ -194,10 +195,19 @@ class Segment {
   }
 
   void add_extras(const void* data, std::int64_t first, std::size_t count) {
-    Block block(data, job_.dtype, first, count, scratch_.floats.data());
+    Block block(data, job_.dtype, first, count, scratch_.blocks);
     for (const BlockStatistic& statistic : kBlockStatistics) {
       if (statistic.start == nullptr && statistic.wanted(*job_.options)) {
         statistic.add(block, *job_.options, partial_);
+      }
+    }
+  }
+
+  void end_statistics() {
+    if (!job_.by_block) return;
+    for (const BlockStatistic& statistic : kBlockStatistics) {
+      if (statistic.end != nullptr && statistic.wanted(*job_.options)) {
+        statistic.end(scratch_.blocks, partial_);
       }
     }
   }
@@ -211,7 +221,7 @@ class Segment {
       if (!statistic.start(known, partial_)) continue;
       for_each_piece(job_, begin_, end_, true, scratch_,
                      [&](const void* data, std::int64_t first, std::size_t count) {
-                       Block block(data, job_.dtype, first, count, scratch_.floats.data());
+                       Block block(data, job_.dtype, first, count, scratch_.blocks);
                        statistic.add(block, *job_.options, partial_);
                      });
     }
@@ -307,7 +317,7 @@ class Segment {
 
 Partial run_segment(const Job& job, std::int64_t segment) {
   const FloatEnvironment standard;
-  Scratch scratch;  // not initialised: each piece writes what it reads
+  Scratch scratch;  // its arrays are not initialised: each piece writes what it reads
   const std::int64_t begin = segment * kSegment;
   return Segment(job, begin, std::min(begin + kSegment, job.layout.count()), scratch).run();
 }
