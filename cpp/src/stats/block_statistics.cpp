@@ -50,13 +50,10 @@ void finish_checksum(const Partial& whole, const SummaryOptions&, Summary& summa
 void add_signs(Block& block, const SummaryOptions& options, Partial&) {
   // Blocks start at multiples of 8, so each writes bytes of its own.
   std::uint8_t* bits = options.signs.data() + block.first() / 8;
-  const auto* halves = static_cast<const std::uint16_t*>(block.data());
-  switch (block.dtype()) {
-    case DType::kFloat64:
-      return kernels().signs_f64(static_cast<const double*>(block.data()), block.count(), bits);
-    case DType::kFloat16: return kernels().signs_half(halves, block.count(), Half::kFloat16, bits);
-    case DType::kBFloat16: return kernels().signs_half(halves, block.count(), Half::kBFloat16, bits);
-    default: return kernels().signs_f32(block.floats(), block.count(), bits);
+  if (block.dtype() == DType::kFloat64) {
+    kernels().signs_f64(static_cast<const double*>(block.data()), block.count(), bits);
+  } else {
+    kernels().signs_f32(block.floats(), block.count(), bits);
   }
 }
 

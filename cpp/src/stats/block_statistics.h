@@ -63,8 +63,13 @@ struct KnownSegment {
   const SummaryOptions& options;
 };
 
+/// Dtypes with kernels of their own, which take the sign bits along with the basic statistics.
+constexpr bool has_fast_kernel(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+}
+
 struct BlockStatistic {
-  bool (*wanted)(const SummaryOptions&);
+  bool (*wanted)(const SummaryOptions&, DType);
   /// Null: blocks are added while the basic statistics are taken. Otherwise called when those of the segment
   /// are known; blocks are added afterwards if it returns true. Signs have been taken by then.
   bool (*start)(const KnownSegment& segment, Partial& partial);
@@ -89,12 +94,15 @@ void finish_intervals(const Partial& whole, const SummaryOptions& options, Summa
 
 /// Visible to the compiler, so that asking which are wanted costs a small tensor nothing.
 inline constexpr std::array kBlockStatistics{
-    BlockStatistic{[](const SummaryOptions& o) { return o.checksum != SummaryOptions::Checksum::kNone; },
-                   nullptr, add_checksum, end_checksum, merge_checksum, finish_checksum},
-    BlockStatistic{[](const SummaryOptions& o) { return !o.signs.empty(); }, nullptr, add_signs, nullptr,
-                   [](Partial&, const Partial&) {}, [](const Partial&, const SummaryOptions&, Summary&) {}},
-    BlockStatistic{[](const SummaryOptions& o) { return !o.bounds.empty(); }, start_intervals, add_intervals,
-                   nullptr, merge_intervals, finish_intervals},
+    BlockStatistic{
+        [](const SummaryOptions& o, DType) { return o.checksum != SummaryOptions::Checksum::kNone; }, nullptr,
+        add_checksum, end_checksum, merge_checksum, finish_checksum},
+    BlockStatistic{
+        [](const SummaryOptions& o, DType dtype) { return !o.signs.empty() && !has_fast_kernel(dtype); },
+        nullptr, add_signs, nullptr, [](Partial&, const Partial&) {},
+        [](const Partial&, const SummaryOptions&, Summary&) {}},
+    BlockStatistic{[](const SummaryOptions& o, DType) { return !o.bounds.empty(); }, start_intervals,
+                   add_intervals, nullptr, merge_intervals, finish_intervals},
 };
 
 }  // namespace msprobe::stats

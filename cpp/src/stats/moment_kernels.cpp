@@ -1,0 +1,417 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Highway compiles this file once per instruction set. See docs/adr/0004.
+
+#include "stats/kernel_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "stats/moment_kernels.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+
+#include "stats/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace msprobe::stats::HWY_NAMESPACE {
+namespace {
+
+// One element on its own: the tail of a tensor. Same lanes and same operations as the vector code.
+template <typename T>
+HWY_INLINE void add_one(T value, std::size_t lane, Lanes<T>* lanes) {
+  const double wide = static_cast<double>(value);
+  lanes->sum[lane] += wide;
+  lanes->squares[lane] += wide * wide;
+  lanes->min[lane] = value < lanes->min[lane] ? value : lanes->min[lane];
+  lanes->max[lane] = value > lanes->max[lane] ? value : lanes->max[lane];
+  lanes->zeros += value == 0;
+}
+
+// Smallest and largest element, in kLanes lanes.
+template <typename D>
+struct Extremes {
+  using T = hn::TFromD<D>;
+  static constexpr std::size_t kWidth = hn::MaxLanes(D());
+  static constexpr std::size_t kVectors = kLanes / kWidth;
+  hn::Vec<D> min[kVectors];
+  hn::Vec<D> max[kVectors];
+
+  HWY_INLINE explicit Extremes(const Lanes<T>& lanes) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      min[v] = hn::LoadU(D(), lanes.min + v * kWidth);
+      max[v] = hn::LoadU(D(), lanes.max + v * kWidth);
+    }
+  }
+
+  HWY_INLINE void store(Lanes<T>& lanes) const {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      hn::StoreU(min[v], D(), lanes.min + v * kWidth);
+      hn::StoreU(max[v], D(), lanes.max + v * kWidth);
+    }
+  }
+};
+
+HWY_INLINE hn::Vec<Doubles> load_double(const float* data) {
+  return hn::PromoteTo(Doubles(), hn::LoadU(FloatsOfDoubles(), data));
+}
+
+HWY_INLINE hn::Vec<Doubles> load_double(const double* data) { return hn::LoadU(Doubles(), data); }
+
+template <typename D>
+HWY_INLINE void moments(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::size_t count,
+                        Lanes<hn::TFromD<D>>* HWY_RESTRICT lanes) {
+  const Doubles dd;
+  using E = Extremes<D>;
+  E extremes(*lanes);
+  hn::Vec<Doubles> sum[kDoubleVectors];
+  hn::Vec<Doubles> squares[kDoubleVectors];
+  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
+    sum[v] = hn::LoadU(dd, lanes->sum + v * kDoubleWidth);
+    squares[v] = hn::LoadU(dd, lanes->squares + v * kDoubleWidth);
+  }
+  const auto zero = hn::Zero(d);
+  std::size_t zeros = 0;
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t v = 0; v < E::kVectors; ++v) {
+      const auto x = hn::LoadU(d, data + i + v * E::kWidth);
+      extremes.min[v] = hn::Min(extremes.min[v], x);
+      extremes.max[v] = hn::Max(extremes.max[v], x);
+      zeros += hn::CountTrue(d, hn::Eq(x, zero));
+    }
+    for (std::size_t v = 0; v < kDoubleVectors; ++v) {
+      const auto x = load_double(data + i + v * kDoubleWidth);
+      sum[v] = hn::Add(sum[v], x);
+      squares[v] = hn::MulAdd(x, x, squares[v]);
+    }
+  }
+  extremes.store(*lanes);
+  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
+    hn::StoreU(sum[v], dd, lanes->sum + v * kDoubleWidth);
+    hn::StoreU(squares[v], dd, lanes->squares + v * kDoubleWidth);
+  }
+  lanes->zeros += static_cast<std::int64_t>(zeros);
+  for (std::size_t lane = 0; i < count; ++i, ++lane) add_one(data[i], lane, lanes);
+}
+
+void moments_f32(const float* data, std::size_t count, Lanes<float>* lanes) {
+  moments(Floats(), data, count, lanes);
+}
+
+void moments_f64(const double* data, std::size_t count, Lanes<double>* lanes) {
+  moments(Doubles(), data, count, lanes);
+}
+
+// Adds a set of float vectors to double lanes.
+HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes) {
+  const Floats df;
+  const Doubles dd;
+  const FloatsOfDoubles dh;
+  HWY_ALIGN float buffer[kLanes];
+  for (std::size_t v = 0; v < kFloatVectors; ++v) hn::Store(vectors[v], df, buffer + v * kFloatWidth);
+  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
+    double* lane = lanes + v * kDoubleWidth;
+    const auto x = hn::PromoteTo(dd, hn::Load(dh, buffer + v * kDoubleWidth));
+    hn::StoreU(hn::Add(hn::LoadU(dd, lane), x), dd, lane);
+  }
+}
+
+// Sums and sums of squares in float, in two sets of kLanes lanes.
+struct FloatSums {
+  hn::Vec<Floats> sum_a[kFloatVectors];
+  hn::Vec<Floats> sum_b[kFloatVectors];
+  hn::Vec<Floats> squares_a[kFloatVectors];
+  hn::Vec<Floats> squares_b[kFloatVectors];
+
+  HWY_INLINE FloatSums() {
+    for (std::size_t v = 0; v < kFloatVectors; ++v) {
+      sum_a[v] = sum_b[v] = squares_a[v] = squares_b[v] = hn::Zero(Floats());
+    }
+  }
+
+  HWY_INLINE void add(std::size_t v, hn::Vec<Floats> a, hn::Vec<Floats> b) {
+    sum_a[v] = hn::Add(sum_a[v], a);
+    sum_b[v] = hn::Add(sum_b[v], b);
+    squares_a[v] = hn::MulAdd(a, a, squares_a[v]);
+    squares_b[v] = hn::MulAdd(b, b, squares_b[v]);
+  }
+
+  HWY_INLINE void flush_to(Lanes<float>* lanes) const {
+    flush(sum_a, lanes->sum);
+    flush(sum_b, lanes->sum);
+    flush(squares_a, lanes->squares);
+    flush(squares_b, lanes->squares);
+  }
+};
+
+// Asks for memory that far ahead of what is being added: the processor's own prefetcher stops at the end of
+// each page.
+constexpr std::size_t kPrefetchBytes = 2048;
+
+// Where a chain that starts at element i ends: the last start of a full step of 2 * kLanes elements in it,
+// plus one.
+HWY_INLINE std::size_t end_of_chain(std::size_t i, std::size_t count, std::size_t chain) {
+  return count - i < chain ? count - (2 * kLanes - 1) : i + chain;
+}
+
+// Shows the visitor what lies between the elements `visited` and `now`, once that is a stretch.
+HWY_INLINE void visit(const Visitor& visitor, std::size_t now, std::size_t stretch, std::size_t* visited) {
+  if (visitor.call != nullptr && now - *visited >= stretch) {
+    visitor.call(visitor.self, *visited, now - *visited);
+    *visited = now;
+  }
+}
+
+// What fast_f32 keeps in registers from one chain of float additions to the next.
+struct FloatState {
+  Extremes<Floats> extremes;
+  hn::Vec<Counters<Floats>> zeros[kFloatVectors];
+};
+
+// The steps of a chain that start at i and before `end`. Returns where the next one starts.
+template <bool with_signs>
+HWY_INLINE std::size_t add_chain_f32(const float* HWY_RESTRICT data, std::size_t i, std::size_t end,
+                                     FloatState& state, Lanes<float>* HWY_RESTRICT lanes,
+                                     std::uint8_t* HWY_RESTRICT signs) {
+  const Floats df;
+  const auto zero = hn::Zero(df);
+  FloatState s = state;  // a copy, or the compiler keeps it in memory
+  FloatSums sums;
+  for (; i < end; i += 2 * kLanes) {
+    const auto* ahead = reinterpret_cast<const std::uint8_t*>(data + i) + kPrefetchBytes;
+    hwy::Prefetch(ahead);
+    hwy::Prefetch(ahead + 64);
+    hn::Mask<Floats> positive[2 * kFloatVectors];
+    for (std::size_t v = 0; v < kFloatVectors; ++v) {
+      const auto a = hn::LoadU(df, data + i + v * kFloatWidth);
+      const auto b = hn::LoadU(df, data + i + kLanes + v * kFloatWidth);
+      s.extremes.min[v] = hn::Min(s.extremes.min[v], hn::Min(a, b));
+      s.extremes.max[v] = hn::Max(s.extremes.max[v], hn::Max(a, b));
+      s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(a, zero));
+      s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(b, zero));
+      sums.add(v, a, b);
+      if constexpr (with_signs) {
+        positive[v] = hn::Gt(a, zero);
+        positive[kFloatVectors + v] = hn::Gt(b, zero);
+      }
+    }
+    if constexpr (with_signs) store_bits(df, positive, signs + i / 8);
+  }
+  sums.flush_to(lanes);
+  state = s;
+  return i;
+}
+
+template <bool with_signs>
+HWY_INLINE void fast_f32_of(const float* HWY_RESTRICT data, std::size_t count,
+                            Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
+                            const Visitor& visitor) {
+  FloatState state{Extremes<Floats>(*lanes), {}};
+  for (auto& zeros : state.zeros) zeros = hn::Zero(Counters<Floats>());
+  std::size_t i = 0;
+  std::size_t visited = 0;
+  while (i + 2 * kLanes <= count) {
+    const std::size_t end = end_of_chain(i, count, kFloatChain);
+    i = add_chain_f32<with_signs>(data, i, end, state, lanes, signs);
+    visit(visitor, i, kHalfChain, &visited);
+  }
+  state.extremes.store(*lanes);
+  for (const auto& zeros : state.zeros) lanes->zeros += total(Floats(), zeros);
+  if constexpr (with_signs) store_last_bits(i, count, signs, [=](std::size_t k) { return data[k] > 0; });
+  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) add_one(data[i], lane, lanes);
+  visit(visitor, count, 1, &visited);
+}
+
+void fast_f32(const float* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
+              const Visitor& visitor) {
+  if (signs != nullptr) {
+    fast_f32_of<true>(data, count, lanes, signs, visitor);
+  } else {
+    fast_f32_of<false>(data, count, lanes, signs, visitor);
+  }
+}
+
+// Two times kLanes 16-bit floats become two sets of float vectors. Which element goes to which set is up to
+// the kind.
+struct UnpackBFloat16 {
+  static constexpr Half kHalf = Half::kBFloat16;
+
+  // A bfloat16 is the upper half of a float: of each 32-bit word, the odd element is in place and the even
+  // one a shift away.
+  static HWY_INLINE void unpack(const std::uint16_t* data, std::size_t v, hn::Vec<Floats>* a,
+                                hn::Vec<Floats>* b) {
+    const Floats df;
+    const hn::RebindToUnsigned<Floats> du;
+    const auto words = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(data + 2 * v * kFloatWidth));
+    *a = hn::BitCast(df, hn::ShiftLeft<16>(words));
+    *b = hn::BitCast(df, hn::And(words, hn::Set(du, 0xFFFF0000U)));
+  }
+};
+
+struct UnpackFloat16 {
+  static constexpr Half kHalf = Half::kFloat16;
+
+  static HWY_INLINE void unpack(const std::uint16_t* data, std::size_t v, hn::Vec<Floats>* a,
+                                hn::Vec<Floats>* b) {
+    const Floats df;
+    const hn::Rebind<std::uint16_t, Floats> d16;
+    *a = promote_f16(df, hn::LoadU(d16, data + v * kFloatWidth));
+    *b = promote_f16(df, hn::LoadU(d16, data + kLanes + v * kFloatWidth));
+  }
+};
+
+// One value out of `n`; a tree, of which compilers make vector instructions.
+template <std::size_t n, typename T, typename Combine>
+HWY_INLINE T reduce(const T* lanes, Combine combine) {
+  if constexpr (n == 1) {
+    return lanes[0];
+  } else {
+    HWY_ALIGN T half[n / 2];
+    for (std::size_t i = 0; i < n / 2; ++i) half[i] = combine(lanes[i], lanes[i + n / 2]);
+    return reduce<n / 2>(half, combine);
+  }
+}
+
+template <typename D, typename Combine>
+HWY_INLINE hn::TFromD<D> reduce(D d, hn::Vec<D> vector, Combine combine) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
+  hn::Store(vector, d, lanes);
+  return reduce<hn::MaxLanes(D())>(lanes, combine);
+}
+
+// What fast_half keeps in registers from one chain of float additions to the next.
+//
+// Smallest and largest 16-bit float are found by their bits. As signed integers the positive ones are in
+// order and above the negative ones; as unsigned integers the negative ones are in reverse order and above
+// the positive ones.
+struct HalfState {
+  hn::Vec<Shorts> largest_signed;
+  hn::Vec<UnsignedShorts> largest_unsigned;
+  hn::Vec<UnsignedShorts> smallest_unsigned;
+  hn::Vec<Shorts> zeros;  // at most one per 32 elements and lane: room for a million
+
+  HWY_INLINE HalfState() {
+    largest_signed = hn::Set(Shorts(), -0x8000);
+    largest_unsigned = hn::Zero(UnsignedShorts());
+    smallest_unsigned = hn::Set(UnsignedShorts(), 0xFFFF);
+    zeros = hn::Zero(Shorts());
+  }
+
+  HWY_INLINE void add(hn::Vec<Shorts> bits) {
+    const Shorts ds;
+    const auto unsigned_bits = hn::BitCast(UnsignedShorts(), bits);
+    largest_signed = hn::Max(largest_signed, bits);
+    largest_unsigned = hn::Max(largest_unsigned, unsigned_bits);
+    smallest_unsigned = hn::Min(smallest_unsigned, unsigned_bits);
+    zeros = count_where(ds, zeros, has_none(ds, bits, hn::Set(ds, 0x7FFF)));
+  }
+
+  HWY_INLINE void add_extremes_to(Lanes<float>* lanes, Half kind) const {
+    const auto larger = [](auto a, auto b) { return a > b ? a : b; };
+    const int s = reduce(Shorts(), largest_signed, larger);
+    const unsigned u = reduce(UnsignedShorts(), largest_unsigned, larger);
+    const unsigned l =
+        reduce(UnsignedShorts(), smallest_unsigned, [](auto a, auto b) { return a < b ? a : b; });
+    // Without a positive element the negative one of the least magnitude is the largest, and the other way
+    // round.
+    const float max = widen_one(static_cast<std::uint16_t>(s >= 0 ? s : l), kind);
+    const float min = widen_one(static_cast<std::uint16_t>(u >= 0x8000 ? u : l), kind);
+    lanes->min[0] = min < lanes->min[0] ? min : lanes->min[0];
+    lanes->max[0] = max > lanes->max[0] ? max : lanes->max[0];
+  }
+};
+
+// The steps of a chain that start at i and before `end`. Returns where the next one starts.
+template <typename Unpack, bool with_signs>
+HWY_INLINE std::size_t add_chain_half(const std::uint16_t* HWY_RESTRICT data, std::size_t i, std::size_t end,
+                                      HalfState& state, Lanes<float>* HWY_RESTRICT lanes,
+                                      std::uint8_t* HWY_RESTRICT signs) {
+  constexpr std::size_t vectors = 2 * kLanes / kShortWidth;
+  HalfState s = state;  // a copy, or the compiler keeps it in memory
+  FloatSums sums;
+  for (; i < end; i += 2 * kLanes) {
+    hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(data + i) + kPrefetchBytes);
+    hn::Mask<UnsignedShorts> positive[vectors];
+    for (std::size_t v = 0; v < vectors; ++v) {
+      const auto bits = hn::LoadU(UnsignedShorts(), data + i + v * kShortWidth);
+      s.add(hn::BitCast(Shorts(), bits));
+      if constexpr (with_signs) positive[v] = is_positive(bits, Unpack::kHalf);
+    }
+    if constexpr (with_signs) store_bits(UnsignedShorts(), positive, signs + i / 8);
+    for (std::size_t v = 0; v < kFloatVectors; ++v) {
+      hn::Vec<Floats> a;
+      hn::Vec<Floats> b;
+      Unpack::unpack(data + i, v, &a, &b);
+      sums.add(v, a, b);
+    }
+  }
+  sums.flush_to(lanes);
+  state = s;
+  return i;
+}
+
+template <typename Unpack, bool with_signs>
+HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count,
+                             Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
+                             const Visitor& visitor) {
+  HalfState state;
+  std::size_t i = 0;
+  std::size_t visited = 0;
+  while (i + 2 * kLanes <= count) {
+    const std::size_t end = end_of_chain(i, count, kHalfChain);
+    i = add_chain_half<Unpack, with_signs>(data, i, end, state, lanes, signs);
+    visit(visitor, i, kHalfChain, &visited);
+  }
+  if (i > 0) {
+    lanes->zeros += total(Shorts(), state.zeros);
+    state.add_extremes_to(lanes, Unpack::kHalf);
+  }
+  if constexpr (with_signs) {
+    store_last_bits(i, count, signs, [=](std::size_t k) { return is_positive(data[k], Unpack::kHalf); });
+  }
+  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) {
+    add_one(widen_one(data[i], Unpack::kHalf), lane, lanes);
+  }
+  visit(visitor, count, 1, &visited);
+}
+
+template <typename Unpack>
+void fast_half_of(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
+                  const Visitor& visitor) {
+  if (signs != nullptr) {
+    fast_half_of<Unpack, true>(data, count, lanes, signs, visitor);
+  } else {
+    fast_half_of<Unpack, false>(data, count, lanes, signs, visitor);
+  }
+}
+
+void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
+               std::uint8_t* signs, const Visitor& visitor) {
+  if (kind == Half::kBFloat16) {
+    fast_half_of<UnpackBFloat16>(data, count, lanes, signs, visitor);
+  } else {
+    fast_half_of<UnpackFloat16>(data, count, lanes, signs, visitor);
+  }
+}
+
+}  // namespace
+
+void add_moment_kernels_here(Kernels& kernels) {
+  kernels.fast_f32 = fast_f32;
+  kernels.fast_half = fast_half;
+  kernels.moments_f32 = moments_f32;
+  kernels.moments_f64 = moments_f64;
+}
+
+}  // namespace msprobe::stats::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace msprobe::stats {
+
+HWY_EXPORT(add_moment_kernels_here);
+
+void add_moment_kernels(Kernels& kernels) { HWY_DYNAMIC_DISPATCH(add_moment_kernels_here)(kernels); }
+
+}  // namespace msprobe::stats
+#endif
