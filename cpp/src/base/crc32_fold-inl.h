@@ -22,10 +22,9 @@ void add(FoldedCrc32& folded, const std::uint32_t* crc, const Element* data, std
     --steps;
   }
   for (; steps > 0; --steps, data += kRegisters * width) {
+    prefetch(data, kRegisters * width * sizeof(Element));
     for (std::size_t r = 0; r < kRegisters; ++r) {
-      const Element* here = data + r * width;
-      __builtin_prefetch(reinterpret_cast<const std::uint8_t*>(here) + kPrefetchBytes);
-      registers[r] = fold_onto(load(here), registers[r], factors);
+      registers[r] = fold_onto(load(data + r * width), registers[r], factors);
     }
   }
   for (std::size_t r = 0; r < kRegisters; ++r) store(registers[r], folded.bytes + r * sizeof(Register));
