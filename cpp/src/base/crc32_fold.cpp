@@ -28,7 +28,7 @@ namespace {
 
 // Memory is asked for this far ahead: while a block is folded that others have just read, the next one comes.
 HWY_INLINE void prefetch(const void* data, std::size_t bytes) {
-  const auto* ahead = static_cast<const std::uint8_t*>(data) + 4096;
+  const auto* ahead = static_cast<const std::uint8_t*>(data) + 32 * bytes;
   for (std::size_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line);
 }
 

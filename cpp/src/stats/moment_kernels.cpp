@@ -145,8 +145,8 @@ struct FloatSums {
 };
 
 // Asks for memory that far ahead of what is being added: the processor's own prefetcher stops at the end of
-// each page.
-constexpr std::size_t kPrefetchBytes = 2048;
+// each page. Several chains, so that memory stays busy while a checksum is taken.
+constexpr std::size_t kPrefetchBytes = 6144;
 
 // Where a chain that starts at element i ends: the last start of a full step of 2 * kLanes elements in it,
 // plus one.
