@@ -6,23 +6,37 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/crc32_polynomial.h"
 
 namespace msprobe {
 
+FoldedCrc32& Crc32::folded(std::uint64_t bytes) noexcept {
+  if (!is_folded_) {
+    // The CRC is the remainder of the message times x^32, both ends inverted. x^(2^32 - 1) is 1.
+    constexpr std::uint32_t inverse = crc32_power_of_x(0xFFFFFFFF - 32);
+    constexpr std::uint32_t empty = crc32_multiply(0xFFFFFFFF, inverse);
+    const std::uint32_t remainder = crc_ == 0 ? empty : crc32_multiply(~crc_, inverse);
+    std::memset(folded_.bytes, 0, folding_->step);
+    std::memcpy(folded_.bytes + folding_->step - sizeof remainder, &remainder, sizeof remainder);
+    is_folded_ = true;
+  }
+  bytes_ += bytes;
+  return folded_;
+}
+
 void Crc32::add(const void* data, std::size_t bytes) noexcept {
   if (bytes == 0) return;
   const auto* rest = static_cast<const std::uint8_t*>(data);
-  bytes_ += bytes;
   if (folding_ != nullptr && bytes >= folding_->step) {
     const std::size_t steps = bytes / folding_->step;
-    folding_->add(folded_, is_folded_ ? nullptr : &crc_, rest, steps);
-    is_folded_ = true;
+    folding_->add(folded(steps * folding_->step), rest, steps);
     rest += steps * folding_->step;
     bytes -= steps * folding_->step;
     if (bytes == 0) return;
   }
+  bytes_ += bytes;
   crc_ = is_folded_ ? folding_->finish(folded_, rest, bytes) : libdeflate_crc32(crc_, rest, bytes);
   is_folded_ = false;
 }
@@ -30,9 +44,7 @@ void Crc32::add(const void* data, std::size_t bytes) noexcept {
 void Crc32::add_widened(const std::uint16_t* bfloat16, std::size_t count) noexcept {
   if (folding_ != nullptr && count >= folding_->step / 4) {
     const std::size_t steps = count / (folding_->step / 4);
-    folding_->add_widened(folded_, is_folded_ ? nullptr : &crc_, bfloat16, steps);
-    is_folded_ = true;
-    bytes_ += steps * folding_->step;
+    folding_->add_widened(folded(steps * folding_->step), bfloat16, steps);
     bfloat16 += steps * (folding_->step / 4);
     count -= steps * (folding_->step / 4);
   }

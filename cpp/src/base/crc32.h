@@ -21,6 +21,10 @@ class Crc32 {
   /// Adds bfloat16 elements as the float32 values that they are: four bytes each, little endian.
   void add_widened(const std::uint16_t* bfloat16, std::size_t count) noexcept;
 
+  /// For loops that fold by themselves, where best_crc32_folding() is not null: the message so far. The
+  /// caller adds steps of together `bytes` bytes to it before anything else is called.
+  FoldedCrc32& folded(std::uint64_t bytes) noexcept;
+
   /// CRC-32 of what was added, 0 of nothing. More can be added afterwards.
   std::uint32_t value() const noexcept;
 

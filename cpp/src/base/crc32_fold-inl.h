@@ -2,25 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The folding for one instruction set. crc32_fold.cpp includes this file once for each, in a namespace that
-// has Register, load(), store(), broadcast(), add_to_front() and fold_onto(). No #pragma once.
+// has Register, load(), store(), broadcast(), and fold_onto(). No #pragma once.
 
 constexpr std::size_t kRegisters = 8;  // on their way at once
 constexpr std::size_t kStep = kRegisters * sizeof(Register);
 static_assert(kStep <= sizeof(FoldedCrc32));
 
 template <typename Element>
-void add(FoldedCrc32& folded, const std::uint32_t* crc, const Element* data, std::size_t steps) {
+void add(FoldedCrc32& folded, const Element* data, std::size_t steps) {
   constexpr std::size_t width = sizeof(Register) / kMessageBytes<Element>;
-  const Register factors = broadcast(kFactors<kStep>);
+  const Register factors = broadcast(kCrc32Factors<kStep>);
   Register registers[kRegisters];
-  if (crc == nullptr) {
-    for (std::size_t r = 0; r < kRegisters; ++r) registers[r] = load(folded.bytes + r * sizeof(Register));
-  } else {
-    for (std::size_t r = 0; r < kRegisters; ++r) registers[r] = load(data + r * width);
-    registers[0] = add_to_front(registers[0], ~*crc);
-    data += kRegisters * width;
-    --steps;
-  }
+  for (std::size_t r = 0; r < kRegisters; ++r) registers[r] = load(folded.bytes + r * sizeof(Register));
   for (; steps > 0; --steps, data += kRegisters * width) {
     prefetch(data, kRegisters * width * sizeof(Element));
     for (std::size_t r = 0; r < kRegisters; ++r) {
@@ -33,7 +26,7 @@ void add(FoldedCrc32& folded, const std::uint32_t* crc, const Element* data, std
 // Folds 2 * half registers to half as many.
 template <std::size_t half>
 void halve(Register* registers) {
-  const Register factors = broadcast(kFactors<half * sizeof(Register)>);
+  const Register factors = broadcast(kCrc32Factors<half * sizeof(Register)>);
   for (std::size_t r = 0; r < half; ++r) {
     registers[r] = fold_onto(registers[r + half], registers[r], factors);
   }
@@ -45,7 +38,7 @@ std::uint32_t finish(const FoldedCrc32& folded, const std::uint8_t* rest, std::s
   halve<4>(registers);
   halve<2>(registers);
   halve<1>(registers);
-  const Register factors = broadcast(kFactors<sizeof(Register)>);
+  const Register factors = broadcast(kCrc32Factors<sizeof(Register)>);
   for (; count >= sizeof(Register); count -= sizeof(Register), rest += sizeof(Register)) {
     registers[0] = fold_onto(load(rest), registers[0], factors);
   }

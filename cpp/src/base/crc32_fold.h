@@ -15,7 +15,7 @@
 
 namespace msprobe {
 
-/// A few bytes that leave the same remainder as the whole message before them.
+/// A message in form of the few bytes, a step of them, that leave the same remainder.
 struct alignas(64) FoldedCrc32 {
   std::uint8_t bytes[512];
 };
@@ -25,12 +25,10 @@ struct Crc32Folding {
   std::string_view instruction_set;  // the name that stats::instruction_set() has for it
   std::size_t step;
 
-  // Add `steps` steps to `folded`, or, where `crc` is not null, make `folded` of a message that has this
-  // CRC-32 and so many steps after it; then `steps` is at least 1. The second one widens bfloat16 elements to
-  // float32, so that a step is step / 4 elements.
-  void (*add)(FoldedCrc32& folded, const std::uint32_t* crc, const std::uint8_t* data, std::size_t steps);
-  void (*add_widened)(FoldedCrc32& folded, const std::uint32_t* crc, const std::uint16_t* data,
-                      std::size_t steps);
+  // Add `steps` steps to the message in `folded`. The second one widens bfloat16 elements to float32, so that
+  // a step is step / 4 elements.
+  void (*add)(FoldedCrc32& folded, const std::uint8_t* data, std::size_t steps);
+  void (*add_widened)(FoldedCrc32& folded, const std::uint16_t* data, std::size_t steps);
 
   // CRC-32 of the message that is in `folded` and then the `count` bytes of `rest`, less than a step.
   std::uint32_t (*finish)(const FoldedCrc32& folded, const std::uint8_t* rest, std::size_t count);

@@ -40,4 +40,19 @@ constexpr std::uint32_t crc32_power_of_x(std::uint64_t n) noexcept {
   return power;
 }
 
+/// What the two halves of 128 bits of a message are multiplied by to move them to a place `bytes` later.
+///
+/// Bit i of a half is the coefficient of x^(63-i), in the lower half times x^64 for its place. Bit i + j of a
+/// carry-less product comes from the bits i and j of its factors; read as 128 bits that end with x^0, it is
+/// the product of the polynomials times x: hence one power less. A factor is a remainder of 32 bits, at the
+/// end of a half.
+struct Crc32Factors {
+  std::uint64_t lower;
+  std::uint64_t upper;
+};
+
+template <std::uint64_t bytes>
+inline constexpr Crc32Factors kCrc32Factors{std::uint64_t{crc32_power_of_x(8 * bytes + 63)} << 32,
+                                            std::uint64_t{crc32_power_of_x(8 * bytes - 1)} << 32};
+
 }  // namespace msprobe
