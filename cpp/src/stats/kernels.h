@@ -10,6 +10,8 @@
 #include <limits>
 #include <string_view>
 
+#include "base/crc32.h"
+
 namespace msprobe::stats {
 
 /// Sums are spread over this many lanes whatever the width of the machine's vectors, and which element goes
@@ -61,6 +63,10 @@ struct Kernels {
                    const Visitor& visitor);
   void (*fast_half)(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
                     std::uint8_t* signs, const Visitor& visitor);
+  // fast_half for bfloat16 that also adds the float32 values to `checksum`; null where this processor gains
+  // nothing from doing both at once.
+  void (*fast_bfloat16_with_checksum)(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes,
+                                      Crc32& checksum);
   void (*moments_f32)(const float* data, std::size_t count, Lanes<float>* lanes);
   void (*moments_f64)(const double* data, std::size_t count, Lanes<double>* lanes);
 

@@ -10,6 +10,8 @@
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
+#include "base/crc32.h"
+#include "base/crc32_avx512.h"
 #include "stats/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -306,7 +308,8 @@ struct HalfState {
     zeros = count_where(ds, zeros, has_none(ds, bits, hn::Set(ds, 0x7FFF)));
   }
 
-  HWY_INLINE void add_extremes_to(Lanes<float>* lanes, Half kind) const {
+  HWY_INLINE void store(Lanes<float>& lanes, Half kind) const {
+    lanes.zeros += total(Shorts(), zeros);
     const auto larger = [](auto a, auto b) { return a > b ? a : b; };
     const int s = reduce(Shorts(), largest_signed, larger);
     const unsigned u = reduce(UnsignedShorts(), largest_unsigned, larger);
@@ -316,34 +319,41 @@ struct HalfState {
     // round.
     const float max = widen_one(static_cast<std::uint16_t>(s >= 0 ? s : l), kind);
     const float min = widen_one(static_cast<std::uint16_t>(u >= 0x8000 ? u : l), kind);
-    lanes->min[0] = min < lanes->min[0] ? min : lanes->min[0];
-    lanes->max[0] = max > lanes->max[0] ? max : lanes->max[0];
+    lanes.min[0] = min < lanes.min[0] ? min : lanes.min[0];
+    lanes.max[0] = max > lanes.max[0] ? max : lanes.max[0];
   }
 };
+
+// 2 * kLanes elements.
+template <typename Unpack, bool with_signs>
+HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, HalfState& s, FloatSums& sums,
+                              std::uint8_t* HWY_RESTRICT signs) {
+  constexpr std::size_t vectors = 2 * kLanes / kShortWidth;
+  hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(data) + kPrefetchBytes);
+  hn::Mask<UnsignedShorts> positive[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) {
+    const auto bits = hn::LoadU(UnsignedShorts(), data + v * kShortWidth);
+    s.add(hn::BitCast(Shorts(), bits));
+    if constexpr (with_signs) positive[v] = is_positive(bits, Unpack::kHalf);
+  }
+  if constexpr (with_signs) store_bits(UnsignedShorts(), positive, signs);
+  for (std::size_t v = 0; v < kFloatVectors; ++v) {
+    hn::Vec<Floats> a;
+    hn::Vec<Floats> b;
+    Unpack::unpack(data, v, &a, &b);
+    sums.add(v, a, b);
+  }
+}
 
 // The steps of a chain that start at i and before `end`. Returns where the next one starts.
 template <typename Unpack, bool with_signs>
 HWY_INLINE std::size_t add_chain_half(const std::uint16_t* HWY_RESTRICT data, std::size_t i, std::size_t end,
                                       HalfState& state, Lanes<float>* HWY_RESTRICT lanes,
                                       std::uint8_t* HWY_RESTRICT signs) {
-  constexpr std::size_t vectors = 2 * kLanes / kShortWidth;
   HalfState s = state;  // a copy, or the compiler keeps it in memory
   FloatSums sums;
   for (; i < end; i += 2 * kLanes) {
-    hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(data + i) + kPrefetchBytes);
-    hn::Mask<UnsignedShorts> positive[vectors];
-    for (std::size_t v = 0; v < vectors; ++v) {
-      const auto bits = hn::LoadU(UnsignedShorts(), data + i + v * kShortWidth);
-      s.add(hn::BitCast(Shorts(), bits));
-      if constexpr (with_signs) positive[v] = is_positive(bits, Unpack::kHalf);
-    }
-    if constexpr (with_signs) store_bits(UnsignedShorts(), positive, signs + i / 8);
-    for (std::size_t v = 0; v < kFloatVectors; ++v) {
-      hn::Vec<Floats> a;
-      hn::Vec<Floats> b;
-      Unpack::unpack(data + i, v, &a, &b);
-      sums.add(v, a, b);
-    }
+    add_step_half<Unpack, with_signs>(data + i, s, sums, signs + i / 8);
   }
   sums.flush_to(lanes);
   state = s;
@@ -362,10 +372,7 @@ HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t
     i = add_chain_half<Unpack, with_signs>(data, i, end, state, lanes, signs);
     visit(visitor, i, kHalfChain, &visited);
   }
-  if (i > 0) {
-    lanes->zeros += total(Shorts(), state.zeros);
-    state.add_extremes_to(lanes, Unpack::kHalf);
-  }
+  if (i > 0) state.store(*lanes, Unpack::kHalf);
   if constexpr (with_signs) {
     store_last_bits(i, count, signs, [=](std::size_t k) { return is_positive(data[k], Unpack::kHalf); });
   }
@@ -394,11 +401,69 @@ void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<fl
   }
 }
 
+#if MSPROBE_CRC32_AVX512 && HWY_TARGET == HWY_AVX3
+#define MSPROBE_FUSED_CHECKSUM 1
+HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR "," MSPROBE_CRC32_AVX512_TARGET)
+
+// A chain of bfloat16 elements, and the checksum of their float32 values in the same loop: the
+// multiplications of the one and the additions of the other wait for different units of the processor.
+void add_chain_with_checksum(const std::uint16_t* HWY_RESTRICT data, HalfState& state,
+                             Lanes<float>* HWY_RESTRICT lanes, FoldedCrc32& folded) {
+  constexpr std::size_t registers = 8;
+  constexpr std::size_t elements = sizeof(crc32_avx512::Register) / sizeof(float);  // of a register
+  static_assert(sizeof(FoldedCrc32) == registers * sizeof(crc32_avx512::Register));
+  static_assert(kHalfChain % (registers * elements) == 0 && 2 * kLanes == 2 * elements);
+  const crc32_avx512::Register factors = crc32_avx512::broadcast(kCrc32Factors<sizeof(FoldedCrc32)>);
+  crc32_avx512::Register crc[registers];
+  for (std::size_t r = 0; r < registers; ++r) crc[r] = crc32_avx512::load(folded.bytes + r * sizeof crc[r]);
+  HalfState s = state;
+  FloatSums sums;
+  for (std::size_t i = 0; i < kHalfChain; i += registers * elements) {
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < registers; r += 2) {
+      const std::uint16_t* here = data + i + r * elements;
+      add_step_half<UnpackBFloat16, false>(here, s, sums, nullptr);
+      crc[r] = crc32_avx512::fold_onto(crc32_avx512::load(here), crc[r], factors);
+      crc[r + 1] = crc32_avx512::fold_onto(crc32_avx512::load(here + elements), crc[r + 1], factors);
+    }
+  }
+  sums.flush_to(lanes);
+  state = s;
+  for (std::size_t r = 0; r < registers; ++r) crc32_avx512::store(crc[r], folded.bytes + r * sizeof crc[r]);
+}
+
+void fast_bfloat16_with_checksum(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes,
+                                 Crc32& checksum) {
+  const std::size_t chained = count - count % kHalfChain;
+  if (chained > 0) {
+    HalfState state;
+    FoldedCrc32& folded = checksum.folded(chained * sizeof(float));
+    for (std::size_t i = 0; i < chained; i += kHalfChain) {
+      add_chain_with_checksum(data + i, state, lanes, folded);
+    }
+    state.store(*lanes, Half::kBFloat16);
+  }
+  fast_half(data + chained, count - chained, Half::kBFloat16, lanes, nullptr, Visitor());
+  checksum.add_widened(data + chained, count - chained);
+}
+
+HWY_POP_ATTRIBUTES
+#else
+#define MSPROBE_FUSED_CHECKSUM 0
+#endif
+
 }  // namespace
 
 void add_moment_kernels_here(Kernels& kernels) {
   kernels.fast_f32 = fast_f32;
   kernels.fast_half = fast_half;
+#if MSPROBE_FUSED_CHECKSUM
+  const Crc32Folding* folding = best_crc32_folding();
+  if (folding != nullptr && folding == find_crc32_folding("AVX3")) {
+    kernels.fast_bfloat16_with_checksum = fast_bfloat16_with_checksum;
+  }
+#endif
+#undef MSPROBE_FUSED_CHECKSUM
   kernels.moments_f32 = moments_f32;
   kernels.moments_f64 = moments_f64;
 }
