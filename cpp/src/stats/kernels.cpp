@@ -34,7 +34,8 @@ const Kernels& kernels() {
     const std::int64_t targets = usable_targets();
     hwy::GetChosenTarget().Update(targets);
     Kernels table{};
-    add_moment_kernels(table);
+    add_float_kernels(table);
+    add_half_kernels(table);
     add_element_kernels(table);
     table.instruction_set = hwy::TargetName(targets & -targets);
     return table;

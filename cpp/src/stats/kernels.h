@@ -97,7 +97,8 @@ struct Kernels {
 const Kernels& kernels();
 
 /// Put the functions of one file into the table, for the instruction set that Highway has been told to use.
-void add_moment_kernels(Kernels& kernels);
+void add_float_kernels(Kernels& kernels);
+void add_half_kernels(Kernels& kernels);
 void add_element_kernels(Kernels& kernels);
 
 }  // namespace msprobe::stats

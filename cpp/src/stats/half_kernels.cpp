@@ -6,232 +6,17 @@
 #include "stats/kernel_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "stats/moment_kernels.cpp"
+#define HWY_TARGET_INCLUDE "stats/half_kernels.cpp"
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
 #include "base/crc32.h"
 #include "base/crc32_avx512.h"
-#include "stats/vectors-inl.h"
+#include "stats/chains-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
 namespace {
-
-// One element on its own: the tail of a tensor. Same lanes and same operations as the vector code.
-template <typename T>
-HWY_INLINE void add_one(T value, std::size_t lane, Lanes<T>* lanes) {
-  const double wide = static_cast<double>(value);
-  lanes->sum[lane] += wide;
-  lanes->squares[lane] += wide * wide;
-  lanes->min[lane] = value < lanes->min[lane] ? value : lanes->min[lane];
-  lanes->max[lane] = value > lanes->max[lane] ? value : lanes->max[lane];
-  lanes->zeros += value == 0;
-}
-
-// Smallest and largest element, in kLanes lanes.
-template <typename D>
-struct Extremes {
-  using T = hn::TFromD<D>;
-  static constexpr std::size_t kWidth = hn::MaxLanes(D());
-  static constexpr std::size_t kVectors = kLanes / kWidth;
-  hn::Vec<D> min[kVectors];
-  hn::Vec<D> max[kVectors];
-
-  HWY_INLINE explicit Extremes(const Lanes<T>& lanes) {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      min[v] = hn::LoadU(D(), lanes.min + v * kWidth);
-      max[v] = hn::LoadU(D(), lanes.max + v * kWidth);
-    }
-  }
-
-  HWY_INLINE void store(Lanes<T>& lanes) const {
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      hn::StoreU(min[v], D(), lanes.min + v * kWidth);
-      hn::StoreU(max[v], D(), lanes.max + v * kWidth);
-    }
-  }
-};
-
-HWY_INLINE hn::Vec<Doubles> load_double(const float* data) {
-  return hn::PromoteTo(Doubles(), hn::LoadU(FloatsOfDoubles(), data));
-}
-
-HWY_INLINE hn::Vec<Doubles> load_double(const double* data) { return hn::LoadU(Doubles(), data); }
-
-template <typename D>
-HWY_INLINE void moments(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::size_t count,
-                        Lanes<hn::TFromD<D>>* HWY_RESTRICT lanes) {
-  const Doubles dd;
-  using E = Extremes<D>;
-  E extremes(*lanes);
-  hn::Vec<Doubles> sum[kDoubleVectors];
-  hn::Vec<Doubles> squares[kDoubleVectors];
-  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-    sum[v] = hn::LoadU(dd, lanes->sum + v * kDoubleWidth);
-    squares[v] = hn::LoadU(dd, lanes->squares + v * kDoubleWidth);
-  }
-  const auto zero = hn::Zero(d);
-  std::size_t zeros = 0;
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t v = 0; v < E::kVectors; ++v) {
-      const auto x = hn::LoadU(d, data + i + v * E::kWidth);
-      extremes.min[v] = hn::Min(extremes.min[v], x);
-      extremes.max[v] = hn::Max(extremes.max[v], x);
-      zeros += hn::CountTrue(d, hn::Eq(x, zero));
-    }
-    for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-      const auto x = load_double(data + i + v * kDoubleWidth);
-      sum[v] = hn::Add(sum[v], x);
-      squares[v] = hn::MulAdd(x, x, squares[v]);
-    }
-  }
-  extremes.store(*lanes);
-  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-    hn::StoreU(sum[v], dd, lanes->sum + v * kDoubleWidth);
-    hn::StoreU(squares[v], dd, lanes->squares + v * kDoubleWidth);
-  }
-  lanes->zeros += static_cast<std::int64_t>(zeros);
-  for (std::size_t lane = 0; i < count; ++i, ++lane) add_one(data[i], lane, lanes);
-}
-
-void moments_f32(const float* data, std::size_t count, Lanes<float>* lanes) {
-  moments(Floats(), data, count, lanes);
-}
-
-void moments_f64(const double* data, std::size_t count, Lanes<double>* lanes) {
-  moments(Doubles(), data, count, lanes);
-}
-
-// Adds a set of float vectors to double lanes.
-HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes) {
-  const Floats df;
-  const Doubles dd;
-  const FloatsOfDoubles dh;
-  HWY_ALIGN float buffer[kLanes];
-  for (std::size_t v = 0; v < kFloatVectors; ++v) hn::Store(vectors[v], df, buffer + v * kFloatWidth);
-  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-    double* lane = lanes + v * kDoubleWidth;
-    const auto x = hn::PromoteTo(dd, hn::Load(dh, buffer + v * kDoubleWidth));
-    hn::StoreU(hn::Add(hn::LoadU(dd, lane), x), dd, lane);
-  }
-}
-
-// Sums and sums of squares in float, in two sets of kLanes lanes.
-struct FloatSums {
-  hn::Vec<Floats> sum_a[kFloatVectors];
-  hn::Vec<Floats> sum_b[kFloatVectors];
-  hn::Vec<Floats> squares_a[kFloatVectors];
-  hn::Vec<Floats> squares_b[kFloatVectors];
-
-  HWY_INLINE FloatSums() {
-    for (std::size_t v = 0; v < kFloatVectors; ++v) {
-      sum_a[v] = sum_b[v] = squares_a[v] = squares_b[v] = hn::Zero(Floats());
-    }
-  }
-
-  HWY_INLINE void add(std::size_t v, hn::Vec<Floats> a, hn::Vec<Floats> b) {
-    sum_a[v] = hn::Add(sum_a[v], a);
-    sum_b[v] = hn::Add(sum_b[v], b);
-    squares_a[v] = hn::MulAdd(a, a, squares_a[v]);
-    squares_b[v] = hn::MulAdd(b, b, squares_b[v]);
-  }
-
-  HWY_INLINE void flush_to(Lanes<float>* lanes) const {
-    flush(sum_a, lanes->sum);
-    flush(sum_b, lanes->sum);
-    flush(squares_a, lanes->squares);
-    flush(squares_b, lanes->squares);
-  }
-};
-
-// Asks for memory that far ahead of what is being added: the processor's own prefetcher stops at the end of
-// each page. Several chains, so that memory stays busy while a checksum is taken.
-constexpr std::size_t kPrefetchBytes = 6144;
-
-// Where a chain that starts at element i ends: the last start of a full step of 2 * kLanes elements in it,
-// plus one.
-HWY_INLINE std::size_t end_of_chain(std::size_t i, std::size_t count, std::size_t chain) {
-  return count - i < chain ? count - (2 * kLanes - 1) : i + chain;
-}
-
-// Shows the visitor what lies between the elements `visited` and `now`, once that is a stretch.
-HWY_INLINE void visit(const Visitor& visitor, std::size_t now, std::size_t stretch, std::size_t* visited) {
-  if (visitor.call != nullptr && now - *visited >= stretch) {
-    visitor.call(visitor.self, *visited, now - *visited);
-    *visited = now;
-  }
-}
-
-// What fast_f32 keeps in registers from one chain of float additions to the next.
-struct FloatState {
-  Extremes<Floats> extremes;
-  hn::Vec<Counters<Floats>> zeros[kFloatVectors];
-};
-
-// The steps of a chain that start at i and before `end`. Returns where the next one starts.
-template <bool with_signs>
-HWY_INLINE std::size_t add_chain_f32(const float* HWY_RESTRICT data, std::size_t i, std::size_t end,
-                                     FloatState& state, Lanes<float>* HWY_RESTRICT lanes,
-                                     std::uint8_t* HWY_RESTRICT signs) {
-  const Floats df;
-  const auto zero = hn::Zero(df);
-  FloatState s = state;  // a copy, or the compiler keeps it in memory
-  FloatSums sums;
-  for (; i < end; i += 2 * kLanes) {
-    const auto* ahead = reinterpret_cast<const std::uint8_t*>(data + i) + kPrefetchBytes;
-    hwy::Prefetch(ahead);
-    hwy::Prefetch(ahead + 64);
-    hn::Mask<Floats> positive[2 * kFloatVectors];
-    for (std::size_t v = 0; v < kFloatVectors; ++v) {
-      const auto a = hn::LoadU(df, data + i + v * kFloatWidth);
-      const auto b = hn::LoadU(df, data + i + kLanes + v * kFloatWidth);
-      s.extremes.min[v] = hn::Min(s.extremes.min[v], hn::Min(a, b));
-      s.extremes.max[v] = hn::Max(s.extremes.max[v], hn::Max(a, b));
-      s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(a, zero));
-      s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(b, zero));
-      sums.add(v, a, b);
-      if constexpr (with_signs) {
-        positive[v] = hn::Gt(a, zero);
-        positive[kFloatVectors + v] = hn::Gt(b, zero);
-      }
-    }
-    if constexpr (with_signs) store_bits(df, positive, signs + i / 8);
-  }
-  sums.flush_to(lanes);
-  state = s;
-  return i;
-}
-
-template <bool with_signs>
-HWY_INLINE void fast_f32_of(const float* HWY_RESTRICT data, std::size_t count,
-                            Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
-                            const Visitor& visitor) {
-  FloatState state{Extremes<Floats>(*lanes), {}};
-  for (auto& zeros : state.zeros) zeros = hn::Zero(Counters<Floats>());
-  std::size_t i = 0;
-  std::size_t visited = 0;
-  while (i + 2 * kLanes <= count) {
-    const std::size_t end = end_of_chain(i, count, kFloatChain);
-    i = add_chain_f32<with_signs>(data, i, end, state, lanes, signs);
-    visit(visitor, i, kHalfChain, &visited);
-  }
-  state.extremes.store(*lanes);
-  for (const auto& zeros : state.zeros) lanes->zeros += total(Floats(), zeros);
-  if constexpr (with_signs) store_last_bits(i, count, signs, [=](std::size_t k) { return data[k] > 0; });
-  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) add_one(data[i], lane, lanes);
-  visit(visitor, count, 1, &visited);
-}
-
-void fast_f32(const float* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
-              const Visitor& visitor) {
-  if (signs != nullptr) {
-    fast_f32_of<true>(data, count, lanes, signs, visitor);
-  } else {
-    fast_f32_of<false>(data, count, lanes, signs, visitor);
-  }
-}
 
 // Two times kLanes 16-bit floats become two sets of float vectors. Which element goes to which set is up to
 // the kind.
@@ -454,8 +239,7 @@ HWY_POP_ATTRIBUTES
 
 }  // namespace
 
-void add_moment_kernels_here(Kernels& kernels) {
-  kernels.fast_f32 = fast_f32;
+void add_half_kernels_here(Kernels& kernels) {
   kernels.fast_half = fast_half;
 #if MSPROBE_FUSED_CHECKSUM
   const Crc32Folding* folding = best_crc32_folding();
@@ -464,8 +248,6 @@ void add_moment_kernels_here(Kernels& kernels) {
   }
 #endif
 #undef MSPROBE_FUSED_CHECKSUM
-  kernels.moments_f32 = moments_f32;
-  kernels.moments_f64 = moments_f64;
 }
 
 }  // namespace msprobe::stats::HWY_NAMESPACE
@@ -474,9 +256,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace msprobe::stats {
 
-HWY_EXPORT(add_moment_kernels_here);
+HWY_EXPORT(add_half_kernels_here);
 
-void add_moment_kernels(Kernels& kernels) { HWY_DYNAMIC_DISPATCH(add_moment_kernels_here)(kernels); }
+void add_half_kernels(Kernels& kernels) { HWY_DYNAMIC_DISPATCH(add_half_kernels_here)(kernels); }
 
 }  // namespace msprobe::stats
 #endif
