@@ -17,7 +17,8 @@
 #define MSPROBE_CRC32_AVX512_TARGET "avx512f,vpclmulqdq,pclmul"
 #include <immintrin.h>
 
-// GCC 12 takes the undefined vectors inside its own intrinsics for a mistake (GCC bug 105593).
+// GCC 12 takes the undefined vectors inside its own intrinsics for a mistake (GCC bug 105593), and says so
+// at the end of the file that uses them: this cannot be taken back here.
 #if !HWY_COMPILER_CLANG
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif

@@ -67,7 +67,9 @@ HWY_POP_ATTRIBUTES
 const Crc32Folding* find_crc32_folding(std::string_view instruction_set) noexcept {
 #if MSPROBE_CRC32_AVX512
   if (__builtin_cpu_supports("vpclmulqdq") == 0) return nullptr;
-  if (instruction_set == wide::kInstructionSet && __builtin_cpu_supports("avx512f")) return &wide::kFolding;
+  // Highway has several kinds of AVX-512, all called AVX3 and something.
+  const bool is_wide = instruction_set.starts_with(wide::kInstructionSet);
+  if (is_wide && __builtin_cpu_supports("avx512f")) return &wide::kFolding;
   if (instruction_set == narrow::kInstructionSet && __builtin_cpu_supports("avx2")) return &narrow::kFolding;
 #endif
   return nullptr;

@@ -138,7 +138,7 @@ HWY_INLINE std::size_t add_chain_half(const std::uint16_t* HWY_RESTRICT data, st
   HalfState s = state;  // a copy, or the compiler keeps it in memory
   FloatSums sums;
   for (; i < end; i += 2 * kLanes) {
-    add_step_half<Unpack, with_signs>(data + i, s, sums, signs + i / 8);
+    add_step_half<Unpack, with_signs>(data + i, s, sums, with_signs ? signs + i / 8 : nullptr);
   }
   sums.flush_to(lanes);
   state = s;
@@ -186,7 +186,7 @@ void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<fl
   }
 }
 
-#if MSPROBE_CRC32_AVX512 && HWY_TARGET == HWY_AVX3
+#if MSPROBE_CRC32_AVX512 && HWY_TARGET <= HWY_AVX3 && defined(HWY_TARGET_STR)
 #define MSPROBE_FUSED_CHECKSUM 1
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR "," MSPROBE_CRC32_AVX512_TARGET)
 
