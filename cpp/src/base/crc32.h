@@ -43,4 +43,11 @@ class Crc32 {
 /// appending n bytes multiplies the polynomial of A by x^(8n) modulo the generator.
 std::uint32_t crc32_combine(std::uint32_t crc_a, std::uint32_t crc_b, std::uint64_t bytes_b) noexcept;
 
+/// CRC-32 of a message that goes on with `data`; `crc` is that of what came before, 0 at the start.
+inline std::uint32_t crc32(std::uint32_t crc, const void* data, std::size_t bytes) noexcept {
+  Crc32 next;
+  next.add(data, bytes);
+  return crc == 0 ? next.value() : crc32_combine(crc, next.value(), bytes);
+}
+
 }  // namespace msprobe
