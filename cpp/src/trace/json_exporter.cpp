@@ -219,6 +219,9 @@ struct JsonExporter::State {
       return;
     }
     const Layout& layout = layout_of(record.kind);
+    // In the files of task overflow_check it stands last.
+    const bool last = header && header->task == "overflow_check" && layout.recompute_before != kNowhere;
+    const std::size_t recompute_before = last ? layout.count : layout.recompute_before;
     bool first = true;
     const auto begin_entry = [&](std::string_view key) {
       out += first ? "{\n   \"" : ",\n   \"";
@@ -226,7 +229,7 @@ struct JsonExporter::State {
       out.append(key).append("\": ");
     };
     for (std::size_t i = 0; i <= layout.count; ++i) {
-      if (i == layout.recompute_before) {
+      if (i == recompute_before) {
         begin_entry("is_recompute");
         out += record.is_recompute ? "true" : "false";
       }
