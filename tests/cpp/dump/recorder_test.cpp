@@ -74,7 +74,7 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 std::string construct_of(const fs::path& directory) { return read_bytes(directory / "construct.json"); }
 
-const std::vector<std::string> kJsonFiles{"construct.json", "dump.json", "stack.json"};
+const std::vector<std::string> kFiles{"construct.json", "dump.json", "stack.json", "summary.json"};
 
 }  // namespace
 
@@ -85,7 +85,7 @@ TEST_CASE("backward_name: of modules and APIs") {
   CHECK(backward_name("optimizer") == "optimizer");
 }
 
-TEST_CASE("recorder: a step leaves its three files and nothing else") {
+TEST_CASE("recorder: a step leaves its files and nothing else") {
   const TempDir folder;
   const fs::path rank = folder / "dump/step0/rank";
   Recorder recorder(Options{});
@@ -96,15 +96,13 @@ TEST_CASE("recorder: a step leaves its three files and nothing else") {
   record_call(recorder, "Torch.add.0.forward", 7);
   recorder.close();
   CHECK_FALSE(recorder.is_open());
-  CHECK(test::entries_below(rank) == kJsonFiles);
+  CHECK(test::entries_below(rank) == kFiles);
   CHECK(contains(read_bytes(rank / "dump.json"), "\"value\": 7"));
   CHECK(construct_of(rank) == "{\n \"Torch.add.0.forward\": null\n}");
   CHECK(recorder.report().records == 1);
   CHECK_FALSE(recorder.report().incomplete);
   recorder.end();
-  CHECK(test::entries_below(folder / "dump") ==
-        std::vector<std::string>{"step0/", "step0/rank/", "step0/rank/construct.json", "step0/rank/dump.json",
-                                 "step0/rank/stack.json"});
+  CHECK(test::entries_below(folder / "dump").size() == kFiles.size() + 2);  // step0/ and rank/
 }
 
 TEST_CASE("recorder: files are complete after flush(), and the step goes on") {
@@ -143,7 +141,7 @@ TEST_CASE("recorder: steps do not mix") {
       CHECK(contains(text, "\"a" + std::to_string(other) + "\"") == (other == step));
     }
     CHECK(construct_of(rank) == "{\n \"a" + std::to_string(step) + "\": null\n}");
-    CHECK(test::entries_below(rank) == kJsonFiles);
+    CHECK(test::entries_below(rank) == kFiles);
   }
 }
 
@@ -156,10 +154,11 @@ TEST_CASE("recorder: deferred, a step leaves its log, of which the files can be 
   recorder.open(rank);
   record_call(recorder, "Torch.add.0.forward", 3);
   recorder.close();
-  CHECK(test::entries_below(rank) == std::vector<std::string>{"trace.msprobe"});
-  trace::JsonExporter exporter(trace::Header{"statistics", "mix", std::nullopt});
-  exporter.consume(trace::read_event_log(rank / "trace.msprobe"));
-  CHECK(exporter.record_count() == 1);
+  CHECK(test::entries_below(rank) == std::vector<std::string>{"summary.json", "trace.msprobe"});
+  const trace::ExportReport report = trace::export_event_log(rank / "trace.msprobe", folder / "made");
+  CHECK(report.records == 1);
+  CHECK(report.cut.empty());
+  CHECK(contains(read_bytes(folder / "made/dump.json"), "\"value\": 3"));
 }
 
 TEST_CASE("recorder: level debug has its own file") {
@@ -171,7 +170,7 @@ TEST_CASE("recorder: level debug has its own file") {
   recorder.open(rank);
   recorder.part(recorder.record(RecordKind::kSaved, "x.0.debug"), Part::kValue, one_integer(5));
   recorder.close();
-  CHECK(test::entries_below(rank) == std::vector<std::string>{"debug.json"});
+  CHECK(test::entries_below(rank) == std::vector<std::string>{"debug.json", "summary.json"});
   CHECK(contains(read_bytes(rank / "debug.json"), "\"level\": \"debug\""));
 }
 
@@ -364,7 +363,7 @@ TEST_CASE("recorder: names with slashes, dots and 300 characters become files in
   recorder.end();
   CHECK(test::entries_below(rank / "dump_tensor_data").size() == records.size());
   CHECK(log.warnings().empty());
-  CHECK(test::entries_below(folder.path()).size() == records.size() + kJsonFiles.size() + 4);
+  CHECK(test::entries_below(folder.path()).size() == records.size() + kFiles.size() + 4);
 }
 
 TEST_CASE("recorder: many large tensors pass through a bounded queue") {
@@ -439,6 +438,38 @@ TEST_CASE("recorder: the first record with a NaN or an infinity is reported, ste
   CHECK(recorder.report().first_non_finite.empty());
 }
 
+TEST_CASE("recorder: summary.json says what a step held and what was left out") {
+  const TempDir folder;
+  Recorder recorder(Options{});
+  recorder.open(folder / "dump/step0/rank");
+  record_call(recorder, "Torch.add.0.forward");
+  recorder.note_skipped("meta tensor");
+  recorder.note_skipped("meta tensor");
+  recorder.note_non_finite("Torch.add.0.forward");
+  recorder.close();
+  const std::string text = read_bytes(folder / "dump/step0/rank/summary.json");
+  CHECK(contains(text, "\"records\": 1"));
+  CHECK(contains(text, "\"first_non_finite\": \"Torch.add.0.forward\""));
+  CHECK(contains(text, "\"complete\": true"));
+  CHECK(contains(text, "\"skipped\": {\n  \"meta tensor\": 2\n }"));
+}
+
+TEST_CASE("recorder: the limit of overflows counts over all steps") {
+  const TempDir folder;
+  Options options;
+  options.overflow_limit = 2;
+  Recorder recorder(options);
+  recorder.open(folder / "dump/step0/rank");
+  recorder.note_overflow();
+  CHECK_FALSE(recorder.has_enough_overflows());
+  recorder.open(folder / "dump/step1/rank");
+  recorder.note_overflow();
+  CHECK(recorder.has_enough_overflows());
+  Recorder unlimited(Options{});
+  unlimited.note_overflow();
+  CHECK_FALSE(unlimited.has_enough_overflows());
+}
+
 TEST_CASE("recorder: a folder that cannot be made is an error of open(), and the next may work") {
   const TempDir folder;
   test::write_bytes(folder / "file", "");
@@ -471,7 +502,7 @@ TEST_CASE("recorder: a folder removed in mid-step costs this step, with one warn
   record_call(recorder, "Torch.add.0.forward");
   recorder.close();
   CHECK_FALSE(recorder.report().incomplete);
-  CHECK(test::entries_below(folder / "dump/step1/rank") == kJsonFiles);
+  CHECK(test::entries_below(folder / "dump/step1/rank") == kFiles);
 }
 
 TEST_CASE("recorder: on a full disk training goes on, and a step that fits again is whole") {
