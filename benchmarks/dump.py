@@ -6,8 +6,8 @@ arithmetic.
     python benchmarks/dump.py --reference-python PYTHON --out DIR
 
 Each case has a process of its own. In every round it makes some steps without a call of the tool and some
-that are recorded, so that its ratio compares equal steps of one process; the existing tool, which stays in
-the way once it is loaded, is compared with a process that never loads it. Records are compared before anything is
+that are recorded, so its ratio compares equal steps of one process; the existing tool, which stays in the way
+once it is loaded, is compared with a process that never loads it. Records are compared before anything is
 timed.
 """
 
@@ -155,9 +155,8 @@ def _row(result: Result) -> list[str]:
 
 def benchmark(python: str, reference: str | None, out: Path, rounds: int) -> str:
     """The table, in Markdown."""
-    header = [
-        "model", "case", "plain step", "loaded, off", "recorded", "of a plain write", "existing tool", "memory",
-    ]  # fmt: skip
+    header = ["model", "case", "plain step", "loaded, off", "recorded", "of a plain write"]
+    header += ["existing tool", "memory"]
     results: list[Result] = []
     with tempfile.TemporaryDirectory(dir=out) as scratch:
         for size in _STEPS:

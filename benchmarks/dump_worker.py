@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from measure import memory_mib, reset_peak, serve
 from torch import nn
+from torch.nn import functional
 
 # Layers, width, heads, inner width, tokens, batch, words: one where arithmetic decides, one where calls do.
 _SIZES = {
@@ -50,12 +50,13 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         h = self.norm1(x)
         query, key, value = (self._split(part(h)) for part in (self.query, self.key, self.value))
-        mixed = F.scaled_dot_product_attention(
+        mixed = functional.scaled_dot_product_attention(
             _rotate(query, cos, sin), _rotate(key, cos, sin), value, is_causal=True
         )
         x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
         h = self.norm2(x)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+        fed: torch.Tensor = self.down(functional.silu(self.gate(h)) * self.up(h))
+        return x + fed
 
     def _split(self, x: torch.Tensor) -> torch.Tensor:
         batch, tokens, width = x.shape
@@ -87,7 +88,8 @@ class Decoder(nn.Module):
         x = self.embed(ids)
         for block in self.blocks:
             x = block(x, self.cos, self.sin)
-        return self.head(self.norm(x))
+        logits: torch.Tensor = self.head(self.norm(x))
+        return logits
 
 
 class Training:
@@ -124,8 +126,8 @@ class Training:
         if debugger is not None:
             debugger.start(self._model)
         logits = self._model(self._ids)
-        loss = F.cross_entropy(logits.view(-1, self._model.words), self._labels.view(-1))
-        loss.backward()
+        loss = functional.cross_entropy(logits.view(-1, self._model.words), self._labels.view(-1))
+        torch.autograd.backward(loss)
         if debugger is not None:
             debugger.stop()
         self._optimizer.step()
