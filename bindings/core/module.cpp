@@ -10,5 +10,6 @@ PYBIND11_MODULE(_core, m) {
   register_log(m);
   register_stats(m);
   register_tensor_file(m);
+  register_trace(m);
   register_grad_probe(m);
 }

@@ -17,6 +17,11 @@ COMMANDS = {
         "main",
         "compare two gradient records: at which step and parameter do the runs part?",
     ),
+    "export": (
+        "msprobe.dump.command",
+        "main",
+        "make dump.json, stack.json and construct.json of the event logs of a data dump",
+    ),
 }
 
 _FRAMEWORKS = ("pytorch", "mindspore")

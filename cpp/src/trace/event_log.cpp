@@ -106,8 +106,8 @@ void EventLog::append(std::uint8_t type, std::string_view head, std::string_view
   const std::size_t start = memory_->size.load(std::memory_order_relaxed);
   memory_->reserve(start + length);
   char* out = memory_->base + start;
-  std::memcpy(out + sizeof(EventHead), head.data(), head.size());
-  std::memcpy(out + sizeof(EventHead) + head.size(), body.data(), body.size());
+  head.copy(out + sizeof(EventHead), head.size());
+  body.copy(out + sizeof(EventHead) + head.size(), body.size());
   out[4] = static_cast<char>(type);
   // The length makes the event one: until it is there, a reader of a killed process's file stops before it.
   auto* const stored_length = reinterpret_cast<std::uint32_t*>(out);

@@ -61,14 +61,16 @@ class TestCommandLine:
         assert msprobe("--version") == (0, f"msprobe {__version__}\n", "")
 
     def test_no_command(self, rejected):
-        assert rejected() == "msprobe: error: expected a command: grad_compare; see msprobe --help"
+        assert (
+            rejected() == f"msprobe: error: expected a command: {', '.join(cli.COMMANDS)}; see msprobe --help"
+        )
 
     def test_an_unknown_command(self, rejected):
         assert rejected("grad_comare", "x") == (
             'msprobe: error: unknown command "grad_comare": did you mean "grad_compare"?'
         )
         assert rejected("xyz") == (
-            'msprobe: error: unknown command "xyz": expected grad_compare; see msprobe --help'
+            f'msprobe: error: unknown command "xyz": expected {", ".join(cli.COMMANDS)}; see msprobe --help'
         )
         assert rejected("--halp") == 'msprobe: error: unknown option "--halp": did you mean "--help"?'
 

@@ -1,0 +1,24 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/trace.h"
+
+#include "core.h"
+
+namespace {
+
+using msprobe::trace::ExportReport;
+
+ExportReport export_event_log(const std::filesystem::path& log, const std::filesystem::path& directory) {
+  const py::gil_scoped_release no_gil;
+  return msprobe::trace::export_event_log(log, directory);
+}
+
+}  // namespace
+
+void register_trace(py::module_& m) {
+  py::class_<ExportReport>(m, "ExportReport", py::is_final())
+      .def_readonly("records", &ExportReport::records)
+      .def_readonly("tensors", &ExportReport::tensors)
+      .def_readonly("cut", &ExportReport::cut);
+  m.def("export_event_log", &export_event_log, py::arg("log"), py::arg("directory"));
+}
