@@ -16,7 +16,7 @@ from msprobe.dump.measurement import entries, measure
 from msprobe.dump.surroundings import random_states, settings, switches
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.hooks.functions import Hooks, OffWhileCompiled
-from msprobe.hooks.modules import ModuleHooks
+from msprobe.hooks.training import ModelCalls
 from msprobe.native import import_torch, log
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ class _Step:
         self._kinds = kinds
         self._roots: dict[int, str] = {}  # id of a root model -> its name, "" when there is one
         self._models: list[tuple[str, nn.Module]] = []  # with the beginning of the names inside
-        self._inputs: list[dict[str, Any]] = []
-        self._forwards = 0
+        self._called = False
         with report.noting("model"):
             self._models = self._models_of(model)
         parameters = self._named("named_parameters")
@@ -120,7 +119,7 @@ class _Step:
         self._watches: list[GradientWatch | OptimizerWatch] = []
         self._permanent = Hooks([])
         if {"inputs", "determinism"}.intersection(kinds) and self._models:
-            exchanges.append(ModuleHooks(self._before_module, self._after_module))
+            exchanges.append(ModelCalls(self._roots, self._before_call))
         if "gradients" in kinds and self._models:
             gradients = GradientWatch(parameters, report)
             self._watches.append(gradients)
@@ -166,6 +165,8 @@ class _Step:
             self._measure_random("start")
         if "determinism" in self._kinds:
             self._measure_switches("start")
+        if "inputs" in self._kinds:
+            report.open_list("inputs")
         if "modules" in self._kinds:
             report.open_map("modules")
             for path, module in self._named("named_modules"):
@@ -188,11 +189,6 @@ class _Step:
         for watch in self._watches:
             with self.report.noting("end of the step"):
                 watch.finish()
-        if "inputs" in self._kinds:
-            self.report.open_list("inputs")
-            for record in self._inputs:
-                with self.report.noting("inputs"):
-                    self.report.append("inputs", record)
 
     def _measure_random(self, moment: str) -> None:
         found = {}
@@ -233,26 +229,14 @@ class _Step:
                 found += [((prefix + name).rstrip("."), item) for name, item in getattr(model, method)()]
         return found
 
-    # ---- hooks of modules, which run around every module of the process
-
-    def _before_module(self, module: Any, args: Any) -> None:
-        root = self._roots.get(id(module))
-        if root is None:
-            return
-        if "determinism" in self._kinds and self._forwards == 0:
+    def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
+        if "determinism" in self._kinds and not self._called:
             self._measure_switches("forward")
-        self._forwards += 1
+        self._called = True
         if "inputs" in self._kinds:
-            record: dict[str, Any] = {"model": root, "tensors": {}}
-            self._inputs.append(record)
+            record: dict[str, Any] = {"model": self._roots[id(model)], "tensors": {}}
             with self.report.noting("inputs"):
-                record["tensors"].update(entries("args", args))
-
-    def _after_module(self, module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
-        # Torch hands keyword arguments to hooks after the call only.
-        root = self._roots.get(id(module))
-        if root is None or not kwargs or "inputs" not in self._kinds:
-            return
-        with self.report.noting("inputs"):
-            record = next(item for item in reversed(self._inputs) if item["model"] == root)
-            record["tensors"].update(entries("kwargs", kwargs))
+                for part, values in (("args", args), ("kwargs", kwargs)):
+                    record["tensors"].update(entries(part, values))
+            with self.report.noting("inputs"):
+                self.report.append("inputs", record)

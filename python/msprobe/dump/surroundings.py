@@ -154,7 +154,7 @@ def _autocast(device: str) -> Any:
 
 
 def settings(path: str, module: nn.Module, report: DiagnosisReport) -> dict[str, Any]:
-    """Mode and settings of a module: what its own attributes hold. Properties are not asked: they run code."""
+    """Mode and settings of a module: what its attributes hold. Properties are not asked, they run code."""
     attributes = object.__getattribute__(module, "__dict__")
     found = {}
     for name, value in attributes.items():

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks around the parts of a training step that are no module: backward, clipping, the optimizer."""
+"""Hooks around the parts of a training step: the model, backward, clipping, the optimizer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
-from msprobe.hooks.functions import CodeExchange
+from msprobe.hooks.functions import AttributeExchange, CodeExchange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from torch import nn
 
@@ -48,6 +48,41 @@ class CallWatch:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             return self._observer(original, args, kwargs)
+
+        return call
+
+
+class ModelCalls:
+    """Calls `before(model, args, kwargs)` at each call of one of the models, given by their id().
+
+    The call operator of all modules is exchanged. A hook of torch would be seen: those on a module by
+    nn.TransformerEncoderLayer and by whoever copies or saves the model, the global ones by torch.compile,
+    which warns of them; and the global ones that run before a call do not get keyword arguments.
+    """
+
+    def __init__(self, models: Container[int], before: Callable[[Any, Any, Any], None]) -> None:
+        self._models = models
+        self._before = before
+        self._exchange: AttributeExchange | None = None
+
+    def install(self) -> None:
+        from torch import nn
+
+        self._exchange = AttributeExchange(nn.Module, "__call__", self._around(nn.Module.__call__))
+        self._exchange.install()
+
+    def remove(self) -> None:
+        if self._exchange is not None:
+            self._exchange.remove()
+            self._exchange = None
+
+    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        models, before = self._models, self._before
+
+        def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if id(module) in models:
+                before(module, args, kwargs)
+            return original(module, *args, **kwargs)
 
         return call
 
