@@ -138,6 +138,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     result["tensors"] = report.tensors;
     result["stored_bytes"] = report.stored_bytes;
     result["first_non_finite"] = report.first_non_finite;
+    result["has_enough_overflows"] = recorder_.has_enough_overflows();
     return result;
   }
 
@@ -176,9 +177,11 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
 
   Api* api_of(PyObject* function) override {
     const auto found = by_function_.find(function);
-    if (found == by_function_.end()) return nullptr;
+    if (found == by_function_.end()) return options().all_functions ? unlisted_api_of(function) : nullptr;
     Api* api = found->second;
-    return api->when_from_torch != nullptr && caller_speaks_of_torch() ? api->when_from_torch : api;
+    return api != nullptr && api->when_from_torch != nullptr && caller_speaks_of_torch()
+               ? api->when_from_torch
+               : api;
   }
 
   bool is_inside_call() const override { return call_depth > 0; }
@@ -272,6 +275,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   struct ApiCall {
     std::string name;  // record name; empty: the call is not recorded
     bool kept = false;
+    bool recorded = false;
     trace::RecordId record = 0;
     std::vector<at::Tensor> inputs;
     std::shared_ptr<BackwardWatch::Inputs> before;
@@ -293,59 +297,81 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   void begin_api(Api& api, const CallArguments& arguments, ApiCall& call) {
     call.name = api.name + "." + std::to_string(api.count++) + ".forward";
     call.kept = recorder_.keeps_api(call.name);
-    element_buffer.clear();
     if (!call.kept) return;
+    if (options().only_overflow) {
+      call.kept =
+          any_overflow([&](ElementWalker& walker) { walk_arguments(walker, arguments); }, &call.inputs);
+      if (call.kept) begin_api_record(arguments, call);
+    } else {
+      begin_api_record(arguments, call);
+    }
+    if (options().backward) call.before = backward_.before_call(call.inputs);
+  }
+
+  void begin_api_record(const CallArguments& arguments, ApiCall& call) {
+    call.recorded = true;
+    call.inputs.clear();
     if (options().forward) {
       call.record = recorder_.record(trace::RecordKind::kApiForward, call.name, stack(), recomputes());
     }
-    walk_positional(arguments, call);
-    if (writes_inputs()) recorder_.part(call.record, trace::Part::kInputArgs, element_buffer.bytes());
+    if (!writes_inputs()) {
+      for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], call.inputs);
+      arguments.for_each_keyword([&](PyObject*, PyObject* value) { collect_tensors(value, call.inputs); });
+      return;
+    }
     element_buffer.clear();
-    walk_keywords(arguments, call);
-    if (writes_inputs()) recorder_.part(call.record, trace::Part::kInputKwargs, element_buffer.bytes());
-    if (options().backward) call.before = backward_.before_call(call.inputs);
+    ElementWalker walker(describer_, element_buffer, &call.inputs);
+    walker.begin(call.name, "input", recorder_.stores(call.name));
+    for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
+    recorder_.part(call.record, trace::Part::kInputArgs, element_buffer.bytes());
+    element_buffer.clear();
+    walker.begin(call.name, "kwargs", recorder_.stores(call.name));
+    element_buffer.begin_object();
+    arguments.for_each_keyword([&](PyObject* key, PyObject* value) { walker.keyed(key, value); });
+    element_buffer.end();
+    recorder_.part(call.record, trace::Part::kInputKwargs, element_buffer.bytes());
+  }
+
+  static void walk_arguments(ElementWalker& walker, const CallArguments& arguments) {
+    for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
+    arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, 0); });
+  }
+
+  void count_overflow() {
+    recorder_.note_overflow();
+    if (recorder_.has_enough_overflows()) collecting_ = false;
+  }
+
+  // Task overflow_check: whether a tensor of what `walk` walks holds a NaN or an infinity. Nothing is stored.
+  template <typename Walk>
+  bool any_overflow(Walk walk, std::vector<at::Tensor>* tensors) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, tensors);
+    walker.begin({}, "", false);
+    walk(walker);
+    return element_buffer.non_finite();
   }
 
   bool writes_inputs() const { return options().data && options().forward && options().input; }
   bool writes_outputs() const { return options().data && options().forward && options().output; }
 
-  void walk_positional(const CallArguments& arguments, ApiCall& call) {
-    if (!writes_inputs()) {
-      for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], call.inputs);
-      return;
-    }
-    ElementWalker walker(describer_, element_buffer, &call.inputs);
-    walker.begin(call.name, "input", recorder_.stores(call.name));
-    for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
-  }
-
-  void walk_keywords(const CallArguments& arguments, ApiCall& call) {
-    ElementWalker walker(describer_, element_buffer, &call.inputs);
-    walker.begin(call.name, "kwargs", recorder_.stores(call.name));
-    element_buffer.begin_object();
-    const auto each = [&](PyObject* key, PyObject* value) {
-      if (writes_inputs()) {
-        walker.keyed(key, value);
-      } else {
-        collect_tensors(value, call.inputs);
-      }
-    };
-    for (Py_ssize_t i = 0; arguments.names != nullptr && i < PyTuple_GET_SIZE(arguments.names); ++i) {
-      each(PyTuple_GET_ITEM(arguments.names, i), arguments.values[arguments.positional + i]);
-    }
-    if (arguments.dict != nullptr) {
-      PyObject *key = nullptr, *value = nullptr;
-      Py_ssize_t position = 0;
-      while (PyDict_Next(arguments.dict, &position, &key, &value) != 0) each(key, value);
-    }
-    element_buffer.end();
-  }
-
   void end_api(Api& api, const CallArguments& arguments, PyObject* result, ApiCall& call) {
     if (call.name.empty()) return;
     recorder_.place(call.name);
-    if (!call.kept) return;
     std::vector<at::Tensor> outputs;
+    if (options().only_overflow && call.before && !call.recorded &&
+        any_overflow([&](ElementWalker& walker) { walker.item(result, 0); }, nullptr)) {
+      call.kept = true;
+      begin_api_record(arguments, call);  // inputs that the call changed in place are shown as they are now
+    }
+    if (call.recorded && options().only_overflow) count_overflow();
+    if (!call.kept) {
+      if (call.before) collect_tensors(result, outputs);
+      if (call.before && !api.distributed) {
+        backward_.after_call(call.before, call.inputs, outputs, call.name, false);
+      }
+      return;
+    }
     if (writes_outputs()) {
       if (api.distributed) {
         write_arguments(arguments, call, outputs);
@@ -386,19 +412,21 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     ElementWalker walker(describer_, element_buffer, &tensors);
     walker.begin(call.name, "output", recorder_.stores(call.name));
     Py_ssize_t index = 0;
-    const Py_ssize_t named = arguments.names != nullptr ? PyTuple_GET_SIZE(arguments.names) : 0;
-    for (; index < arguments.positional + named; ++index) walker.item(arguments.values[index], index);
-    PyObject* value = nullptr;
-    Py_ssize_t position = 0;
-    while (arguments.dict != nullptr && PyDict_Next(arguments.dict, &position, nullptr, &value) != 0) {
-      walker.item(value, index++);
-    }
+    for (; index < arguments.positional; ++index) walker.item(arguments.values[index], index);
+    arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, index++); });
     recorder_.part(call.record, trace::Part::kOutput, element_buffer.bytes());
   }
 
   void end_module(const py::object& module, const py::object& args, const py::object& kwargs,
                   const py::object& result, OpenCall& call, bool kept) {
     if (!kept) return;
+    if (options().only_overflow) {
+      const auto walk = [&](ElementWalker& walker) {
+        for (const py::object* value : {&args, &kwargs, &result}) walker.item(value->ptr(), 0);
+      };
+      if (!any_overflow(walk, nullptr)) return;
+      count_overflow();
+    }
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> outputs;
     const py::dict parameters = module.attr("_parameters");
@@ -468,6 +496,23 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     while (PyDict_Next(dict, &position, &key, &value) != 0) walker.keyed(key, value);
     element_buffer.end();
     recorder_.part(record, part, element_buffer.bytes());
+  }
+
+  // A function that no list names: its name is made by msprobe.dump.api_list, None for what computes nothing.
+  Api* unlisted_api_of(PyObject* function) {
+    if (Py_TYPE(function) == &_PyMethodWrapper_Type)
+      return nullptr;  // an attribute is read: a new object each time
+    static const py::handle name_of =
+        py::object(py::module_::import("msprobe.dump.api_list").attr("name_of_unlisted")).release();
+    Api* api = nullptr;
+    attempt("api_set", [&] {
+      const auto held = py::reinterpret_borrow<py::object>(function);
+      const py::object name = name_of(held);
+      if (!name.is_none()) api = add_api(name.cast<std::string>(), false).get();
+      by_function_.emplace(function, api);
+      functions_.push_back(held);
+    });
+    return api;
   }
 
   trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
@@ -552,42 +597,37 @@ py::object call_without_mode(const py::object& function, const py::args& args) {
   return function(*args);
 }
 
-std::shared_ptr<DumpSession> make_session(const std::string& task, const std::string& level,
-                                          std::vector<std::string> list, std::vector<std::string> scope,
-                                          std::vector<std::string> tensor_list, bool forward, bool backward,
-                                          bool input, bool output, bool data, bool checksum,
-                                          bool store_tensors, bool npy, bool deferred, bool stacks) {
-  msprobe::dump::Options options;
-  options.task = task;
-  options.level = level;
-  options.list = std::move(list);
-  options.scope = std::move(scope);
-  options.tensor_list = std::move(tensor_list);
-  options.forward = forward;
-  options.backward = backward;
-  options.input = input;
-  options.output = output;
-  options.data = data;
-  options.checksum = checksum;
-  options.store_tensors = store_tensors;
-  options.npy = npy;
-  options.deferred = deferred;
-  options.hierarchy = level != "L1";
-  return std::make_shared<DumpSession>(std::move(options), stacks, level == "mix");
+std::shared_ptr<DumpSession> make_session(const msprobe::dump::Options& options, bool stacks) {
+  return std::make_shared<DumpSession>(options, stacks, options.level == "mix");
 }
 
 }  // namespace
 
 void register_dump(py::module_& m) {
   m.def("call_without_mode", &call_without_mode, py::arg("function"));
-  using Names = std::vector<std::string>;
+  using msprobe::dump::Options;
+  py::class_<Options>(m, "DumpOptions", py::is_final())
+      .def(py::init<>())
+      .def_readwrite("task", &Options::task)
+      .def_readwrite("level", &Options::level)
+      .def_readwrite("list", &Options::list)
+      .def_readwrite("scope", &Options::scope)
+      .def_readwrite("tensor_list", &Options::tensor_list)
+      .def_readwrite("forward", &Options::forward)
+      .def_readwrite("backward", &Options::backward)
+      .def_readwrite("input", &Options::input)
+      .def_readwrite("output", &Options::output)
+      .def_readwrite("checksum", &Options::checksum)
+      .def_readwrite("store_tensors", &Options::store_tensors)
+      .def_readwrite("npy", &Options::npy)
+      .def_readwrite("data", &Options::data)
+      .def_readwrite("hierarchy", &Options::hierarchy)
+      .def_readwrite("only_overflow", &Options::only_overflow)
+      .def_readwrite("overflow_limit", &Options::overflow_limit)
+      .def_readwrite("all_functions", &Options::all_functions)
+      .def_readwrite("deferred", &Options::deferred);
   py::class_<DumpSession, std::shared_ptr<DumpSession>>(m, "DumpSession", py::is_final())
-      .def(py::init(&make_session), py::kw_only(), py::arg("task") = "statistics", py::arg("level") = "mix",
-           py::arg("list") = Names(), py::arg("scope") = Names(), py::arg("tensor_list") = Names(),
-           py::arg("forward") = true, py::arg("backward") = true, py::arg("input") = true,
-           py::arg("output") = true, py::arg("data") = true, py::arg("checksum") = false,
-           py::arg("store_tensors") = false, py::arg("npy") = false, py::arg("deferred") = false,
-           py::arg("stacks") = true)
+      .def(py::init(&make_session), py::arg("options"), py::kw_only(), py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"))
       .def("begin_flush", &DumpSession::begin_flush)
       .def("close", &DumpSession::close)

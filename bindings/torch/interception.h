@@ -24,6 +24,17 @@ struct CallArguments {
 
   /// Calls `callable` with these arguments; a new reference, null with a Python error.
   PyObject* call(PyObject* callable) const;
+
+  /// Calls use(key, value) for each keyword argument.
+  template <typename Use>
+  void for_each_keyword(Use use) const {
+    for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); ++i) {
+      use(PyTuple_GET_ITEM(names, i), values[positional + i]);
+    }
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t position = 0;
+    while (dict != nullptr && PyDict_Next(dict, &position, &key, &value) != 0) use(key, value);
+  }
 };
 
 /// One function that is recorded.

@@ -81,20 +81,28 @@ class PrecisionDebugger:
 
     @classmethod
     def start(cls, model: object = None, token_range: list[int] | None = None) -> None:
-        """Opens the collection of the current step, when the configuration wants it. Task grad_probe: nothing,
-        steps are those of the optimizer.
+        """Opens the collection of the current step, when the configuration wants it. Task grad_probe:
+        nothing, steps are those of the optimizer.
 
-        model: what levels L0 and mix record, a torch.nn.Module or a list of them; wins over the constructor's.
-        The model of the first start() is recorded from then on.
+        model: what levels L0 and mix record, a torch.nn.Module or a list of them; wins over that of the
+        constructor. The model of the first start() is recorded from then on.
+        token_range: [first, last]: only these forward calls of the model are recorded, counted from 0 at
+        start().
         """
         cls._get("start")._feature.start(model, token_range)
 
     @classmethod
     def stop(cls) -> None:
-        """Closes the collection: returns when what was recorded is on disk, and no hook is left. start() may
-        follow in the same step. Task grad_probe: returns when every step seen is on disk; the probe goes on.
+        """Closes the collection: no hook is left, and what was recorded is written behind the training; it is
+        complete when step() returns. start() may follow in the same step. Task grad_probe: returns when every
+        step seen is on disk; the probe goes on.
         """
         cls._get("stop")._feature.stop()
+
+    @classmethod
+    def restore_api_dump(cls) -> None:
+        """Takes every hook off torch, as stop() does; for scripts that never call stop()."""
+        cls._get("restore_api_dump")._feature.restore_api_dump()
 
     @classmethod
     def forward_backward_dump_end(cls) -> None:
@@ -103,8 +111,8 @@ class PrecisionDebugger:
 
     @classmethod
     def step(cls) -> None:
-        """Ends a step: names count from 0 again, in the next folder. Task grad_probe: nothing, steps are those
-        of the optimizer.
+        """Ends a step: returns when its files are complete. Names count from 0 again, in the next folder.
+        Task grad_probe: nothing, steps are those of the optimizer.
         """
         cls._get("step")._feature.step()
 
@@ -122,8 +130,8 @@ class PrecisionDebugger:
 
     @classmethod
     def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
-        """Records calls of `module.api`, too, as `{prefix}.{api}`; the prefix is that given, or the name of the
-        module, or "Custom". Raises InvalidArgument where there is no such function.
+        """Records calls of `module.api`, too, as `{prefix}.{api}`; the prefix is that given, or the name of
+        the module, or "Custom". Raises InvalidArgument where there is no such function.
         """
         cls._get("register_custom_api")._feature.register_custom_api(module, api, api_prefix)
 
@@ -151,8 +159,9 @@ class PrecisionDebugger:
 
 
 def module_dump(module: object, dump_name: str) -> None:
-    """Between start() and stop(): records this module alone, without what it calls, as `Module.{dump_name}.{Class}`,
-    until module_dump_end(). Raises InvalidArgument for anything but a module and a name.
+    """Between start() and stop(): records this module alone, without what it calls, as
+    `Module.{dump_name}.{Class}`, until module_dump_end(). Raises InvalidArgument for anything but a module
+    and a name.
     """
     PrecisionDebugger._get("module_dump")._feature.module_dump(module, dump_name)
 

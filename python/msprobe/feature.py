@@ -40,6 +40,9 @@ class Feature:
     def module_dump_end(self) -> None:
         pass
 
+    def restore_api_dump(self) -> None:
+        pass
+
     def close(self) -> None:
         """Takes every hook off, and returns when everything seen so far is on disk."""
         raise NotImplementedError

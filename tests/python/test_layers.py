@@ -24,13 +24,14 @@ MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": DATA, "io": DATA, "trace"
 MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
     **dict.fromkeys(("tensor_file", "pt_file", "table", "file"), "io"),
+    "torch_dump": "torch",
 }
 
 # Headers of others: where they may appear, as the beginning of a path in the repository.
 THIRD_PARTY = (
     (
         re.compile(r"(torch|ATen|c10|caffe2)/"),
-        ("cpp/src/torch/", "cpp/include/msprobe/torch.h", "bindings/torch/"),
+        ("cpp/src/torch/", "cpp/include/msprobe/torch", "bindings/torch/"),
     ),
     (re.compile(r"Python\.h$|pybind11/"), ("bindings/",)),
 )
@@ -71,7 +72,7 @@ def own_problem(root: Path, path: Path, here: str, header: str) -> str | None:
         return "there is no such header in the repository (others' headers stand in <>)"
     if here.startswith("bindings/"):
         folder = here.split("/")[1]
-        if target == "cpp/include/msprobe/torch.h" and folder != "torch":
+        if target.startswith("cpp/include/msprobe/torch") and folder != "torch":
             return "only bindings/torch may use torch"
         near = target.startswith("bindings/") and target.split("/")[1] in (folder, Path(target).name)
         if not near and not target.startswith("cpp/include/"):

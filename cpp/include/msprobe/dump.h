@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,11 +34,14 @@ struct Options {
   bool input = true;
   bool output = true;
   bool checksum = false;
-  bool store_tensors = false;  // every recorded tensor becomes a file
-  bool npy = false;            // tensor files as .npy instead of .pt
-  bool data = true;            // false: names, stacks and hierarchy only (task structure)
-  bool hierarchy = true;       // construct.json holds where names belong
-  bool deferred = false;       // leave the event log, make no JSON (msprobe export makes it)
+  bool store_tensors = false;      // every recorded tensor becomes a file
+  bool npy = false;                // tensor files as .npy instead of .pt
+  bool data = true;                // false: names, stacks and hierarchy only (task structure)
+  bool hierarchy = true;           // construct.json holds where names belong
+  bool only_overflow = false;      // keep a record only when a tensor of it holds a NaN or an infinity
+  std::size_t overflow_limit = 0;  // after so many such records, over all steps, nothing is kept; 0: no limit
+  bool all_functions = false;      // record every torch function, not only those named
+  bool deferred = false;           // leave the event log, make no JSON (msprobe export makes it)
 };
 
 /// A tensor on its way to a file: memory that `owner` keeps alive and nobody changes any more.
@@ -56,6 +59,7 @@ struct StepReport {
   std::uint64_t stored_bytes = 0;
   std::string first_non_finite;  // name of the first record whose output holds a NaN or infinity; empty: none
   bool incomplete = false;       // a file could not be written; said in the log
+  std::map<std::string, std::size_t> skipped;  // what was not measured or recorded: reason -> how often
 };
 
 /// A module call (or a phase such as "optimizer") that a thread is or was inside of.
@@ -134,6 +138,14 @@ class MSPROBE_API Recorder {
 
   /// Notes that an output of this record holds a NaN or an infinity; the first of a step counts.
   void note_non_finite(std::string_view record_name);
+
+  /// Counts a record kept because of a NaN or an infinity (task overflow_check), over all steps.
+  void note_overflow();
+  /// Whether Options::overflow_limit is reached.
+  bool has_enough_overflows() const noexcept;
+
+  /// Counts something that was left out, for summary.json.
+  void note_skipped(std::string_view reason);
 
   /// Notes a fault inside a hook: into dump_error_info.log, and once into the log.
   void note_fault(std::string_view record_name, std::string_view what) noexcept;

@@ -15,6 +15,8 @@ namespace msprobe::io {
 /// The shortest decimal that reads back as the same double, in the form of Python's repr(): "0.1", "1.0",
 /// "1e-05", "1e+16", "nan", "inf", "-inf".
 MSPROBE_API std::string format_double(double value);
+/// Appends the same text to `out`.
+MSPROBE_API void append_double(std::string& out, double value);
 
 using Row = std::vector<std::string>;
 

@@ -38,7 +38,8 @@ class MSPROBE_API TensorDescriber {
   TensorDescriber& operator=(const TensorDescriber&) = delete;
 
   /// Appends `tensor`; when the recorder stores the tensors of this record, a copy is queued for the file
-  /// "{record}.{position}". An undefined tensor becomes null.
+  /// "{record}.{position}"; an empty name belongs to no record, and stores nothing. An undefined tensor
+  /// becomes null.
   void describe(trace::ElementWriter& out, const at::Tensor& tensor, std::string_view record,
                 std::string_view position);
 

@@ -149,6 +149,13 @@ using RecordId = std::uint32_t;
 using StackId = std::uint32_t;
 inline constexpr StackId kNoStack = 0xffffffff;
 
+/// The first lines of dump.json.
+struct Header {
+  std::string task;
+  std::string level;
+  std::optional<std::string> data_directory;  // of tensor files, as the file shall name it
+};
+
 /// Events of one step of one rank, in the order they happened. The log is a file mapped into memory: what was
 /// appended survives the end of the process at any moment, and reading stops at the first incomplete event
 /// (docs/formats/trace_log.md). Not thread-safe: one writer at a time; another thread may read what
@@ -162,11 +169,15 @@ class MSPROBE_API EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
 
+  /// To be appended first: without it a log that is found later cannot be exported.
+  void header(const Header& header);
   RecordId record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute);
   /// One half of a record: `elements` are what an ElementWriter collected, one element for each list entry or
   /// key (kInputKwargs, kParameters, kValue and kOutputObject: exactly one).
   void part(RecordId record, Part part, std::string_view elements);
+  /// For one place in one part.
   SlotId new_slot() noexcept { return slots_++; }
+  /// A later fill replaces an earlier one. `element` holds no slots.
   void fill(SlotId slot, std::string_view element);
   /// The first call with a child places it; a later one with another parent is ignored.
   void construct(std::string_view child, std::optional<std::string_view> parent);
@@ -195,30 +206,29 @@ class MSPROBE_API EventLog {
 
 // -------------------------------------------------------------------------------------------------- exports
 
-/// The first lines of dump.json.
-struct Header {
-  std::string task;
-  std::string level;
-  std::optional<std::string> data_directory;  // of tensor files, as the file shall name it
-};
-
 /// Turns events into the JSON files. consume() may be called again and again with a growing log, from one
 /// thread; what it has seen is formatted already when write() is called.
 class MSPROBE_API JsonExporter {
  public:
-  explicit JsonExporter(Header header);
+  /// Without a header, that of the log is taken.
+  explicit JsonExporter(std::optional<Header> header = std::nullopt);
   ~JsonExporter();
 
   /// Takes the complete events of `log` (an EventLog::committed()) beyond what it has taken already.
-  /// Throws FormatError for bytes that are no events.
+  /// Throws FormatError for bytes that are no events; those before them are taken.
   void consume(std::string_view log);
 
   /// Writes dump.json, stack.json and construct.json into `directory`, or debug.json alone for level "debug".
-  /// Each is complete or absent. Task "structure": records without data. Throws IoError.
+  /// Each is complete or absent. Task "structure": records without data. Throws IoError, and FormatError when
+  /// there is no header.
   void write(const std::filesystem::path& directory);
 
   std::size_t record_count() const noexcept;
+  /// Tensors seen, with those of halves of records that were replaced later.
   std::size_t tensor_count() const noexcept;
+  /// Bytes of the log, from its beginning, that have been taken.
+  std::size_t taken() const noexcept;
+  bool has_header() const noexcept;
 
  private:
   struct State;
@@ -228,6 +238,19 @@ class MSPROBE_API JsonExporter {
 /// Reads a log that a finished or killed process left. Throws IoError, and FormatError for a file that is no
 /// log of this version.
 MSPROBE_API std::string read_event_log(const std::filesystem::path& path);
+
+/// What export_event_log() found.
+struct ExportReport {
+  std::size_t records = 0;
+  std::size_t tensors = 0;
+  std::string cut;  // why events are missing at the end, for a person; empty: the log is complete
+};
+
+/// Makes the JSON files of a log in `directory`, which is created when it is missing: of the events up to its
+/// end, or up to the first that is damaged. Throws IoError, and FormatError for a file that is no log of this
+/// version or has no header; then nothing is written.
+MSPROBE_API ExportReport export_event_log(const std::filesystem::path& log,
+                                          const std::filesystem::path& directory);
 
 // --------------------------------------------------------------------------------------------------- filter
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <ctime>
@@ -20,6 +21,7 @@
 #include "msprobe/log.h"
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
+#include "trace/json_text.h"
 
 namespace msprobe::dump {
 namespace {
@@ -65,6 +67,7 @@ struct Step {
       exporter;                            // null: the log itself is the result; used by the writer alone
   std::unordered_set<std::string> placed;  // names that construct.json has
   StepReport report;
+  std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
   std::size_t formatted = 0;  // bytes of the log that the writer has formatted
   std::size_t written = 0;    // bytes of the log that the JSON files hold
   bool begun = false;         // the writer has put first files into the directory
@@ -107,6 +110,7 @@ struct Recorder::State {
   std::uint64_t flushes_wanted = 0;
   std::uint64_t flushes_done = 0;
   bool ending = false;
+  std::size_t overflows = 0;
   bool fault_reported = false;
   bool late_reported = false;
   std::condition_variable work;
@@ -165,7 +169,44 @@ struct Recorder::State {
       oldest->report.records = oldest->exporter->record_count();
       oldest->report.tensors = oldest->exporter->tensor_count();
     }
-    if (last_time) finish(*oldest, lock);
+    if (!last_time) return;
+    lock.unlock();
+    attempt(*oldest, [&] { write_summary(*oldest); });
+    lock.lock();
+    finish(*oldest, lock);
+  }
+
+  // What a step held, for people and scripts.
+  void write_summary(const Step& of) const {
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - of.opened;
+    std::string text;
+    trace::JsonText json(text, 0);
+    json.begin_object();
+    json.key("wall_time_s");
+    json.real(wall.count());
+    json.key("records");
+    json.unsigned_integer(of.report.records);
+    json.key("tensors");
+    json.unsigned_integer(of.report.tensors);
+    json.key("stored_bytes");
+    json.unsigned_integer(of.report.stored_bytes);
+    json.key("first_non_finite");
+    if (of.report.first_non_finite.empty()) {
+      json.null();
+    } else {
+      json.text(of.report.first_non_finite);
+    }
+    json.key("complete");
+    json.boolean(of.problem.empty());
+    json.key("skipped");
+    json.begin_object();
+    for (const auto& [reason, count] : of.report.skipped) {
+      json.key(reason);
+      json.unsigned_integer(count);
+    }
+    json.end_object();
+    json.end_object();
+    io::write_file(of.directory / "summary.json", text);
   }
 
   // The log gets its place in the directory, and the JSON files exist from the beginning.
@@ -297,11 +338,10 @@ void Recorder::open(const fs::path& directory) {
   auto step = std::make_shared<Step>();
   step->directory = directory;
   step->log = log ? std::move(log) : std::make_unique<trace::EventLog>(directory / kLogName);
-  if (!s.options.deferred) {
-    trace::Header header{s.options.task, s.options.level, std::nullopt};
-    if (tensors) header.data_directory = (directory / kTensorDirectory).string();
-    step->exporter = std::make_unique<trace::JsonExporter>(std::move(header));
-  }
+  trace::Header header{s.options.task, s.options.level, std::nullopt};
+  if (tensors) header.data_directory = (directory / kTensorDirectory).string();
+  step->log->header(header);
+  if (!s.options.deferred) step->exporter = std::make_unique<trace::JsonExporter>(std::move(header));
   lock.lock();
   s.step = s.last = step;
   s.steps.push_back(std::move(step));
@@ -358,6 +398,21 @@ void Recorder::note_non_finite(std::string_view record_name) {
   if (state_->step && state_->step->report.first_non_finite.empty()) {
     state_->step->report.first_non_finite = record_name;
   }
+}
+
+void Recorder::note_overflow() {
+  const std::lock_guard lock(state_->mutex);
+  ++state_->overflows;
+}
+
+bool Recorder::has_enough_overflows() const noexcept {
+  const std::lock_guard lock(state_->mutex);
+  return state_->options.overflow_limit > 0 && state_->overflows >= state_->options.overflow_limit;
+}
+
+void Recorder::note_skipped(std::string_view reason) {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->step) ++state_->step->report.skipped[std::string(reason)];
 }
 
 bool Recorder::keeps_api(std::string_view name) {

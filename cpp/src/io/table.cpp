@@ -138,26 +138,49 @@ class CsvParser {
 }  // namespace
 
 std::string format_double(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  std::string text;
+  append_double(text, value);
+  return text;
+}
+
+void append_double(std::string& out, double value) {
+  if (std::isnan(value)) {
+    out += "nan";
+    return;
+  }
+  if (std::isinf(value)) {
+    out += value < 0 ? "-inf" : "inf";
+    return;
+  }
   // Shortest digits and exponent, "d.ddde+XX"; then the layout of Python's repr(): fixed when -4 <= exponent
   // < 16.
   std::array<char, 32> buffer{};
-  const auto end =
+  char* const end =
       std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
-  const std::string_view text(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
-  const std::size_t e = text.find('e');
+  char* const e = std::find(buffer.data() + 1, end, 'e');
   int exponent = 0;
-  std::from_chars(text.data() + e + (text[e + 1] == '+' ? 2 : 1), text.data() + text.size(), exponent);
-  if (exponent < -4 || exponent >= 16) return std::string(text);
+  std::from_chars(e + (e[1] == '+' ? 2 : 1), end, exponent);
+  if (exponent < -4 || exponent >= 16) {
+    out.append(buffer.data(), end);
+    return;
+  }
 
-  const std::string sign(text[0] == '-' ? "-" : "");
-  std::string digits(text.substr(sign.size(), e - sign.size()));
-  std::erase(digits, '.');
-  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent - 1), '0') + digits;
-  const std::size_t whole = static_cast<std::size_t>(exponent) + 1;
-  if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
-  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+  char* first = buffer.data();
+  if (*first == '-') out += *first++;
+  if (first[1] == '.') std::swap(first[0], first[1]), ++first;  // the digits stand without a gap
+  const auto digits = static_cast<int>(e - first);
+  if (exponent < 0) {
+    out.append("0.0000", static_cast<std::size_t>(1 - exponent));
+    out.append(first, e);
+  } else if (digits <= exponent + 1) {
+    out.append(first, e);
+    out.append(static_cast<std::size_t>(exponent + 1 - digits), '0');
+    out += ".0";
+  } else {
+    out.append(first, first + exponent + 1);
+    out += '.';
+    out.append(first + exponent + 1, e);
+  }
 }
 
 CsvWriter::CsvWriter() : text_(kByteOrderMark) {}

@@ -10,7 +10,6 @@
 #include <memory>
 #include <utility>
 
-#include "base/crc32.h"
 #include "stats/convert.h"
 #include "stats/kernels.h"
 
@@ -20,12 +19,21 @@ using Checksum = SummaryOptions::Checksum;
 
 // ------------------------------------------------------------------------------------------------ checksum
 
-void add_checksum(Block& block, const SummaryOptions& options, Partial& partial) {
-  const bool native = options.checksum == Checksum::kNative;
-  const std::size_t parts = is_complex(block.dtype()) ? 2 : 1;
-  const std::size_t bytes = block.count() * (native ? element_size(block.dtype()) : parts * sizeof(float));
-  partial.crc32 = crc32(partial.crc32, native ? block.data() : block.floats(), bytes);
-  partial.crc32_bytes += bytes;
+void add_checksum(Block& block, const SummaryOptions& options, Partial&) {
+  Crc32& checksum = block.checksum();
+  if (options.checksum == Checksum::kNative) {
+    checksum.add(block.data(), block.count() * element_size(block.dtype()));
+  } else if (block.dtype() == DType::kBFloat16) {
+    checksum.add_widened(static_cast<const std::uint16_t*>(block.data()), block.count());
+  } else {
+    const std::size_t parts = is_complex(block.dtype()) ? 2 : 1;
+    checksum.add(block.floats(), block.count() * parts * sizeof(float));
+  }
+}
+
+void end_checksum(const BlockScratch& scratch, Partial& partial) {
+  partial.crc32 = scratch.checksum.value();
+  partial.crc32_bytes = scratch.checksum.bytes();
 }
 
 void merge_checksum(Partial& left, const Partial& right) {
@@ -42,13 +50,10 @@ void finish_checksum(const Partial& whole, const SummaryOptions&, Summary& summa
 void add_signs(Block& block, const SummaryOptions& options, Partial&) {
   // Blocks start at multiples of 8, so each writes bytes of its own.
   std::uint8_t* bits = options.signs.data() + block.first() / 8;
-  const auto* halves = static_cast<const std::uint16_t*>(block.data());
-  switch (block.dtype()) {
-    case DType::kFloat64:
-      return kernels().signs_f64(static_cast<const double*>(block.data()), block.count(), bits);
-    case DType::kFloat16: return kernels().signs_half(halves, block.count(), Half::kFloat16, bits);
-    case DType::kBFloat16: return kernels().signs_half(halves, block.count(), Half::kBFloat16, bits);
-    default: return kernels().signs_f32(block.floats(), block.count(), bits);
+  if (block.dtype() == DType::kFloat64) {
+    kernels().signs_f64(static_cast<const double*>(block.data()), block.count(), bits);
+  } else {
+    kernels().signs_f32(block.floats(), block.count(), bits);
   }
 }
 
@@ -155,10 +160,10 @@ void finish_intervals(const Partial& whole, const SummaryOptions& options, Summa
 const float* Block::floats() {
   if (dtype_ == DType::kFloat32 || dtype_ == DType::kComplex64) return static_cast<const float*>(data_);
   if (!converted_) {
-    convert_to_float(data_, dtype_, count_, scratch_);
+    convert_to_float(data_, dtype_, count_, scratch_.floats.data());
     converted_ = true;
   }
-  return scratch_;
+  return scratch_.floats.data();
 }
 
 }  // namespace msprobe::stats

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/crc32.h"
 #include "msprobe/stats.h"
 #include "stats/partial.h"
 
@@ -23,11 +24,16 @@ namespace msprobe::stats {
 /// keeps memory busy while the statistics of a block are taken.
 inline constexpr std::size_t kBlock = 1024;
 
+/// What the statistics of one segment work with; made anew for each.
+struct BlockScratch {
+  alignas(64) std::array<float, 2 * kBlock> floats;  // not initialised
+  Crc32 checksum;
+};
+
 /// Some consecutive elements of a tensor, without gaps. Converts at most once.
 class Block {
  public:
-  /// `scratch` has room for 2 * kBlock floats and is only touched when a conversion is asked for.
-  Block(const void* data, DType dtype, std::int64_t first, std::size_t count, float* scratch)
+  Block(const void* data, DType dtype, std::int64_t first, std::size_t count, BlockScratch& scratch)
       : data_(data), dtype_(dtype), first_(first), count_(count), scratch_(scratch) {}
 
   const void* data() const noexcept { return data_; }
@@ -38,12 +44,15 @@ class Block {
   /// The elements as float; float32 itself is not copied. A complex element is two floats.
   const float* floats();
 
+  /// Of the segment's blocks before this one.
+  Crc32& checksum() noexcept { return scratch_.checksum; }
+
  private:
   const void* data_;
   DType dtype_;
   std::int64_t first_;
   std::size_t count_;
-  float* scratch_;
+  BlockScratch& scratch_;
   bool converted_ = false;
 };
 
@@ -54,17 +63,25 @@ struct KnownSegment {
   const SummaryOptions& options;
 };
 
+/// Dtypes with kernels of their own, which take the sign bits along with the basic statistics.
+constexpr bool has_fast_kernel(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+}
+
 struct BlockStatistic {
-  bool (*wanted)(const SummaryOptions&);
+  bool (*wanted)(const SummaryOptions&, DType);
   /// Null: blocks are added while the basic statistics are taken. Otherwise called when those of the segment
   /// are known; blocks are added afterwards if it returns true. Signs have been taken by then.
   bool (*start)(const KnownSegment& segment, Partial& partial);
   void (*add)(Block& block, const SummaryOptions&, Partial& partial);
+  /// After the last block of a segment. Null: nothing is left to do.
+  void (*end)(const BlockScratch&, Partial& partial);
   void (*merge)(Partial& left, const Partial& right);
   void (*finish)(const Partial& whole, const SummaryOptions&, Summary& summary);
 };
 
 void add_checksum(Block& block, const SummaryOptions& options, Partial& partial);
+void end_checksum(const BlockScratch& scratch, Partial& partial);
 void merge_checksum(Partial& left, const Partial& right);
 void finish_checksum(const Partial& whole, const SummaryOptions& options, Summary& summary);
 
@@ -77,12 +94,15 @@ void finish_intervals(const Partial& whole, const SummaryOptions& options, Summa
 
 /// Visible to the compiler, so that asking which are wanted costs a small tensor nothing.
 inline constexpr std::array kBlockStatistics{
-    BlockStatistic{[](const SummaryOptions& o) { return o.checksum != SummaryOptions::Checksum::kNone; },
-                   nullptr, add_checksum, merge_checksum, finish_checksum},
-    BlockStatistic{[](const SummaryOptions& o) { return !o.signs.empty(); }, nullptr, add_signs,
-                   [](Partial&, const Partial&) {}, [](const Partial&, const SummaryOptions&, Summary&) {}},
-    BlockStatistic{[](const SummaryOptions& o) { return !o.bounds.empty(); }, start_intervals, add_intervals,
-                   merge_intervals, finish_intervals},
+    BlockStatistic{
+        [](const SummaryOptions& o, DType) { return o.checksum != SummaryOptions::Checksum::kNone; }, nullptr,
+        add_checksum, end_checksum, merge_checksum, finish_checksum},
+    BlockStatistic{
+        [](const SummaryOptions& o, DType dtype) { return !o.signs.empty() && !has_fast_kernel(dtype); },
+        nullptr, add_signs, nullptr, [](Partial&, const Partial&) {},
+        [](const Partial&, const SummaryOptions&, Summary&) {}},
+    BlockStatistic{[](const SummaryOptions& o, DType) { return !o.bounds.empty(); }, start_intervals,
+                   add_intervals, nullptr, merge_intervals, finish_intervals},
 };
 
 }  // namespace msprobe::stats

@@ -10,6 +10,8 @@
 #include <limits>
 #include <string_view>
 
+#include "base/crc32.h"
+
 namespace msprobe::stats {
 
 /// Sums are spread over this many lanes whatever the width of the machine's vectors, and which element goes
@@ -34,6 +36,7 @@ struct Lanes {
   std::int64_t zeros = 0;
 
   Lanes() {
+#pragma GCC unroll 16  // or GCC 12 makes `rep stos` of it, which takes longer to start than the stores
     for (std::size_t i = 0; i < kLanes; ++i) {
       sum[i] = 0;
       squares[i] = 0;
@@ -56,16 +59,21 @@ struct Visitor {
 struct Kernels {
   // Add `count` elements to the lanes. All calls for one segment but the last must have counts that are
   // multiples of kHalfChain. The fast ones are right as long as no square overflows or underflows in float.
-  void (*fast_f32)(const float* data, std::size_t count, Lanes<float>* lanes, const Visitor& visitor);
+  // They also take the sign bits, as signs_f32 does, where `signs` is not null.
+  void (*fast_f32)(const float* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
+                   const Visitor& visitor);
   void (*fast_half)(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
-                    const Visitor& visitor);
+                    std::uint8_t* signs, const Visitor& visitor);
+  // fast_half for bfloat16 that also adds the float32 values to `checksum`; null where this processor gains
+  // nothing from doing both at once.
+  void (*fast_bfloat16_with_checksum)(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes,
+                                      Crc32& checksum);
   void (*moments_f32)(const float* data, std::size_t count, Lanes<float>* lanes);
   void (*moments_f64)(const double* data, std::size_t count, Lanes<double>* lanes);
 
   // Bit i of `bits` = element i > 0. `count` bits are written, the rest of the last byte is 0.
   void (*signs_f32)(const float* data, std::size_t count, std::uint8_t* bits);
   void (*signs_f64)(const double* data, std::size_t count, std::uint8_t* bits);
-  void (*signs_half)(const std::uint16_t* data, std::size_t count, Half kind, std::uint8_t* bits);
 
   // Adds to `above[k]` the elements > bounds[k], for `bound_count` bounds. NaN is above nothing. `count` is
   // at most 32767.
@@ -87,5 +95,10 @@ struct Kernels {
 
 /// The best kernels for this processor; found once.
 const Kernels& kernels();
+
+/// Put the functions of one file into the table, for the instruction set that Highway has been told to use.
+void add_float_kernels(Kernels& kernels);
+void add_half_kernels(Kernels& kernels);
+void add_element_kernels(Kernels& kernels);
 
 }  // namespace msprobe::stats

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <type_traits>
 
 #include "msprobe/error.h"
 #include "msprobe/stats.h"
@@ -68,14 +69,15 @@ Job::Job(const Request& request)
   check_options(request, layout.count());
 #pragma GCC unroll 8
   for (const BlockStatistic& statistic : kBlockStatistics) {
-    if (statistic.wanted(*options)) (statistic.start == nullptr ? by_block : has_late_statistics) = true;
+    if (statistic.wanted(*options, dtype))
+      (statistic.start == nullptr ? by_block : has_late_statistics) = true;
   }
 }
 
 // Memory of one thread for one segment.
 struct Scratch {
   alignas(64) std::array<std::byte, kBlock * 16> gathered;
-  alignas(64) std::array<float, 2 * kBlock> floats;
+  BlockScratch blocks;
   alignas(64) std::array<double, 2 * kBlock> doubles;
 };
 
@@ -137,10 +139,8 @@ void fold(const Lanes<T>& lanes, Partial& partial) {
 enum class Path : std::uint8_t { kFast, kFloat, kDouble, kComplex };
 
 Path path_of(DType dtype) {
+  if (has_fast_kernel(dtype)) return Path::kFast;
   switch (dtype) {
-    case DType::kFloat32:
-    case DType::kFloat16:
-    case DType::kBFloat16: return Path::kFast;
     case DType::kFloat64:
     case DType::kInt64:
     case DType::kInt32:
@@ -153,34 +153,47 @@ Path path_of(DType dtype) {
   }
 }
 
-const float* as_float(const void* data, DType dtype, std::size_t count, Scratch& scratch) {
-  if (dtype == DType::kFloat32) return static_cast<const float*>(data);
-  convert_to_float(data, dtype, count, scratch.floats.data());
-  return scratch.floats.data();
+template <typename T>
+constexpr DType dtype_of = sizeof(T) == sizeof(float) ? DType::kFloat32 : DType::kFloat64;
+
+// The elements as T, which is float or double; those that are T already are not copied.
+template <typename T>
+const T* as(const void* data, DType dtype, std::size_t count, Scratch& scratch) {
+  if (dtype == dtype_of<T>) return static_cast<const T*>(data);
+  if constexpr (std::is_same_v<T, float>) {
+    convert_to_float(data, dtype, count, scratch.blocks.floats.data());
+    return scratch.blocks.floats.data();
+  } else {
+    convert_to_double(data, dtype, count, scratch.doubles.data());
+    return scratch.doubles.data();
+  }
 }
 
-const double* as_double(const void* data, DType dtype, std::size_t count, Scratch& scratch) {
-  if (dtype == DType::kFloat64) return static_cast<const double*>(data);
-  convert_to_double(data, dtype, count, scratch.doubles.data());
-  return scratch.doubles.data();
+void add_moments(const float* data, std::size_t count, Lanes<float>* lanes) {
+  kernels().moments_f32(data, count, lanes);
+}
+
+void add_moments(const double* data, std::size_t count, Lanes<double>* lanes) {
+  kernels().moments_f64(data, count, lanes);
 }
 
 class Segment {
  public:
-  Segment(const Job& job, std::int64_t begin, std::int64_t end, Scratch& scratch)
-      : job_(job), begin_(begin), end_(end), scratch_(scratch) {
+  // The results go to `partial`, which is new: copying it would cost a small tensor a tenth of its time.
+  Segment(const Job& job, std::int64_t begin, std::int64_t end, Scratch& scratch, Partial& partial)
+      : job_(job), begin_(begin), end_(end), scratch_(scratch), partial_(partial) {
     partial_.count = end - begin;
   }
 
-  Partial run() {
+  void run() {
     switch (path_of(job_.dtype)) {
       case Path::kFast: run_fast(); break;
-      case Path::kFloat: run_float(job_.by_block); break;
-      case Path::kDouble: run_double(); break;
+      case Path::kFloat: run_exact<float>(job_.by_block); break;
+      case Path::kDouble: run_exact<double>(job_.by_block); break;
       case Path::kComplex: run_complex(); break;
     }
     run_late_statistics();
-    return std::move(partial_);
+    end_statistics();
   }
 
  private:
@@ -194,10 +207,19 @@ class Segment {
   }
 
   void add_extras(const void* data, std::int64_t first, std::size_t count) {
-    Block block(data, job_.dtype, first, count, scratch_.floats.data());
+    Block block(data, job_.dtype, first, count, scratch_.blocks);
     for (const BlockStatistic& statistic : kBlockStatistics) {
-      if (statistic.start == nullptr && statistic.wanted(*job_.options)) {
+      if (statistic.start == nullptr && statistic.wanted(*job_.options, job_.dtype)) {
         statistic.add(block, *job_.options, partial_);
+      }
+    }
+  }
+
+  void end_statistics() {
+    if (!job_.by_block) return;
+    for (const BlockStatistic& statistic : kBlockStatistics) {
+      if (statistic.end != nullptr && statistic.wanted(*job_.options, job_.dtype)) {
+        statistic.end(scratch_.blocks, partial_);
       }
     }
   }
@@ -207,40 +229,28 @@ class Segment {
     if (!job_.has_late_statistics) return;
     const KnownSegment known{job_.dtype, begin_, *job_.options};
     for (const BlockStatistic& statistic : kBlockStatistics) {
-      if (statistic.start == nullptr || !statistic.wanted(*job_.options)) continue;
+      if (statistic.start == nullptr || !statistic.wanted(*job_.options, job_.dtype)) continue;
       if (!statistic.start(known, partial_)) continue;
       for_each_piece(job_, begin_, end_, true, scratch_,
                      [&](const void* data, std::int64_t first, std::size_t count) {
-                       Block block(data, job_.dtype, first, count, scratch_.floats.data());
+                       Block block(data, job_.dtype, first, count, scratch_.blocks);
                        statistic.add(block, *job_.options, partial_);
                      });
     }
   }
 
-  void run_float(bool with_extras) {
-    Lanes<float> lanes;
-    visit_pieces(with_extras || job_.dtype != DType::kFloat32, with_extras,
+  // Every sum in double. T: float, or double for what float cannot hold.
+  template <typename T>
+  void run_exact(bool with_extras) {
+    Lanes<T> lanes;
+    visit_pieces(with_extras || job_.dtype != dtype_of<T>, with_extras,
                  [&](const void* data, std::int64_t, std::size_t count) {
-                   kernels().moments_f32(as_float(data, job_.dtype, count, scratch_), count, &lanes);
+                   add_moments(as<T>(data, job_.dtype, count, scratch_), count, &lanes);
                  });
     fold(lanes, partial_);
     if (!std::isfinite(partial_.sum) || !std::isfinite(partial_.squares)) {
       visit_pieces(true, false, [&](const void* data, std::int64_t, std::size_t count) {
-        count_special(as_float(data, job_.dtype, count, scratch_), count, partial_);
-      });
-    }
-  }
-
-  void run_double() {
-    Lanes<double> lanes;
-    visit_pieces(job_.by_block || job_.dtype != DType::kFloat64, job_.by_block,
-                 [&](const void* data, std::int64_t, std::size_t count) {
-                   kernels().moments_f64(as_double(data, job_.dtype, count, scratch_), count, &lanes);
-                 });
-    fold(lanes, partial_);
-    if (!std::isfinite(partial_.sum) || !std::isfinite(partial_.squares)) {
-      visit_pieces(true, false, [&](const void* data, std::int64_t, std::size_t count) {
-        count_special(as_double(data, job_.dtype, count, scratch_), count, partial_);
+        count_special(as<T>(data, job_.dtype, count, scratch_), count, partial_);
       });
     }
   }
@@ -258,28 +268,42 @@ class Segment {
     }
   };
 
+  // True when the kernel takes what add_extras() would.
+  bool fuses_checksum() const {
+    return job_.dtype == DType::kBFloat16 && job_.options->signs.empty() &&
+           job_.options->checksum == SummaryOptions::Checksum::kFloat32 &&
+           kernels().fast_bfloat16_with_checksum != nullptr;
+  }
+
   void run_fast() {
     Lanes<float> lanes;
+    const bool fused = fuses_checksum();
     visit_pieces(false, false, [&](const void* data, std::int64_t first, std::size_t count) {
       Extras extras{this, static_cast<const std::byte*>(data), first};
       const Visitor visitor{job_.by_block ? &Extras::add : nullptr, &extras};
-      if (job_.dtype == DType::kFloat32) {
-        kernels().fast_f32(static_cast<const float*>(data), count, &lanes, visitor);
+      // Pieces start at multiples of 8, so each writes bytes of its own.
+      std::uint8_t* const signs =
+          job_.options->signs.empty() ? nullptr : job_.options->signs.data() + first / 8;
+      if (fused) {
+        kernels().fast_bfloat16_with_checksum(static_cast<const std::uint16_t*>(data), count, &lanes,
+                                              scratch_.blocks.checksum);
+      } else if (job_.dtype == DType::kFloat32) {
+        kernels().fast_f32(static_cast<const float*>(data), count, &lanes, signs, visitor);
       } else {
         const Half kind = job_.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;
-        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, kind, &lanes, visitor);
+        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, kind, &lanes, signs, visitor);
       }
     });
     fold(lanes, partial_);
     const double largest = std::max(-partial_.min, partial_.max);
     const bool all_zero = partial_.zeros == partial_.count;
     const bool in_range = largest >= kSmallestForFloat && largest <= kLargestForFloat;
-    if (!all_zero && !(in_range && std::isfinite(partial_.sum))) run_float(false);
+    if (!all_zero && !(in_range && std::isfinite(partial_.sum))) run_exact<float>(false);
   }
 
   void run_complex() {
     visit_pieces(true, job_.by_block, [&](const void* data, std::int64_t, std::size_t count) {
-      const double* parts = as_double(data, job_.dtype, count, scratch_);
+      const double* parts = as<double>(data, job_.dtype, count, scratch_);
       for (std::size_t i = 0; i < count; ++i) {
         const double re = parts[2 * i];
         const double im = parts[2 * i + 1];
@@ -302,17 +326,17 @@ class Segment {
   std::int64_t begin_;
   std::int64_t end_;
   Scratch& scratch_;
-  Partial partial_;
+  Partial& partial_;
 };
 
-Partial run_segment(const Job& job, std::int64_t segment) {
+void run_segment(const Job& job, std::int64_t segment, Partial& partial) {
   const FloatEnvironment standard;
-  Scratch scratch;  // not initialised: each piece writes what it reads
+  Scratch scratch;  // its arrays are not initialised: each piece writes what it reads
   const std::int64_t begin = segment * kSegment;
-  return Segment(job, begin, std::min(begin + kSegment, job.layout.count()), scratch).run();
+  Segment(job, begin, std::min(begin + kSegment, job.layout.count()), scratch, partial).run();
 }
 
-void merge(Partial& left, const Partial& right, const SummaryOptions& options) {
+void merge(Partial& left, const Partial& right, const Job& job) {
   left.count += right.count;
   left.min = std::min(left.min, right.min);
   left.max = std::max(left.max, right.max);
@@ -324,7 +348,7 @@ void merge(Partial& left, const Partial& right, const SummaryOptions& options) {
   left.neg_inf += right.neg_inf;
   left.zeros += right.zeros;
   for (const BlockStatistic& statistic : kBlockStatistics) {
-    if (statistic.wanted(options)) statistic.merge(left, right);
+    if (statistic.wanted(*job.options, job.dtype)) statistic.merge(left, right);
   }
 }
 
@@ -348,7 +372,7 @@ Summary finish(const Partial& whole, const Job& job) {
   }
   if (job.by_block || job.has_late_statistics) {
     for (const BlockStatistic& statistic : kBlockStatistics) {
-      if (statistic.wanted(*job.options)) statistic.finish(whole, *job.options, summary);
+      if (statistic.wanted(*job.options, job.dtype)) statistic.finish(whole, *job.options, summary);
     }
   }
   return summary;
@@ -364,13 +388,11 @@ Summary summarize(const TensorView& view, const SummaryOptions& options, ThreadP
   const std::int64_t segments = segments_of(job);
   if (segments > 1 && pool != nullptr && pool->size() > 1) return summarize_all({&request, 1}, pool).front();
   Partial whole;
-  for (std::int64_t s = 0; s < segments; ++s) {
-    Partial next = run_segment(job, s);
-    if (s == 0) {
-      whole = std::move(next);
-    } else {
-      merge(whole, next, options);
-    }
+  if (segments > 0) run_segment(job, 0, whole);
+  for (std::int64_t s = 1; s < segments; ++s) {
+    Partial next;
+    run_segment(job, s, next);
+    merge(whole, next, job);
   }
   return finish(whole, job);
 }
@@ -390,7 +412,7 @@ std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool
   const auto run = [&](std::size_t index) {
     const auto job =
         static_cast<std::size_t>(std::upper_bound(first.begin(), first.end(), index) - first.begin()) - 1;
-    partials[index] = run_segment(jobs[job], static_cast<std::int64_t>(index - first[job]));
+    run_segment(jobs[job], static_cast<std::int64_t>(index - first[job]), partials[index]);
   };
   if (pool != nullptr) {
     pool->parallel_for(total, run);
@@ -402,15 +424,9 @@ std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool
   summaries.reserve(jobs.size());
   for (std::size_t j = 0; j < jobs.size(); ++j) {
     const auto segments = static_cast<std::size_t>(segments_of(jobs[j]));
-    Partial whole;
-    for (std::size_t s = 0; s < segments; ++s) {
-      Partial& next = partials[first[j] + s];
-      if (s == 0) {
-        whole = std::move(next);
-      } else {
-        merge(whole, next, *jobs[j].options);
-      }
-    }
+    Partial none;  // of an empty tensor
+    Partial& whole = segments == 0 ? none : partials[first[j]];
+    for (std::size_t s = 1; s < segments; ++s) merge(whole, partials[first[j] + s], jobs[j]);
     summaries.push_back(finish(whole, jobs[j]));
   }
   return summaries;

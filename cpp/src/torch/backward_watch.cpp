@@ -130,11 +130,24 @@ struct BackwardState {
     const dump::Options& options = recorder.options();
     recorder.place_backward(call.name, call.module.get());
     if (!options.backward || !recorder.keeps(call.name)) return;
+    if (options.only_overflow) {
+      // Stored only when they are kept: looked at once without their files.
+      const bool overflow = holds_overflow(call.outputs) || holds_overflow(call.inputs);
+      if (!overflow || recorder.has_enough_overflows()) return;
+      recorder.note_overflow();
+    }
     const auto kind = call.is_module ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
     const trace::RecordId record = recorder.record(kind, call.name);
     if (!options.data) return;
     if (options.input) write_part(record, trace::Part::kInput, "input", call.name, call.outputs);
     if (options.output) write_part(record, trace::Part::kOutput, "output", call.name, call.inputs);
+  }
+
+  bool holds_overflow(const Gradients& gradients) {
+    thread_local trace::ElementWriter out;
+    out.clear();
+    for (const Gradient& gradient : gradients) describer.describe(out, gradient.value, {}, {});
+    return out.non_finite();
   }
 
   void write_part(trace::RecordId record, trace::Part part, std::string_view category,

@@ -87,11 +87,14 @@ void TensorDescriber::describe(trace::ElementWriter& out, const at::Tensor& tens
   if (!tensor.is_nested()) element.shape = {tensor.sizes().data(), tensor.sizes().size()};
   element.requires_grad = tensor.requires_grad();
   std::string data_name;
-  if (why_unreadable(tensor).empty()) {
+  const std::string reason = why_unreadable(tensor);
+  if (!reason.empty()) {
+    state_->recorder.note_skipped("statistics of a tensor that " + reason);
+  } else {
     try {
       const at::Tensor plain = resolved(tensor);
       element.statistics = state_->measure(plain);
-      if (state_->recorder.stores(record)) {
+      if (!record.empty() && state_->recorder.stores(record)) {
         data_name = state_->recorder.data_name(record, position);
         state_->store(plain, data_name);
         element.data_name = data_name;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,7 +27,7 @@ struct EventHead {
 };
 static_assert(sizeof(EventHead) == 8);
 
-enum class EventType : std::uint8_t { kRecord = 1, kPart, kFill, kConstruct, kStack };
+enum class EventType : std::uint8_t { kRecord = 1, kPart, kFill, kConstruct, kStack, kHeader };
 
 enum class Tag : std::uint8_t {
   kNull,
@@ -73,6 +74,11 @@ void put(std::string& out, T value) {
 inline void put_text(std::string& out, std::string_view text) {
   put(out, static_cast<std::uint32_t>(text.size()));
   out.append(text);
+}
+
+inline void put_optional(std::string& out, std::optional<std::string_view> text) {
+  put(out, static_cast<std::uint8_t>(text.has_value()));
+  put_text(out, text.value_or(std::string_view()));
 }
 
 /// Reads what put() wrote. Every read is checked: logs of killed processes and hostile files come this way.

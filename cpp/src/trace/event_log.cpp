@@ -116,6 +116,14 @@ void EventLog::append(std::uint8_t type, std::string_view head, std::string_view
   memory_->size.store(start + length, std::memory_order_release);
 }
 
+void EventLog::header(const Header& header) {
+  std::string body;
+  put_text(body, header.task);
+  put_text(body, header.level);
+  put_optional(body, header.data_directory);
+  append(static_cast<std::uint8_t>(EventType::kHeader), {}, body);
+}
+
 RecordId EventLog::record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute) {
   struct Fields {
     RecordId id;
@@ -158,8 +166,7 @@ void EventLog::fill(SlotId slot, std::string_view element) {
 void EventLog::construct(std::string_view child, std::optional<std::string_view> parent) {
   std::string body;
   put_text(body, child);
-  put(body, static_cast<std::uint8_t>(parent.has_value()));
-  put_text(body, parent.value_or(std::string_view()));
+  put_optional(body, parent);
   append(static_cast<std::uint8_t>(EventType::kConstruct), {}, body);
 }
 

@@ -2,274 +2,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <cstring>
+#include <deque>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "msprobe/error.h"
 #include "msprobe/file.h"
-#include "msprobe/table.h"
 #include "msprobe/trace.h"
+#include "trace/element_text.h"
 #include "trace/encoding.h"
 #include "trace/json_text.h"
 
 namespace msprobe::trace {
 namespace {
 
-constexpr int kDeepest = 200;  // of element trees; recorders stop long before
-
-// JSON text with holes, which fills supply.
-struct Text {
-  std::string text;
-  std::vector<std::pair<std::size_t, SlotId>> slots;  // position in text, ascending
-};
-
 struct Record {
   RecordKind kind = RecordKind::kApiForward;
   bool is_recompute = false;
   std::string name;
-  std::vector<std::pair<Part, Text>> parts;
+  std::vector<std::pair<Part, ElementText>> parts;
 
-  Text* find(Part part) {
+  ElementText* find(Part part) {
     for (auto& [key, text] : parts) {
       if (key == part) return &text;
     }
     return nullptr;
   }
-};
-
-// Formats element trees.
-class ElementFormatter {
- public:
-  ElementFormatter(std::string_view bytes, int level) : bytes_(bytes), json_(level) {}
-
-  // All elements as the entries of one list.
-  Text list() {
-    json_.begin_list();
-    while (!bytes_.empty()) element(0);
-    json_.end_list();
-    return finish();
-  }
-
-  Text single() {
-    element(0);
-    if (!bytes_.empty()) throw FormatError("trace log", "", "expected one element, found more");
-    return finish();
-  }
-
-  std::size_t tensors() const noexcept { return tensors_; }
-
- private:
-  Text finish() { return {json_.take(), std::move(slots_)}; }
-
-  void typed(std::string_view type) {
-    json_.begin_object();
-    json_.key("type");
-    json_.text(type);
-    json_.key("value");
-  }
-
-  template <typename Write>
-  void typed_value(std::string_view type, Write write) {
-    typed(type);
-    write();
-    json_.end_object();
-  }
-
-  void element(int depth) {
-    if (depth > kDeepest) throw FormatError("trace log", "", "elements are nested too deeply");
-    switch (const auto tag = bytes_.take<Tag>(); tag) {
-      case Tag::kNull: json_.null(); break;
-      case Tag::kFalse:
-      case Tag::kTrue: typed_value("bool", [&] { json_.boolean(tag == Tag::kTrue); }); break;
-      case Tag::kInteger: typed_value("int", [&] { json_.integer(bytes_.take<std::int64_t>()); }); break;
-      case Tag::kBigInteger: typed_value("int", [&] { json_.value(bytes_.take_text()); }); break;
-      case Tag::kReal: typed_value("float", [&] { json_.real(bytes_.take<double>()); }); break;
-      case Tag::kText: typed_value("str", [&] { json_.text(bytes_.take_text()); }); break;
-      case Tag::kComplex: typed_value("complex", [&] { json_.text(complex_text()); }); break;
-      case Tag::kTensor: tensor(); break;
-      case Tag::kTypedText: {
-        const std::string_view type = bytes_.take_text();
-        const std::string_view value = bytes_.take_text();
-        text_of_type(type, value);
-        break;
-      }
-      case Tag::kTypedReal: {
-        const std::string_view type = bytes_.take_text();
-        typed_value(type, [&] { json_.real(bytes_.take<double>()); });
-        break;
-      }
-      case Tag::kTypedInteger: {
-        const std::string_view type = bytes_.take_text();
-        typed_value(type, [&] { json_.integer(bytes_.take<std::int64_t>()); });
-        break;
-      }
-      case Tag::kTypedBoolean: {
-        const std::string_view type = bytes_.take_text();
-        typed_value(type, [&] { json_.boolean(bytes_.take<std::uint8_t>() != 0); });
-        break;
-      }
-      case Tag::kSlice: typed_value("slice", [&] { slice(); }); break;
-      case Tag::kSize: typed_value("torch.Size", [&] { size(); }); break;
-      case Tag::kPlainText: json_.text(bytes_.take_text()); break;
-      case Tag::kPlainInteger: json_.integer(bytes_.take<std::int64_t>()); break;
-      case Tag::kList:
-        json_.begin_list();
-        while (!ends()) element(depth + 1);
-        json_.end_list();
-        break;
-      case Tag::kObject: object(depth); break;
-      case Tag::kSlot: {
-        json_.value("");
-        slots_.emplace_back(json_.out().size(), bytes_.take<SlotId>());
-        break;
-      }
-      default: throw FormatError("trace log", "", "found an unknown element");
-    }
-  }
-
-  // Consumes the end of a list or an object if it is next.
-  bool ends() {
-    if (bytes_.rest().empty()) throw FormatError("trace log", "", "a list or an object has no end");
-    if (static_cast<Tag>(bytes_.rest().front()) != Tag::kEnd) return false;
-    (void)bytes_.take<Tag>();
-    return true;
-  }
-
-  void object(int depth) {
-    json_.begin_object();
-    while (!ends()) {
-      if (bytes_.take<Tag>() != Tag::kKey) throw FormatError("trace log", "", "expected a key in an object");
-      json_.key(bytes_.take_text());
-      element(depth + 1);
-    }
-    json_.end_object();
-  }
-
-  // A memory format has its own key in the format.
-  void text_of_type(std::string_view type, std::string_view value) {
-    json_.begin_object();
-    json_.key("type");
-    json_.text(type);
-    json_.key(type == "torch.memory_format" ? "format" : "value");
-    json_.text(value);
-    json_.end_object();
-  }
-
-  std::string complex_text() {
-    const double real = bytes_.take<double>();
-    const double imaginary = bytes_.take<double>();
-    const std::string imaginary_text = io::format_double(imaginary);
-    const bool signed_already = imaginary_text.starts_with('-');
-    return "(" + io::format_double(real) + (signed_already ? "" : "+") + imaginary_text + "j)";
-  }
-
-  void slice() {
-    json_.begin_list();
-    for (int i = 0; i < 3; ++i) {
-      const bool given = bytes_.take<std::uint8_t>() != 0;
-      const auto value = bytes_.take<std::int64_t>();
-      if (given) {
-        json_.integer(value);
-      } else {
-        json_.null();
-      }
-    }
-    json_.end_list();
-  }
-
-  void size() {
-    json_.begin_list();
-    for (auto left = bytes_.take<std::uint32_t>(); left > 0; --left)
-      json_.integer(bytes_.take<std::int64_t>());
-    json_.end_list();
-  }
-
-  void tensor() {
-    ++tensors_;
-    const auto dtype = bytes_.take<std::uint8_t>();
-    const auto flags = bytes_.take<std::uint8_t>();
-    const auto dimensions = bytes_.take<std::uint8_t>();
-    if (dtype != kOtherDtype && dtype >= kDTypeCount)
-      throw FormatError("trace log", "", "found an unknown dtype");
-    const bool numpy = (flags & kNumpy) != 0;
-    json_.begin_object();
-    json_.key("type");
-    json_.text(numpy ? "numpy.ndarray" : "torch.Tensor");
-    json_.key("dtype");
-    if (dtype == kOtherDtype) {
-      json_.text(bytes_.take_text());
-    } else {
-      json_.text("torch." + std::string(dtype_name(static_cast<DType>(dtype))));
-    }
-    json_.key("shape");
-    json_.begin_list();
-    for (int i = 0; i < dimensions; ++i) {
-      json_.integer((flags & kWideShape) != 0 ? bytes_.take<std::int64_t>() : bytes_.take<std::uint32_t>());
-    }
-    json_.end_list();
-    statistics();
-    if (!numpy) {
-      json_.key("requires_grad");
-      json_.boolean((flags & kRequiresGrad) != 0);
-    }
-    if ((flags & kNonFinite) != 0)
-      (void)bytes_.take<std::uint64_t>();  // the counts are not part of dump.json
-    if ((flags & kHasChecksum) != 0) checksum(bytes_.take<std::uint32_t>());
-    if ((flags & kHasDataName) != 0) {
-      json_.key("data_name");
-      json_.text(bytes_.take_text());
-    }
-    json_.end_object();
-  }
-
-  void checksum(std::uint32_t value) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text(8, '0');
-    for (int i = 7; i >= 0; --i, value >>= 4) text[static_cast<std::size_t>(i)] = kDigits[value & 15];
-    json_.key("md5");
-    json_.text(text);
-  }
-
-  static constexpr std::array<std::string_view, 4> kNumbers{"Max", "Min", "Mean", "Norm"};
-
-  void statistics() {
-    using Form = Statistics::Form;
-    const auto form = bytes_.take<Form>();
-    std::uint8_t bits = 0;
-    std::uint64_t integer = 0;
-    if (form == Form::kBool) bits = bytes_.take<std::uint8_t>();
-    if (form == Form::kInteger || form == Form::kUnsigned) integer = bytes_.take<std::uint64_t>();
-    for (std::size_t i = 0; i < kNumbers.size(); ++i) {
-      json_.key(kNumbers[i]);
-      switch (form) {
-        case Form::kFloats: json_.real(bytes_.take<float>()); break;
-        case Form::kDoubles: json_.real(bytes_.take<double>()); break;
-        case Form::kNoNorm:
-          if (const auto value = bytes_.take<double>(); i < 3) {
-            json_.real(value);
-          } else {
-            json_.null();
-          }
-          break;
-        case Form::kBool:
-          if (i < 2) {
-            json_.boolean((bits >> i & 1) != 0);
-          } else {
-            json_.null();
-          }
-          break;
-        case Form::kInteger: json_.integer(static_cast<std::int64_t>(integer)); break;
-        case Form::kUnsigned: json_.unsigned_integer(integer); break;
-        default: json_.null(); break;
-      }
-    }
-  }
-
-  Bytes bytes_;
-  JsonText json_;
-  std::vector<std::pair<std::size_t, SlotId>> slots_;
-  std::size_t tensors_ = 0;
 };
 
 // The keys of each kind in the order of the format; `recompute_before`: in front of which one "is_recompute"
@@ -300,58 +60,79 @@ const Layout& layout_of(RecordKind kind) {
   }
 }
 
-constexpr int kRecordLevel = 2;  // of the keys inside "data", in spaces
+constexpr int kRecordLevel = 2;           // of the keys inside "data", in spaces
+constexpr std::size_t kRecordBytes = 80;  // of the keys and brackets of a record, for an estimate
 
 }  // namespace
 
 struct JsonExporter::State {
-  Header header;
-  std::size_t taken = 0;
-  std::vector<Record> records;
-  std::unordered_map<SlotId, std::string> fills;  // element bytes; formatted where they go
+  std::optional<Header> header;
+  std::size_t taken = kLogHeaderBytes;
+  std::deque<Record> records;  // which never move: the names below point into them
+  // A name may occur twice when a backward runs twice: the later record takes the place of the first.
+  std::vector<RecordId> order;
+  std::unordered_map<std::string_view, std::size_t> order_index;
+  std::unordered_map<SlotId, std::string> fills;  // formatted for a line without indentation
+  std::unordered_set<SlotId> slots;               // that have their place
   std::vector<std::pair<std::string, std::optional<std::string>>> construct;
-  std::unordered_map<std::string, std::size_t> construct_index;
+  std::unordered_set<std::string> constructed;
   std::vector<std::vector<std::string>> stacks;
   std::vector<std::vector<RecordId>> stack_records;
   std::vector<StackId> stack_order;  // by the first record that came from it
   std::size_t tensors = 0;
+  std::size_t text_bytes = 0;  // of all records and fills: about the size of dump.json
+  std::string scratch;
 
-  Record& record(RecordId id) {
-    if (id >= records.size())
-      throw FormatError("trace log", "", "found a part of a record that does not exist");
-    return records[id];
-  }
+  // ---- taking events
 
   void take_event(EventType type, Bytes fields) {
     switch (type) {
       case EventType::kRecord: take_record(fields); break;
       case EventType::kPart: take_part(fields); break;
-      case EventType::kFill: {
-        const auto slot = fields.take<SlotId>();
-        fills[slot] = std::string(fields.take_text());
-        break;
-      }
-      case EventType::kConstruct: {
-        std::string child(fields.take_text());
-        const bool has_parent = fields.take<std::uint8_t>() != 0;
-        std::optional<std::string> parent(fields.take_text());
-        if (!has_parent) parent.reset();
-        if (construct_index.emplace(child, construct.size()).second) {
-          construct.emplace_back(std::move(child), std::move(parent));
-        }
-        break;
-      }
-      case EventType::kStack: {
-        if (fields.take<StackId>() != stacks.size())
-          throw FormatError("trace log", "", "stacks are out of order");
-        auto& frames = stacks.emplace_back();
-        stack_records.emplace_back();
-        for (auto left = fields.take<std::uint32_t>(); left > 0; --left)
-          frames.emplace_back(fields.take_text());
-        break;
-      }
+      case EventType::kFill: take_fill(fields); break;
+      case EventType::kConstruct: take_construct(fields); break;
+      case EventType::kStack: take_stack(fields); break;
+      case EventType::kHeader: take_header(fields); break;
       default: throw FormatError("trace log", "", "found an unknown event");
     }
+  }
+
+  static std::optional<std::string> take_optional(Bytes& fields) {
+    const bool given = fields.take<std::uint8_t>() != 0;
+    const std::string_view text = fields.take_text();
+    return given ? std::optional<std::string>(text) : std::nullopt;
+  }
+
+  void take_header(Bytes& fields) {
+    Header found;
+    found.task = fields.take_text();
+    found.level = fields.take_text();
+    found.data_directory = take_optional(fields);
+    if (!header) header = std::move(found);
+  }
+
+  void take_construct(Bytes& fields) {
+    std::string child(fields.take_text());
+    std::optional<std::string> parent = take_optional(fields);
+    if (constructed.insert(child).second) construct.emplace_back(std::move(child), std::move(parent));
+  }
+
+  void take_stack(Bytes& fields) {
+    if (fields.take<StackId>() != stacks.size())
+      throw FormatError("trace log", "", "found stacks out of order");
+    std::vector<std::string> frames;
+    for (auto left = fields.take<std::uint32_t>(); left > 0; --left) frames.emplace_back(fields.take_text());
+    stacks.push_back(std::move(frames));
+    stack_records.emplace_back();
+  }
+
+  void take_fill(Bytes& fields) {
+    const auto slot = fields.take<SlotId>();
+    ElementText text = single_text(fields.take_text(), 0, scratch);
+    if (!text.holes.empty()) throw FormatError("trace log", "", "found a fill that waits for another fill");
+    tensors += text.tensors;
+    text_bytes += 2 * text.text.size();  // with the indentation
+    fills[slot] = std::move(text.text);
   }
 
   void take_record(Bytes& fields) {
@@ -360,69 +141,87 @@ struct JsonExporter::State {
     const auto kind = fields.take<RecordKind>();
     const bool is_recompute = fields.take<std::uint8_t>() != 0;
     (void)fields.take<std::uint16_t>();
-    if (id != records.size() || kind > RecordKind::kSaved) {
+    const std::string_view name = fields.take_text();
+    if (id != records.size() || kind > RecordKind::kSaved)
       throw FormatError("trace log", "", "found a record out of order or of an unknown kind");
-    }
-    records.push_back({kind, is_recompute, std::string(fields.take_text()), {}});
-    if (stack == kNoStack) return;
-    if (stack >= stacks.size())
+    if (stack != kNoStack && stack >= stacks.size())
       throw FormatError("trace log", "", "found a record of a stack that does not exist");
+    records.push_back({kind, is_recompute, std::string(name), {}});
+    const auto [place, is_new] = order_index.emplace(records.back().name, order.size());
+    if (is_new) {
+      order.push_back(id);
+    } else {
+      order[place->second] = id;
+    }
+    text_bytes += name.size() + kRecordBytes;
+    if (stack == kNoStack) return;
     if (stack_records[stack].empty()) stack_order.push_back(stack);
     stack_records[stack].push_back(id);
   }
 
   void take_part(Bytes& fields) {
-    Record& target = record(fields.take<RecordId>());
+    const auto id = fields.take<RecordId>();
     auto part = fields.take<Part>();
     (void)fields.take_bytes(3);
+    if (id >= records.size() || part > Part::kOutputObject)
+      throw FormatError("trace log", "",
+                        "found a part of an unknown kind or of a record that does not exist");
     const bool single = part == Part::kInputKwargs || part == Part::kParameters || part == Part::kValue ||
                         part == Part::kOutputObject;
     if (part == Part::kOutputObject) part = Part::kOutput;
-    ElementFormatter formatter(fields.take_text(), part == Part::kValue ? kRecordLevel : kRecordLevel + 1);
-    Text text = single ? formatter.single() : formatter.list();
-    tensors += formatter.tensors();
-    if (Text* present = target.find(part)) {
+    const int level = part == Part::kValue ? kRecordLevel : kRecordLevel + 1;
+    const std::string_view elements = fields.take_text();
+    ElementText text = single ? single_text(elements, level, scratch) : list_text(elements, level, scratch);
+    for (const ElementText::Hole& hole : text.holes) {
+      if (!slots.insert(hole.slot).second) throw FormatError("trace log", "", "found a slot in two places");
+    }
+    tensors += text.tensors;
+    text_bytes += text.text.size();
+    Record& record = records[id];
+    if (ElementText* present = record.find(part)) {
       *present = std::move(text);  // a later one replaces: a backward that runs twice
     } else {
-      target.parts.emplace_back(part, std::move(text));
+      record.parts.emplace_back(part, std::move(text));
     }
   }
 
   // ---- writing
 
-  void append_text(std::string& out, const Text& text, int level) {
+  void append_text(std::string& out, const ElementText& text) const {
     std::size_t done = 0;
-    for (const auto& [position, slot] : text.slots) {
-      out.append(text.text, done, position - done);
-      done = position;
-      append_fill(out, slot, level_at(out, level));
+    for (const ElementText::Hole& hole : text.holes) {
+      out.append(text.text, done, hole.position - done);
+      done = hole.position;
+      append_fill(out, hole);
     }
     out.append(text.text, done);
   }
 
-  // The indentation of the line that `out` ends with.
-  static int level_at(const std::string& out, int level) {
-    const std::size_t line = out.rfind('\n');
-    if (line == std::string::npos) return level;
-    const std::size_t first = out.find_first_not_of(' ', line + 1);
-    return static_cast<int>((first == std::string::npos ? out.size() : first) - line - 1);
-  }
-
-  void append_fill(std::string& out, SlotId slot, int level) {
-    const auto fill = fills.find(slot);
+  void append_fill(std::string& out, const ElementText::Hole& hole) const {
+    const auto fill = fills.find(hole.slot);
     if (fill == fills.end()) {
       out += "null";
-    } else {
-      append_text(out, ElementFormatter(fill->second, level).single(), level);
+      return;
+    }
+    // Line breaks in text are escaped, so that every one here is of the form.
+    const std::string& text = fill->second;
+    for (std::size_t line = 0; line < text.size();) {
+      const std::size_t next = std::min(text.find('\n', line), text.size() - 1) + 1;
+      out.append(text, line, next - line);
+      if (next < text.size()) out.append(static_cast<std::size_t>(hole.level), ' ');
+      line = next;
     }
   }
 
-  void append_record(std::string& out, Record& record) {
-    if (Text* value = record.find(Part::kValue)) {
-      append_text(out, *value, kRecordLevel);
+  void append_record(std::string& out, Record& record) const {
+    if (const ElementText* value = record.find(Part::kValue)) {
+      append_text(out, *value);
       return;
     }
     const Layout& layout = layout_of(record.kind);
+    // In the files of task overflow_check it stands last.
+    const bool last = header && header->task == "overflow_check" && layout.recompute_before != kNowhere;
+    const std::size_t recompute_before = last ? layout.count : layout.recompute_before;
     bool first = true;
     const auto begin_entry = [&](std::string_view key) {
       out += first ? "{\n   \"" : ",\n   \"";
@@ -430,60 +229,54 @@ struct JsonExporter::State {
       out.append(key).append("\": ");
     };
     for (std::size_t i = 0; i <= layout.count; ++i) {
-      if (i == layout.recompute_before) {
+      if (i == recompute_before) {
         begin_entry("is_recompute");
         out += record.is_recompute ? "true" : "false";
       }
       if (i == layout.count) break;
-      if (const Text* text = record.find(layout.parts[i].first)) {
+      if (const ElementText* text = record.find(layout.parts[i].first)) {
         begin_entry(layout.parts[i].second);
-        append_text(out, *text, kRecordLevel + 1);
+        append_text(out, *text);
       }
     }
     out += first ? "{}" : "\n  }";
   }
 
-  bool has_data() const { return header.task != "structure"; }
-
   std::string dump_json() {
-    JsonText json(0);
+    std::string out;
+    const bool has_data = header->task != "structure";
+    if (has_data) out.reserve(text_bytes);
+    JsonText json(out, 0);
     json.begin_object();
-    json.key("task");
-    json.text(header.task);
-    json.key("level");
-    json.text(header.level);
-    json.key("framework");
+    json.plain_key("task");
+    json.text(header->task);
+    json.plain_key("level");
+    json.text(header->level);
+    json.plain_key("framework");
     json.text("pytorch");
-    json.key("dump_data_dir");
-    if (header.data_directory) {
-      json.text(*header.data_directory);
+    json.plain_key("dump_data_dir");
+    if (header->data_directory) {
+      json.text(*header->data_directory);
     } else {
       json.null();
     }
-    json.key("data");
-    std::string out = json.take();
+    json.plain_key("data");
     bool first = true;
-    if (has_data()) {
-      // A name may occur twice when a backward runs twice: the later record takes the place of the first.
-      std::unordered_map<std::string_view, std::size_t> last;
-      for (std::size_t i = 0; i < records.size(); ++i) last[records[i].name] = i;
-      for (Record& record : records) {
-        const auto found = last.find(record.name);
-        if (found == last.end()) continue;
-        out += first ? "{\n  " : ",\n  ";
-        first = false;
-        append_json_string(out, record.name);
-        out += ": ";
-        append_record(out, records[found->second]);
-        last.erase(found);
-      }
+    for (std::size_t i = 0; has_data && i < order.size(); ++i) {
+      Record& record = records[order[i]];
+      out += first ? "{\n  " : ",\n  ";
+      first = false;
+      append_json_string(out, record.name);
+      out += ": ";
+      append_record(out, record);
     }
     out += first ? "{}\n}" : "\n }\n}";
     return out;
   }
 
-  std::string stack_json() {
-    JsonText json(0);
+  std::string stack_json() const {
+    std::string out;
+    JsonText json(out, 0);
     json.begin_object();
     for (std::size_t i = 0; i < stack_order.size(); ++i) {
       json.key(std::to_string(i));
@@ -497,11 +290,12 @@ struct JsonExporter::State {
       json.end_list();
     }
     json.end_object();
-    return json.take();
+    return out;
   }
 
-  std::string construct_json() {
-    JsonText json(0);
+  std::string construct_json() const {
+    std::string out;
+    JsonText json(out, 0);
     json.begin_object();
     for (const auto& [child, parent] : construct) {
       json.key(child);
@@ -512,35 +306,35 @@ struct JsonExporter::State {
       }
     }
     json.end_object();
-    return json.take();
+    return out;
   }
 };
 
-JsonExporter::JsonExporter(Header header) : state_(std::make_unique<State>()) {
+JsonExporter::JsonExporter(std::optional<Header> header) : state_(std::make_unique<State>()) {
   state_->header = std::move(header);
 }
 
 JsonExporter::~JsonExporter() = default;
 
 void JsonExporter::consume(std::string_view log) {
-  std::size_t position = std::max(state_->taken, kLogHeaderBytes);
+  std::size_t& position = state_->taken;
   while (position + sizeof(EventHead) <= log.size()) {
     EventHead head{};
     std::memcpy(&head, log.data() + position, sizeof head);
     if (head.length == 0) break;
     if (head.length < sizeof head || head.length % kEventAlignment != 0 ||
         head.length > log.size() - position) {
-      throw FormatError("trace log", "byte " + std::to_string(position), "found a damaged event");
+      throw FormatError("trace log", "", "found an event of an impossible length");
     }
     state_->take_event(static_cast<EventType>(head.type),
                        Bytes(log.substr(position + sizeof head, head.length - sizeof head)));
     position += head.length;
-    state_->taken = position;
   }
 }
 
 void JsonExporter::write(const std::filesystem::path& directory) {
-  if (state_->header.level == "debug") {
+  if (!state_->header) throw FormatError("trace log", "", "found no header, which is the first event");
+  if (state_->header->level == "debug") {
     io::write_file(directory / "debug.json", state_->dump_json());
     return;
   }
@@ -552,5 +346,28 @@ void JsonExporter::write(const std::filesystem::path& directory) {
 std::size_t JsonExporter::record_count() const noexcept { return state_->records.size(); }
 
 std::size_t JsonExporter::tensor_count() const noexcept { return state_->tensors; }
+
+std::size_t JsonExporter::taken() const noexcept { return state_->taken; }
+
+bool JsonExporter::has_header() const noexcept { return state_->header.has_value(); }
+
+ExportReport export_event_log(const std::filesystem::path& log, const std::filesystem::path& directory) {
+  const std::string bytes = read_event_log(log);
+  JsonExporter exporter;
+  ExportReport report;
+  try {
+    exporter.consume(bytes);
+    // A log that was closed ends with its last event.
+    if (exporter.taken() < bytes.size()) report.cut = "the process ended before it closed the log";
+  } catch (const FormatError& error) {
+    report.cut = "byte " + std::to_string(exporter.taken()) + ": " + error.what();
+  }
+  if (!exporter.has_header()) throw FormatError(log.string(), "", "expected a header as the first event");
+  io::make_directories(directory);
+  exporter.write(directory);
+  report.records = exporter.record_count();
+  report.tensors = exporter.tensor_count();
+  return report;
+}
 
 }  // namespace msprobe::trace

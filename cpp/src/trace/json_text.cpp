@@ -11,27 +11,56 @@
 namespace msprobe::trace {
 namespace {
 
+constexpr std::uint32_t kReplacement = 0xfffd;
+
 void append_escape(std::string& out, std::uint32_t unit) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   out += "\\u";
   for (int shift = 12; shift >= 0; shift -= 4) out += kDigits[(unit >> shift) & 15];
 }
 
-// Decodes one character of `text` at `position`; bytes that are not UTF-8 become U+FFFD.
+// Decodes one character of `text` at `position`; a byte that does not belong to UTF-8 (RFC 3629: no long
+// forms, no surrogates, nothing above U+10FFFF) becomes U+FFFD.
 std::uint32_t next_character(std::string_view text, std::size_t& position) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(position);
-  const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : first >= 0xc0 ? 1 : -1;
-  if (more < 0 || position + static_cast<std::size_t>(more) >= text.size()) return ++position, 0xfffd;
+  const unsigned more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+  const auto invalid = [&] {
+    ++position;
+    return kReplacement;
+  };
+  if (first < 0xc2 || first > 0xf4 || text.size() - position <= more) return invalid();
   std::uint32_t character = first & (0x3fU >> more);
-  for (int i = 1; i <= more; ++i) {
-    const unsigned char next = byte(position + static_cast<std::size_t>(i));
-    if ((next & 0xc0U) != 0x80) return ++position, 0xfffd;
+  for (unsigned i = 1; i <= more; ++i) {
+    const unsigned char next = byte(position + i);
+    if ((next & 0xc0U) != 0x80) return invalid();
     character = character << 6 | (next & 0x3fU);
   }
-  position += static_cast<std::size_t>(more) + 1;
+  constexpr std::array<std::uint32_t, 4> kLeast{0, 0x80, 0x800, 0x10000};
+  if (character < kLeast[more] || character > 0x10ffff || (character >= 0xd800 && character < 0xe000)) {
+    return invalid();
+  }
+  position += more + 1;
   return character;
 }
+
+void append_character(std::string& out, std::uint32_t character) {
+  constexpr std::string_view kShort = "\"\\\b\f\n\r\t";
+  constexpr std::string_view kLetters = "\"\\bfnrt";
+  const std::size_t at =
+      character < 0x80 ? kShort.find(static_cast<char>(character)) : std::string_view::npos;
+  if (at != std::string_view::npos) {
+    out += '\\';
+    out += kLetters[at];
+  } else if (character >= 0x10000) {
+    append_escape(out, 0xd800 + ((character - 0x10000) >> 10));
+    append_escape(out, 0xdc00 + ((character - 0x10000) & 0x3ff));
+  } else {
+    append_escape(out, character);
+  }
+}
+
+bool stands_for_itself(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
 
 template <typename T>
 void append_number(std::string& out, T number) {
@@ -45,29 +74,15 @@ void append_number(std::string& out, T number) {
 void append_json_string(std::string& out, std::string_view utf8) {
   out += '"';
   for (std::size_t i = 0; i < utf8.size();) {
-    const char c = utf8[i];
-    const auto code = static_cast<unsigned char>(c);
-    if (code >= 0x20 && code < 0x7f) {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
+    const std::size_t begin = i;
+    while (i < utf8.size() && stands_for_itself(utf8[i])) ++i;
+    out.append(utf8, begin, i - begin);
+    if (i == utf8.size()) break;
+    if (const auto code = static_cast<unsigned char>(utf8[i]); code < 0x80) {
+      append_character(out, code);
       ++i;
-    } else if (code < 0x80) {
-      constexpr std::string_view kShort = "\b\f\n\r\t";
-      constexpr std::string_view kLetters = "bfnrt";
-      if (const std::size_t at = kShort.find(c); at != std::string_view::npos) {
-        out += '\\';
-        out += kLetters[at];
-      } else if (code == 0x7f) {
-        out += c;
-      } else {
-        append_escape(out, code);
-      }
-      ++i;
-    } else if (const std::uint32_t character = next_character(utf8, i); character >= 0x10000) {
-      append_escape(out, 0xd800 + ((character - 0x10000) >> 10));
-      append_escape(out, 0xdc00 + ((character - 0x10000) & 0x3ff));
     } else {
-      append_escape(out, character);
+      append_character(out, next_character(utf8, i));
     }
   }
   out += '"';
@@ -79,35 +94,8 @@ void append_json_real(std::string& out, double value) {
   } else if (std::isinf(value)) {
     out += value < 0 ? "-Infinity" : "Infinity";
   } else {
-    out += io::format_double(value);
+    io::append_double(out, value);
   }
-}
-
-void JsonText::before_value() {
-  if (after_key_) {
-    after_key_ = false;
-    return;
-  }
-  if (depth_ == 0) return;
-  if (!after_bracket_) out_ += ',';
-  after_bracket_ = false;
-  new_line();
-}
-
-void JsonText::begin(char bracket) {
-  before_value();
-  out_ += bracket;
-  ++level_;
-  ++depth_;
-  after_bracket_ = true;
-}
-
-void JsonText::end(char bracket) {
-  --level_;
-  --depth_;
-  if (!after_bracket_) new_line();
-  after_bracket_ = false;
-  out_ += bracket;
 }
 
 void JsonText::key(std::string_view name) {

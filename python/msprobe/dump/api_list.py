@@ -55,3 +55,37 @@ def _loaded(path: str) -> Any:
         return sys.modules[path]
     module, _, attribute = path.rpartition(".")
     return getattr(sys.modules.get(module), attribute, None)
+
+
+# What is asked of tensors without computing anything: no records, whatever set is chosen.
+_QUESTIONS = frozenset(
+    (
+        "__array__", "__contains__", "__deepcopy__", "__dir__", "__dlpack__", "__dlpack_device__",
+        "__format__", "__hash__", "__iter__", "__len__", "__reduce_ex__", "__repr__", "__reversed__",
+        "__setstate__", "__str__", "_is_view", "_typed_storage", "backward", "data_ptr", "dim",
+        "dim_order", "element_size", "get_device", "grad", "has_names", "is_complex", "is_conj",
+        "is_contiguous", "is_floating_point", "is_inference", "is_neg", "is_pinned", "is_shared",
+        "is_signed", "is_storage", "is_tensor", "ndimension", "nelement", "numel", "register_hook",
+        "register_post_accumulate_grad_hook", "requires_grad_", "retain_grad", "size", "storage",
+        "storage_offset", "storage_type", "stride", "untyped_storage",
+    )
+)  # fmt: skip
+_ACCESSORS = ("__get__", "__set__", "__delete__")
+_PREFIXES = {"torch.nn.functional": "Functional", "torch._C._nn": "Functional", "torch._tensor": "Tensor"}
+
+
+def name_of_unlisted(function: Any) -> str | None:
+    """The record name of a torch function that the list does not have, None for what computes nothing."""
+    namespace = getattr(function, "_qualified_op_name", "") or getattr(function, "name", "")
+    if callable(namespace):
+        namespace = namespace()
+    if isinstance(namespace, str) and "::" in namespace:  # torch.ops: an operator of a library
+        library, name = namespace.split("::", 1)
+        return f"{'Aten' if library == 'aten' else library}.{name.split('.')[0]}"
+    plain_name: object = getattr(function, "__name__", None)
+    if not isinstance(plain_name, str) or plain_name in _QUESTIONS or plain_name.startswith(_ACCESSORS):
+        return None
+    owner = getattr(function, "__objclass__", None)
+    if owner is not None or getattr(function, "__qualname__", "").startswith("Tensor"):
+        return f"Tensor.{plain_name}"
+    return f"{_PREFIXES.get(getattr(function, '__module__', ''), 'Torch')}.{plain_name}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from msprobe._torch import DumpSession
 
-# Operators whose call reaches a mode under their own name; the others arrive as the method of the same effect.
+# Operators whose call reaches a mode under their own name; others arrive as the method of the same effect.
 _TOLD_BY_NAME = frozenset(
     f"__{name}__"
     for name in (

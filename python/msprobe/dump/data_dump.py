@@ -8,16 +8,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig
+from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
 from msprobe.dump.capture import make_hooks
 from msprobe.feature import Feature
-from msprobe.hooks.functions import AttributeExchange, Hooks
+from msprobe.hooks.calls import CallRange, around_every_batch
+from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.hooks.modules import ModuleHooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from torch import nn
+    from msprobe._torch import DumpOptions
 
 
 class DataDump(Feature):
@@ -33,69 +33,99 @@ class DataDump(Feature):
         self._step = 0
         self._hooks: Hooks | None = None
         self._single: Hooks | None = None  # of module_dump
+        self._tokens: CallRange | None = None
+        self._fetching: Exchange | None = None  # of enable_dataloader
         self._custom: dict[tuple[int, str], AttributeExchange] = {}
         self._collecting = False
         self._ended = False
         self._process = os.getpid()
         os.register_at_fork(after_in_child=self._forget)
-        mode = self._section.data_mode
         self._session = torch_adapter().DumpSession(
-            task=config.task,
-            level=config.level,
-            list=list(self._section.list),
-            scope=list(self._section.scope or ()),
-            tensor_list=list(self._section.tensor_list),
-            forward=mode.forward,
-            backward=mode.backward,
-            input=mode.input,
-            output=mode.output,
-            data=config.task != "structure",
-            checksum=self._section.summary_mode == "md5",
-            store_tensors=config.task == "tensor",
-            npy=self._section.tensor_format == "npy",
-            deferred=self._section.json == "deferred",
-            stacks=self._section.stacks,
+            _native_options(config, self._section), stacks=self._section.stacks
         )
+        if config.enable_dataloader:
+            self._fetching = around_every_batch(self.step, lambda: self._start(None))
+            self._fetching.install()
 
     # ---- what PrecisionDebugger calls
 
     def start(self, model: object = None, token_range: list[int] | None = None) -> None:
-        if self._config.level == "debug" or self._collecting or not self._wanted():
+        if self._fetching is not None:
+            log.warning("start: with enable_dataloader the data loader starts and ends steps")
             return
-        if self._config.level in ("L0", "mix"):
-            self._watch(model if model is not None else self._model)
-        if not self._open():
-            return
-        if self._hooks is None:
-            self._hooks = make_hooks(self._session, self._config.level, list(self._custom.values()))
-        self._session.set_collecting(True)
-        self._hooks.install()
-        self._collecting = True
+        self._start(model, token_range)
 
     def stop(self) -> None:
+        if self._fetching is not None:
+            log.warning("stop: with enable_dataloader the data loader starts and ends steps")
+            return
+        self._stop()
+
+    def _start(self, model: object, token_range: list[int] | None = None) -> None:
+        if self._config.level == "debug" or self._collecting or not self._wanted():
+            return
+        model = model if model is not None else self._model
+        if self._config.level in ("L0", "mix"):
+            self._watch(model)
+        if self._overflowed() or not self._open():
+            return
+        if self._hooks is None:
+            self._renew_hooks()
+        assert self._hooks is not None
+        self._collecting = True
+        if token_range is None:
+            self._collect()
+        else:
+            self._tokens = CallRange(
+                checked_module(model, "token_range"), *checked_range(token_range), self._collect, self._pause
+            )
+
+    def _collect(self) -> None:
+        assert self._hooks is not None
+        self._session.set_collecting(True)
+        self._hooks.install()
+
+    def _pause(self) -> None:
+        assert self._hooks is not None
+        self._hooks.remove()
+        self._session.set_collecting(False)
+
+    def _stop(self) -> None:
         if not self._collecting:
             return
         self.module_dump_end()
         self._collecting = False
-        assert self._hooks is not None
-        self._hooks.remove()
-        self._session.set_collecting(False)
+        if self._tokens is not None:
+            self._tokens.remove()
+            self._tokens = None
+        self._pause()
         self._session.begin_flush()
         first = self._session.report()["first_non_finite"]
         if first:
             log.warning("step %d: the first NaN or infinity is in the output of %s", self._step, first)
 
+    def _overflowed(self) -> bool:
+        """Task overflow_check: whether as many records as wanted have been kept."""
+        return bool(self._session.report()["has_enough_overflows"])
+
+    def restore_api_dump(self) -> None:
+        """Takes every hook off; the records so far stay, and start() begins anew."""
+        self._stop()
+
     def step(self) -> None:
         if os.getpid() != self._process:
             return
-        self.stop()
+        self._stop()
         self._session.close()
+        if self._overflowed() and not self._ended:
+            self._ended = True
+            log.info("%d overflows have been recorded: the check has ended", self._section.overflow_nums)
         self._step += 1
 
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
         if self._config.level != "debug" or not self._wanted():
             return
-        problem = _unsavable(variable, name, save_backward)
+        problem = unsavable(variable, name, save_backward)
         if problem:
             log.warning("save: %s; nothing is saved", problem)
             return
@@ -159,7 +189,9 @@ class DataDump(Feature):
 
     def close(self) -> None:
         if os.getpid() == self._process:
-            self.stop()
+            if self._fetching is not None:
+                self._fetching.remove()
+            self._stop()
             self._session.end()
 
     def _forget(self) -> None:
@@ -203,34 +235,33 @@ class DataDump(Feature):
             if model is not None and model is not self._watched:
                 log.warning("start: another model is given; the one of the first start() is recorded")
             return
-        modules = list(_named_modules(model))
+        modules = list(named_modules(model))
         for name, module in modules:
             self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
         self._watched = model
 
 
-def _named_modules(model: object) -> Iterator[tuple[str, nn.Module]]:
-    """The modules below the model, or below each model of a list, whose index then begins the path."""
-    import torch
-    from torch import nn
-
-    expected = "start(model): levels L0 and mix expected a torch.nn.Module, or a list or tuple of modules"
-    if isinstance(model, nn.Module):
-        models = [("", model)]
-    elif isinstance(model, (list, tuple)) and model:
-        models = [(f"{index}.", item) for index, item in enumerate(model)]
-    else:
-        raise InvalidArgument(f"{expected}, found {type(model).__name__}")
-    for prefix, root in models:
-        if not isinstance(root, nn.Module):
-            raise InvalidArgument(f"{expected}, found a {type(root).__name__} in the list")
-        for name, module in root.named_modules():
-            if name and not isinstance(module, torch.jit.ScriptModule) and not _is_fsdp_wrapper(module):
-                yield prefix + name, module
-
-
-def _is_fsdp_wrapper(module: nn.Module) -> bool:
-    return type(module).__name__ == "FullyShardedDataParallel"
+def _native_options(config: Config, section: DumpConfig) -> DumpOptions:
+    options: DumpOptions = torch_adapter().DumpOptions()
+    options.task = config.task
+    options.level = config.level
+    options.list = list(section.list)
+    options.scope = list(section.scope or ())
+    options.tensor_list = list(section.tensor_list)
+    options.forward = section.data_mode.forward
+    options.backward = section.data_mode.backward
+    options.input = section.data_mode.input
+    options.output = section.data_mode.output
+    options.checksum = section.summary_mode == "md5" and not config.async_dump
+    options.store_tensors = config.task in ("tensor", "overflow_check")
+    options.npy = section.tensor_format == "npy"
+    options.data = config.task != "structure"
+    options.hierarchy = config.level != "L1"
+    options.only_overflow = config.task == "overflow_check"
+    options.overflow_limit = max(section.overflow_nums, 0) if options.only_overflow else 0
+    options.all_functions = section.api_set == "all"
+    options.deferred = section.json == "deferred"
+    return options
 
 
 def _rank() -> int | None:
@@ -238,28 +269,3 @@ def _rank() -> int | None:
     from torch import distributed
 
     return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else None
-
-
-def _unsavable(variable: object, name: object, save_backward: object) -> str:
-    """Why a value cannot be saved, or an empty text."""
-    if not isinstance(name, str):
-        return f"expected a str as the name, found {name!r}"
-    if not isinstance(save_backward, bool):
-        return f"expected a bool as save_backward, found {save_backward!r}"
-    return _unsavable_value(variable, 0)
-
-
-def _unsavable_value(value: object, depth: int) -> str:
-    from torch import Tensor
-
-    if depth > 50:
-        return "expected values nested at most 50 deep"
-    if isinstance(value, (list, tuple)):
-        return next(filter(None, (_unsavable_value(item, depth + 1) for item in value)), "")
-    if isinstance(value, dict):
-        if not all(isinstance(key, str) for key in value):
-            return "expected str as keys of a dict"
-        return next(filter(None, (_unsavable_value(item, depth + 1) for item in value.values())), "")
-    if not isinstance(value, (Tensor, int, float, str)):
-        return f"expected tensors, int, float, str, or list, tuple and dict of them, found {type(value).__name__}"
-    return ""

@@ -1,5 +1,8 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include <libdeflate.h>
+
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -122,6 +125,53 @@ TEST_CASE("summarize: bit-equal for every number of threads, alone and among oth
     CHECK(all[1].crc32 == alone.crc32);
     CHECK(all[1].interval_counts == alone.interval_counts);
     CHECK(signs == expected_signs);
+  }
+}
+
+TEST_CASE("summarize: options of 16-bit and 32-bit floats change nothing but what they ask for") {
+  using Checksum = SummaryOptions::Checksum;
+  // Lengths around the steps and chains of the kernels and around segments.
+  for (const std::int64_t count : {1, 31, 32, 33, 511, 512, 1023, 1024, 1025, 2080, 65536, 65537, 66600}) {
+    std::vector<float> values(static_cast<std::size_t>(count));
+    std::vector<std::uint16_t> halves(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto k = static_cast<int>(i * 7919 % 1021) - 510;
+      halves[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(k)) >> 16);
+      values[i] = std::bit_cast<float>(std::uint32_t{halves[i]} << 16);
+    }
+    const std::vector<std::int64_t> shape{count};
+    const TensorView views[] = {{values.data(), DType::kFloat32, shape, {}},
+                                {halves.data(), DType::kBFloat16, shape, {}},
+                                {halves.data(), DType::kFloat16, shape, {}}};
+    for (const TensorView& view : views) {
+      INFO(dtype_name(view.dtype) << ", " << count << " elements");
+      const Summary plain = summarize(view);
+      for (const bool with_signs : {false, true}) {
+        for (const Checksum checksum : {Checksum::kNone, Checksum::kNative, Checksum::kFloat32}) {
+          std::vector<std::uint8_t> signs(with_signs ? stats::sign_bytes(count) : 0, 0xFF);
+          SummaryOptions options;
+          options.signs = signs;
+          options.checksum = checksum;
+          const Summary s = summarize(view, options);
+          CHECK(s.min == plain.min);
+          CHECK(s.max == plain.max);
+          CHECK(s.mean == plain.mean);
+          CHECK(s.norm == plain.norm);
+          CHECK(s.zero_count == plain.zero_count);
+          CHECK(s.crc32.has_value() == (checksum != Checksum::kNone));
+          if (with_signs && view.dtype != DType::kFloat16) {
+            std::vector<std::uint8_t> expected(signs.size());
+            for (std::size_t i = 0; i < values.size(); ++i) {
+              expected[i / 8] |= static_cast<std::uint8_t>(static_cast<unsigned>(values[i] > 0) << (i % 8));
+            }
+            CHECK(signs == expected);
+          }
+          if (checksum == Checksum::kFloat32 && view.dtype != DType::kFloat16) {
+            CHECK(s.crc32 == libdeflate_crc32(0, values.data(), values.size() * sizeof(float)));
+          }
+        }
+      }
+    }
   }
 }
 

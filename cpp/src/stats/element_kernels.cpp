@@ -1,0 +1,199 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Highway compiles this file once per instruction set. See docs/adr/0004.
+
+#include "stats/kernel_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "stats/element_kernels.cpp"
+#include <hwy/foreach_target.h>
+
+#include <limits>
+
+#include "stats/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace msprobe::stats::HWY_NAMESPACE {
+namespace {
+
+// Stores the bits of `predicate(i)`, a mask for the elements from i on, and for the last ones `single(i)`.
+template <typename D, typename Predicate, typename Single>
+HWY_INLINE void pack_bits(D d, std::size_t count, std::uint8_t* HWY_RESTRICT bits, Predicate predicate,
+                          Single single) {
+  constexpr std::size_t width = hn::MaxLanes(D());
+  constexpr std::size_t group = width < 8 ? 8 / width : 4;
+  std::size_t i = 0;
+  for (; i + group * width <= count; i += group * width) {
+    hn::Mask<D> masks[group];
+    for (std::size_t k = 0; k < group; ++k) masks[k] = predicate(i + k * width);
+    store_bits(d, masks, bits + i / 8);
+  }
+  store_last_bits(i, count, bits, single);
+}
+
+void signs_f32(const float* HWY_RESTRICT data, std::size_t count, std::uint8_t* HWY_RESTRICT bits) {
+  const Floats df;
+  pack_bits(
+      df, count, bits, [=](std::size_t i) { return hn::Gt(hn::LoadU(df, data + i), hn::Zero(df)); },
+      [=](std::size_t i) { return data[i] > 0; });
+}
+
+void signs_f64(const double* HWY_RESTRICT data, std::size_t count, std::uint8_t* HWY_RESTRICT bits) {
+  const Doubles dd;
+  pack_bits(
+      dd, count, bits, [=](std::size_t i) { return hn::Gt(hn::LoadU(dd, data + i), hn::Zero(dd)); },
+      [=](std::size_t i) { return data[i] > 0; });
+}
+
+// Adds, for each of `n` limits, the elements of which `load(i)` is above it. One read of the data serves up
+// to four limits.
+template <std::size_t n, typename D, typename Load>
+HWY_INLINE void count_above(D d, std::size_t count, const hn::TFromD<D>* limits, Load load,
+                            std::int64_t* above) {
+  constexpr std::size_t width = hn::MaxLanes(D());
+  hn::Vec<D> limit[n];
+  hn::Vec<Counters<D>> counts[n];
+  for (std::size_t k = 0; k < n; ++k) {
+    limit[k] = hn::Set(d, limits[k]);
+    counts[k] = hn::Zero(Counters<D>());
+  }
+#pragma GCC unroll 2
+  for (std::size_t i = 0; i + width <= count; i += width) {
+    const auto x = load(i);
+    for (std::size_t k = 0; k < n; ++k) counts[k] = count_where(d, counts[k], hn::Gt(x, limit[k]));
+  }
+  for (std::size_t k = 0; k < n; ++k) above[k] += total(d, counts[k]);
+}
+
+template <typename D, typename Load, typename Single>
+HWY_INLINE void count_all_above(D d, std::size_t count, const hn::TFromD<D>* limits, std::size_t limit_count,
+                                Load load, Single single, std::int64_t* above) {
+  std::size_t k = 0;
+  for (; k + 4 <= limit_count; k += 4) count_above<4>(d, count, limits + k, load, above + k);
+  switch (limit_count - k) {
+    case 3: count_above<3>(d, count, limits + k, load, above + k); break;
+    case 2: count_above<2>(d, count, limits + k, load, above + k); break;
+    case 1: count_above<1>(d, count, limits + k, load, above + k); break;
+    default: break;
+  }
+  for (std::size_t i = count - count % hn::MaxLanes(D()); i < count; ++i) {
+    for (k = 0; k < limit_count; ++k) above[k] += single(i) > limits[k];
+  }
+}
+
+void above_f32(const float* HWY_RESTRICT data, std::size_t count, const float* bounds,
+               std::size_t bound_count, std::int64_t* above) {
+  const Floats df;
+  count_all_above(
+      df, count, bounds, bound_count, [=](std::size_t i) { return hn::LoadU(df, data + i); },
+      [=](std::size_t i) { return data[i]; }, above);
+}
+
+void above_f64(const double* HWY_RESTRICT data, std::size_t count, const float* bounds,
+               std::size_t bound_count, std::int64_t* above) {
+  const Doubles dd;
+  for (std::size_t k = 0; k < bound_count; ++k) {
+    const double limit = bounds[k];
+    count_all_above(
+        dd, count, &limit, 1, [=](std::size_t i) { return hn::LoadU(dd, data + i); },
+        [=](std::size_t i) { return data[i]; }, above + k);
+  }
+}
+
+// The bits of a 16-bit float as an integer in the order of the values; -0 is just below +0, NaN is beyond the
+// infinities.
+HWY_INLINE int ordered(std::uint16_t bits) { return bits & 0x8000 ? -1 - (bits & 0x7FFF) : bits; }
+
+// The largest 16-bit float that is not above `bound`, as ordered integer.
+std::int16_t ordered_floor(float bound, Half kind) {
+  const std::uint16_t infinity = kind == Half::kFloat16 ? 0x7C00 : 0x7F80;
+  int low = ordered(static_cast<std::uint16_t>(0x8000 | infinity)) - 1;  // below -Inf: not above any bound
+  int high = infinity + 1;                                               // above +Inf
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    const auto bits = static_cast<std::uint16_t>(middle >= 0 ? middle : 0x8000 | (-1 - middle));
+    (widen_one(bits, kind) <= bound ? low : high) = middle;
+  }
+  return static_cast<std::int16_t>(low);
+}
+
+void half_limits(const float* bounds, std::size_t bound_count, Half kind, std::int16_t* limits) {
+  for (std::size_t k = 0; k < bound_count; ++k) limits[k] = ordered_floor(bounds[k], kind);
+  limits[bound_count] = ordered_floor(std::numeric_limits<float>::infinity(), kind);
+}
+
+void above_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, const std::int16_t* limits,
+                std::size_t bound_count, std::int64_t* above) {
+  const Shorts ds;
+  const auto magnitude = hn::Set(ds, 0x7FFF);
+  const auto load = [=](std::size_t i) {
+    const auto x = hn::LoadU(ds, reinterpret_cast<const std::int16_t*>(data + i));
+    return hn::Xor(x, hn::And(hn::ShiftRight<15>(x), magnitude));
+  };
+  const auto single = [=](std::size_t i) { return ordered(data[i]); };
+  // Positive NaN is above every limit. It is what is above the last one, +Inf: count that and take it away
+  // again.
+  std::int64_t nan = 0;
+  count_all_above(ds, count, limits, bound_count, load, single, above);
+  count_all_above(ds, count, limits + bound_count, 1, load, single, &nan);
+  for (std::size_t k = 0; k < bound_count; ++k) above[k] -= nan;
+}
+
+std::int64_t count_bits(const std::uint8_t* bytes, std::size_t count) {
+  std::int64_t bits = 0;
+  std::size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes + i, sizeof word);
+    bits += __builtin_popcountll(word);
+  }
+  for (; i < count; ++i) bits += __builtin_popcountll(bytes[i]);
+  return bits;
+}
+
+void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
+                float* HWY_RESTRICT out) {
+  const Floats df;
+  const hn::RebindToUnsigned<Floats> du;
+  const hn::Rebind<std::uint16_t, Floats> d16;
+  std::size_t i = 0;
+  if (kind == Half::kBFloat16) {
+    for (; i + kFloatWidth <= count; i += kFloatWidth) {
+      const auto words = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, data + i)));
+      hn::StoreU(hn::BitCast(df, words), df, out + i);
+    }
+    for (; i < count; ++i) out[i] = widen_one(data[i], kind);
+  } else {
+    for (; i + kFloatWidth <= count; i += kFloatWidth) {
+      hn::StoreU(promote_f16(df, hn::LoadU(d16, data + i)), df, out + i);
+    }
+    for (; i < count; ++i) out[i] = widen_one(data[i], kind);
+  }
+}
+
+}  // namespace
+
+void add_element_kernels_here(Kernels& kernels) {
+  kernels.signs_f32 = signs_f32;
+  kernels.signs_f64 = signs_f64;
+  kernels.above_f32 = above_f32;
+  kernels.above_f64 = above_f64;
+  kernels.above_half = above_half;
+  kernels.half_limits = half_limits;
+  kernels.count_bits = count_bits;
+  kernels.widen_half = widen_half;
+}
+
+}  // namespace msprobe::stats::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace msprobe::stats {
+
+HWY_EXPORT(add_element_kernels_here);
+
+void add_element_kernels(Kernels& kernels) { HWY_DYNAMIC_DISPATCH(add_element_kernels_here)(kernels); }
+
+}  // namespace msprobe::stats
+#endif

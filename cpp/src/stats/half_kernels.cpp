@@ -1,0 +1,264 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Highway compiles this file once per instruction set. See docs/adr/0004.
+
+#include "stats/kernel_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "stats/half_kernels.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+
+#include "base/crc32.h"
+#include "base/crc32_avx512.h"
+#include "stats/chains-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace msprobe::stats::HWY_NAMESPACE {
+namespace {
+
+// Two times kLanes 16-bit floats become two sets of float vectors. Which element goes to which set is up to
+// the kind.
+struct UnpackBFloat16 {
+  static constexpr Half kHalf = Half::kBFloat16;
+
+  // A bfloat16 is the upper half of a float: of each 32-bit word, the odd element is in place and the even
+  // one a shift away.
+  static HWY_INLINE void unpack(const std::uint16_t* data, std::size_t v, hn::Vec<Floats>* a,
+                                hn::Vec<Floats>* b) {
+    const Floats df;
+    const hn::RebindToUnsigned<Floats> du;
+    const auto words = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(data + 2 * v * kFloatWidth));
+    *a = hn::BitCast(df, hn::ShiftLeft<16>(words));
+    *b = hn::BitCast(df, hn::And(words, hn::Set(du, 0xFFFF0000U)));
+  }
+};
+
+struct UnpackFloat16 {
+  static constexpr Half kHalf = Half::kFloat16;
+
+  static HWY_INLINE void unpack(const std::uint16_t* data, std::size_t v, hn::Vec<Floats>* a,
+                                hn::Vec<Floats>* b) {
+    const Floats df;
+    const hn::Rebind<std::uint16_t, Floats> d16;
+    *a = promote_f16(df, hn::LoadU(d16, data + v * kFloatWidth));
+    *b = promote_f16(df, hn::LoadU(d16, data + kLanes + v * kFloatWidth));
+  }
+};
+
+// One value out of `n`; a tree, of which compilers make vector instructions.
+template <std::size_t n, typename T, typename Combine>
+HWY_INLINE T reduce(const T* lanes, Combine combine) {
+  if constexpr (n == 1) {
+    return lanes[0];
+  } else {
+    HWY_ALIGN T half[n / 2];
+    for (std::size_t i = 0; i < n / 2; ++i) half[i] = combine(lanes[i], lanes[i + n / 2]);
+    return reduce<n / 2>(half, combine);
+  }
+}
+
+template <typename D, typename Combine>
+HWY_INLINE hn::TFromD<D> reduce(D d, hn::Vec<D> vector, Combine combine) {
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
+  hn::Store(vector, d, lanes);
+  return reduce<hn::MaxLanes(D())>(lanes, combine);
+}
+
+// What fast_half keeps in registers from one chain of float additions to the next.
+//
+// Smallest and largest 16-bit float are found by their bits. As signed integers the positive ones are in
+// order and above the negative ones; as unsigned integers the negative ones are in reverse order and above
+// the positive ones.
+struct HalfState {
+  hn::Vec<Shorts> largest_signed;
+  hn::Vec<UnsignedShorts> largest_unsigned;
+  hn::Vec<UnsignedShorts> smallest_unsigned;
+  hn::Vec<Shorts> zeros;  // at most one per 32 elements and lane: room for a million
+
+  HWY_INLINE HalfState() {
+    largest_signed = hn::Set(Shorts(), -0x8000);
+    largest_unsigned = hn::Zero(UnsignedShorts());
+    smallest_unsigned = hn::Set(UnsignedShorts(), 0xFFFF);
+    zeros = hn::Zero(Shorts());
+  }
+
+  HWY_INLINE void add(hn::Vec<Shorts> bits) {
+    const Shorts ds;
+    const auto unsigned_bits = hn::BitCast(UnsignedShorts(), bits);
+    largest_signed = hn::Max(largest_signed, bits);
+    largest_unsigned = hn::Max(largest_unsigned, unsigned_bits);
+    smallest_unsigned = hn::Min(smallest_unsigned, unsigned_bits);
+    zeros = count_where(ds, zeros, has_none(ds, bits, hn::Set(ds, 0x7FFF)));
+  }
+
+  HWY_INLINE void store(Lanes<float>& lanes, Half kind) const {
+    lanes.zeros += total(Shorts(), zeros);
+    const auto larger = [](auto a, auto b) { return a > b ? a : b; };
+    const int s = reduce(Shorts(), largest_signed, larger);
+    const unsigned u = reduce(UnsignedShorts(), largest_unsigned, larger);
+    const unsigned l =
+        reduce(UnsignedShorts(), smallest_unsigned, [](auto a, auto b) { return a < b ? a : b; });
+    // Without a positive element the negative one of the least magnitude is the largest, and the other way
+    // round.
+    const float max = widen_one(static_cast<std::uint16_t>(s >= 0 ? s : l), kind);
+    const float min = widen_one(static_cast<std::uint16_t>(u >= 0x8000 ? u : l), kind);
+    lanes.min[0] = min < lanes.min[0] ? min : lanes.min[0];
+    lanes.max[0] = max > lanes.max[0] ? max : lanes.max[0];
+  }
+};
+
+// 2 * kLanes elements.
+template <typename Unpack, bool with_signs>
+HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, HalfState& s, FloatSums& sums,
+                              std::uint8_t* HWY_RESTRICT signs) {
+  constexpr std::size_t vectors = 2 * kLanes / kShortWidth;
+  hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(data) + kPrefetchBytes);
+  hn::Mask<UnsignedShorts> positive[vectors];
+  for (std::size_t v = 0; v < vectors; ++v) {
+    const auto bits = hn::LoadU(UnsignedShorts(), data + v * kShortWidth);
+    s.add(hn::BitCast(Shorts(), bits));
+    if constexpr (with_signs) positive[v] = is_positive(bits, Unpack::kHalf);
+  }
+  if constexpr (with_signs) store_bits(UnsignedShorts(), positive, signs);
+  for (std::size_t v = 0; v < kFloatVectors; ++v) {
+    hn::Vec<Floats> a;
+    hn::Vec<Floats> b;
+    Unpack::unpack(data, v, &a, &b);
+    sums.add(v, a, b);
+  }
+}
+
+// The steps of a chain that start at i and before `end`. Returns where the next one starts.
+template <typename Unpack, bool with_signs>
+HWY_INLINE std::size_t add_chain_half(const std::uint16_t* HWY_RESTRICT data, std::size_t i, std::size_t end,
+                                      HalfState& state, Lanes<float>* HWY_RESTRICT lanes,
+                                      std::uint8_t* HWY_RESTRICT signs) {
+  HalfState s = state;  // a copy, or the compiler keeps it in memory
+  FloatSums sums;
+  for (; i < end; i += 2 * kLanes) {
+    add_step_half<Unpack, with_signs>(data + i, s, sums, with_signs ? signs + i / 8 : nullptr);
+  }
+  sums.flush_to(lanes);
+  state = s;
+  return i;
+}
+
+template <typename Unpack, bool with_signs>
+HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count,
+                             Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
+                             const Visitor& visitor) {
+  HalfState state;
+  std::size_t i = 0;
+  std::size_t visited = 0;
+  while (i + 2 * kLanes <= count) {
+    const std::size_t end = end_of_chain(i, count, kHalfChain);
+    i = add_chain_half<Unpack, with_signs>(data, i, end, state, lanes, signs);
+    visit(visitor, i, kHalfChain, &visited);
+  }
+  if (i > 0) state.store(*lanes, Unpack::kHalf);
+  if constexpr (with_signs) {
+    store_last_bits(i, count, signs, [=](std::size_t k) { return is_positive(data[k], Unpack::kHalf); });
+  }
+  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) {
+    add_one(widen_one(data[i], Unpack::kHalf), lane, lanes);
+  }
+  visit(visitor, count, 1, &visited);
+}
+
+template <typename Unpack>
+void fast_half_of(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
+                  const Visitor& visitor) {
+  if (signs != nullptr) {
+    fast_half_of<Unpack, true>(data, count, lanes, signs, visitor);
+  } else {
+    fast_half_of<Unpack, false>(data, count, lanes, signs, visitor);
+  }
+}
+
+void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
+               std::uint8_t* signs, const Visitor& visitor) {
+  if (kind == Half::kBFloat16) {
+    fast_half_of<UnpackBFloat16>(data, count, lanes, signs, visitor);
+  } else {
+    fast_half_of<UnpackFloat16>(data, count, lanes, signs, visitor);
+  }
+}
+
+#if MSPROBE_CRC32_AVX512 && HWY_TARGET <= HWY_AVX3 && defined(HWY_TARGET_STR)
+#define MSPROBE_FUSED_CHECKSUM 1
+HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR "," MSPROBE_CRC32_AVX512_TARGET)
+
+// A chain of bfloat16 elements, and the checksum of their float32 values in the same loop: the
+// multiplications of the one and the additions of the other wait for different units of the processor.
+void add_chain_with_checksum(const std::uint16_t* HWY_RESTRICT data, HalfState& state,
+                             Lanes<float>* HWY_RESTRICT lanes, FoldedCrc32& folded) {
+  constexpr std::size_t registers = 8;
+  constexpr std::size_t elements = sizeof(crc32_avx512::Register) / sizeof(float);  // of a register
+  static_assert(sizeof(FoldedCrc32) == registers * sizeof(crc32_avx512::Register));
+  static_assert(kHalfChain % (registers * elements) == 0 && 2 * kLanes == 2 * elements);
+  const crc32_avx512::Register factors = crc32_avx512::broadcast(kCrc32Factors<sizeof(FoldedCrc32)>);
+  crc32_avx512::Register crc[registers];
+  for (std::size_t r = 0; r < registers; ++r) crc[r] = crc32_avx512::load(folded.bytes + r * sizeof crc[r]);
+  HalfState s = state;
+  FloatSums sums;
+  for (std::size_t i = 0; i < kHalfChain; i += registers * elements) {
+#pragma GCC unroll 4
+    for (std::size_t r = 0; r < registers; r += 2) {
+      const std::uint16_t* here = data + i + r * elements;
+      add_step_half<UnpackBFloat16, false>(here, s, sums, nullptr);
+      crc[r] = crc32_avx512::fold_onto(crc32_avx512::load(here), crc[r], factors);
+      crc[r + 1] = crc32_avx512::fold_onto(crc32_avx512::load(here + elements), crc[r + 1], factors);
+    }
+  }
+  sums.flush_to(lanes);
+  state = s;
+  for (std::size_t r = 0; r < registers; ++r) crc32_avx512::store(crc[r], folded.bytes + r * sizeof crc[r]);
+}
+
+void fast_bfloat16_with_checksum(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes,
+                                 Crc32& checksum) {
+  const std::size_t chained = count - count % kHalfChain;
+  if (chained > 0) {
+    HalfState state;
+    FoldedCrc32& folded = checksum.folded(chained * sizeof(float));
+    for (std::size_t i = 0; i < chained; i += kHalfChain) {
+      add_chain_with_checksum(data + i, state, lanes, folded);
+    }
+    state.store(*lanes, Half::kBFloat16);
+  }
+  fast_half(data + chained, count - chained, Half::kBFloat16, lanes, nullptr, Visitor());
+  checksum.add_widened(data + chained, count - chained);
+}
+
+HWY_POP_ATTRIBUTES
+#else
+#define MSPROBE_FUSED_CHECKSUM 0
+#endif
+
+}  // namespace
+
+void add_half_kernels_here(Kernels& kernels) {
+  kernels.fast_half = fast_half;
+#if MSPROBE_FUSED_CHECKSUM
+  const Crc32Folding* folding = best_crc32_folding();
+  if (folding != nullptr && folding == find_crc32_folding("AVX3")) {
+    kernels.fast_bfloat16_with_checksum = fast_bfloat16_with_checksum;
+  }
+#endif
+#undef MSPROBE_FUSED_CHECKSUM
+}
+
+}  // namespace msprobe::stats::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace msprobe::stats {
+
+HWY_EXPORT(add_half_kernels_here);
+
+void add_half_kernels(Kernels& kernels) { HWY_DYNAMIC_DISPATCH(add_half_kernels_here)(kernels); }
+
+}  // namespace msprobe::stats
+#endif

@@ -1,0 +1,272 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/element_text.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "msprobe/error.h"
+#include "msprobe/table.h"
+#include "trace/encoding.h"
+#include "trace/json_text.h"
+
+namespace msprobe::trace {
+namespace {
+
+constexpr int kDeepest = 200;  // of element trees; recorders stop long before
+
+class ElementFormatter {
+ public:
+  ElementFormatter(std::string_view bytes, int level, std::string& scratch)
+      : bytes_(bytes), scratch_(scratch), json_(scratch, level) {
+    scratch_.clear();
+  }
+
+  ElementText list() {
+    json_.begin_list();
+    while (!bytes_.empty()) element(0);
+    json_.end_list();
+    return finish();
+  }
+
+  ElementText single() {
+    element(0);
+    if (!bytes_.empty()) throw FormatError("trace log", "", "expected one element, found more");
+    return finish();
+  }
+
+ private:
+  ElementText finish() { return {scratch_, std::move(holes_), tensors_}; }
+
+  void typed(std::string_view type) {
+    json_.begin_object();
+    json_.plain_key("type");
+    json_.text(type);
+    json_.plain_key("value");
+  }
+
+  template <typename Write>
+  void typed_value(std::string_view type, Write write) {
+    typed(type);
+    write();
+    json_.end_object();
+  }
+
+  void element(int depth) {
+    if (depth > kDeepest) throw FormatError("trace log", "", "elements are nested too deeply");
+    switch (const auto tag = bytes_.take<Tag>(); tag) {
+      case Tag::kNull: json_.null(); break;
+      case Tag::kFalse:
+      case Tag::kTrue: typed_value("bool", [&] { json_.boolean(tag == Tag::kTrue); }); break;
+      case Tag::kInteger: typed_value("int", [&] { json_.integer(bytes_.take<std::int64_t>()); }); break;
+      case Tag::kBigInteger: typed_value("int", [&] { json_.value(digits()); }); break;
+      case Tag::kReal: typed_value("float", [&] { json_.real(bytes_.take<double>()); }); break;
+      case Tag::kText: typed_value("str", [&] { json_.text(bytes_.take_text()); }); break;
+      case Tag::kComplex: typed_value("complex", [&] { json_.text(complex_text()); }); break;
+      case Tag::kTensor: tensor(); break;
+      case Tag::kTypedText: {
+        const std::string_view type = bytes_.take_text();
+        const std::string_view value = bytes_.take_text();
+        text_of_type(type, value);
+        break;
+      }
+      case Tag::kTypedReal: {
+        const std::string_view type = bytes_.take_text();
+        typed_value(type, [&] { json_.real(bytes_.take<double>()); });
+        break;
+      }
+      case Tag::kTypedInteger: {
+        const std::string_view type = bytes_.take_text();
+        typed_value(type, [&] { json_.integer(bytes_.take<std::int64_t>()); });
+        break;
+      }
+      case Tag::kTypedBoolean: {
+        const std::string_view type = bytes_.take_text();
+        typed_value(type, [&] { json_.boolean(bytes_.take<std::uint8_t>() != 0); });
+        break;
+      }
+      case Tag::kSlice: typed_value("slice", [&] { slice(); }); break;
+      case Tag::kSize: typed_value("torch.Size", [&] { size(); }); break;
+      case Tag::kPlainText: json_.text(bytes_.take_text()); break;
+      case Tag::kPlainInteger: json_.integer(bytes_.take<std::int64_t>()); break;
+      case Tag::kList:
+        json_.begin_list();
+        while (!ends()) element(depth + 1);
+        json_.end_list();
+        break;
+      case Tag::kObject: object(depth); break;
+      case Tag::kSlot: {
+        json_.value("");
+        holes_.push_back({scratch_.size(), bytes_.take<SlotId>(), json_.level()});
+        break;
+      }
+      default: throw FormatError("trace log", "", "found an unknown element");
+    }
+  }
+
+  // Consumes the end of a list or an object if it is next.
+  bool ends() {
+    if (bytes_.rest().empty()) throw FormatError("trace log", "", "a list or an object has no end");
+    if (static_cast<Tag>(bytes_.rest().front()) != Tag::kEnd) return false;
+    (void)bytes_.take<Tag>();
+    return true;
+  }
+
+  void object(int depth) {
+    json_.begin_object();
+    while (!ends()) {
+      if (bytes_.take<Tag>() != Tag::kKey) throw FormatError("trace log", "", "expected a key in an object");
+      json_.key(bytes_.take_text());
+      element(depth + 1);
+    }
+    json_.end_object();
+  }
+
+  // A memory format has its own key in the format.
+  void text_of_type(std::string_view type, std::string_view value) {
+    json_.begin_object();
+    json_.plain_key("type");
+    json_.text(type);
+    json_.plain_key(type == "torch.memory_format" ? "format" : "value");
+    json_.text(value);
+    json_.end_object();
+  }
+
+  std::string_view digits() {
+    const std::string_view text = bytes_.take_text();
+    const std::string_view unsigned_text = text.substr(text.starts_with('-') ? 1 : 0);
+    if (unsigned_text.empty() || unsigned_text.find_first_not_of("0123456789") != std::string_view::npos)
+      throw FormatError("trace log", "", "expected the digits of an integer");
+    return text;
+  }
+
+  std::string complex_text() {
+    const double real = bytes_.take<double>();
+    const double imaginary = bytes_.take<double>();
+    const std::string imaginary_text = io::format_double(imaginary);
+    const bool signed_already = imaginary_text.starts_with('-');
+    return "(" + io::format_double(real) + (signed_already ? "" : "+") + imaginary_text + "j)";
+  }
+
+  void slice() {
+    json_.begin_list();
+    for (int i = 0; i < 3; ++i) {
+      const bool given = bytes_.take<std::uint8_t>() != 0;
+      const auto value = bytes_.take<std::int64_t>();
+      if (given) {
+        json_.integer(value);
+      } else {
+        json_.null();
+      }
+    }
+    json_.end_list();
+  }
+
+  void size() {
+    json_.begin_list();
+    for (auto left = bytes_.take<std::uint32_t>(); left > 0; --left)
+      json_.integer(bytes_.take<std::int64_t>());
+    json_.end_list();
+  }
+
+  void tensor() {
+    ++tensors_;
+    const auto dtype = bytes_.take<std::uint8_t>();
+    const auto flags = bytes_.take<std::uint8_t>();
+    const auto dimensions = bytes_.take<std::uint8_t>();
+    if (dtype != kOtherDtype && dtype >= kDTypeCount)
+      throw FormatError("trace log", "", "found an unknown dtype");
+    const bool numpy = (flags & kNumpy) != 0;
+    json_.begin_object();
+    json_.plain_key("type");
+    json_.text(numpy ? "numpy.ndarray" : "torch.Tensor");
+    json_.plain_key("dtype");
+    if (dtype == kOtherDtype) {
+      json_.text(bytes_.take_text());
+    } else {
+      json_.text("torch." + std::string(dtype_name(static_cast<DType>(dtype))));
+    }
+    json_.plain_key("shape");
+    json_.begin_list();
+    for (int i = 0; i < dimensions; ++i) {
+      json_.integer((flags & kWideShape) != 0 ? bytes_.take<std::int64_t>() : bytes_.take<std::uint32_t>());
+    }
+    json_.end_list();
+    statistics();
+    if (!numpy) {
+      json_.plain_key("requires_grad");
+      json_.boolean((flags & kRequiresGrad) != 0);
+    }
+    if ((flags & kNonFinite) != 0)
+      (void)bytes_.take<std::uint64_t>();  // the counts are not part of dump.json
+    if ((flags & kHasChecksum) != 0) checksum(bytes_.take<std::uint32_t>());
+    if ((flags & kHasDataName) != 0) {
+      json_.plain_key("data_name");
+      json_.text(bytes_.take_text());
+    }
+    json_.end_object();
+  }
+
+  void checksum(std::uint32_t value) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text(8, '0');
+    for (int i = 7; i >= 0; --i, value >>= 4) text[static_cast<std::size_t>(i)] = kDigits[value & 15];
+    json_.plain_key("md5");
+    json_.text(text);
+  }
+
+  static constexpr std::array<std::string_view, 4> kNumbers{"Max", "Min", "Mean", "Norm"};
+
+  void statistics() {
+    using Form = Statistics::Form;
+    const auto form = bytes_.take<Form>();
+    std::uint8_t bits = 0;
+    std::uint64_t integer = 0;
+    if (form > Form::kUnsigned) throw FormatError("trace log", "", "found unknown statistics");
+    if (form == Form::kBool) bits = bytes_.take<std::uint8_t>();
+    if (form == Form::kInteger || form == Form::kUnsigned) integer = bytes_.take<std::uint64_t>();
+    for (std::size_t i = 0; i < kNumbers.size(); ++i) {
+      json_.plain_key(kNumbers[i]);
+      switch (form) {
+        case Form::kFloats: json_.real(bytes_.take<float>()); break;
+        case Form::kDoubles: json_.real(bytes_.take<double>()); break;
+        case Form::kNoNorm:
+          if (const auto value = bytes_.take<double>(); i < 3) {
+            json_.real(value);
+          } else {
+            json_.null();
+          }
+          break;
+        case Form::kBool:
+          if (i < 2) {
+            json_.boolean((bits >> i & 1) != 0);
+          } else {
+            json_.null();
+          }
+          break;
+        case Form::kInteger: json_.integer(static_cast<std::int64_t>(integer)); break;
+        case Form::kUnsigned: json_.unsigned_integer(integer); break;
+        default: json_.null(); break;
+      }
+    }
+  }
+
+  Bytes bytes_;
+  std::string& scratch_;
+  JsonText json_;
+  std::vector<ElementText::Hole> holes_;
+  std::size_t tensors_ = 0;
+};
+
+}  // namespace
+
+ElementText list_text(std::string_view bytes, int level, std::string& scratch) {
+  return ElementFormatter(bytes, level, scratch).list();
+}
+
+ElementText single_text(std::string_view bytes, int level, std::string& scratch) {
+  return ElementFormatter(bytes, level, scratch).single();
+}
+
+}  // namespace msprobe::trace
