@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dump
 import grad_compare
 import grad_probe
 import measure
@@ -72,10 +73,15 @@ def _start_up(setting: Setting) -> str:
     return start_up.benchmark(sys.executable, setting.reference, setting.out, *rounds)
 
 
+def _dump(setting: Setting) -> str:
+    return dump.benchmark(sys.executable, setting.reference, setting.out, 3 if setting.quick else 9)
+
+
 _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "kernels": _kernels,
     "grad_probe": _grad_probe,
     "grad_compare": _grad_compare,
+    "dump": _dump,
     "start_up": _start_up,
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How calls of Python code are seen (docs/adr/0008): three ways in, none of which changes the identity of
+/// How calls of Python code are seen (docs/adr/0007): three ways in, none of which changes the identity of
 /// what the script calls, and all of which are gone after capture.
 ///  * FunctionMode: a __torch_function__ mode in C, for everything that is implemented in C;
 ///  * Wrapper: a callable in place of another, for the few operators whose mode call does not tell their name

@@ -7,7 +7,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +19,10 @@
 #include "msprobe/dump.h"
 #include "msprobe/export.h"
 #include "msprobe/trace.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace msprobe::torch_adapter {
 
@@ -83,6 +89,132 @@ class MSPROBE_API BackwardWatch {
 
  private:
   std::shared_ptr<BackwardState> state_;
+};
+
+struct OperatorState;
+
+/// Records operators, ATen's and custom ones, whoever calls them: Python, C++ or autograd. Nothing of torch
+/// is replaced: torch tells of each operator (at::RecordFunction) while a bracket is open, and of none
+/// afterwards.
+///
+/// The record of an operator is "Aten.{operator}.{n}.forward", or ".backward" when a backward runs it; n
+/// counts from 0 in a step, for each operator and direction. A custom operator is called
+/// "{namespace}::{operator}".
+///  * Inputs are described before the operator runs: what it changes in place shows its old values there.
+///  * Keyword-only arguments are `input_kwargs`; a backward record has all arguments as its `input`. What is
+///    there to be overwritten (`out=`) is null.
+///  * An operator without results has the arguments that it changed as its output; one that throws has none.
+///  * An operator that consists of others is recorded like those, and is their parent in the hierarchy.
+///  * Operators that only get memory (empty, resize_, ...) compute nothing and are left out, and so is what
+///    torch.compile, torch.export or a fake mode merely traces.
+/// Filters of the recorder do not apply.
+///
+/// A fault of the recorder never reaches the training. Brackets may be open on several threads; of two
+/// OperatorRecorders in a process only one may have open brackets. Both recorder and describer must outlive
+/// this object, and the backward of a bracketed call must have ended before they are destroyed.
+class MSPROBE_API OperatorRecorder {
+ public:
+  OperatorRecorder(dump::Recorder& recorder, TensorDescriber& describer);
+  /// Closes the bracket of the calling thread.
+  ~OperatorRecorder();
+  OperatorRecorder(const OperatorRecorder&) = delete;
+  OperatorRecorder& operator=(const OperatorRecorder&) = delete;
+
+  /// Opens a bracket: the operators of the calling thread are recorded, and those of every backward that it
+  /// starts. Brackets nest. Throws InvalidArgument when another OperatorRecorder has an open bracket.
+  void start();
+  /// Closes the innermost bracket of the calling thread, if there is one.
+  void stop() noexcept;
+
+  /// Operators recorded in this step.
+  std::size_t recorded() const;
+  /// Counts from 0 again. Brackets around the backward of calls before do nothing any more.
+  void end_step();
+
+ private:
+  friend class CallOperators;
+  std::shared_ptr<OperatorState> state_;
+};
+
+/// Records the operators of one call, during its forward or during its backward: level L2. Lives around the
+/// call, on one thread. A backward is bracketed by hooks on the nodes that the call made, so nothing is
+/// computed a second time, and results do not change.
+class MSPROBE_API CallOperators {
+ public:
+  /// Whether `wanted`, the name of a forward or of a backward record, belongs to the call whose forward
+  /// record is `forward_name`.
+  static bool concerns(std::string_view wanted, std::string_view forward_name);
+
+  /// Before the call: opens the bracket when `wanted` is a forward. Operators stand below `wanted` in the
+  /// hierarchy. `inputs`: tensors among the arguments; where they come from is no part of the call.
+  CallOperators(OperatorRecorder& operators, std::string wanted, const std::vector<at::Tensor>& inputs);
+  /// Closes the bracket, also after an exception of the call.
+  ~CallOperators();
+  CallOperators(const CallOperators&) = delete;
+  CallOperators& operator=(const CallOperators&) = delete;
+
+  /// After the call: closes the bracket of a forward; when `wanted` is a backward, hooks the nodes between
+  /// `outputs` and the inputs.
+  void finish(const std::vector<at::Tensor>& outputs);
+
+ private:
+  struct Call;
+  std::unique_ptr<Call> call_;
+};
+
+/// The data dump of a C++ program, step by step: modules, operators and gradients of parameters, in the files
+/// and under the names that a dump of the same training in Python has.
+///
+/// open() and close() are called by one thread, while no module call is under way.
+class MSPROBE_API ProgramDump {
+ public:
+  explicit ProgramDump(dump::Options options = {});
+  ~ProgramDump();
+  ProgramDump(const ProgramDump&) = delete;
+  ProgramDump& operator=(const ProgramDump&) = delete;
+
+  /// Begins a step. `directory` by convention: "{dump_path}/step{N}/rank{R}". Throws IoError.
+  void open(const std::filesystem::path& directory);
+  /// Ends the step: its files are complete when this returns, or a warning has been logged.
+  void close();
+
+  dump::Recorder& recorder() noexcept;
+  OperatorRecorder& operators() noexcept;
+
+ private:
+  friend class ModuleScope;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Records one forward call of a module: torch::nn::Module has no hooks that would.
+///
+///     torch::Tensor forward(torch::Tensor x) {
+///       ModuleScope scope(dump, "layers.0.up", *up, {x});
+///       return scope.output(up(x));
+///     }
+///
+/// makes "Module.layers.0.up.Linear.forward.0" with arguments, result and parameters, the backward record of
+/// the same call and, once a step, "Module.layers.0.up.Linear.parameters_grad". The call is over with
+/// output(), or with the scope when an exception leaves it; then it has no record. Does nothing while no step
+/// is open.
+class MSPROBE_API ModuleScope {
+ public:
+  /// `path`: the module's name in the model, as torch::nn::Module::named_modules() has it.
+  ModuleScope(ProgramDump& dump, std::string_view path, const torch::nn::Module& module,
+              std::vector<at::Tensor> inputs);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+  /// Ends the call with one result, which is returned as it is.
+  at::Tensor output(at::Tensor result);
+  /// Ends the call with several results.
+  void output(const std::vector<at::Tensor>& results);
+
+ private:
+  struct Call;
+  std::unique_ptr<Call> call_;
 };
 
 }  // namespace msprobe::torch_adapter

@@ -35,7 +35,9 @@ HWY_INLINE Register load(const std::uint16_t* bfloat16) {
 }
 HWY_INLINE void store(Register x, std::uint8_t* bytes) { _mm512_storeu_si512(bytes, x); }
 HWY_INLINE Register broadcast(Crc32Factors f) {
-  return _mm512_set_epi64(f.upper, f.lower, f.upper, f.lower, f.upper, f.lower, f.upper, f.lower);
+  const auto lower = static_cast<long long>(f.lower);
+  const auto upper = static_cast<long long>(f.upper);
+  return _mm512_set4_epi64(upper, lower, upper, lower);
 }
 HWY_INLINE Register fold_onto(Register later, Register x, Register factors) {
   return _mm512_ternarylogic_epi64(later, _mm512_clmulepi64_epi128(x, factors, 0x00),

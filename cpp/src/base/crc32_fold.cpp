@@ -49,7 +49,8 @@ HWY_INLINE void store(Register x, std::uint8_t* bytes) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes), x);
 }
 HWY_INLINE Register broadcast(Crc32Factors f) {
-  return _mm256_set_epi64x(f.upper, f.lower, f.upper, f.lower);
+  return _mm256_broadcastsi128_si256(
+      _mm_set_epi64x(static_cast<long long>(f.upper), static_cast<long long>(f.lower)));
 }
 HWY_INLINE Register fold_onto(Register later, Register x, Register factors) {
   return _mm256_xor_si256(later, _mm256_xor_si256(_mm256_clmulepi64_epi128(x, factors, 0x00),

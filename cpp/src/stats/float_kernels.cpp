@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 
 #include "stats/chains-inl.h"
+#include "stats/checksum_chains-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
@@ -95,36 +96,52 @@ void moments_f64(const double* data, std::size_t count, Lanes<double>* lanes) {
 struct FloatState {
   Extremes<Floats> extremes;
   hn::Vec<Counters<Floats>> zeros[kFloatVectors];
+
+  HWY_INLINE explicit FloatState(const Lanes<float>& lanes) : extremes(lanes) {
+    for (auto& count : zeros) count = hn::Zero(Counters<Floats>());
+  }
+
+  HWY_INLINE void store(Lanes<float>& lanes) const {
+    extremes.store(lanes);
+    for (const auto& count : zeros) lanes.zeros += total(Floats(), count);
+  }
 };
+
+// 2 * kLanes elements.
+template <bool with_signs>
+HWY_INLINE void add_step_f32(const float* HWY_RESTRICT data, FloatState& s, FloatSums& sums,
+                             std::uint8_t* HWY_RESTRICT signs) {
+  const Floats df;
+  const auto zero = hn::Zero(df);
+  const auto* ahead = reinterpret_cast<const std::uint8_t*>(data) + kPrefetchBytes;
+  hwy::Prefetch(ahead);
+  hwy::Prefetch(ahead + 64);
+  hn::Mask<Floats> positive[2 * kFloatVectors];
+  for (std::size_t v = 0; v < kFloatVectors; ++v) {
+    const auto a = hn::LoadU(df, data + v * kFloatWidth);
+    const auto b = hn::LoadU(df, data + kLanes + v * kFloatWidth);
+    s.extremes.min[v] = hn::Min(s.extremes.min[v], hn::Min(a, b));
+    s.extremes.max[v] = hn::Max(s.extremes.max[v], hn::Max(a, b));
+    s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(a, zero));
+    s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(b, zero));
+    sums.add(v, a, b);
+    if constexpr (with_signs) {
+      positive[v] = hn::Gt(a, zero);
+      positive[kFloatVectors + v] = hn::Gt(b, zero);
+    }
+  }
+  if constexpr (with_signs) store_bits(df, positive, signs);
+}
 
 // The steps of a chain that start at i and before `end`. Returns where the next one starts.
 template <bool with_signs>
 HWY_INLINE std::size_t add_chain_f32(const float* HWY_RESTRICT data, std::size_t i, std::size_t end,
                                      FloatState& state, Lanes<float>* HWY_RESTRICT lanes,
                                      std::uint8_t* HWY_RESTRICT signs) {
-  const Floats df;
-  const auto zero = hn::Zero(df);
   FloatState s = state;  // a copy, or the compiler keeps it in memory
   FloatSums sums;
   for (; i < end; i += 2 * kLanes) {
-    const auto* ahead = reinterpret_cast<const std::uint8_t*>(data + i) + kPrefetchBytes;
-    hwy::Prefetch(ahead);
-    hwy::Prefetch(ahead + 64);
-    hn::Mask<Floats> positive[2 * kFloatVectors];
-    for (std::size_t v = 0; v < kFloatVectors; ++v) {
-      const auto a = hn::LoadU(df, data + i + v * kFloatWidth);
-      const auto b = hn::LoadU(df, data + i + kLanes + v * kFloatWidth);
-      s.extremes.min[v] = hn::Min(s.extremes.min[v], hn::Min(a, b));
-      s.extremes.max[v] = hn::Max(s.extremes.max[v], hn::Max(a, b));
-      s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(a, zero));
-      s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(b, zero));
-      sums.add(v, a, b);
-      if constexpr (with_signs) {
-        positive[v] = hn::Gt(a, zero);
-        positive[kFloatVectors + v] = hn::Gt(b, zero);
-      }
-    }
-    if constexpr (with_signs) store_bits(df, positive, signs + i / 8);
+    add_step_f32<with_signs>(data + i, s, sums, with_signs ? signs + i / 8 : nullptr);
   }
   sums.flush_to(lanes);
   state = s;
@@ -135,8 +152,7 @@ template <bool with_signs>
 HWY_INLINE void fast_f32_of(const float* HWY_RESTRICT data, std::size_t count,
                             Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
                             const Visitor& visitor) {
-  FloatState state{Extremes<Floats>(*lanes), {}};
-  for (auto& zeros : state.zeros) zeros = hn::Zero(Counters<Floats>());
+  FloatState state(*lanes);
   std::size_t i = 0;
   std::size_t visited = 0;
   while (i + 2 * kLanes <= count) {
@@ -144,8 +160,7 @@ HWY_INLINE void fast_f32_of(const float* HWY_RESTRICT data, std::size_t count,
     i = add_chain_f32<with_signs>(data, i, end, state, lanes, signs);
     visit(visitor, i, kHalfChain, &visited);
   }
-  state.extremes.store(*lanes);
-  for (const auto& zeros : state.zeros) lanes->zeros += total(Floats(), zeros);
+  state.store(*lanes);
   if constexpr (with_signs) store_last_bits(i, count, signs, [=](std::size_t k) { return data[k] > 0; });
   for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) add_one(data[i], lane, lanes);
   visit(visitor, count, 1, &visited);
@@ -160,10 +175,34 @@ void fast_f32(const float* data, std::size_t count, Lanes<float>* lanes, std::ui
   }
 }
 
+#if MSPROBE_CHECKSUM_CHAINS
+struct Float32WithChecksum {
+  using Element = float;
+  using State = FloatState;
+  static constexpr std::size_t kChain = kFloatChain;
+
+  static HWY_INLINE State start(const Lanes<float>& lanes) { return State(lanes); }
+  static HWY_INLINE void add_step(const Element* data, State& state, FloatSums& sums) {
+    add_step_f32<false>(data, state, sums, nullptr);
+  }
+  static HWY_INLINE void store(const State& state, Lanes<float>& lanes) { state.store(lanes); }
+  static HWY_INLINE const std::uint8_t* message(const Element* data) {
+    return reinterpret_cast<const std::uint8_t*>(data);
+  }
+  static void add_rest(const Element* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum) {
+    fast_f32(data, count, lanes, nullptr, Visitor());
+    checksum.add(data, count * sizeof(Element));
+  }
+};
+#endif
+
 }  // namespace
 
 void add_float_kernels_here(Kernels& kernels) {
   kernels.fast_f32 = fast_f32;
+#if MSPROBE_CHECKSUM_CHAINS
+  if (can_chain_checksums()) kernels.fast_f32_with_checksum = fast_with_checksum<Float32WithChecksum>;
+#endif
   kernels.moments_f32 = moments_f32;
   kernels.moments_f64 = moments_f64;
 }

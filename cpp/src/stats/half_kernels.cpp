@@ -10,9 +10,8 @@
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
-#include "base/crc32.h"
-#include "base/crc32_avx512.h"
 #include "stats/chains-inl.h"
+#include "stats/checksum_chains-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
@@ -186,68 +185,34 @@ void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<fl
   }
 }
 
-#if MSPROBE_CRC32_AVX512 && HWY_TARGET <= HWY_AVX3 && defined(HWY_TARGET_STR)
-#define MSPROBE_FUSED_CHECKSUM 1
-HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR "," MSPROBE_CRC32_AVX512_TARGET)
+#if MSPROBE_CHECKSUM_CHAINS
+struct BFloat16WithChecksum {
+  using Element = std::uint16_t;
+  using State = HalfState;
+  static constexpr std::size_t kChain = kHalfChain;
 
-// A chain of bfloat16 elements, and the checksum of their float32 values in the same loop: the
-// multiplications of the one and the additions of the other wait for different units of the processor.
-void add_chain_with_checksum(const std::uint16_t* HWY_RESTRICT data, HalfState& state,
-                             Lanes<float>* HWY_RESTRICT lanes, FoldedCrc32& folded) {
-  constexpr std::size_t registers = 8;
-  constexpr std::size_t elements = sizeof(crc32_avx512::Register) / sizeof(float);  // of a register
-  static_assert(sizeof(FoldedCrc32) == registers * sizeof(crc32_avx512::Register));
-  static_assert(kHalfChain % (registers * elements) == 0 && 2 * kLanes == 2 * elements);
-  const crc32_avx512::Register factors = crc32_avx512::broadcast(kCrc32Factors<sizeof(FoldedCrc32)>);
-  crc32_avx512::Register crc[registers];
-  for (std::size_t r = 0; r < registers; ++r) crc[r] = crc32_avx512::load(folded.bytes + r * sizeof crc[r]);
-  HalfState s = state;
-  FloatSums sums;
-  for (std::size_t i = 0; i < kHalfChain; i += registers * elements) {
-#pragma GCC unroll 4
-    for (std::size_t r = 0; r < registers; r += 2) {
-      const std::uint16_t* here = data + i + r * elements;
-      add_step_half<UnpackBFloat16, false>(here, s, sums, nullptr);
-      crc[r] = crc32_avx512::fold_onto(crc32_avx512::load(here), crc[r], factors);
-      crc[r + 1] = crc32_avx512::fold_onto(crc32_avx512::load(here + elements), crc[r + 1], factors);
-    }
+  static HWY_INLINE State start(const Lanes<float>&) { return {}; }
+  static HWY_INLINE void add_step(const Element* data, State& state, FloatSums& sums) {
+    add_step_half<UnpackBFloat16, false>(data, state, sums, nullptr);
   }
-  sums.flush_to(lanes);
-  state = s;
-  for (std::size_t r = 0; r < registers; ++r) crc32_avx512::store(crc[r], folded.bytes + r * sizeof crc[r]);
-}
-
-void fast_bfloat16_with_checksum(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes,
-                                 Crc32& checksum) {
-  const std::size_t chained = count - count % kHalfChain;
-  if (chained > 0) {
-    HalfState state;
-    FoldedCrc32& folded = checksum.folded(chained * sizeof(float));
-    for (std::size_t i = 0; i < chained; i += kHalfChain) {
-      add_chain_with_checksum(data + i, state, lanes, folded);
-    }
-    state.store(*lanes, Half::kBFloat16);
+  static HWY_INLINE void store(const State& state, Lanes<float>& lanes) {
+    state.store(lanes, Half::kBFloat16);
   }
-  fast_half(data + chained, count - chained, Half::kBFloat16, lanes, nullptr, Visitor());
-  checksum.add_widened(data + chained, count - chained);
-}
-
-HWY_POP_ATTRIBUTES
-#else
-#define MSPROBE_FUSED_CHECKSUM 0
+  static HWY_INLINE const Element* message(const Element* data) { return data; }
+  static void add_rest(const Element* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum) {
+    fast_half(data, count, Half::kBFloat16, lanes, nullptr, Visitor());
+    checksum.add_widened(data, count);
+  }
+};
 #endif
 
 }  // namespace
 
 void add_half_kernels_here(Kernels& kernels) {
   kernels.fast_half = fast_half;
-#if MSPROBE_FUSED_CHECKSUM
-  const Crc32Folding* folding = best_crc32_folding();
-  if (folding != nullptr && folding == find_crc32_folding("AVX3")) {
-    kernels.fast_bfloat16_with_checksum = fast_bfloat16_with_checksum;
-  }
+#if MSPROBE_CHECKSUM_CHAINS
+  if (can_chain_checksums()) kernels.fast_bfloat16_with_checksum = fast_with_checksum<BFloat16WithChecksum>;
 #endif
-#undef MSPROBE_FUSED_CHECKSUM
 }
 
 }  // namespace msprobe::stats::HWY_NAMESPACE

@@ -64,8 +64,9 @@ struct Kernels {
                    const Visitor& visitor);
   void (*fast_half)(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
                     std::uint8_t* signs, const Visitor& visitor);
-  // fast_half for bfloat16 that also adds the float32 values to `checksum`; null where this processor gains
-  // nothing from doing both at once.
+  // The fast ones without sign bits, which also add the float32 values to `checksum`; null where this
+  // processor gains nothing from doing both at once.
+  void (*fast_f32_with_checksum)(const float* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum);
   void (*fast_bfloat16_with_checksum)(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes,
                                       Crc32& checksum);
   void (*moments_f32)(const float* data, std::size_t count, Lanes<float>* lanes);

@@ -268,26 +268,35 @@ class Segment {
     }
   };
 
-  // True when the kernel takes what add_extras() would.
-  bool fuses_checksum() const {
-    return job_.dtype == DType::kBFloat16 && job_.options->signs.empty() &&
-           job_.options->checksum == SummaryOptions::Checksum::kFloat32 &&
-           kernels().fast_bfloat16_with_checksum != nullptr;
+  // Where one kernel takes the checksum along: true when it has done so.
+  bool add_with_checksum(const void* data, std::size_t count, Lanes<float>& lanes) {
+    using Checksum = SummaryOptions::Checksum;
+    const Checksum wanted = job_.options->checksum;
+    if (wanted == Checksum::kNone || !job_.options->signs.empty()) return false;
+    const Kernels& k = kernels();
+    Crc32& checksum = scratch_.blocks.checksum;
+    if (job_.dtype == DType::kFloat32 && k.fast_f32_with_checksum != nullptr) {
+      k.fast_f32_with_checksum(static_cast<const float*>(data), count, &lanes, checksum);
+      return true;
+    }
+    if (job_.dtype == DType::kBFloat16 && wanted == Checksum::kFloat32 &&
+        k.fast_bfloat16_with_checksum != nullptr) {
+      k.fast_bfloat16_with_checksum(static_cast<const std::uint16_t*>(data), count, &lanes, checksum);
+      return true;
+    }
+    return false;
   }
 
   void run_fast() {
     Lanes<float> lanes;
-    const bool fused = fuses_checksum();
     visit_pieces(false, false, [&](const void* data, std::int64_t first, std::size_t count) {
+      if (add_with_checksum(data, count, lanes)) return;
       Extras extras{this, static_cast<const std::byte*>(data), first};
       const Visitor visitor{job_.by_block ? &Extras::add : nullptr, &extras};
       // Pieces start at multiples of 8, so each writes bytes of its own.
       std::uint8_t* const signs =
           job_.options->signs.empty() ? nullptr : job_.options->signs.data() + first / 8;
-      if (fused) {
-        kernels().fast_bfloat16_with_checksum(static_cast<const std::uint16_t*>(data), count, &lanes,
-                                              scratch_.blocks.checksum);
-      } else if (job_.dtype == DType::kFloat32) {
+      if (job_.dtype == DType::kFloat32) {
         kernels().fast_f32(static_cast<const float*>(data), count, &lanes, signs, visitor);
       } else {
         const Half kind = job_.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;

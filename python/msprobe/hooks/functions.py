@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Takes calls of torch's functions to where they are observed (docs/adr/0008).
+"""Takes calls of torch's functions to where they are observed (docs/adr/0007).
 
 Functions implemented in C are seen by a mode of torch; functions written in Python have their code exchanged,
 so that every name they were imported under leads to the observer; operators whose own name the mode does not

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Child processes that run a scenario each, and reading what the data dump wrote.
 
-There is one debugger in a process, and what it patches belongs to the whole process: a scenario gets a process
-of its own. They are forked from a server that has imported torch already, so one costs a fraction of a second.
+There is one debugger in a process, and what it patches belongs to the whole process: a scenario gets its own,
+forked from a server that has imported torch already, so that one costs a fraction of a second.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def record_differences(name: str, there: dict[str, Any], here: dict[str, Any], f
 
 
 def api_gradient_differences(name: str, there: list[Any], record: dict[str, Any], forward: Any) -> list[str]:
-    """There, the gradients that leave one node of autograd; here, those of the call's inputs that are floating
+    """There, gradients that leave one node of autograd; here, those of the call's inputs that are floating
     point tensors, each in its shape. What is in both has to be equal.
     """
     found = []
@@ -171,7 +171,7 @@ def construct_differences(there: dict[str, Any], here: dict[str, Any], *, sample
 
 
 def after_early_stop(sample: str, name: str) -> bool:
-    """There, nothing is recorded any more after a recomputation that stopped early: clipping and optimizer."""
+    """There, nothing is recorded any more after a recomputation that stopped early: clipping, optimizer."""
     return sample == "recompute_mix" and bool(
         re.fullmatch(
             r"clip_grad|optimizer"

@@ -1,0 +1,183 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What does the data dump cost a training step? Two small decoders: one bound by operator calls, one by
+arithmetic.
+
+    python benchmarks/dump.py --reference-python PYTHON --out DIR
+
+Each case has a process of its own. In every round it makes some steps without a call of the tool and some
+that are recorded, so its ratio compares equal steps of one process; the existing tool, which stays in the way
+once it is loaded, is compared with a process that never loads it. Records are compared before anything is
+timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import measure
+from measure import Worker
+
+# Case -> (task, level, summary mode); and what it may cost, relative to a step without the tool.
+_CASES: dict[str, tuple[str, str, str]] = {
+    "L0": ("statistics", "L0", "statistics"),
+    "L1": ("statistics", "L1", "statistics"),
+    "mix": ("statistics", "mix", "statistics"),
+    "structure": ("structure", "mix", "statistics"),
+    "md5 L1": ("statistics", "L1", "md5"),
+    "tensor L1": ("tensor", "L1", "statistics"),
+}
+_MOST = {
+    "operator": {"L0": 1.15, "L1": 1.6, "mix": 1.8, "structure": 1.3, "md5 L1": 1.7},
+    "compute": {"L0": 1.05, "L1": 1.15, "mix": 1.2, "md5 L1": 1.25},
+}
+_MOST_OF_WRITE = 1.3  # tensor L1: of the longer of a plain step and a plain write of the files
+_MOST_MEMORY_MIB = 64.0
+_STEPS = {"operator": 10, "compute": 1}  # in a row
+
+
+@dataclass
+class Result:
+    size: str
+    case: str
+    plain: list[float] = field(default_factory=list)  # seconds a step, the median of each round
+    recorded: list[float] = field(default_factory=list)
+    unloaded: list[float] = field(default_factory=list)  # of the process that never loads a tool
+    write: list[float] = field(default_factory=list)  # plain writes of the files of a step
+    reference: list[float] = field(default_factory=list)  # the existing tool
+    extra_mib: float = 0.0
+
+    def cost(self) -> float:
+        return measure.median_ratio(self.recorded, self.plain)
+
+
+def _config(task: str, level: str, mode: str) -> dict[str, Any]:
+    section = {} if task == "structure" else {"summary_mode": mode}
+    return {"task": task, "level": level, "rank": [], "step": [], task: section}
+
+
+def _worker(python: str, size: str, config: dict[str, Any] | None, directory: Path) -> Worker:
+    directory.mkdir(parents=True)
+    settings = {"size": size, "config": config, "directory": str(directory)}
+    return Worker(python, "dump_worker.py", settings, directory / "log.txt")
+
+
+def _check_results(ours: Worker, theirs: Worker) -> None:
+    """The records that both tools made of the same step hold the same numbers."""
+    loaded = []
+    for worker in (ours, theirs):
+        directory = Path(worker.ask("files_of_last_step")["directory"])
+        loaded.append(json.loads(next(directory.rglob("dump.json")).read_text())["data"])
+    shared = [name for name in loaded[0] if name in loaded[1] and name.endswith(".forward")]
+    if len(shared) < 100:
+        raise RuntimeError(f"expected the same records from both tools, found {len(shared)} in common")
+    for name in shared:
+        for mine, other in zip(loaded[0][name]["output"], loaded[1][name]["output"]):
+            if mine is None or "Norm" not in mine or mine["Norm"] is None:
+                continue
+            if not math.isclose(mine["Norm"], other["Norm"], rel_tol=1e-4):
+                raise RuntimeError(f"{name}: the norms differ: {mine['Norm']} and {other['Norm']}")
+
+
+def _measure_size(python: str, reference: str | None, size: str, rounds: int, out: Path) -> list[Result]:
+    results = {case: Result(size, case) for case in _CASES}
+    workers = {
+        case: _worker(python, size, _config(*what), out / size / case) for case, what in _CASES.items()
+    }
+    unloaded = _worker(python, size, None, out / size / "unloaded")
+    theirs: dict[str, Worker] = {}
+    if reference is not None:
+        theirs = {
+            case: _worker(reference, size, _config(*_CASES[case]), out / size / f"reference {case}")
+            for case in ("L0", "L1", "mix")
+        }
+    steps = _STEPS[size]
+    everyone = [unloaded, *workers.values(), *theirs.values()]
+    try:
+        for worker in (unloaded, *workers.values()):
+            worker.ask("plain_steps", 2)
+        for case, worker in workers.items():
+            before = worker.ask("reset_peak")
+            worker.ask("steps", 3)
+            results[case].extra_mib = worker.ask("peak_mib") - before
+        if theirs:
+            for worker in theirs.values():
+                worker.ask("steps", 1)
+            _check_results(workers["L1"], theirs["L1"])
+        for index in range(rounds):
+            order = list(_CASES)
+            random.Random(index).shuffle(order)
+            for case in order:
+                result, worker = results[case], workers[case]
+                result.unloaded.append(statistics.median(unloaded.ask("plain_steps", steps)))
+                result.plain.append(statistics.median(worker.ask("plain_steps", steps)))
+                result.recorded.append(statistics.median(worker.ask("steps", steps)))
+                if case == "tensor L1":
+                    result.write.append(worker.ask("plain_write"))
+                if case in theirs and index < 3:  # its steps take seconds
+                    result.reference.append(statistics.median(theirs[case].ask("steps", 1)))
+    finally:
+        for worker in everyone:
+            worker.close()
+    return list(results.values())
+
+
+def _row(result: Result) -> list[str]:
+    most = _MOST[result.size].get(result.case)
+    cost = result.cost()
+    if result.case == "tensor L1":
+        floor = [max(plain, write) for plain, write in zip(result.plain, result.write)]
+        text = f"{cost:.2f}x"
+        bound = measure.against(measure.median_ratio(result.recorded, floor), _MOST_OF_WRITE, at_most=True)
+    else:
+        text = measure.against(cost, most, at_most=True) if most else f"{cost:.2f}x"
+        bound = ""
+    off = f"{measure.median_ratio(result.plain, result.unloaded):.2f}x"
+    gain = ""
+    if result.reference:
+        theirs = measure.median_ratio(result.reference, result.unloaded)
+        gain = f"{theirs:.1f}x"
+    memory = measure.against(result.extra_mib, _MOST_MEMORY_MIB, at_most=True).replace("x", " MiB", 1)
+    if result.case == "tensor L1":
+        memory = f"{result.extra_mib:.0f} MiB"
+    plain = measure.duration(statistics.median(result.plain))
+    return [result.size, result.case, plain, off, text, bound, gain, memory]
+
+
+def benchmark(python: str, reference: str | None, out: Path, rounds: int) -> str:
+    """The table, in Markdown."""
+    header = ["model", "case", "plain step", "loaded, off", "recorded", "of a plain write"]
+    header += ["existing tool", "memory"]
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(dir=out) as scratch:
+        for size in _STEPS:
+            results += _measure_size(python, reference, size, rounds, Path(scratch))
+    markdown = measure.table(header, [_row(result) for result in results])
+    measure.write_results(out, "dump", [asdict(result) for result in results], markdown)
+    return markdown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reference-python", metavar="PYTHON", help="interpreter of the existing tool")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    print(benchmark(sys.executable, options.reference_python, options.out.resolve(), options.rounds))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,242 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a diagnosis of two runs needs beyond the dump: one file diagnosis.json per step and rank.
+
+Format: docs/formats/diagnosis.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msprobe.dump.diagnosis_report import FILE, DiagnosisReport
+from msprobe.dump.measurement import entries, measure
+from msprobe.dump.surroundings import random_states, settings, switches
+from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
+from msprobe.hooks.functions import Hooks, OffWhileCompiled
+from msprobe.hooks.training import ModelCalls
+from msprobe.native import import_torch, log
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from torch import nn
+
+    from msprobe.hooks.functions import Exchange
+
+_OF_A_MODEL = ("inputs", "parameters", "gradients", "modules")
+
+
+class Diagnosis:
+    """Records the kinds of the configuration key "diagnosis", from begin_step() to end_step() of a step.
+
+    Without kinds every method does nothing. After construction nothing here raises because of what is
+    measured or written: a fault becomes a line of the file, and the first one of the process a warning.
+
+    Hooks that were installed after those of the diagnosis must be taken off before: other hooks come and go
+    inside of `with diagnosis.aside():`.
+    """
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self._kinds = tuple(kinds)
+        self._step: _Step | None = None
+        self._warned = False
+        if self._kinds:
+            import_torch()
+
+    def begin_step(self, model: object, directory: str | os.PathLike[str]) -> None:
+        """Measures the state before the step, and installs the hooks. Does nothing in a step that has begun;
+        another directory ends that first.
+
+        model: a module or a list of them as start() takes them, or None: then the kinds that need one are
+        left out, and the file says so.
+        """
+        if not self._kinds:
+            return
+        path = Path(directory, FILE)
+        if self._step is not None:
+            if self._step.report.path == path:
+                return
+            self.end_step()
+        self._step = _Step(self._kinds, model, DiagnosisReport(path, self._kinds))
+        self._step.install()
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """No hook of the diagnosis is installed inside."""
+        step = self._step
+        if step is not None:
+            step.take_aside()
+        try:
+            yield
+        finally:
+            if step is not None and step is self._step:
+                step.put_back()
+
+    def end_step(self) -> None:
+        """Measures what the step left behind, takes the hooks off and writes the file."""
+        if self._step is None:
+            return
+        step, self._step = self._step, None
+        step.remove()
+        step.finish()
+        problem = step.report.write()
+        fault = step.report.first_fault
+        if problem:
+            self._warn("the diagnosis of a step is not on disk: %s", problem)
+        elif fault:
+            self._warn("the diagnosis could not measure everything, see %s: %s", step.report.path, fault)
+
+    def forget(self) -> None:
+        """In a forked child: takes the hooks off and writes nothing, the file is the parent's."""
+        if self._step is not None:
+            self._step.remove()
+            self._step = None
+
+    def _warn(self, message: str, *args: object) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning(message + " (further faults of this run are not logged)", *args)
+
+
+class _Step:
+    """One step of one diagnosis."""
+
+    def __init__(self, kinds: tuple[str, ...], model: object, report: DiagnosisReport) -> None:
+        self.report = report
+        self._kinds = kinds
+        self._roots: dict[int, str] = {}  # id of a root model -> its name, "" when there is one
+        self._models: list[tuple[str, nn.Module]] = []  # with the beginning of the names inside
+        self._called = False
+        with report.noting("model"):
+            self._models = self._models_of(model)
+        parameters = self._named("named_parameters")
+        self._measure_before(parameters)
+        exchanges: list[Exchange] = []
+        self._watches: list[GradientWatch | OptimizerWatch] = []
+        self._permanent = Hooks([])
+        if {"inputs", "determinism"}.intersection(kinds) and self._models:
+            exchanges.append(ModelCalls(self._roots, self._before_call))
+        if "gradients" in kinds and self._models:
+            gradients = GradientWatch(parameters, report)
+            self._watches.append(gradients)
+            with report.noting("hooks of gradients"):
+                exchanges += gradients.exchanges()
+                self._permanent = Hooks([*gradients.arrivals()])
+        if "optimizer" in kinds:
+            optimizer = OptimizerWatch(parameters, report)
+            self._watches.append(optimizer)
+            with report.noting("hooks of the optimizer"):
+                exchanges += optimizer.exchanges()
+        self._exchanges = exchanges
+        self._hooks: Hooks | None = None
+
+    # ---- hooks
+
+    def install(self) -> None:
+        with self.report.noting("hooks of gradients"):
+            self._permanent.install()
+        self.put_back()
+
+    def put_back(self) -> None:
+        if self._hooks is None:
+            # Anew each time: what leads around compiled regions may have been exchanged by others meanwhile.
+            self._hooks = Hooks([*self._exchanges, OffWhileCompiled(self._exchanges)])
+            with self.report.noting("hooks"):
+                self._hooks.install()
+
+    def take_aside(self) -> None:
+        if self._hooks is not None:
+            self._hooks.remove()
+            self._hooks = None
+
+    def remove(self) -> None:
+        self.take_aside()
+        self._permanent.remove()
+
+    # ---- before and after
+
+    def _measure_before(self, parameters: list[tuple[str, nn.Parameter]]) -> None:
+        report = self.report
+        if "rng" in self._kinds:
+            self._measure_random("start")
+        if "determinism" in self._kinds:
+            self._measure_switches("start")
+        if "inputs" in self._kinds:
+            report.open_list("inputs")
+        if "modules" in self._kinds:
+            report.open_map("modules")
+            for path, module in self._named("named_modules"):
+                with report.noting(f"module {path!r}"):
+                    report.set("modules", path, settings(path, module, report))
+        if "parameters" in self._kinds:
+            report.open_map("parameters")
+            report.open_map("buffers")
+            for name, parameter in parameters:
+                with report.noting(f"parameter {name!r}"):
+                    entry = {"requires_grad": parameter.requires_grad, **measure(parameter)}
+                    report.set("parameters", name, entry)
+            for name, buffer in self._named("named_buffers"):
+                with report.noting(f"buffer {name!r}"):
+                    report.set("buffers", name, measure(buffer))
+
+    def finish(self) -> None:
+        if "rng" in self._kinds:
+            self._measure_random("step")
+        for watch in self._watches:
+            with self.report.noting("end of the step"):
+                watch.finish()
+
+    def _measure_random(self, moment: str) -> None:
+        found = {}
+        with self.report.noting(f"random generators at {moment}"):
+            for name, checksum in random_states().items():
+                with self.report.noting(f"random generator {name} at {moment}"):
+                    found[name] = checksum()
+            self.report.set("rng", moment, found)
+
+    def _measure_switches(self, moment: str) -> None:
+        with self.report.noting(f"switches of torch at {moment}"):
+            self.report.set("determinism", moment, switches())
+
+    # ---- the model
+
+    def _models_of(self, model: object) -> list[tuple[str, nn.Module]]:
+        from torch import nn
+
+        if isinstance(model, nn.Module):
+            self._roots = {id(model): ""}
+            return [("", model)]
+        if isinstance(model, (list, tuple)) and model and all(isinstance(item, nn.Module) for item in model):
+            self._roots = {id(item): str(index) for index, item in enumerate(model)}
+            return [(f"{index}.", item) for index, item in enumerate(model)]
+        unmet = [kind for kind in _OF_A_MODEL if kind in self._kinds]
+        if unmet:
+            found = "no model" if model is None else f"a value of type {type(model).__qualname__}"
+            self.report.note(
+                f"start: {', '.join(unmet)}: nothing is recorded, expected a torch.nn.Module or a list of "
+                f"them, found {found}"
+            )
+        return []
+
+    def _named(self, method: str) -> list[tuple[str, Any]]:
+        found: list[tuple[str, Any]] = []
+        for prefix, model in self._models:
+            with self.report.noting(f"{method}() of the model"):
+                found += [((prefix + name).rstrip("."), item) for name, item in getattr(model, method)()]
+        return found
+
+    def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
+        if "determinism" in self._kinds and not self._called:
+            self._measure_switches("forward")
+        self._called = True
+        if "inputs" in self._kinds:
+            record: dict[str, Any] = {"model": self._roots[id(model)], "tensors": {}}
+            with self.report.noting("inputs"):
+                for part, values in (("args", args), ("kwargs", kwargs)):
+                    record["tensors"].update(entries(part, values))
+            with self.report.noting("inputs"):
+                self.report.append("inputs", record)

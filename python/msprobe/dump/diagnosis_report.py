@@ -1,0 +1,104 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The file diagnosis.json of one step while it grows, and the faults that must not stop a training."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from msprobe.atomic_file import make_directory, write_text
+from msprobe.native import Error
+from msprobe.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+FILE = "diagnosis.json"
+VERSION = 1
+_MOST_FAULTS = 100
+_LONGEST_FAULT = 500
+
+
+class DiagnosisReport:
+    """Sections of one file. A value is turned into text when it is given, as thousands of small objects would
+    need many times the memory.
+    """
+
+    def __init__(self, path: Path, kinds: Sequence[str]) -> None:
+        self.path = path
+        self._kinds = kinds
+        self._maps: dict[str, dict[str, str]] = {}
+        self._lists: dict[str, list[str]] = {}
+        self._faults: list[str] = []
+        self._fault_count = 0
+
+    def set(self, section: str, name: str, value: Any) -> None:
+        self._maps.setdefault(section, {})[name] = json.dumps(value)
+
+    def append(self, section: str, value: Any) -> None:
+        self._lists.setdefault(section, []).append(json.dumps(value))
+
+    def open_map(self, section: str) -> None:
+        """The section is in the file even when nothing is set."""
+        self._maps.setdefault(section, {})
+
+    def open_list(self, section: str) -> None:
+        self._lists.setdefault(section, [])
+
+    @contextlib.contextmanager
+    def noting(self, doing: str) -> Iterator[None]:
+        """What raises inside becomes a line of the file. No mode and no subclass of the program sees what
+        torch is asked inside.
+        """
+        import torch
+
+        disable_torch_function: Any = torch._C.DisableTorchFunction
+        try:
+            with disable_torch_function():
+                yield
+        except Exception as error:  # whatever it is, the training goes on
+            self.note(f"{doing}: {_text_of(error)}")
+
+    def note(self, fault: str) -> None:
+        self._fault_count += 1
+        if len(self._faults) < _MOST_FAULTS:
+            self._faults.append(printable(fault)[:_LONGEST_FAULT])
+
+    @property
+    def first_fault(self) -> str:
+        """Empty when there is none."""
+        return self._faults[0] if self._faults else ""
+
+    def write(self) -> str:
+        """Returns why the file could not be written, or an empty text."""
+        try:
+            make_directory(self.path.parent)
+            write_text(self.path, self._text())
+        except Error as error:
+            return str(error)
+        return ""
+
+    def _text(self) -> str:
+        parts = [f'"version": {VERSION}', f'"kinds": {json.dumps(list(self._kinds))}']
+        for section, entries in self._maps.items():
+            lines = ",\n  ".join(f"{json.dumps(name)}: {value}" for name, value in entries.items())
+            parts.append(f'"{section}": {{\n  {lines}\n }}' if lines else f'"{section}": {{}}')
+        for section, items in self._lists.items():
+            lines = ",\n  ".join(items)
+            parts.append(f'"{section}": [\n  {lines}\n ]' if lines else f'"{section}": []')
+        faults = [*self._faults]
+        if self._fault_count > len(faults):
+            faults.append(f"{self._fault_count - len(faults)} more")
+        parts.append(f'"faults": {json.dumps(faults)}')
+        return "{\n " + ",\n ".join(parts) + "\n}\n"
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        text = str(error)
+    except Exception:  # an exception class of the program that cannot be shown
+        text = "without a readable message"
+    return f"{type(error).__name__}: {text}"
