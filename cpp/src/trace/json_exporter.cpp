@@ -41,11 +41,12 @@ struct Layout {
 };
 constexpr std::size_t kNowhere = 99;
 
-const Layout& layout_of(RecordKind kind) {
+const Layout& layout_of(RecordKind kind, std::string_view task) {
   static constexpr Layout kApi{
       {{{Part::kInputArgs, "input_args"}, {Part::kInputKwargs, "input_kwargs"}, {Part::kOutput, "output"}}},
       3,
       2};
+  static constexpr Layout kApiOfOverflows{kApi.parts, 3, 3};
   static constexpr Layout kModule{{{{Part::kInputArgs, "input_args"},
                                     {Part::kInputKwargs, "input_kwargs"},
                                     {Part::kOutput, "output"},
@@ -54,7 +55,7 @@ const Layout& layout_of(RecordKind kind) {
                                   4};
   static constexpr Layout kBackward{{{{Part::kInput, "input"}, {Part::kOutput, "output"}}}, 2, kNowhere};
   switch (kind) {
-    case RecordKind::kApiForward: return kApi;
+    case RecordKind::kApiForward: return task == "overflow_check" ? kApiOfOverflows : kApi;
     case RecordKind::kModuleForward: return kModule;
     default: return kBackward;
   }
@@ -218,7 +219,7 @@ struct JsonExporter::State {
       append_text(out, *value);
       return;
     }
-    const Layout& layout = layout_of(record.kind);
+    const Layout& layout = layout_of(record.kind, header->task);
     // In the files of task overflow_check it stands last.
     const bool last = header && header->task == "overflow_check" && layout.recompute_before != kNowhere;
     const std::size_t recompute_before = last ? layout.count : layout.recompute_before;

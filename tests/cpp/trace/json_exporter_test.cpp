@@ -204,16 +204,18 @@ TEST_CASE("export: without any header nothing is written") {
 }
 
 TEST_CASE("export: is_recompute stands before the output of an API and at the end of a module") {
-  const auto keys = [](RecordKind kind, bool is_recompute) {
+  const auto keys = [](RecordKind kind, bool is_recompute, const Header& header = kHeader) {
     EventLog log("");
     const RecordId id = log.record(kind, "r", kNoStack, is_recompute);
     log.part(id, Part::kOutput, "");
     log.part(id, Part::kInputArgs, "");
     log.part(id, Part::kInput, "");
-    return data_of(log);
+    return data_of(log, header);
   };
   CHECK(keys(RecordKind::kApiForward, false) ==
         "{\n  \"r\": {\n   \"input_args\": [],\n   \"is_recompute\": false,\n   \"output\": []\n  }\n }");
+  CHECK(keys(RecordKind::kApiForward, false, {"overflow_check", "L1", std::nullopt}) ==
+        "{\n  \"r\": {\n   \"input_args\": [],\n   \"output\": [],\n   \"is_recompute\": false\n  }\n }");
   CHECK(keys(RecordKind::kModuleForward, true) ==
         "{\n  \"r\": {\n   \"input_args\": [],\n   \"output\": [],\n   \"is_recompute\": true\n  }\n }");
   CHECK(keys(RecordKind::kApiBackward, false) ==
