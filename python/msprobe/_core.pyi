@@ -90,6 +90,7 @@ def read_pt(path: str | os.PathLike[str], *, check: bool = True) -> _PtValue: ..
 def write_pt(
     path: str | os.PathLike[str], array: Buffer, *, dtype: str | None = None, requires_grad: bool = False
 ) -> None: ...
+
 @final
 class ExportReport:
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
 from msprobe.dump.capture import make_hooks
+from msprobe.dump.diagnosis import Diagnosis
 from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
@@ -43,6 +44,7 @@ class DataDump(Feature):
         self._session = torch_adapter().DumpSession(
             _native_options(config, self._section), stacks=self._section.stacks
         )
+        self._diagnosis = Diagnosis(self._section.diagnosis)
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, lambda: self._start(None))
             self._fetching.install()
@@ -69,9 +71,9 @@ class DataDump(Feature):
             self._watch(model)
         if self._overflowed() or not self._open():
             return
+        self._diagnosis.begin_step(model, self._directory())
         if self._hooks is None:
             self._renew_hooks()
-        assert self._hooks is not None
         self._collecting = True
         if token_range is None:
             self._collect()
@@ -83,11 +85,13 @@ class DataDump(Feature):
     def _collect(self) -> None:
         assert self._hooks is not None
         self._session.set_collecting(True)
-        self._hooks.install()
+        with self._diagnosis.aside():
+            self._hooks.install()
 
     def _pause(self) -> None:
         assert self._hooks is not None
-        self._hooks.remove()
+        with self._diagnosis.aside():
+            self._hooks.remove()
         self._session.set_collecting(False)
 
     def _stop(self) -> None:
@@ -117,6 +121,7 @@ class DataDump(Feature):
             return
         self._stop()
         self._session.close()
+        self._diagnosis.end_step()
         if self._overflowed() and not self._ended:
             self._ended = True
             log.info("%d overflows have been recorded: the check has ended", self._section.overflow_nums)
@@ -192,6 +197,7 @@ class DataDump(Feature):
             if self._fetching is not None:
                 self._fetching.remove()
             self._stop()
+            self._diagnosis.end_step()
             self._session.end()
 
     def _forget(self) -> None:
@@ -202,6 +208,7 @@ class DataDump(Feature):
                 self._single.remove()
             assert self._hooks is not None
             self._hooks.remove()
+        self._diagnosis.forget()
 
     # ---- steps
 
@@ -217,12 +224,14 @@ class DataDump(Feature):
         # As in the existing tool: a filter of ranks leaves a process without a rank out.
         return not self._config.ranks or rank in self._config.ranks
 
-    def _open(self) -> bool:
+    def _directory(self) -> str:
         rank = _rank()
         folder = "rank" if rank is None else f"rank{rank}"
-        directory = os.path.join(self._config.dump_path, f"step{self._step}", folder)
+        return os.path.join(self._config.dump_path, f"step{self._step}", folder)
+
+    def _open(self) -> bool:
         try:
-            self._session.open(directory)
+            self._session.open(self._directory())
         except Error as error:
             log.warning("step %d is not recorded: %s", self._step, error)
             return False
