@@ -45,6 +45,15 @@ SAMPLES = [
     "module_list_L0",
     "module_dump_L1",
     "gloo2_L1",
+    "data_mode_forward_output_L1",
+    "debug_statistics",
+    "debug_tensor",
+    "list_linear_mix",
+    "scope_L0",
+    "micro_steps_mix",
+    "nan_mix",
+    "types_L1_tensor",
+    "overflow_check_L1",
 ]
 DISTRIBUTED = {"gloo2_L1"}
 
