@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Three small models of kinds that have surprised hooks: a transformer, a CNN that works in place, an LSTM."""
+"""Three small models of kinds that surprise hooks: a transformer, a CNN that works in place, an LSTM."""
 
 from __future__ import annotations
 

@@ -64,25 +64,6 @@ def test_collectives_behind_the_training_and_point_to_point(tmp_path):
         assert [operation["op"] for operation in operations] == ["isend", "irecv"]
 
 
-def exchange(directory: Path) -> list[float]:
-    """Each rank sends before it receives: the first send is done when the other rank has come to its receive."""
-    import torch
-    import torch.distributed as dist
-
-    dist.init_process_group("gloo")
-    rank = dist.get_rank()
-    probe = debugger(directory, level="L1")
-    probe.start()
-    sent, received = torch.full((2,), float(rank)), torch.zeros(2)
-    works = [dist.isend(sent, 1 - rank), dist.irecv(received, 1 - rank)]
-    for handle in works:
-        handle.wait()
-    probe.stop()
-    probe.step()
-    dist.destroy_process_group()
-    return received.tolist()
-
-
 def data_parallel(directory: Path, kind: str, level: str) -> tuple[list[bytes], list[bytes]]:
     import torch
     import torch.distributed as dist

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Next to other things that hook into torch: modes, subclasses, compilation, transforms, checkpoints, threads."""
+"""With checkpoints, compilation, transforms, tracing, threads, workers and copies."""
 
 from __future__ import annotations
 
