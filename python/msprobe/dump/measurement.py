@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     Entry = dict[str, Any]
 
+_STATISTICS = ("min", "max", "mean", "norm")
 _RARE_COUNTS = ("nan_count", "pos_inf_count", "neg_inf_count")
 _LONGEST_TEXT = 200
 _LONGEST_LIST = 32
@@ -44,10 +45,13 @@ def measure(tensor: Any) -> Entry:
         return {**entry, "unmeasured": str(error)}
     if summary["crc32"] is not None:
         entry["crc32"] = f"{summary['crc32']:08x}"
-    entry.update((name, summary[name]) for name in ("min", "max", "mean", "norm"))
+    for name in _STATISTICS:
+        entry[name] = summary[name]
     if summary["mean_imag"] is not None:
         entry["mean_imag"] = summary["mean_imag"]
-    entry.update((name, summary[name]) for name in _RARE_COUNTS if summary[name])
+    for name in _RARE_COUNTS:
+        if summary[name]:
+            entry[name] = summary[name]
     return entry
 
 

@@ -36,6 +36,8 @@ class CallWatch:
     def install(self) -> None:
         self._exchange = CodeExchange(self._function, self._around)
         self._exchange.install()
+        # A frame of a file without source is none of the program's: recorded call stacks leave it out.
+        self._function.__code__ = self._function.__code__.replace(co_filename="<msprobe>")
 
     def remove(self) -> None:
         if self._exchange is not None:

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msprobe
 import pytest
 import torch
 from diagnosis_training import KINDS, Net, Read, same
@@ -288,3 +289,26 @@ def test_the_file_is_json_whatever_names_and_values_there_are(tmp_path: Path, re
     assert record["parameters"]['we"ird\n']["max"] == float("inf")
     assert "näme" in record["modules"]
     json.dumps(record)
+
+
+def test_call_stacks_show_no_frame_of_it(tmp_path: Path) -> None:
+    import traceback
+
+    ours = str(Path(msprobe.__file__).parent)
+    stacks: list[list[str]] = []
+
+    def keep(gradient: Any) -> None:
+        # As stack.json has it: without frames of the package and without those that have no source.
+        frames = (frame for frame in traceback.extract_stack() if frame.line)
+        stacks.append([frame.name for frame in frames if not frame.filename.startswith(ours)])
+
+    weight = torch.ones(2, requires_grad=True)
+    weight.register_hook(keep)
+    diagnosis = Diagnosis(KINDS)
+    for observed in (False, True):
+        if observed:
+            diagnosis.begin_step(nn.Linear(1, 1), tmp_path / "step0")
+        weight.sum().backward()
+    diagnosis.end_step()
+    assert "backward" in stacks[0]
+    assert stacks[0] == stacks[1]
