@@ -148,6 +148,9 @@ int main(int argc, char** argv) try {
       std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
   });
   const std::filesystem::path out = argv[1];
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    std::filesystem::remove_all(step_directory(out, step));  // files of an earlier run prove nothing
+  }
   const std::vector<double> plain = train({});
   const std::vector<double> recorded = train(out);
   int wrong = 0;

@@ -298,7 +298,7 @@ struct CallOperators::Call {
   std::string wanted;
   bool backward = false;
   bool open = false;
-  std::uint64_t first_node = 0;                      // nodes of the call have this number or a higher one
+  std::uint64_t first_node = 0;  // nodes of the call have this number or a higher one
   std::unordered_set<const autograd::Node*> before = {};  // nodes that the call's inputs come from
 
   dump::Recorder& recorder() const { return operators.state_->recorder; }
