@@ -29,6 +29,8 @@ namespace {
 
 using msprobe::dump::Recorder;
 using msprobe::torch_adapter::BackwardWatch;
+using msprobe::torch_adapter::CallOperators;
+using msprobe::torch_adapter::OperatorRecorder;
 using msprobe::torch_adapter::TensorDescriber;
 namespace trace = msprobe::trace;
 
@@ -85,6 +87,7 @@ struct OpenCall {
   PyObject* module;
   std::string name;
   std::shared_ptr<BackwardWatch::Inputs> before;
+  std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
 };
 thread_local std::vector<OpenCall> open_calls;
 
@@ -93,10 +96,12 @@ bool recomputes() { return torch::autograd::get_current_node() != nullptr && Sta
 // Everything that is recorded of one process: the Python half of the data dump.
 class DumpSession : public CallObserver, public std::enable_shared_from_this<DumpSession> {
  public:
-  DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases)
+  DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases, std::string wanted)
       : recorder_(std::move(options)),
         describer_(recorder_),
         backward_(recorder_, describer_),
+        operators_(recorder_, describer_),
+        wanted_(std::move(wanted)),
         stacks_(recorder_),
         collects_stacks_(stacks),
         has_phases_(has_phases) {}
@@ -118,6 +123,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       const py::gil_scoped_release no_gil;
       backward_.flush();
       backward_.end_step();
+      operators_.end_step();
       recorder_.close();
     }
     stacks_.begin_step();
@@ -137,6 +143,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     result["records"] = report.records;
     result["tensors"] = report.tensors;
     result["stored_bytes"] = report.stored_bytes;
+    result["operators"] = operators_.recorded();
     result["first_non_finite"] = report.first_non_finite;
     result["has_enough_overflows"] = recorder_.has_enough_overflows();
     return result;
@@ -223,8 +230,19 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     const auto found = modules_.find(module.ptr());
     if (found == modules_.end()) return;
     WatchedModule& watched = *found->second;
-    OpenCall call{module.ptr(), watched.name + ".forward." + std::to_string(watched.count++), nullptr};
+    OpenCall call{module.ptr(), watched.name + ".forward." + std::to_string(watched.count++), nullptr,
+                  nullptr};
     if (!collecting_) return;
+    if (!wanted_.empty()) {
+      if (!CallOperators::concerns(wanted_, call.name)) return;
+      attempt(call.name, [&] {
+        std::vector<at::Tensor> inputs;
+        collect_tensors(args.ptr(), inputs);
+        call.operators = std::make_unique<CallOperators>(operators_, wanted_, inputs);
+      });
+      open_calls.push_back(std::move(call));
+      return;
+    }
     attempt(call.name, [&] {
       recorder_.open_module(call.name);
       std::vector<at::Tensor> inputs;
@@ -243,6 +261,12 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     if (open == open_calls.rend()) return;
     OpenCall call = std::move(*open);
     open_calls.erase(std::prev(open.base()), open_calls.end());
+    if (!wanted_.empty()) {
+      if (call.operators && given.size() >= 4) {
+        attempt(call.name, [&] { finish_operators(*call.operators, py::object(given[3]).ptr()); });
+      }
+      return;
+    }
     bool kept = false;
     attempt(call.name, [&] { kept = recorder_.close_module(call.name); });
     if (given.size() < 4 || !collecting_) return;
@@ -279,6 +303,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     trace::RecordId record = 0;
     std::vector<at::Tensor> inputs;
     std::shared_ptr<BackwardWatch::Inputs> before;
+    std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
   };
 
   // A fault of ours never reaches the training.
@@ -296,6 +321,12 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
 
   void begin_api(Api& api, const CallArguments& arguments, ApiCall& call) {
     call.name = api.name + "." + std::to_string(api.count++) + ".forward";
+    if (!wanted_.empty()) {
+      if (!CallOperators::concerns(wanted_, call.name)) return;
+      collect_arguments(arguments, call.inputs);
+      call.operators = std::make_unique<CallOperators>(operators_, wanted_, call.inputs);
+      return;
+    }
     call.kept = recorder_.keeps_api(call.name);
     if (!call.kept) return;
     if (options().only_overflow) {
@@ -314,11 +345,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     if (options().forward) {
       call.record = recorder_.record(trace::RecordKind::kApiForward, call.name, stack(), recomputes());
     }
-    if (!writes_inputs()) {
-      for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], call.inputs);
-      arguments.for_each_keyword([&](PyObject*, PyObject* value) { collect_tensors(value, call.inputs); });
-      return;
-    }
+    if (!writes_inputs()) return collect_arguments(arguments, call.inputs);
     element_buffer.clear();
     ElementWalker walker(describer_, element_buffer, &call.inputs);
     walker.begin(call.name, "input", recorder_.stores(call.name));
@@ -330,6 +357,17 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     arguments.for_each_keyword([&](PyObject* key, PyObject* value) { walker.keyed(key, value); });
     element_buffer.end();
     recorder_.part(call.record, trace::Part::kInputKwargs, element_buffer.bytes());
+  }
+
+  static void collect_arguments(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
+    for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], tensors);
+    arguments.for_each_keyword([&](PyObject*, PyObject* value) { collect_tensors(value, tensors); });
+  }
+
+  static void finish_operators(CallOperators& operators, PyObject* result) {
+    std::vector<at::Tensor> outputs;
+    collect_tensors(result, outputs);
+    operators.finish(outputs);
   }
 
   static void walk_arguments(ElementWalker& walker, const CallArguments& arguments) {
@@ -357,6 +395,10 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
 
   void end_api(Api& api, const CallArguments& arguments, PyObject* result, ApiCall& call) {
     if (call.name.empty()) return;
+    if (!wanted_.empty()) {
+      if (call.operators) finish_operators(*call.operators, result);
+      return;
+    }
     recorder_.place(call.name);
     std::vector<at::Tensor> outputs;
     if (options().only_overflow && call.before && !call.recorded &&
@@ -577,6 +619,8 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   Recorder recorder_;
   TensorDescriber describer_;
   BackwardWatch backward_;
+  OperatorRecorder operators_;
+  const std::string wanted_;  // level L2: the call whose operators are recorded, and nothing else is
   StackCollector stacks_;
   bool collects_stacks_;
   bool has_phases_;
@@ -597,8 +641,14 @@ py::object call_without_mode(const py::object& function, const py::args& args) {
   return function(*args);
 }
 
-std::shared_ptr<DumpSession> make_session(const msprobe::dump::Options& options, bool stacks) {
-  return std::make_shared<DumpSession>(options, stacks, options.level == "mix");
+std::shared_ptr<DumpSession> make_session(msprobe::dump::Options options, bool stacks) {
+  std::string wanted;
+  if (options.level == "L2" && !options.list.empty()) {
+    wanted = options.list.front();
+    options.list.clear();  // it names the one call, and is no part of names
+  }
+  const bool has_phases = options.level == "mix";
+  return std::make_shared<DumpSession>(std::move(options), stacks, has_phases, std::move(wanted));
 }
 
 }  // namespace

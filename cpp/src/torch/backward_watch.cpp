@@ -5,34 +5,22 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/SmallVector.h>
 #include <c10/util/flat_hash_map.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <atomic>
-#include <limits>
 #include <mutex>
 #include <unordered_set>
 
 #include "msprobe/torch_dump.h"
+#include "torch/gradient_edge.h"
+#include "torch/out_of_sight.h"
 
 namespace msprobe::torch_adapter {
 namespace {
 
 namespace autograd = torch::autograd;
 using autograd::Node;
-using NodePtr = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>().grad_fn())>;
-
-// AccumulateGrad nodes carry this number: they end every walk.
-constexpr std::uint64_t kLeafSequence = std::numeric_limits<std::uint64_t>::max();
-
-// A view whose base was changed in place gets a new node when it is asked for one. Asking is left to the
-// training, or nodes would be numbered in another order than without us.
-bool has_stale_node(const at::Tensor& tensor) {
-  const auto* view = autograd::impl::get_view_autograd_meta(tensor);
-  return view != nullptr && view->has_bw_view() && tensor._version() != view->get_attr_version();
-}
 
 // Where gradients of `tensor` go. Node null: it has none, or none yet.
 std::pair<NodePtr, std::uint32_t> edge_of(const at::Tensor& tensor) {
@@ -72,6 +60,7 @@ struct Gradient {
       return;
     }
     const c10::NoGradGuard no_grad;
+    const OutOfSight out_of_sight;
     value = value.detach() + contribution.detach();
   }
 };

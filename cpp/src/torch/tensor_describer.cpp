@@ -10,6 +10,7 @@
 
 #include "msprobe/torch.h"
 #include "msprobe/torch_dump.h"
+#include "torch/out_of_sight.h"
 #include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {
@@ -92,6 +93,7 @@ void TensorDescriber::describe(trace::ElementWriter& out, const at::Tensor& tens
     state_->recorder.note_skipped("statistics of a tensor that " + reason);
   } else {
     try {
+      const OutOfSight out_of_sight;
       const at::Tensor plain = resolved(tensor);
       element.statistics = state_->measure(plain);
       if (!record.empty() && state_->recorder.stores(record)) {

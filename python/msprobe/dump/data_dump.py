@@ -37,6 +37,10 @@ class DataDump(Feature):
         self._tokens: CallRange | None = None
         self._fetching: Exchange | None = None  # of enable_dataloader
         self._custom: dict[tuple[int, str], AttributeExchange] = {}
+        # Level L2 has the hooks of the kind of call that it names.
+        self._level = config.level
+        if config.level == "L2":
+            self._level = "L0" if self._section.list[0].startswith("Module.") else "L1"
         self._collecting = False
         self._ended = False
         self._process = os.getpid()
@@ -67,7 +71,7 @@ class DataDump(Feature):
         if self._config.level == "debug" or self._collecting or not self._wanted():
             return
         model = model if model is not None else self._model
-        if self._config.level in ("L0", "mix"):
+        if self._level in ("L0", "mix"):
             self._watch(model)
         if self._overflowed() or not self._open():
             return
@@ -120,6 +124,12 @@ class DataDump(Feature):
         if os.getpid() != self._process:
             return
         self._stop()
+        if self._config.level == "L2" and self._wanted() and self._session.report()["operators"] == 0:
+            log.warning(
+                "step %d: no operator of %s was recorded: it did not run, or needs none",
+                self._step,
+                self._section.list[0],
+            )
         self._session.close()
         self._diagnosis.end_step()
         if self._overflowed() and not self._ended:
@@ -188,7 +198,7 @@ class DataDump(Feature):
     def _renew_hooks(self) -> None:
         if self._hooks is not None:
             self._hooks.remove()
-        self._hooks = make_hooks(self._session, self._config.level, list(self._custom.values()))
+        self._hooks = make_hooks(self._session, self._level, list(self._custom.values()))
         if self._collecting:
             self._hooks.install()
 
