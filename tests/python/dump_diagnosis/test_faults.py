@@ -243,37 +243,48 @@ def test_modes_of_the_program_see_nothing_of_it(tmp_path: Path) -> None:
     assert run(Diagnosis(KINDS)) == run(None)
 
 
-def test_a_compiled_model_is_compiled_once(tmp_path: Path, read: Read) -> None:
-    model = Net()
-    compiled = 0
+@pytest.mark.parametrize("compiled_before", [False, True])
+def test_a_compiled_model_is_not_compiled_for_a_step(
+    tmp_path: Path, read: Read, compiled_before: bool
+) -> None:
+    torch._dynamo.reset()
+    graphs: list[str] = []
 
     def backend(graph: Any, _: Any) -> Any:
-        nonlocal compiled
-        compiled += 1
+        graphs.append(graph.code)
         return graph
 
     class Outer(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = model
-            self.fast = [torch.compile(model.forward, backend=backend)]
+            self.model = Net()
+            self.fast = [torch.compile(self.call, backend=backend)]
+
+        def call(self, x: Any) -> Any:
+            return self.model(x)
 
         def forward(self, x: Any) -> Any:
             return self.fast[0](x)
 
+    def run() -> None:
+        outer(torch.ones(4, 6)).sum().backward()
+
     outer = Outer()
-    outer(torch.ones(4, 6)).sum().backward()
-    first = compiled
-    assert first > 0
+    if compiled_before:
+        run()
     diagnosis = Diagnosis(KINDS)
-    diagnosis.begin_step(outer, tmp_path / "step0")
-    outer(torch.ones(4, 6)).sum().backward()
+    diagnosis.begin_step([outer, outer.model], tmp_path / "step0")
+    run()
     diagnosis.end_step()
-    outer(torch.ones(4, 6)).sum().backward()
-    assert compiled == first
+    run()
+    # Compiled first while the hooks are installed, it is compiled again after them: to the same graph.
+    assert len(graphs) == (1 if compiled_before else 2)
+    assert len(set(graphs)) == 1
     record = read()
     assert record["faults"] == []
-    assert len(record["inputs"]) == len(record["backward"]) == 1
+    # The compiled part is not looked into.
+    assert [item["model"] for item in record["inputs"]] == ["0"]
+    assert len(record["backward"]) == 1
 
 
 def test_the_file_is_json_whatever_names_and_values_there_are(tmp_path: Path, read: Read) -> None:
