@@ -126,6 +126,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       operators_.end_step();
       recorder_.close();
     }
+    ++steps_;
     stacks_.begin_step();
     for (auto& api : apis_) api->count = 0;
     for (auto& [module, watched] : modules_) watched->count = 0;
@@ -204,8 +205,15 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       result = arguments.call(callable);
     }
     if (result == nullptr) return nullptr;
-    if (api.distributed) result = wait_for(result);
     const KeepPythonError no_error_of_ours;
+    if (api.distributed && result != Py_None) {
+      PyObject* handle = nullptr;
+      attempt(call.name, [&] { handle = record_when_waited(arguments, result, call); });
+      if (handle != nullptr) {
+        Py_DECREF(result);
+        return handle;
+      }
+    }
     attempt(call.name, [&] { end_api(api, arguments, result, call); });
     return result;
   }
@@ -564,7 +572,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     ElementWalker walker(describer_, out, nullptr);
     walker.begin(record_name, "", recorder_.stores(record_name));
     const std::weak_ptr<DumpSession> self = weak_from_this();
-    walker.slots_instead_of_tensors([&](const at::Tensor& tensor, const std::string& position) {
+    walker.gradients_of([&](const at::Tensor& tensor, const std::string& position) {
       const trace::SlotId slot = recorder_.new_slot();
       out.slot(slot);
       if (!tensor.requires_grad()) return;
@@ -606,14 +614,38 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     return speaks_of_torch_.emplace(code.ptr(), std::pair(code, torch && !functional)).first->second.second;
   }
 
-  // Collectives that were asked to run behind: their results are there after waiting once. Whoever called may
-  // wait again, which point-to-point handles of gloo do not stand.
-  static PyObject* wait_for(PyObject* result) {
-    static const py::handle waited =
-        py::object(py::module_::import("msprobe.dump.distributed").attr("waited")).release();
-    PyObject* proxy = PyObject_CallOneArg(waited.ptr(), result);
-    Py_DECREF(result);
-    return proxy;
+  // A collective that runs behind: its arguments are recorded when the script has waited for it. Null: it is
+  // complete already.
+  PyObject* record_when_waited(const CallArguments& arguments, PyObject* result, const ApiCall& call) {
+    static const py::handle watched =
+        py::object(py::module_::import("msprobe.dump.distributed").attr("watched")).release();
+    std::vector<py::object> values;
+    for (Py_ssize_t i = 0; i < arguments.positional; ++i) {
+      values.push_back(py::reinterpret_borrow<py::object>(arguments.values[i]));
+    }
+    arguments.for_each_keyword(
+        [&](PyObject*, PyObject* value) { values.push_back(py::reinterpret_borrow<py::object>(value)); });
+    const std::weak_ptr<DumpSession> self = weak_from_this();
+    const py::cpp_function done(
+        [self, values, name = call.name, record = call.record, kept = call.kept, step = steps_] {
+          const auto session = self.lock();
+          if (!session || session->steps_ != step || !kept || !session->writes_outputs()) return;
+          session->attempt(name, [&] { session->write_values(values, name, record); });
+        });
+    const py::object handle = watched(py::reinterpret_borrow<py::object>(result), done);
+    if (handle.is_none()) return nullptr;
+    recorder_.place(call.name);
+    return handle.inc_ref().ptr();
+  }
+
+  void write_values(const std::vector<py::object>& values, const std::string& name, trace::RecordId record) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, nullptr);
+    walker.begin(name, "output", recorder_.stores(name));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      walker.item(values[i].ptr(), static_cast<Py_ssize_t>(i));
+    }
+    recorder_.part(record, trace::Part::kOutput, element_buffer.bytes());
   }
 
   Recorder recorder_;
@@ -625,6 +657,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   bool collects_stacks_;
   bool has_phases_;
   bool collecting_ = false;
+  std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   std::vector<std::shared_ptr<Api>> apis_;
   std::unordered_map<std::string, std::shared_ptr<Api>> api_by_name_;
   std::unordered_map<PyObject*, Api*> by_function_;

@@ -134,6 +134,17 @@ PyObject* attribute_of_wrapper(PyObject* self, PyObject* name) {
   return PyObject_GetAttr(reinterpret_cast<Wrapper*>(self)->original.ptr(), name);
 }
 
+// It passes for what it wraps in tables of functions, such as those of torch.overrides.
+Py_hash_t hash_of_wrapper(PyObject* self) {
+  return PyObject_Hash(reinterpret_cast<Wrapper*>(self)->original.ptr());
+}
+
+PyObject* compare_wrapper(PyObject* self, PyObject* other, int operation) {
+  return PyObject_RichCompare(
+      reinterpret_cast<Wrapper*>(self)->original.ptr(),
+      Py_TYPE(other) == Py_TYPE(self) ? reinterpret_cast<Wrapper*>(other)->original.ptr() : other, operation);
+}
+
 PyTypeObject* wrapper_type() {
   static PyMemberDef members[] = {
       {"__vectorcalloffset__", T_PYSSIZET, offsetof(Wrapper, vectorcall), READONLY, nullptr},
@@ -143,6 +154,8 @@ PyTypeObject* wrapper_type() {
                                 {Py_tp_descr_get, reinterpret_cast<void*>(&bind_wrapper)},
                                 {Py_tp_getattro, reinterpret_cast<void*>(&attribute_of_wrapper)},
                                 {Py_tp_members, members},
+                                {Py_tp_hash, reinterpret_cast<void*>(&hash_of_wrapper)},
+                                {Py_tp_richcompare, reinterpret_cast<void*>(&compare_wrapper)},
                                 {0, nullptr}};
   static PyType_Spec spec = {"msprobe._torch.Wrapper", sizeof(Wrapper), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,

@@ -50,6 +50,18 @@ bool is_instance_of_loaded(PyObject* value, const char* module, const char* name
          PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(type)) != 0;
 }
 
+// What this process holds of a DTensor; other tensors are themselves.
+PyObject* local_shard(PyObject* tensor) {
+  if (THPVariable_CheckExact(tensor) || last_part(type_name(tensor)) != "DTensor") return tensor;
+  PyObject* local = PyObject_GetAttrString(tensor, "_local_tensor");
+  if (local == nullptr) {
+    PyErr_Clear();
+    return tensor;
+  }
+  Py_DECREF(local);  // the DTensor keeps it
+  return THPVariable_Check(local) ? local : tensor;
+}
+
 std::optional<std::int64_t> as_integer(PyObject* value) {
   if (value == Py_None) return std::nullopt;
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value));
@@ -127,7 +139,9 @@ void ElementWalker::tensor(const at::Tensor& tensor) {
 void ElementWalker::walk(PyObject* value, std::string_view key, int depth) {
   if (depth > kDeepest) throw msprobe::UnsupportedError("values are nested more than 50 deep");
   if (value == Py_None) return out_.null();
-  if (THPVariable_Check(value)) return tensor(THPVariable_Unpack(value));
+  if (THPVariable_Check(value)) return tensor(THPVariable_Unpack(local_shard(value)));
+  const bool nests = PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value);
+  if (slots_ && !nests) return out_.null();
   if (key == "dtype") return walk_dtype_or_device(value, false);
   if (key == "device") return walk_dtype_or_device(value, true);
   if (walk_number(value)) return;
@@ -229,6 +243,18 @@ void ElementWalker::walk_dtype_or_device(PyObject* value, bool device) {
                                       (place.has_index() ? std::to_string(place.index()) : "None"));
 }
 
+// An array is stored as the equal tensor; torch has none of some dtypes and layouts.
+std::string ElementWalker::stored_array(const py::object& array) {
+  if (!keeps_positions_) return {};
+  const auto tensor = py::reinterpret_steal<py::object>(
+      PyObject_CallMethod(py::module_::import("torch").ptr(), "from_numpy", "O", array.ptr()));
+  if (!tensor) {
+    PyErr_Clear();
+    return {};
+  }
+  return describer_.store(THPVariable_Unpack(tensor.ptr()), record_, position_);
+}
+
 bool ElementWalker::walk_numpy(PyObject* value) {
   const std::string_view name = type_name(value);
   if (!name.starts_with("numpy.")) return false;
@@ -242,6 +268,8 @@ bool ElementWalker::walk_numpy(PyObject* value) {
     element.shape = shape;
     element.numpy_type = dtype;
     element.statistics = statistics_of(array, known);
+    const std::string data_name = stored_array(array);
+    element.data_name = data_name;
     out_.tensor(element);
     return true;
   }

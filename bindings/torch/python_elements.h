@@ -34,9 +34,10 @@ class ElementWalker {
   /// Whether a tuple is a namedtuple of Python.
   static bool has_fields(PyObject* tuple);
 
-  /// For values that get their gradients later: tensors become slots (see PrecisionDebugger.save).
+  /// For the gradients of values, which come later: `maker` appends what stands for a tensor's, everything
+  /// else is null (see PrecisionDebugger.save).
   using SlotMaker = std::function<void(const at::Tensor&, const std::string& position)>;
-  void slots_instead_of_tensors(SlotMaker maker) { slots_ = std::move(maker); }
+  void gradients_of(SlotMaker maker) { slots_ = std::move(maker); }
 
  private:
   void walk(PyObject* value, std::string_view key, int depth);
@@ -45,6 +46,7 @@ class ElementWalker {
   bool walk_number(PyObject* value);
   bool walk_torch(PyObject* value);
   bool walk_numpy(PyObject* value);
+  std::string stored_array(const pybind11::object& array);
   bool walk_fields(PyObject* value, int depth);
   bool walk_distributed(PyObject* value);
   void walk_dtype_or_device(PyObject* value, bool device);

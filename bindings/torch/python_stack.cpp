@@ -73,11 +73,10 @@ const std::string& own_folder() {
   return folder;
 }
 
-// Code that leads a function to its observer holds that as a constant.
+// Code that leads a function to its observer calls a constant, which ordinary code does not.
 bool leads_to_observer(PyCodeObject* code) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
-    PyObject* constant = PyTuple_GET_ITEM(code->co_consts, i);
-    if (std::string_view(Py_TYPE(constant)->tp_name) == "msprobe._torch.Wrapper") return true;
+    if (PyCallable_Check(PyTuple_GET_ITEM(code->co_consts, i)) != 0) return true;
   }
   return false;
 }
@@ -95,22 +94,27 @@ std::string source_line(PyCodeObject* code, int line) {
 
 }  // namespace
 
-const std::string& StackCollector::text_of(const Position& position) {
+// Null for what stack.json leaves out: our own frames, those by which torch comes to our mode, and those
+// without source.
+const std::string* StackCollector::text_of(const Position& position) {
   const auto known = texts_.find(position);
   if (known != texts_.end()) return known->second;
-  // Empty for what stack.json leaves out: our own frames and those without source.
-  std::string text;
+  const std::string* text = nullptr;
   const std::string file(utf8(position.code->co_filename));
-  if (!file.starts_with(own_folder()) && !leads_to_observer(position.code)) {
+  if (!file.starts_with(own_folder()) && !file.ends_with("/torch/overrides.py") &&
+      !leads_to_observer(position.code)) {
     const int line = line_of(position.code, position.instruction);
     const std::string source = source_line(position.code, line);
     if (!source.empty()) {
-      text = "File " + file + ", line " + std::to_string(line) + ", in " +
-             std::string(utf8(position.code->co_name)) + ", \n " + source;
+      text = &*distinct_texts_
+                   .insert("File " + file + ", line " + std::to_string(line) + ", in " +
+                           std::string(utf8(position.code->co_name)) + ", \n " + source)
+                   .first;
     }
   }
   Py_INCREF(position.code);
-  return texts_.emplace(position, std::move(text)).first->second;
+  texts_.emplace(position, text);
+  return text;
 }
 
 msprobe::trace::StackId StackCollector::collect() {
@@ -121,13 +125,18 @@ msprobe::trace::StackId StackCollector::collect() {
   });
   if (const auto known = ids_.find(stack_); known != ids_.end()) return known->second;
   const std::vector<Position> positions = stack_;  // looking up source lines runs Python code
-  std::vector<std::string_view> frames;
+  std::vector<const std::string*> texts;
   for (const Position& position : positions) {
-    if (const std::string& text = text_of(position); !text.empty()) frames.push_back(text);
+    if (const std::string* text = text_of(position)) texts.push_back(text);
   }
-  const msprobe::trace::StackId id = recorder_.stack(frames);
-  ids_.emplace(positions, id);
-  return id;
+  const auto [entry, is_new] = ids_by_text_.emplace(texts, 0);
+  if (is_new) {
+    std::vector<std::string_view> frames;
+    for (const std::string* text : texts) frames.emplace_back(*text);
+    entry->second = recorder_.stack(frames);
+  }
+  ids_.emplace(positions, entry->second);
+  return entry->second;
 }
 
 bool StackCollector::in_recompute() {

@@ -5,8 +5,10 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "msprobe/dump.h"
@@ -20,7 +22,10 @@ class StackCollector {
   /// The stack of the calling thread, innermost frame first, without frames of msprobe itself.
   msprobe::trace::StackId collect();
   /// Ids belong to a step.
-  void begin_step() { ids_.clear(); }
+  void begin_step() {
+    ids_.clear();
+    ids_by_text_.clear();
+  }
 
   /// Whether the calling thread repeats a forward for activation checkpointing.
   static bool in_recompute();
@@ -42,10 +47,13 @@ class StackCollector {
       return result;
     }
   };
-  const std::string& text_of(const Position& position);
+  const std::string* text_of(const Position& position);
 
   msprobe::dump::Recorder& recorder_;
-  std::vector<Position> stack_;                            // reused
-  std::unordered_map<Position, std::string, Hash> texts_;  // keeps the code objects of its keys alive
+  std::vector<Position> stack_;                                   // reused
+  std::unordered_map<Position, const std::string*, Hash> texts_;  // keeps the code objects of its keys alive
+  std::unordered_set<std::string> distinct_texts_;
+  std::map<std::vector<const std::string*>, msprobe::trace::StackId>
+      ids_by_text_;  // calls of one line share one
   std::unordered_map<std::vector<Position>, msprobe::trace::StackId, Hash> ids_;
 };

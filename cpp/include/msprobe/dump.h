@@ -110,6 +110,10 @@ class MSPROBE_API Recorder {
   /// Whether a name passes list and scope as they stand now.
   bool keeps(std::string_view name) const;
 
+  /// Whether the backward of a call is kept: by its own name, or because the list names the backward of a
+  /// module that the call ran in.
+  bool keeps_backward(std::string_view name, const Frame* forward_module) const;
+
   /// Opens a module on the calling thread and places it in the hierarchy.
   void open_module(std::string_view name);
   /// Ends the innermost open module of this name on the calling thread, with all that were left open inside

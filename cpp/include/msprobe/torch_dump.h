@@ -43,6 +43,10 @@ class MSPROBE_API TensorDescriber {
   void describe(trace::ElementWriter& out, const at::Tensor& tensor, std::string_view record,
                 std::string_view position);
 
+  /// Queues a copy of `tensor` as describe() does, for an element that is described elsewhere. Returns the
+  /// name of its file, or an empty text when the tensors of this record are not stored.
+  std::string store(const at::Tensor& tensor, std::string_view record, std::string_view position);
+
  private:
   struct State;
   std::unique_ptr<State> state_;

@@ -211,8 +211,8 @@ struct Recorder::State {
 
   // The log gets its place in the directory, and the JSON files exist from the beginning.
   void begin(Step& begun) {
-    const fs::path place = begun.directory / kLogName;
-    if (!begun.log->move_to(place)) throw IoError("cannot write", place.string(), errno);
+    // A log that has lost its file (the folder was removed) still holds the step, for the JSON files.
+    begun.log->move_to(begun.directory / kLogName);
     if (begun.exporter) begun.exporter->write(begun.directory);
   }
 
@@ -221,14 +221,17 @@ struct Recorder::State {
     const bool keep_log = !finished.exporter || !finished.problem.empty();
     lock.unlock();
     // A step whose files could not be written keeps its log: export can still make them.
+    bool reusable = false;
     if (keep_log) {
       finished.log->close();
-    } else {
+    } else if (finished.log->move_to(spare_path(finished.directory))) {
       finished.log->rewind();
-      if (!finished.log->move_to(spare_path(finished.directory))) finished.log->remove();
+      reusable = true;
+    } else {
+      finished.log->remove();
     }
     lock.lock();
-    if (!keep_log && !spare) spare = std::move(finished.log);
+    if (reusable && !spare) spare = std::move(finished.log);
     done.notify_all();
     lock.unlock();
     finished.log.reset();
@@ -327,14 +330,18 @@ const Options& Recorder::options() const noexcept { return state_->options; }
 
 void Recorder::open(const fs::path& directory) {
   State& s = *state_;
-  std::unique_lock lock(s.mutex);
-  if (s.step && s.step->directory == directory) return;
-  auto log = std::move(s.spare);
-  lock.unlock();
+  {
+    const std::lock_guard lock(s.mutex);
+    if (s.step && s.step->directory == directory) return;
+  }
   close();
+  std::erase_if(open_modules, [this](const OpenModule& module) { return module.recorder == this; });
 
   const bool tensors = s.options.store_tensors || !s.options.tensor_list.empty();
   io::make_directories(tensors ? directory / kTensorDirectory : directory);
+  std::unique_lock lock(s.mutex);
+  auto log = std::move(s.spare);
+  lock.unlock();
   auto step = std::make_shared<Step>();
   step->directory = directory;
   step->log = log ? std::move(log) : std::make_unique<trace::EventLog>(directory / kLogName);
@@ -425,6 +432,16 @@ bool Recorder::keeps(std::string_view name) const {
   return state_->filter.keeps(name);
 }
 
+bool Recorder::keeps_backward(std::string_view name, const Frame* forward_module) const {
+  const std::lock_guard lock(state_->mutex);
+  const trace::Filter& filter = state_->filter;
+  bool kept = filter.keeps(name);
+  for (const Frame* frame = forward_module; !kept && frame != nullptr; frame = frame->parent.get()) {
+    kept = filter.keeps(frame->backward_name);
+  }
+  return kept;
+}
+
 void Recorder::open_module(std::string_view name) {
   place(name);
   open_modules.push_back(
@@ -437,8 +454,13 @@ bool Recorder::close_module(std::string_view name) {
   const auto open = std::find_if(open_modules.rbegin(), open_modules.rend(), [&](const OpenModule& module) {
     return module.recorder == this && module.frame->name == name;
   });
-  if (open != open_modules.rend()) open_modules.erase(std::prev(open.base()), open_modules.end());
   const std::lock_guard lock(state_->mutex);
+  if (open != open_modules.rend()) {
+    // Left open inside by an exception: the filter hears of their end as well.
+    for (auto inner = open_modules.rbegin(); inner != open; ++inner)
+      state_->filter.close_module(inner->frame->name);
+    open_modules.erase(std::prev(open.base()), open_modules.end());
+  }
   return state_->filter.keeps_all() || state_->filter.close_module(name);
 }
 

@@ -41,7 +41,8 @@ std::string time_text() {
 std::string tensor_file_name(std::string_view record, std::string_view position, std::string_view ending) {
   std::string name;
   name.reserve(record.size() + position.size() + ending.size() + 1);
-  name.append(record).append(".").append(position);
+  name.append(record);
+  if (!position.empty()) name.append(".").append(position);
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == '\0'; }, '_');
   if (name.starts_with('.')) name.front() = '_';
   if (name.size() + ending.size() > kLongestName) {

@@ -45,24 +45,15 @@ struct BackwardWatch::Inputs {
 
 namespace {
 
-// One gradient, or the sum of what came so far for it.
+// One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
+// holds would be copied by autograd where it could be taken.
 struct Gradient {
-  at::Tensor value;
+  std::string element;         // described; empty: did not come
+  at::Tensor sum;              // of several contributions, a copy of ours
   std::uint16_t expected = 0;  // contributions until it is complete
   std::uint16_t arrived = 0;
   bool shown = true;  // integers never have one, and no place in the record of an API
-
-  void add(const at::Tensor& contribution) {
-    ++arrived;
-    if (!contribution.defined()) return;
-    if (!value.defined()) {
-      value = contribution;
-      return;
-    }
-    const c10::NoGradGuard no_grad;
-    const OutOfSight out_of_sight;
-    value = value.detach() + contribution.detach();
-  }
+  bool non_finite = false;
 };
 using Gradients = c10::SmallVector<Gradient, 4>;
 
@@ -70,12 +61,18 @@ using Gradients = c10::SmallVector<Gradient, 4>;
 
 // The backward of one call: what arrived so far.
 struct CallBackward {
+  CallBackward() = default;
+  ~CallBackward();
+  CallBackward(const CallBackward&) = delete;
+  CallBackward& operator=(const CallBackward&) = delete;
+
   std::shared_ptr<BackwardState> state;
   std::uint64_t step = 0;  // hooks of another step do nothing
   std::string name;
   std::shared_ptr<const dump::Frame> module;
   bool is_module = false;
   bool started = false;
+  bool kept = false;
   Gradients outputs;  // gradients of the call's outputs
   Gradients inputs;   // gradients of the call's inputs
   int missing = 0;    // contributions until all are complete
@@ -87,14 +84,11 @@ struct CallBackward {
     for (Gradients* side : {&outputs, &inputs}) {
       for (Gradient& gradient : *side) {
         gradient.arrived = 0;
+        gradient.element.clear();
+        gradient.sum = at::Tensor();
+        gradient.non_finite = false;
         missing += gradient.expected;
       }
-    }
-  }
-
-  void forget_values() {
-    for (Gradients* side : {&outputs, &inputs}) {
-      for (Gradient& gradient : *side) gradient.value = at::Tensor();
     }
   }
 };
@@ -118,51 +112,92 @@ struct BackwardState {
   void write(CallBackward& call) {
     const dump::Options& options = recorder.options();
     recorder.place_backward(call.name, call.module.get());
-    if (!options.backward || !recorder.keeps(call.name)) return;
+    if (!call.kept) return;
     if (options.only_overflow) {
-      // Stored only when they are kept: looked at once without their files.
-      const bool overflow = holds_overflow(call.outputs) || holds_overflow(call.inputs);
-      if (!overflow || recorder.has_enough_overflows()) return;
+      if (recorder.has_enough_overflows() || !holds_overflow(call)) return;
       recorder.note_overflow();
     }
     const auto kind = call.is_module ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
     const trace::RecordId record = recorder.record(kind, call.name);
     if (!options.data) return;
-    if (options.input) write_part(record, trace::Part::kInput, "input", call.name, call.outputs);
-    if (options.output) write_part(record, trace::Part::kOutput, "output", call.name, call.inputs);
+    if (options.input) write_part(record, trace::Part::kInput, call.outputs);
+    if (options.output) write_part(record, trace::Part::kOutput, call.inputs);
   }
 
-  bool holds_overflow(const Gradients& gradients) {
-    thread_local trace::ElementWriter out;
-    out.clear();
-    for (const Gradient& gradient : gradients) describer.describe(out, gradient.value, {}, {});
-    return out.non_finite();
+  static bool holds_overflow(const CallBackward& call) {
+    const auto non_finite = [](const Gradient& gradient) { return gradient.non_finite; };
+    return std::any_of(call.outputs.begin(), call.outputs.end(), non_finite) ||
+           std::any_of(call.inputs.begin(), call.inputs.end(), non_finite);
   }
 
-  void write_part(trace::RecordId record, trace::Part part, std::string_view category,
-                  const std::string& name, const Gradients& gradients) {
-    thread_local trace::ElementWriter out;
-    out.clear();
-    const bool stored = recorder.stores(name);
-    std::string file_position;
-    std::size_t position = 0;
+  void write_part(trace::RecordId record, trace::Part part, const Gradients& gradients) {
+    trace::ElementWriter none;
+    none.null();
+    std::string elements;
     for (const Gradient& gradient : gradients) {
-      if (!gradient.shown) continue;
-      if (stored) file_position = std::string(category) + "." + std::to_string(position++);
-      describer.describe(out, gradient.value, name, file_position);
+      if (gradient.shown)
+        elements += gradient.element.empty() ? none.bytes() : std::string_view(gradient.element);
     }
-    recorder.part(record, part, out.bytes());
+    recorder.part(record, part, elements);
   }
 
   // A contribution arrived. Called from the engine's threads.
-  void arrive(CallBackward& call, Gradient& gradient, const at::Tensor& value) {
+  void arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
     if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
-    call.started = true;
-    gradient.add(value);
+    if (!call.started) {
+      call.started = true;
+      call.kept = recorder.keeps_backward(call.name, call.module.get());
+    }
+    Gradient& gradient = (of_output ? call.outputs : call.inputs)[index];
+    ++gradient.arrived;
+    if (gradient.expected == 1) {
+      describe(call, of_output, index, value);
+    } else {
+      add(gradient, value);
+      if (gradient.arrived == gradient.expected) {
+        describe(call, of_output, index, gradient.sum);
+        gradient.sum = at::Tensor();
+      }
+    }
     if (--call.missing > 0) return;
     write(call);
     call.started = false;
-    call.forget_values();  // no longer ours to keep alive
+  }
+
+  static void add(Gradient& gradient, const at::Tensor& contribution) {
+    if (!contribution.defined()) return;
+    const OutOfSight out_of_sight;
+    if (gradient.sum.defined()) {
+      gradient.sum = gradient.sum + contribution.detach();
+    } else {
+      gradient.sum = contribution.detach().clone();
+    }
+  }
+
+  void describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
+    const Gradients& side = of_output ? call.outputs : call.inputs;
+    Gradient& gradient = (of_output ? call.outputs : call.inputs)[index];
+    if (!call.kept || !gradient.shown || !value.defined() || !recorder.options().data) return;
+    thread_local trace::ElementWriter out;
+    out.clear();
+    std::string file_position;
+    if (recorder.stores(call.name)) {
+      const auto before = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
+                                        [](const Gradient& other) { return other.shown; });
+      file_position = (of_output ? "input." : "output.") + std::to_string(before);
+    }
+    // With only_overflow a file that turns out not to be wanted must not exist: one look, then another.
+    if (recorder.options().only_overflow) {
+      describer.describe(out, value, {}, {});
+      if (!out.non_finite()) {
+        gradient.element = out.bytes();
+        return;
+      }
+      out.clear();
+    }
+    describer.describe(out, value, call.name, file_position);
+    gradient.non_finite = out.non_finite();
+    gradient.element = out.bytes();
   }
 };
 
@@ -180,6 +215,12 @@ void guarded(dump::Recorder& recorder, const std::string& name, Work work) {
 
 }  // namespace
 
+// The graph is gone, and something never came: an output was not used.
+CallBackward::~CallBackward() {
+  if (!started || !state || state->step.load() != step) return;
+  guarded(state->recorder, name, [&] { state->write(*this); });
+}
+
 namespace {
 
 // Which gradient of a call a number means: of a node's output, or of one of its next edges.
@@ -195,8 +236,7 @@ void deliver(CallBackward& call, const Places& places, const autograd::variable_
   guarded(call.state->recorder, call.name, [&] {
     const std::lock_guard lock(call.mutex);
     for (const Place& place : places) {
-      call.state->arrive(call, (place.of_output ? call.outputs : call.inputs)[place.index],
-                         gradients[place.number]);
+      call.state->arrive(call, place.of_output, place.index, gradients[place.number]);
     }
   });
 }
@@ -231,21 +271,35 @@ struct DepartureHook final : autograd::FunctionPostHook {
   Places leaving;
 };
 
+// The record of a module's parameters.
+struct ParameterRecord {
+  std::string name;
+  std::string elements;  // one object with a slot for each parameter
+  std::atomic<bool> written{false};
+
+  void write(dump::Recorder& recorder) {
+    if (written.exchange(true)) return;
+    recorder.part(recorder.record(trace::RecordKind::kParametersGrad, name), trace::Part::kValue, elements);
+  }
+};
+
 // Of a parameter: the gradient of this backward, before it is added to `.grad`.
 struct ParameterHook final : autograd::FunctionPreHook {
-  ParameterHook(std::shared_ptr<BackwardState> owner, std::string record, std::string parameter,
-                trace::SlotId slot_id)
+  ParameterHook(std::shared_ptr<BackwardState> owner, std::shared_ptr<ParameterRecord> of,
+                std::string parameter, trace::SlotId slot_id)
       : state(std::move(owner)),
-        record_name(std::move(record)),
+        record(std::move(of)),
         parameter_name(std::move(parameter)),
         slot(slot_id),
         step(state->step.load()) {}
   autograd::variable_list operator()(const autograd::variable_list& gradients) override {
     if (state->step.load(std::memory_order_relaxed) == step && !gradients.empty() && gradients[0].defined()) {
-      guarded(state->recorder, record_name, [&] {
+      guarded(state->recorder, record->name, [&] {
+        if (!record->written && !state->recorder.keeps(record->name)) return;
         thread_local trace::ElementWriter out;
         out.clear();
-        state->describer.describe(out, gradients[0], record_name, parameter_name);
+        state->describer.describe(out, gradients[0], record->name, parameter_name);
+        record->write(state->recorder);
         state->recorder.fill(slot, out.bytes());
       });
     }
@@ -253,7 +307,7 @@ struct ParameterHook final : autograd::FunctionPreHook {
   }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {}
   std::shared_ptr<BackwardState> state;
-  std::string record_name;
+  std::shared_ptr<ParameterRecord> record;
   std::string parameter_name;
   trace::SlotId slot;
   std::uint64_t step;
@@ -438,6 +492,8 @@ void BackwardWatch::watch_parameters(std::string_view name,
     const std::lock_guard lock(state_->mutex);
     if (!state_->parameter_records.emplace(name).second) return;
   }
+  auto record = std::make_shared<ParameterRecord>();
+  record->name = name;
   trace::ElementWriter out;
   out.begin_object();
   bool any = false;
@@ -451,15 +507,16 @@ void BackwardWatch::watch_parameters(std::string_view name,
     any = true;
     NodePtr accumulator = autograd::impl::grad_accumulator(parameter);
     if (!accumulator) continue;
-    auto hook = std::make_unique<ParameterHook>(state_, std::string(name), parameter_name, slot);
+    auto hook = std::make_unique<ParameterHook>(state_, record, parameter_name, slot);
     const std::lock_guard lock(state_->mutex);
     state_->parameters.push_back({accumulator, hook.get()});
     accumulator->add_pre_hook(std::move(hook));
   }
   out.end();
   if (!any) return;
-  state_->recorder.part(state_->recorder.record(trace::RecordKind::kParametersGrad, name),
-                        trace::Part::kValue, out.bytes());
+  record->elements = out.bytes();
+  // A place beside the forward; under a scope only when a gradient comes inside of it.
+  if (state_->recorder.options().scope.empty()) record->write(state_->recorder);
 }
 
 void BackwardWatch::flush() {
@@ -474,7 +531,8 @@ void BackwardWatch::flush() {
     if (!call) continue;
     alive.push_back(weak);
     const std::lock_guard lock(call->mutex);
-    if (call->started) guarded(state_->recorder, call->name, [&] { state_->write(*call); });
+    if (!call->started) continue;
+    guarded(state_->recorder, call->name, [&] { state_->write(*call); });
   }
   const std::lock_guard lock(state_->mutex);
   state_->calls.insert(state_->calls.end(), alive.begin(), alive.end());

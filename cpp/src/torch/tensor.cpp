@@ -54,6 +54,9 @@ std::string why_unreadable(const at::Tensor& tensor) {
   if (tensor.is_quantized() || !dtype_of(tensor.scalar_type())) {
     return std::string("has the dtype ") + c10::toString(tensor.scalar_type());
   }
+  if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+    return "is a tensor subclass without memory of its own";
+  }
   if (tensor.is_meta()) return "is on the meta device";
   if (!tensor.has_storage()) return "has no memory of its own";
   if (tensor.numel() > 0) {

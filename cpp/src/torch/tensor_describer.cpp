@@ -108,4 +108,12 @@ void TensorDescriber::describe(trace::ElementWriter& out, const at::Tensor& tens
   out.tensor(element);
 }
 
+std::string TensorDescriber::store(const at::Tensor& tensor, std::string_view record,
+                                   std::string_view position) {
+  if (record.empty() || !state_->recorder.stores(record) || !why_unreadable(tensor).empty()) return {};
+  std::string data_name = state_->recorder.data_name(record, position);
+  state_->store(tensor, data_name);
+  return data_name;
+}
+
 }  // namespace msprobe::torch_adapter

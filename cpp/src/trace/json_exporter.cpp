@@ -220,8 +220,8 @@ struct JsonExporter::State {
       return;
     }
     const Layout& layout = layout_of(record.kind, header->task);
-    // In the files of task overflow_check it stands last.
-    const bool last = header && header->task == "overflow_check" && layout.recompute_before != kNowhere;
+    // It stands behind the inputs of an API; without them, last.
+    const bool last = layout.recompute_before != kNowhere && record.find(Part::kInputArgs) == nullptr;
     const std::size_t recompute_before = last ? layout.count : layout.recompute_before;
     bool first = true;
     const auto begin_entry = [&](std::string_view key) {

@@ -22,7 +22,7 @@ from msprobe.hooks.modules import ModuleHooks, OptimizerPhase
 from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from msprobe._torch import DumpSession
 
@@ -37,8 +37,10 @@ _TOLD_BY_NAME = frozenset(
 _CLIPPING = ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
 
 
-def make_hooks(session: DumpSession, level: str, custom: Sequence[Exchange] = ()) -> Hooks:
-    """The hooks of level L0, L1 or mix, with those of functions registered by the user."""
+def make_hooks(
+    session: DumpSession, level: str, custom: Sequence[Exchange] = (), compiled: Sequence[Exchange] = ()
+) -> Hooks:
+    """The hooks of a level, with those of functions registered by the user and of compiled modules."""
     exchanges: list[Exchange] = []
     if level in ("L1", "mix"):
         exchanges += [*function_exchanges(session), *custom]
@@ -46,7 +48,32 @@ def make_hooks(session: DumpSession, level: str, custom: Sequence[Exchange] = ()
         exchanges.append(ModuleHooks(session.before_module, session.after_module))
     if level == "mix":
         exchanges += _phases(session)
-    return Hooks([*exchanges, OffWhileCompiled(exchanges)])
+    return Hooks([*compiled, *exchanges, OffWhileCompiled(exchanges)])
+
+
+def compiled_modules(session: DumpSession, modules: Iterable[Any]) -> list[Exchange]:
+    """Modules compiled by `module.compile()` run no hook: what they are called through is exchanged."""
+    return [
+        AttributeExchange(
+            module, "_compiled_call_impl", _observed(session, module, module._compiled_call_impl)
+        )
+        for module in modules
+        if getattr(module, "_compiled_call_impl", None) is not None
+    ]
+
+
+def _observed(session: DumpSession, module: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        session.before_module(module, args)
+        try:
+            result = compiled(*args, **kwargs)
+        except Exception:
+            session.after_module(module, args, None)
+            raise
+        session.after_module(module, args, kwargs, result)
+        return result
+
+    return call
 
 
 def function_exchanges(session: DumpSession) -> list[Exchange]:

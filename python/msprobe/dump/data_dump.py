@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
-from msprobe.dump.capture import make_hooks
+from msprobe.dump.capture import compiled_modules, make_hooks
 from msprobe.dump.diagnosis import Diagnosis
 from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
@@ -36,6 +36,7 @@ class DataDump(Feature):
         self._single: Hooks | None = None  # of module_dump
         self._tokens: CallRange | None = None
         self._fetching: Exchange | None = None  # of enable_dataloader
+        self._compiled: list[Exchange] = []
         self._custom: dict[tuple[int, str], AttributeExchange] = {}
         # Level L2 has the hooks of the kind of call that it names.
         self._level = config.level
@@ -150,7 +151,9 @@ class DataDump(Feature):
     def set_init_step(self, step: int) -> None:
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise InvalidArgument(f"set_init_step: expected an integer of 0 or more, found {step!r}")
+        self._stop()
         self._session.close()
+        self._diagnosis.end_step()
         self._step = step
 
     def module_dump(self, module: object, name: str) -> None:
@@ -198,7 +201,7 @@ class DataDump(Feature):
     def _renew_hooks(self) -> None:
         if self._hooks is not None:
             self._hooks.remove()
-        self._hooks = make_hooks(self._session, self._level, list(self._custom.values()))
+        self._hooks = make_hooks(self._session, self._level, list(self._custom.values()), self._compiled)
         if self._collecting:
             self._hooks.install()
 
@@ -258,6 +261,7 @@ class DataDump(Feature):
         for name, module in modules:
             self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
         self._watched = model
+        self._compiled = compiled_modules(self._session, [module for _, module in modules])
 
 
 def _native_options(config: Config, section: DumpConfig) -> DumpOptions:

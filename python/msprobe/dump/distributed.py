@@ -4,32 +4,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-class WaitedWork:
-    """A handle that has been waited for. Waiting again returns at once: the handles of some back ends cannot
-    be waited for twice.
+class WatchedWork:
+    """A handle that tells when it has been waited for, and is waited for once: the handles of some back ends
+    do not stand a second time.
     """
 
-    def __init__(self, work: Any) -> None:
+    def __init__(self, work: Any, done: Callable[[], None]) -> None:
         self._work = work
+        self._done: Callable[[], None] | None = done
 
-    def wait(self, *args: object, **kwargs: object) -> bool:
-        return True
-
-    def is_completed(self) -> bool:
-        return True
+    def wait(self, *args: Any, **kwargs: Any) -> Any:
+        if self._done is None:
+            return True
+        result = self._work.wait(*args, **kwargs)
+        done, self._done = self._done, None
+        done()
+        return result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._work, name)
 
 
-def waited(result: Any) -> Any:
-    """Waits for the handle, or the handles, that a collective returned. Other results pass as they are."""
-    if isinstance(result, list):
-        return [waited(item) for item in result]
-    if result is None or not hasattr(result, "wait") or not hasattr(result, "is_completed"):
-        return result
-    result.wait()
-    return WaitedWork(result)
+def watched(result: Any, done: Callable[[], None]) -> Any:
+    """The handle, or the list of handles, that a collective returned, made to call `done` when all of them
+    have been waited for. None where the result is no handle: the collective is complete.
+    """
+    works = result if isinstance(result, list) else [result]
+    if not works or not all(hasattr(work, "wait") and hasattr(work, "is_completed") for work in works):
+        return None
+    left = len(works)
+
+    def one_done() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            done()
+
+    handles = [WatchedWork(work, one_done) for work in works]
+    return handles if isinstance(result, list) else handles[0]

@@ -10,6 +10,7 @@ tell get a callable of ours on torch.Tensor. The objects a script compares by id
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import types
 import warnings
@@ -20,12 +21,25 @@ if TYPE_CHECKING:
 
 _TARGET = 0x6D7370726F6265  # stands for the target in the code below
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", SyntaxWarning)  # "an integer is not callable": it will be one that is
-    _TEMPLATE = compile(
-        f"def forward_call(*args, **kwargs): return {_TARGET}(*args, **kwargs)", "<msprobe>", "exec"
+
+@functools.cache
+def _template(variables: tuple[str, ...]) -> types.CodeType:
+    """Code that calls the target, of a function with these variables of an outer function.
+
+    It names them: otherwise its frames would not hold their cells, and whoever asks such a frame for its
+    locals (a debugger, a report of an exception) would crash Python.
+    """
+    names = ", ".join(variables)
+    source = (
+        f"def outer({names}):\n"
+        f" def forward_call(*args, **kwargs):\n"
+        f"  return {_TARGET}(*args, **kwargs)\n" + (f"  {names}\n" if names else "")
     )
-_TEMPLATE_CODE = next(const for const in _TEMPLATE.co_consts if isinstance(const, types.CodeType))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # "an integer is not callable": it will be one that is
+        module = compile(source, "<msprobe>", "exec")
+    outer = next(const for const in module.co_consts if isinstance(const, types.CodeType))
+    return next(const for const in outer.co_consts if isinstance(const, types.CodeType))
 
 
 class Exchange(Protocol):
@@ -42,6 +56,9 @@ class CodeExchange:
     def __init__(self, function: types.FunctionType, make_target: Callable[[Any], Any]) -> None:
         self._function = function
         self._original_code = function.__code__
+        # What inspect would read off the code; functions that wrap others tell theirs themselves.
+        told = hasattr(function, "__wrapped__") or hasattr(function, "__signature__")
+        self._signature = None if told else inspect.signature(function)
         original = types.FunctionType(
             function.__code__,
             function.__globals__,
@@ -55,19 +72,23 @@ class CodeExchange:
 
     def install(self) -> None:
         self._function.__code__ = self._code
+        if self._signature is not None:
+            self._function.__signature__ = self._signature  # type: ignore[attr-defined]
 
     def remove(self) -> None:
         self._function.__code__ = self._original_code
+        if self._signature is not None:
+            del self._function.__signature__  # type: ignore[attr-defined]
 
 
 def _code_that_calls(target: Any, original: types.CodeType) -> types.CodeType:
     """Where it comes from stays readable: tools that look for the source find that of the original."""
-    return _TEMPLATE_CODE.replace(
-        co_consts=tuple(target if const == _TARGET else const for const in _TEMPLATE_CODE.co_consts),
+    template = _template(original.co_freevars)
+    return template.replace(
+        co_consts=tuple(target if const == _TARGET else const for const in template.co_consts),
         co_name=original.co_name,
         co_filename=original.co_filename,
         co_firstlineno=original.co_firstlineno,
-        co_freevars=original.co_freevars,
     )
 
 
@@ -136,14 +157,15 @@ class HiddenFromQuestions:
 
 
 class OffWhileCompiled:
-    """Takes `others` back while a region compiled by torch.compile is entered and runs: it would be compiled
-    anew, or break into pieces, because of them.
+    """Takes `others` back from the moment a region compiled by torch.compile is entered until it is left: it
+    would be compiled anew, or break into pieces, because of them.
     """
 
     def __init__(self, others: list[Exchange]) -> None:
         self._others = others
         self._exchange: AttributeExchange | None = None
-        self._depth = 0
+        self._open: list[types.FrameType] = []  # calls of torch's wrappers, the outermost first
+        self._off = False
 
     def install(self) -> None:
         if self._exchange is None:
@@ -159,20 +181,24 @@ class OffWhileCompiled:
             self._exchange.remove()
 
     def _around(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        # torch calls this with what compiles a region when it enters one, and with what was set before when
-        # it leaves: None or False outside of every region.
+        # Each of torch's wrappers calls this twice from one frame: with what compiles the region (None where
+        # a wrapper turns compiling off), and with what was set before. They nest.
         def set_eval_frame(callback: Any) -> Any:
-            if callback is None or callback is False:
+            caller = sys._getframe(1)
+            if caller.f_code.co_name == "__exit__" or (self._open and self._open[-1] is caller):
                 previous = original(callback)
-                if self._depth > 0:
-                    self._depth = 0
+                if self._open:
+                    self._open.pop()
+                if not self._open and self._off:
+                    self._off = False
                     for other in self._others:
                         other.install()
                 return previous
-            if self._depth == 0:
-                self._depth = 1
+            if not self._open and callback is not None and callback is not False:
+                self._off = True
                 for other in reversed(self._others):
                     other.remove()
+            self._open.append(caller)
             return original(callback)
 
         return set_eval_frame

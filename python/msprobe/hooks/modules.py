@@ -31,8 +31,13 @@ class ModuleHooks:
         ]
 
     def remove(self) -> None:
+        from torch.nn.modules import module
+
+        # torch's handle takes its hook off, and forgets this dictionary.
+        with_kwargs: Any = getattr(module, "_global_forward_hooks_with_kwargs", {})
         for handle in self._handles:
             handle.remove()
+            with_kwargs.pop(getattr(handle, "id", None), None)
         self._handles = []
 
 

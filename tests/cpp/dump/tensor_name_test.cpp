@@ -22,7 +22,7 @@ TEST_CASE("tensor names: record, position and ending") {
 TEST_CASE("tensor names: none leads out of its folder") {
   CHECK(tensor_file_name("../../etc/passwd", "input.0", ".pt") == "_._.._etc_passwd.input.0.pt");
   CHECK(tensor_file_name("/root", "input.0", ".pt") == "_root.input.0.pt");
-  CHECK(tensor_file_name("..", "", ".pt") == "_...pt");
+  CHECK(tensor_file_name("..", "", ".pt") == "_..pt");
   CHECK(tensor_file_name(std::string_view("a\0b", 3), "c", ".pt") == "a_b.c.pt");
 }
 

@@ -82,27 +82,6 @@ def test_a_backward_with_an_unused_output_outlives_its_graph(tmp_path):
     assert [value and value["shape"] for value in record["input"]] == [[3], None]
 
 
-def in_place_on_view(directory: Path) -> None:
-    import torch
-
-    torch.manual_seed(0)
-    linear = torch.nn.Linear(3, 3)
-    x = torch.randn(2, 4, 3, requires_grad=True)
-    with captured(directory, torch.nn.ModuleList([linear])):
-        y = linear(x)  # of three dimensions: a view of what was computed
-        torch.nn.functional.relu(y, inplace=True).mul(3).sum().backward()
-
-
-def test_an_in_place_call_on_a_view_has_the_gradient_of_its_input(tmp_path):
-    run(in_place_on_view, tmp_path)
-    data = Dump(tmp_path).check().data
-    (gradient,) = data["Functional.relu.0.backward"]["output"]
-    assert (gradient["shape"], gradient["Max"], gradient["Min"]) == ([2, 4, 3], 3.0, 0.0)
-    # ... which is what arrives at the call that made it.
-    assert data["Functional.linear.0.backward"]["input"] == [gradient]
-    assert data["Module.0.Linear.backward.0"]["input"] == [gradient]
-
-
 def same_line(directory: Path) -> None:
     import torch
 
