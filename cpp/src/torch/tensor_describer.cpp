@@ -59,6 +59,7 @@ struct TensorDescriber::State {
   }
 
   void store(const at::Tensor& tensor, std::string data_name) {
+    const OutOfSight out_of_sight;
     const c10::NoGradGuard no_grad;
     at::Tensor copy = tensor.detach().cpu();
     if (copy.is_alias_of(tensor) || !copy.is_contiguous()) copy = copy.clone(at::MemoryFormat::Contiguous);
@@ -93,7 +94,9 @@ void TensorDescriber::describe(trace::ElementWriter& out, const at::Tensor& tens
     state_->recorder.note_skipped("statistics of a tensor that " + reason);
   } else {
     try {
-      const OutOfSight out_of_sight;
+      // A plain tensor in memory is read without any operator of torch.
+      std::optional<OutOfSight> out_of_sight;
+      if (!tensor.is_cpu() || tensor.is_conj() || tensor.is_neg()) out_of_sight.emplace();
       const at::Tensor plain = resolved(tensor);
       element.statistics = state_->measure(plain);
       if (!record.empty() && state_->recorder.stores(record)) {

@@ -162,7 +162,7 @@ def test_saving_what_cannot_be_saved_and_names_that_would_leave_the_folder(tmp_p
     assert "a/b.0.debug" in data
     assert "../../outside.1.debug" in data
     assert sorted(os.listdir(inside / "dump")) == ["step0"]
-    assert sorted(os.listdir(dump.folder)) == ["debug.json", "dump_tensor_data"]
+    assert sorted(os.listdir(dump.folder)) == ["debug.json", "dump_tensor_data", "summary.json"]
     stored = dump.folder / "dump_tensor_data"
     assert all(path.is_file() for path in stored.iterdir())  # no folder was made
     named: set[str] = set()
