@@ -106,9 +106,12 @@ def _measure_size(python: str, reference: str | None, size: str, rounds: int, ou
         for worker in (unloaded, *workers.values()):
             worker.ask("plain_steps", 2)
         for case, worker in workers.items():
-            before = worker.ask("reset_peak")
-            worker.ask("steps", 3)
-            results[case].extra_mib = worker.ask("peak_mib") - before
+            peaks = []
+            for request in ("plain_steps", "steps"):
+                worker.ask("reset_peak")
+                worker.ask(request, 3)
+                peaks.append(worker.ask("peak_mib"))
+            results[case].extra_mib = peaks[1] - peaks[0]
         if theirs:
             for worker in theirs.values():
                 worker.ask("steps", 1)

@@ -113,6 +113,7 @@ struct BackwardState {
     const dump::Options& options = recorder.options();
     recorder.place_backward(call.name, call.module.get());
     if (!call.kept) return;
+    describe_incomplete(call);
     if (options.only_overflow) {
       if (recorder.has_enough_overflows() || !holds_overflow(call)) return;
       recorder.note_overflow();
@@ -122,6 +123,16 @@ struct BackwardState {
     if (!options.data) return;
     if (options.input) write_part(record, trace::Part::kInput, call.outputs);
     if (options.output) write_part(record, trace::Part::kOutput, call.inputs);
+  }
+
+  // Sums of which a part never comes, because an output was not used.
+  void describe_incomplete(CallBackward& call) {
+    for (const bool of_output : {true, false}) {
+      Gradients& side = of_output ? call.outputs : call.inputs;
+      for (std::size_t i = 0; i < side.size(); ++i) {
+        if (side[i].sum.defined()) describe(call, of_output, i, std::exchange(side[i].sum, at::Tensor()));
+      }
+    }
   }
 
   static bool holds_overflow(const CallBackward& call) {
