@@ -49,7 +49,7 @@ class DataDump(Feature):
         self._session = torch_adapter().DumpSession(
             _native_options(config, self._section), stacks=self._section.stacks
         )
-        self._diagnosis = Diagnosis(self._section.diagnosis)
+        self._diagnosis = Diagnosis(_diagnosis_kinds(self._section))
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, lambda: self._start(None))
             self._fetching.install()
@@ -262,6 +262,12 @@ class DataDump(Feature):
             self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
         self._watched = model
         self._compiled = compiled_modules(self._session, [module for _, module in modules])
+
+
+def _diagnosis_kinds(section: DumpConfig) -> list[str]:
+    """Parameters asked for by their own key stand in the same file."""
+    asked = ["parameters"] if section.parameters else []
+    return list(dict.fromkeys([*section.diagnosis, *asked]))
 
 
 def _native_options(config: Config, section: DumpConfig) -> DumpOptions:

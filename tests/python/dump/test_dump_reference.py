@@ -1,0 +1,61 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The existing tool reads our dumps. Runs when MSPROBE_TEST_REFERENCE names a folder for its environment,
+which is set up there when it is missing (about 2 GiB).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dump_models import build, loss_of
+from dump_support import captured, run
+
+REFERENCE = os.environ.get("MSPROBE_TEST_REFERENCE")
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+pytestmark = pytest.mark.skipif(not REFERENCE, reason="MSPROBE_TEST_REFERENCE names no folder")
+
+
+@pytest.fixture(scope="module")
+def reference() -> Path:
+    """The command of the existing tool."""
+    script = REPOSITORY / "benchmarks" / "reference_env.py"
+    made = subprocess.run([sys.executable, script, REFERENCE], capture_output=True, text=True, check=True)
+    return Path(made.stdout.split()[-1]).with_name("msprobe")
+
+
+def training(directory: Path, task: str) -> None:
+    model = build("transformer")
+    with captured(directory, model, task=task):
+        loss_of(model, "transformer", 0).backward()
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_compare_and_graph_take_our_files(tmp_path, reference, task):
+    folders = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        run(training, tmp_path / name, task)
+        folders.append(next((tmp_path / name).rglob("dump.json")).parent)
+    compare = {"npu_path": str(folders[0] / "dump.json"), "bench_path": str(folders[1] / "dump.json")}
+    compare["stack_path"] = str(folders[0] / "stack.json")
+    graph = {"npu_path": str(folders[0]), "bench_path": str(folders[1])}
+    for command, content, result in (("compare", compare, "*.xlsx"), ("graph", graph, "*.vis")):
+        path = tmp_path / f"{command}.json"
+        path.write_text(json.dumps({**content, "is_print_compare_log": False}))
+        path.chmod(0o640)
+        out = tmp_path / command
+        done = subprocess.run(
+            [reference, "-f", "pytorch", command, "-i", path, "-o", out],
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+        assert list(out.glob(result)), done.stdout[-2000:]
