@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include "base/crc32.h"
 #include "msprobe/error.h"
@@ -28,7 +29,7 @@ std::string hexadecimal(std::uint32_t value) {
 
 // The format's times are those of UTC+8, whatever the machine's zone is.
 std::string time_text() {
-  constexpr std::time_t kEightHours = 8 * 3600;
+  constexpr std::time_t kEightHours = 28800;
   const std::time_t now = std::time(nullptr) + kEightHours;
   std::tm parts{};
   ::gmtime_r(&now, &parts);
@@ -61,7 +62,8 @@ void append_fault(const std::filesystem::path& path, std::string_view record, st
   const ssize_t written = ::write(descriptor, entry.data(), entry.size());
   const int reason = errno;
   ::close(descriptor);
-  if (written != static_cast<ssize_t>(entry.size())) throw IoError("cannot write", path.string(), reason);
+  if (written < 0 || std::cmp_not_equal(written, entry.size()))
+    throw IoError("cannot write", path.string(), reason);
 }
 
 }  // namespace msprobe::dump

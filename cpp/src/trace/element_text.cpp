@@ -189,7 +189,7 @@ class ElementFormatter {
     }
     json_.plain_key("shape");
     json_.begin_list();
-    for (int i = 0; i < dimensions; ++i) {
+    for (unsigned i = 0; i < dimensions; ++i) {
       json_.integer((flags & kWideShape) != 0 ? bytes_.take<std::int64_t>() : bytes_.take<std::uint32_t>());
     }
     json_.end_list();

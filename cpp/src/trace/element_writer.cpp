@@ -67,8 +67,9 @@ void ElementWriter::complex(double real, double imaginary) {
 
 void ElementWriter::tensor(const TensorElement& element) {
   const Statistics& s = element.statistics;
-  const bool wide = std::any_of(element.shape.begin(), element.shape.end(),
-                                [](std::int64_t extent) { return extent < 0 || extent > 0xffffffff; });
+  const bool wide = std::any_of(element.shape.begin(), element.shape.end(), [](std::int64_t extent) {
+    return extent < 0 || extent > std::int64_t{0xffffffff};
+  });
   const bool non_finite = s.nan_count > 0 || s.inf_count > 0;
   non_finite_ = non_finite_ || non_finite;
   put_tag(bytes_, Tag::kTensor);

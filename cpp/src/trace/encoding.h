@@ -91,7 +91,8 @@ class Bytes {
   T take() {
     need(sizeof(T));
     T value;
-    std::memcpy(&value, rest_.data(), sizeof(T));
+    // Bytes, not text.
+    std::memcpy(&value, rest_.data(), sizeof(T));  // NOLINT(bugprone-suspicious-stringview-data-usage)
     rest_.remove_prefix(sizeof(T));
     return value;
   }

@@ -67,7 +67,8 @@ constexpr std::size_t kRecordBytes = 80;  // of the keys and brackets of a recor
 }  // namespace
 
 struct JsonExporter::State {
-  std::optional<Header> header;
+  Header header;
+  bool has_header = false;
   std::size_t taken = kLogHeaderBytes;
   std::deque<Record> records;  // which never move: the names below point into them
   // A name may occur twice when a backward runs twice: the later record takes the place of the first.
@@ -109,7 +110,7 @@ struct JsonExporter::State {
     found.task = fields.take_text();
     found.level = fields.take_text();
     found.data_directory = take_optional(fields);
-    if (!header) header = std::move(found);
+    if (!std::exchange(has_header, true)) header = std::move(found);
   }
 
   void take_construct(Bytes& fields) {
@@ -219,7 +220,7 @@ struct JsonExporter::State {
       append_text(out, *value);
       return;
     }
-    const Layout& layout = layout_of(record.kind, header->task);
+    const Layout& layout = layout_of(record.kind, header.task);
     // It stands behind the inputs of an API; without them, last.
     const bool last = layout.recompute_before != kNowhere && record.find(Part::kInputArgs) == nullptr;
     const std::size_t recompute_before = last ? layout.count : layout.recompute_before;
@@ -245,19 +246,19 @@ struct JsonExporter::State {
 
   std::string dump_json() {
     std::string out;
-    const bool has_data = header->task != "structure";
+    const bool has_data = header.task != "structure";
     if (has_data) out.reserve(text_bytes);
     JsonText json(out, 0);
     json.begin_object();
     json.plain_key("task");
-    json.text(header->task);
+    json.text(header.task);
     json.plain_key("level");
-    json.text(header->level);
+    json.text(header.level);
     json.plain_key("framework");
     json.text("pytorch");
     json.plain_key("dump_data_dir");
-    if (header->data_directory) {
-      json.text(*header->data_directory);
+    if (const auto& directory = header.data_directory) {
+      json.text(*directory);
     } else {
       json.null();
     }
@@ -312,7 +313,9 @@ struct JsonExporter::State {
 };
 
 JsonExporter::JsonExporter(std::optional<Header> header) : state_(std::make_unique<State>()) {
-  state_->header = std::move(header);
+  if (!header) return;
+  state_->has_header = true;
+  state_->header = std::move(*header);
 }
 
 JsonExporter::~JsonExporter() = default;
@@ -334,8 +337,8 @@ void JsonExporter::consume(std::string_view log) {
 }
 
 void JsonExporter::write(const std::filesystem::path& directory) {
-  if (!state_->header) throw FormatError("trace log", "", "found no header, which is the first event");
-  if (state_->header->level == "debug") {
+  if (!state_->has_header) throw FormatError("trace log", "", "found no header, which is the first event");
+  if (state_->header.level == "debug") {
     io::write_file(directory / "debug.json", state_->dump_json());
     return;
   }
@@ -350,7 +353,7 @@ std::size_t JsonExporter::tensor_count() const noexcept { return state_->tensors
 
 std::size_t JsonExporter::taken() const noexcept { return state_->taken; }
 
-bool JsonExporter::has_header() const noexcept { return state_->header.has_value(); }
+bool JsonExporter::has_header() const noexcept { return state_->has_header; }
 
 ExportReport export_event_log(const std::filesystem::path& log, const std::filesystem::path& directory) {
   const std::string bytes = read_event_log(log);

@@ -128,7 +128,7 @@ Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool) {
     result.integer = integer_at(view);
   } else if (view.shape.empty()) {
     result.form = view.dtype == DType::kFloat64 ? Statistics::Form::kDoubles : Statistics::Form::kFloats;
-    result.max = result.min = result.mean = result.norm = *summary.max;
+    result.max = result.min = result.mean = result.norm = summary.max.value_or(0);
   }
   return result;
 }
@@ -140,9 +140,9 @@ Statistics statistics_of(const stats::Summary& summary, DType dtype) {
   result.inf_count = summary.pos_inf_count + summary.neg_inf_count;
   if (summary.count == 0 || is_complex(dtype)) return result;
   result.form = dtype == DType::kBool ? Statistics::Form::kBool : Statistics::Form::kFloats;
-  result.max = in_dtype_of_reduction(*summary.max, dtype);
-  result.min = in_dtype_of_reduction(*summary.min, dtype);
-  result.mean = in_dtype_of_reduction(*summary.mean, dtype);
+  result.max = in_dtype_of_reduction(summary.max.value_or(0), dtype);
+  result.min = in_dtype_of_reduction(summary.min.value_or(0), dtype);
+  result.mean = in_dtype_of_reduction(summary.mean.value_or(0), dtype);
   result.norm = in_dtype_of_reduction(summary.norm, dtype);
   return result;
 }
