@@ -66,6 +66,8 @@ def _config(task: str, level: str, mode: str) -> dict[str, Any]:
 
 
 def _worker(python: str, size: str, config: dict[str, Any] | None, directory: Path) -> Worker:
+    # The existing tool refuses names with spaces.
+    directory = directory.with_name(directory.name.replace(" ", "_"))
     directory.mkdir(parents=True)
     settings = {"size": size, "config": config, "directory": str(directory)}
     return Worker(python, "dump_worker.py", settings, directory / "log.txt")
@@ -97,7 +99,7 @@ def _measure_size(python: str, reference: str | None, size: str, rounds: int, ou
     theirs: dict[str, Worker] = {}
     if reference is not None:
         theirs = {
-            case: _worker(reference, size, _config(*_CASES[case]), out / size / f"reference {case}")
+            case: _worker(reference, size, _config(*_CASES[case]), out / size / f"reference_{case}")
             for case in ("L0", "L1", "mix")
         }
     steps = _STEPS[size]
