@@ -170,14 +170,16 @@ struct Recorder::State {
       oldest->report.tensors = oldest->exporter->tensor_count();
     }
     if (!last_time) return;
+    const StepReport report = oldest->report;
+    const bool whole = oldest->problem.empty();
     lock.unlock();
-    attempt(*oldest, [&] { write_summary(*oldest); });
+    attempt(*oldest, [&] { write_summary(*oldest, report, whole); });
     lock.lock();
     finish(*oldest, lock);
   }
 
   // What a step held, for people and scripts.
-  void write_summary(const Step& of) const {
+  static void write_summary(const Step& of, const StepReport& report, bool whole) {
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - of.opened;
     std::string text;
     trace::JsonText json(text, 0);
@@ -185,22 +187,22 @@ struct Recorder::State {
     json.key("wall_time_s");
     json.real(wall.count());
     json.key("records");
-    json.unsigned_integer(of.report.records);
+    json.unsigned_integer(report.records);
     json.key("tensors");
-    json.unsigned_integer(of.report.tensors);
+    json.unsigned_integer(report.tensors);
     json.key("stored_bytes");
-    json.unsigned_integer(of.report.stored_bytes);
+    json.unsigned_integer(report.stored_bytes);
     json.key("first_non_finite");
-    if (of.report.first_non_finite.empty()) {
+    if (report.first_non_finite.empty()) {
       json.null();
     } else {
-      json.text(of.report.first_non_finite);
+      json.text(report.first_non_finite);
     }
     json.key("complete");
-    json.boolean(of.problem.empty());
+    json.boolean(whole);
     json.key("skipped");
     json.begin_object();
-    for (const auto& [reason, count] : of.report.skipped) {
+    for (const auto& [reason, count] : report.skipped) {
       json.key(reason);
       json.unsigned_integer(count);
     }

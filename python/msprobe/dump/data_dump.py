@@ -74,18 +74,19 @@ class DataDump(Feature):
         model = model if model is not None else self._model
         if self._level in ("L0", "mix"):
             self._watch(model)
+        tokens = None
+        if token_range is not None:
+            tokens = (checked_module(model, "token_range"), *checked_range(token_range))
         if self._overflowed() or not self._open():
             return
         self._diagnosis.begin_step(model, self._directory())
         if self._hooks is None:
             self._renew_hooks()
         self._collecting = True
-        if token_range is None:
+        if tokens is None:
             self._collect()
         else:
-            self._tokens = CallRange(
-                checked_module(model, "token_range"), *checked_range(token_range), self._collect, self._pause
-            )
+            self._tokens = CallRange(*tokens, self._collect, self._pause)
 
     def _collect(self) -> None:
         assert self._hooks is not None
@@ -170,19 +171,21 @@ class DataDump(Feature):
         if self._watched is not None:
             log.info("module_dump: the model of start() is recorded already, %s with it", name)
             return
-        self._hooks.remove()
         self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
         self._single = Hooks([ModuleHooks(self._session.before_module, self._session.after_module)])
-        self._single.install()
+        with self._diagnosis.aside():
+            self._hooks.remove()
+            self._single.install()
 
     def module_dump_end(self) -> None:
         if self._single is None:
             return
-        self._single.remove()
+        with self._diagnosis.aside():
+            self._single.remove()
+            if self._collecting and self._hooks is not None:
+                self._hooks.install()
         self._single = None
         self._session.forget_modules()
-        if self._collecting and self._hooks is not None:
-            self._hooks.install()
 
     def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
         function = getattr(module, api, None)
@@ -199,11 +202,12 @@ class DataDump(Feature):
             self._renew_hooks()
 
     def _renew_hooks(self) -> None:
-        if self._hooks is not None:
-            self._hooks.remove()
-        self._hooks = make_hooks(self._session, self._level, list(self._custom.values()), self._compiled)
-        if self._collecting:
-            self._hooks.install()
+        with self._diagnosis.aside():
+            if self._hooks is not None:
+                self._hooks.remove()
+            self._hooks = make_hooks(self._session, self._level, list(self._custom.values()), self._compiled)
+            if self._collecting:
+                self._hooks.install()
 
     def close(self) -> None:
         if os.getpid() == self._process:
