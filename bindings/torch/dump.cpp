@@ -78,7 +78,8 @@ thread_local trace::ElementWriter element_buffer;
 
 // A module of the model that is watched.
 struct WatchedModule {
-  std::string name;  // "Module.{path}.{Class}"
+  py::object module;  // alive as long as it is looked up by its address
+  std::string name;   // "Module.{path}.{Class}"
   std::int64_t count = 0;
 };
 
@@ -128,8 +129,8 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     }
     ++steps_;
     stacks_.begin_step();
-    for (auto& api : apis_) api->count = 0;
-    for (auto& [module, watched] : modules_) watched->count = 0;
+    for (auto& [name, api] : api_by_name_) api->count = 0;
+    for (auto& [module, watched] : modules_) watched.count = 0;
     saved_counts_.clear();
   }
 
@@ -160,7 +161,6 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       api = std::make_shared<Api>();
       api->name = name;
       api->distributed = distributed;
-      apis_.push_back(api);
     }
     return api;
   }
@@ -221,23 +221,16 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   // ---- modules
 
   void watch_module(const py::object& module, const std::string& name) {
-    if (modules_.count(module.ptr()) > 0) return;
-    auto watched = std::make_shared<WatchedModule>();
-    watched->name = name;
-    modules_.emplace(module.ptr(), std::move(watched));
-    held_modules_.push_back(module);
+    modules_.try_emplace(module.ptr(), WatchedModule{module, name});
   }
 
-  void forget_modules() {
-    modules_.clear();
-    held_modules_.clear();
-  }
+  void forget_modules() { modules_.clear(); }
 
   // torch's global forward pre-hook: (module, args).
   void before_module(const py::object& module, const py::object& args) {
     const auto found = modules_.find(module.ptr());
     if (found == modules_.end()) return;
-    WatchedModule& watched = *found->second;
+    WatchedModule& watched = found->second;
     OpenCall call{module.ptr(), watched.name + ".forward." + std::to_string(watched.count++), nullptr,
                   nullptr};
     if (!collecting_) return;
@@ -293,14 +286,14 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     const std::int64_t count = saved_counts_[name]++;
     const std::string number = "." + std::to_string(count) + ".debug";
     const std::string record_name = name + number;
-    trace::ElementWriter out;
-    std::vector<at::Tensor> tensors;
-    ElementWalker walker(describer_, out, &tensors);
-    walker.begin(record_name, "", recorder_.stores(record_name));
-    walker.whole(value.ptr());
-    recorder_.part(recorder_.record(trace::RecordKind::kSaved, record_name), trace::Part::kValue,
-                   out.bytes());
-    if (with_gradients) save_gradients(value, name + "_grad" + number);
+    attempt(record_name, [&] {
+      const trace::RecordId record = recorder_.record(trace::RecordKind::kSaved, record_name);
+      write_part(record, trace::Part::kValue, record_name, "", nullptr,
+                 [&](ElementWalker& walker) { walker.whole(value.ptr()); });
+    });
+    if (!with_gradients) return;
+    const std::string gradients_name = name + "_grad" + number;
+    attempt(gradients_name, [&] { save_gradients(value, gradients_name); });
   }
 
  private:
@@ -353,18 +346,11 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     if (options().forward) {
       call.record = recorder_.record(trace::RecordKind::kApiForward, call.name, stack(), recomputes());
     }
-    if (!writes_inputs()) return collect_arguments(arguments, call.inputs);
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, &call.inputs);
-    walker.begin(call.name, "input", recorder_.stores(call.name));
-    for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
-    recorder_.part(call.record, trace::Part::kInputArgs, element_buffer.bytes());
-    element_buffer.clear();
-    walker.begin(call.name, "kwargs", recorder_.stores(call.name));
-    element_buffer.begin_object();
-    arguments.for_each_keyword([&](PyObject* key, PyObject* value) { walker.keyed(key, value); });
-    element_buffer.end();
-    recorder_.part(call.record, trace::Part::kInputKwargs, element_buffer.bytes());
+    if (writes_inputs()) {
+      write_inputs(call.record, call.name, arguments, call.inputs);
+    } else {
+      collect_arguments(arguments, call.inputs);
+    }
   }
 
   static void collect_arguments(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
@@ -415,56 +401,67 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       begin_api_record(arguments, call);  // inputs that the call changed in place are shown as they are now
     }
     if (call.recorded && options().only_overflow) count_overflow();
-    if (!call.kept) {
-      if (call.before) collect_tensors(result, outputs);
-      if (call.before && !api.distributed) {
-        backward_.after_call(call.before, call.inputs, outputs, call.name, false);
-      }
+    if (api.distributed) {
+      if (call.kept && writes_outputs()) write_arguments(call.record, call.name, arguments);
       return;
     }
-    if (writes_outputs()) {
-      if (api.distributed) {
-        write_arguments(arguments, call, outputs);
-      } else {
-        write_output(call.record, call.name, result, outputs);
-      }
-    } else {
+    if (call.kept && writes_outputs()) {
+      write_output(call.record, call.name, result, outputs);
+    } else if (call.before) {
       collect_tensors(result, outputs);
     }
-    if (call.before && !api.distributed)
-      backward_.after_call(call.before, call.inputs, outputs, call.name, false);
+    if (call.before) backward_.after_call(call.before, call.inputs, outputs, call.name, false);
+  }
+
+  // One half of a record: what `walk` walks, with tensor files named after `category`.
+  template <typename Walk>
+  void write_part(trace::RecordId record, trace::Part part, const std::string& name,
+                  std::string_view category, std::vector<at::Tensor>* tensors, Walk walk) {
+    element_buffer.clear();
+    ElementWalker walker(describer_, element_buffer, tensors);
+    walker.begin(name, category, recorder_.stores(name));
+    walk(walker);
+    recorder_.part(record, part, element_buffer.bytes());
+  }
+
+  void write_inputs(trace::RecordId record, const std::string& name, const CallArguments& arguments,
+                    std::vector<at::Tensor>& tensors) {
+    write_part(record, trace::Part::kInputArgs, name, "input", &tensors, [&](ElementWalker& walker) {
+      for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
+    });
+    write_part(record, trace::Part::kInputKwargs, name, "kwargs", &tensors, [&](ElementWalker& walker) {
+      element_buffer.begin_object();
+      arguments.for_each_keyword([&](PyObject* key, PyObject* value) { walker.keyed(key, value); });
+      element_buffer.end();
+    });
   }
 
   // A tuple is several results, and so is torch's own kind of named tuple; everything else is one. A
   // namedtuple of Python is an object of its fields, in place of the list.
   void write_output(trace::RecordId record, const std::string& name, PyObject* result,
                     std::vector<at::Tensor>& tensors) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, &tensors);
-    walker.begin(name, "output", recorder_.stores(name));
-    if (PyTuple_Check(result) == 0 || THPSize_Check(result) != 0) {
-      walker.item(result, 0);
-    } else if (ElementWalker::has_fields(result)) {
-      walker.whole(result);
-      recorder_.part(record, trace::Part::kOutputObject, element_buffer.bytes());
-      return;
-    } else {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) walker.item(PyTuple_GET_ITEM(result, i), i);
-    }
-    recorder_.part(record, trace::Part::kOutput, element_buffer.bytes());
+    const bool several = PyTuple_Check(result) != 0 && THPSize_Check(result) == 0;
+    const bool fields = several && ElementWalker::has_fields(result);
+    const trace::Part part = fields ? trace::Part::kOutputObject : trace::Part::kOutput;
+    write_part(record, part, name, "output", &tensors, [&](ElementWalker& walker) {
+      if (fields) {
+        walker.whole(result);
+      } else if (several) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) walker.item(PyTuple_GET_ITEM(result, i), i);
+      } else {
+        walker.item(result, 0);
+      }
+    });
     if (element_buffer.non_finite()) recorder_.note_non_finite(name);
   }
 
   // Collectives work in place: what they did is in their arguments.
-  void write_arguments(const CallArguments& arguments, const ApiCall& call,
-                       std::vector<at::Tensor>& tensors) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, &tensors);
-    walker.begin(call.name, "output", recorder_.stores(call.name));
-    Py_ssize_t index = 0;
-    for (; index < arguments.positional; ++index) walker.item(arguments.values[index], index);
-    arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, index++); });
-    recorder_.part(call.record, trace::Part::kOutput, element_buffer.bytes());
+  void write_arguments(trace::RecordId record, const std::string& name, const CallArguments& arguments) {
+    write_part(record, trace::Part::kOutput, name, "output", nullptr, [&](ElementWalker& walker) {
+      Py_ssize_t index = 0;
+      for (; index < arguments.positional; ++index) walker.item(arguments.values[index], index);
+      arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, index++); });
+    });
   }
 
   void end_module(const py::object& module, const py::object& args, const py::object& kwargs,
@@ -477,6 +474,10 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       if (!any_overflow(walk, nullptr)) return;
       count_overflow();
     }
+    CallArguments arguments;
+    arguments.values = &PyTuple_GET_ITEM(args.ptr(), 0);
+    arguments.positional = PyTuple_GET_SIZE(args.ptr());
+    arguments.dict = kwargs.ptr();
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> outputs;
     const py::dict parameters = module.attr("_parameters");
@@ -484,34 +485,28 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
       const trace::RecordId record =
           recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(), recomputes());
       if (writes_inputs()) {
-        write_list(record, trace::Part::kInputArgs, call.name, "input", args.ptr(), inputs);
-        write_object(record, trace::Part::kInputKwargs, call.name, "kwargs", kwargs.ptr(), &inputs);
+        write_inputs(record, call.name, arguments, inputs);
       }
       if (writes_outputs()) write_output(record, call.name, result.ptr(), outputs);
       if (options().data) write_parameters(record, call.name, parameters);
     }
     if (!options().backward) return;
-    if (!writes_inputs()) {
-      collect_tensors(args.ptr(), inputs);
-      collect_tensors(kwargs.ptr(), inputs);
-    }
+    if (!writes_inputs()) collect_arguments(arguments, inputs);
     if (!writes_outputs()) collect_tensors(result.ptr(), outputs);
     watch_parameters(parameters, call.name);
     if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
   }
 
   void write_parameters(trace::RecordId record, const std::string& name, const py::dict& parameters) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, nullptr);
-    walker.begin(name, "parameters", recorder_.stores(name));
-    element_buffer.begin_object();
-    PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(parameters.ptr(), &position, &key, &value) != 0) {
-      if (value != Py_None) walker.keyed(key, value);
-    }
-    element_buffer.end();
-    recorder_.part(record, trace::Part::kParameters, element_buffer.bytes());
+    CallArguments named;
+    named.dict = parameters.ptr();
+    write_part(record, trace::Part::kParameters, name, "parameters", nullptr, [&](ElementWalker& walker) {
+      element_buffer.begin_object();
+      named.for_each_keyword([&](PyObject* key, PyObject* value) {
+        if (value != Py_None) walker.keyed(key, value);
+      });
+      element_buffer.end();
+    });
   }
 
   void watch_parameters(const py::dict& parameters, const std::string& module_call) {
@@ -524,28 +519,6 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     if (named.empty()) return;
     backward_.watch_parameters(module_call.substr(0, module_call.rfind(".forward.")) + ".parameters_grad",
                                named);
-  }
-
-  void write_list(trace::RecordId record, trace::Part part, const std::string& name,
-                  std::string_view category, PyObject* values, std::vector<at::Tensor>& tensors) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, &tensors);
-    walker.begin(name, category, recorder_.stores(name));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values); ++i) walker.item(PyTuple_GET_ITEM(values, i), i);
-    recorder_.part(record, part, element_buffer.bytes());
-  }
-
-  void write_object(trace::RecordId record, trace::Part part, const std::string& name,
-                    std::string_view category, PyObject* dict, std::vector<at::Tensor>* tensors) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, tensors);
-    walker.begin(name, category, recorder_.stores(name));
-    element_buffer.begin_object();
-    PyObject *key = nullptr, *value = nullptr;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(dict, &position, &key, &value) != 0) walker.keyed(key, value);
-    element_buffer.end();
-    recorder_.part(record, part, element_buffer.bytes());
   }
 
   // A function that no list names: its name is made by msprobe.dump.api_list, None for what computes nothing.
@@ -619,33 +592,23 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   PyObject* record_when_waited(const CallArguments& arguments, PyObject* result, const ApiCall& call) {
     static const py::handle watched =
         py::object(py::module_::import("msprobe.dump.distributed").attr("watched")).release();
-    std::vector<py::object> values;
-    for (Py_ssize_t i = 0; i < arguments.positional; ++i) {
-      values.push_back(py::reinterpret_borrow<py::object>(arguments.values[i]));
-    }
-    arguments.for_each_keyword(
-        [&](PyObject*, PyObject* value) { values.push_back(py::reinterpret_borrow<py::object>(value)); });
+    py::list values;
+    for (Py_ssize_t i = 0; i < arguments.positional; ++i) values.append(py::handle(arguments.values[i]));
+    arguments.for_each_keyword([&](PyObject*, PyObject* value) { values.append(py::handle(value)); });
     const std::weak_ptr<DumpSession> self = weak_from_this();
-    const py::cpp_function done(
-        [self, values, name = call.name, record = call.record, kept = call.kept, step = steps_] {
-          const auto session = self.lock();
-          if (!session || session->steps_ != step || !kept || !session->writes_outputs()) return;
-          session->attempt(name, [&] { session->write_values(values, name, record); });
-        });
+    const py::cpp_function done([self, values = py::tuple(values), name = call.name, record = call.record,
+                                 kept = call.kept, step = steps_] {
+      const auto session = self.lock();
+      if (!session || session->steps_ != step || !kept || !session->writes_outputs()) return;
+      CallArguments all;
+      all.values = &PyTuple_GET_ITEM(values.ptr(), 0);
+      all.positional = PyTuple_GET_SIZE(values.ptr());
+      session->attempt(name, [&] { session->write_arguments(record, name, all); });
+    });
     const py::object handle = watched(py::reinterpret_borrow<py::object>(result), done);
     if (handle.is_none()) return nullptr;
     recorder_.place(call.name);
     return handle.inc_ref().ptr();
-  }
-
-  void write_values(const std::vector<py::object>& values, const std::string& name, trace::RecordId record) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, nullptr);
-    walker.begin(name, "output", recorder_.stores(name));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      walker.item(values[i].ptr(), static_cast<Py_ssize_t>(i));
-    }
-    recorder_.part(record, trace::Part::kOutput, element_buffer.bytes());
   }
 
   Recorder recorder_;
@@ -658,12 +621,10 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   bool has_phases_;
   bool collecting_ = false;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
-  std::vector<std::shared_ptr<Api>> apis_;
   std::unordered_map<std::string, std::shared_ptr<Api>> api_by_name_;
   std::unordered_map<PyObject*, Api*> by_function_;
   std::vector<py::object> functions_;  // keeps the keys above alive
-  std::unordered_map<PyObject*, std::shared_ptr<WatchedModule>> modules_;
-  std::vector<py::object> held_modules_;
+  std::unordered_map<PyObject*, WatchedModule> modules_;
   std::unordered_map<std::string, std::int64_t> saved_counts_;
   std::unordered_map<PyObject*, std::pair<py::object, bool>> speaks_of_torch_;
 };

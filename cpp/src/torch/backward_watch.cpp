@@ -78,6 +78,8 @@ struct CallBackward {
   int missing = 0;    // contributions until all are complete
   std::mutex mutex;
 
+  Gradients& side(bool of_output) { return of_output ? outputs : inputs; }
+
   void begin_round() {
     missing = 0;
     started = false;
@@ -128,7 +130,7 @@ struct BackwardState {
   // Sums of which a part never comes, because an output was not used.
   void describe_incomplete(CallBackward& call) {
     for (const bool of_output : {true, false}) {
-      Gradients& side = of_output ? call.outputs : call.inputs;
+      Gradients& side = call.side(of_output);
       for (std::size_t i = 0; i < side.size(); ++i) {
         if (side[i].sum.defined()) describe(call, of_output, i, std::exchange(side[i].sum, at::Tensor()));
       }
@@ -159,7 +161,7 @@ struct BackwardState {
       call.started = true;
       call.kept = recorder.keeps_backward(call.name, call.module.get());
     }
-    Gradient& gradient = (of_output ? call.outputs : call.inputs)[index];
+    Gradient& gradient = call.side(of_output)[index];
     ++gradient.arrived;
     if (gradient.expected == 1) {
       describe(call, of_output, index, value);
@@ -186,8 +188,8 @@ struct BackwardState {
   }
 
   void describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
-    const Gradients& side = of_output ? call.outputs : call.inputs;
-    Gradient& gradient = (of_output ? call.outputs : call.inputs)[index];
+    Gradients& side = call.side(of_output);
+    Gradient& gradient = side[index];
     if (!call.kept || !gradient.shown || !value.defined() || !recorder.options().data) return;
     thread_local trace::ElementWriter out;
     out.clear();
