@@ -83,6 +83,21 @@ else()
   endif()
 endif()
 
+# RapidJSON: headers only. dump.json holds the bare words NaN and Infinity, which other parsers refuse.
+find_path(MSPROBE_RAPIDJSON_INCLUDE rapidjson/reader.h)
+mark_as_advanced(MSPROBE_RAPIDJSON_INCLUDE)
+if(NOT MSPROBE_RAPIDJSON_INCLUDE)
+  message(STATUS "msprobe: RapidJSON is not installed here: downloading it")
+  FetchContent_Declare(rapidjson URL https://github.com/Tencent/rapidjson/archive/refs/tags/v1.1.0.tar.gz
+    URL_HASH SHA256=bf7ced29704a1e696fbccf2a2b4ea068e7774fa37f6d7dd4039d0787f8bed98e
+    DOWNLOAD_EXTRACT_TIMESTAMP ON SOURCE_SUBDIR none)
+  FetchContent_MakeAvailable(rapidjson)
+  FetchContent_GetProperties(rapidjson SOURCE_DIR rapidjson_source)
+  set(MSPROBE_RAPIDJSON_INCLUDE "${rapidjson_source}/include")
+endif()
+add_library(msprobe_rapidjson INTERFACE)
+target_include_directories(msprobe_rapidjson SYSTEM INTERFACE "${MSPROBE_RAPIDJSON_INCLUDE}")
+
 # Catch2, version 3 or 2: the difference stays in tests/cpp/catch.h.
 if(MSPROBE_BUILD_TESTS)
   find_package(Catch2 2.13 CONFIG QUIET)

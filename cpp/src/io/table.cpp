@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "io/utf8.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 
@@ -40,23 +41,6 @@ std::string read_text(const std::filesystem::path& path) {
   std::string text(file.size(), '\0');
   file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
   return text;
-}
-
-// Length of the UTF-8 sequence at `text`[0], 0 when it is not valid (RFC 3629: no surrogates, no overlong
-// forms).
-std::size_t utf8_sequence(std::string_view text) noexcept {
-  const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const std::uint8_t second = byte(1);
-  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool outside = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
-  return overlong || outside ? 0 : length;
 }
 
 // Reads cell by cell and remembers the line for messages.

@@ -1,0 +1,188 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// dump.json, debug.json, stack.json and construct.json read into memory, whoever wrote them
+/// (docs/formats/dump.md). What other features need of a step of a run is here: compare, graph, analysis of
+/// overflow.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "msprobe/export.h"
+
+namespace msprobe::trace {
+
+/// Text in the memory of a Trace: 8 bytes for what would be 16. Only its Trace can show it.
+struct Text {
+  std::uint32_t offset = 0;
+  std::uint32_t length : 31 = 0;
+  std::uint32_t in_pool : 1 = 0;
+};
+
+/// One JSON value: a statistic, a number, a flag.
+struct Scalar {
+  enum class Kind : std::uint8_t {
+    kAbsent,     // the key is not there
+    kNull,       // null
+    kBool,       // text: "True" or "False"
+    kInteger,    // text as in the file, of any size
+    kFloat,      // text as in the file: "0.1", "NaN", "-Infinity"
+    kText,       // the text itself
+    kComposite,  // a list or an object; text: as Python prints it, "[2, 3]"
+  };
+  Text text;
+  Kind kind = Kind::kAbsent;
+};
+
+/// A leaf of a record: a tensor, a scalar, a null. An object is a leaf when it has a key "type" whose value
+/// is a text.
+struct Item {
+  /// In which part of its record an item stands.
+  enum class Part : std::uint8_t {
+    kInputArgs,
+    kInputKwargs,
+    kInput,       // backward: gradients of the outputs
+    kOutput,      // forward: results; backward: gradients of the inputs
+    kParameters,  // of a module
+    kGradients,   // record "parameters_grad"
+    kSaved,       // debug.json: what save() was given
+  };
+  enum class Kind : std::uint8_t { kTensor, kValue, kNull };  // kTensor: it has a dtype
+
+  Part part = Part::kSaved;
+  Kind kind = Kind::kNull;
+  std::optional<bool> requires_grad;
+  /// Way from the part to the leaf, keys and indices joined by dots: "0", "0.hidden", "attention_mask". Of
+  /// kGradients and kParameters the name of the parameter (which may hold dots); empty: the part itself is
+  /// the leaf.
+  Text path;
+  Text type;   // "torch.Tensor", "int", "slice", ...; empty for null
+  Text dtype;  // "torch.float32"; empty: not a tensor
+  Text shape;  // "[2, 3]", as Python prints it
+  Scalar max, min, mean, norm;
+  Scalar value;    // of scalars; of torch.ProcessGroup its group_ranks
+  Text md5;        // 8 hexadecimal digits; empty: not recorded
+  Text data_name;  // file in dump_tensor_data; empty: none
+};
+
+/// A call of an operator or module, forward or backward; the gradients of the parameters of a module; or what
+/// save() was given under one name.
+struct Record {
+  Text name;
+  std::uint32_t first_item = 0;
+  std::uint32_t item_count = 0;
+  std::uint64_t begin = 0;  // bytes of the file that hold the value of the record, [begin, end)
+  std::uint64_t end = 0;
+  bool is_recompute = false;
+  bool has_input = false;  // one of input, input_args, input_kwargs stands in it, be it empty
+  bool has_output = false;
+};
+
+/// dump.json or debug.json of one rank and step. Texts and items live as long as the Trace; moving keeps
+/// them.
+class MSPROBE_API Trace {
+ public:
+  std::string_view text(Text text) const noexcept {
+    return {(text.in_pool ? pool_.data() : file_.data()) + text.offset, text.length};
+  }
+  std::string_view text(const Scalar& scalar) const noexcept { return text(scalar.text); }
+  /// As double: of kInteger, kFloat; nothing for the other kinds.
+  std::optional<double> number(const Scalar& scalar) const noexcept;
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::string_view task() const noexcept { return text(task_); }
+  std::string_view level() const noexcept { return text(level_); }
+  std::string_view framework() const noexcept { return text(framework_); }
+  /// As the file says; empty: null or absent.
+  std::string_view dump_data_dir() const noexcept { return text(dump_data_dir_); }
+
+  /// In the order of the file. Of a name that occurs twice the last one, in the place of the first.
+  std::span<const Record> records() const noexcept { return records_; }
+  std::span<const Item> items(const Record& record) const noexcept {
+    return std::span(items_).subspan(record.first_item, record.item_count);
+  }
+  std::string_view name(const Record& record) const noexcept { return text(record.name); }
+  /// Index in records() of the record with this name.
+  std::optional<std::size_t> find(std::string_view name) const noexcept;
+
+  /// Some item has an md5, so the run was recorded with summary_mode md5.
+  bool has_md5() const noexcept { return has_md5_; }
+  std::size_t item_count() const noexcept { return items_.size(); }
+
+ private:
+  friend class TraceBuilder;
+  std::filesystem::path path_;
+  std::string file_;  // changed by the parser, which decodes texts in place
+  std::string pool_;  // what does not stand in the file in one piece
+  Text task_, level_, framework_, dump_data_dir_;
+  std::vector<Record> records_;
+  std::vector<Item> items_;
+  std::vector<std::uint32_t> order_by_name_;  // of records_, for find()
+  bool has_md5_ = false;
+};
+
+/// Reads dump.json or debug.json. Accepts the words NaN, Infinity and -Infinity, unknown keys, and any order
+/// of keys. Memory: the file and about a quarter of it. One thread.
+///
+/// Throws IoError; FormatError with path and place for text that is no JSON or is cut, text that is not
+/// UTF-8, nesting deeper than 64, a missing key `data`, or one that is no object (null counts as empty); a
+/// shape that is no list of whole numbers and a requires_grad that is no bool; UnsupportedError above 4 GiB.
+MSPROBE_API Trace read_trace(const std::filesystem::path& path);
+/// The same for the content of a file; `path` is for messages.
+MSPROBE_API Trace parse_trace(std::string content, const std::filesystem::path& path);
+
+/// stack.json: which lines called.
+class MSPROBE_API Stacks {
+ public:
+  /// The frames of the call of that record, the innermost first; empty when unknown.
+  std::span<const std::string> frames(std::string_view record) const noexcept;
+  bool empty() const noexcept { return by_record_.empty(); }
+
+ private:
+  friend MSPROBE_API Stacks read_stacks(const std::filesystem::path&);
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::vector<std::vector<std::string>> stacks_;
+  std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> by_record_;
+};
+
+/// Reads stack.json. Throws as read_trace() does.
+MSPROBE_API Stacks read_stacks(const std::filesystem::path& path);
+
+/// construct.json: the hierarchy of the records.
+class MSPROBE_API Construct {
+ public:
+  Construct() = default;
+  Construct(Construct&&) noexcept = default;
+  Construct& operator=(Construct&&) noexcept = default;
+
+  struct Entry {
+    std::string name;
+    std::string parent;  // empty: none
+  };
+  /// In the order of the file, which is that of the first call.
+  std::span<const Entry> entries() const noexcept { return entries_; }
+  /// Parent of a record; empty: it has none or is unknown.
+  std::string_view parent(std::string_view name) const noexcept;
+
+ private:
+  friend MSPROBE_API Construct read_construct(const std::filesystem::path&);
+  std::vector<Entry> entries_;
+  std::unordered_map<std::string_view, std::uint32_t> by_name_;
+};
+
+/// Reads construct.json. A parent is a name, null, or a list whose first entry is the name. Throws as
+/// read_trace() does.
+MSPROBE_API Construct read_construct(const std::filesystem::path& path);
+
+}  // namespace msprobe::trace

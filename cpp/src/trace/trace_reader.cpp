@@ -1,0 +1,476 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/trace_reader.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <system_error>
+
+#include "trace/json_input.h"
+#include "trace/python_text.h"
+
+namespace msprobe::trace {
+namespace {
+
+using Part = Item::Part;
+using Kind = Scalar::Kind;
+
+// An open list or object below a record. An object turns out to be a leaf when its "type" is read, so what it
+// says is kept until it ends.
+struct Frame {
+  bool is_object = false;
+  bool is_leaf = false;
+  bool shape_is_wrong = false;
+  bool requires_grad_is_wrong = false;
+  std::size_t index = 0;        // of the next entry of a list
+  std::size_t path_length = 0;  // without the name of this frame
+  std::size_t first_item = 0;   // how many items there were when it was opened
+  std::string_view key;         // of the entry that is read
+  Item leaf;
+};
+
+std::optional<Part> part_of(std::string_view key) {
+  if (key == "input_args") return Part::kInputArgs;
+  if (key == "input_kwargs") return Part::kInputKwargs;
+  if (key == "input") return Part::kInput;
+  if (key == "output") return Part::kOutput;
+  if (key == "parameters") return Part::kParameters;
+  return std::nullopt;
+}
+
+bool may_be_list(std::string_view field) {
+  return field == "shape" || field == "value" || field == "group_ranks";
+}
+
+}  // namespace
+
+/// Makes a Trace of the events of a file.
+class TraceBuilder : public JsonHandler<TraceBuilder> {
+ public:
+  explicit TraceBuilder(Trace& trace)
+      : trace_(trace), is_debug_(trace.path_.filename().native().starts_with("debug")) {}
+
+  void null() { scalar(Kind::kNull, {}); }
+  void boolean(bool value) { scalar(Kind::kBool, value ? "True" : "False"); }
+  void number(std::string_view text) {
+    const bool whole = text.find_first_not_of("-0123456789") == std::string_view::npos;
+    scalar(whole ? Kind::kInteger : Kind::kFloat, text);
+  }
+  void text(std::string_view text) { scalar(Kind::kText, text); }
+  void key(std::string_view text);
+  void begin(bool is_object);
+  void end(bool is_object);
+
+  static Trace build(std::string content, const std::filesystem::path& path);
+
+ private:
+  // Where an event stands in the document.
+  enum class Place {
+    kDocument,  // outside of everything
+    kHeader,    // in the outermost object
+    kData,      // in the object of all records
+    kRecord,    // in the object of one record
+    kElement    // below a part of a record
+  };
+
+  void scalar(Kind kind, std::string_view text);
+  void header_value(Kind kind, std::string_view text);
+  void begin_record(std::string_view name);
+  void record_key(std::string_view key);
+  void end_record();
+  /// When the document has ended: finds records by name, and drops those that a later one replaces.
+  void put_in_order();
+
+  void open_frame(bool is_object);
+  void close_frame();
+  Frame& frame() noexcept { return frames_[open_frames_ - 1]; }
+  /// Appends the name of the present entry of the innermost frame to path_, if there is a frame.
+  void name_entry();
+  void element_value(Kind kind, std::string_view text);
+  void set_field(Frame& frame, Kind kind, std::string_view text, Text stored);
+  void add_null();
+  void add_leaf(Frame& frame);
+
+  void print_value(Kind kind, std::string_view text);
+  void print_comma();
+
+  Text in_file(std::string_view text);
+  Text interned(std::string_view text);
+  std::uint32_t fitting(std::size_t number);
+
+  Trace& trace_;
+  const bool is_debug_;
+  Place place_ = Place::kDocument;
+  std::string_view key_;  // of the header or the record
+  bool has_data_ = false;
+  int ignored_ = 0;  // open brackets of something that is of no interest
+
+  Record record_;
+  bool holds_gradients_ = false;  // the record
+  std::optional<Part> part_;      // of the record; nothing: its value is of no interest
+  Frame frames_[kJsonDepth + 1];  // those open, the rest is kept for later
+  std::size_t open_frames_ = 0;
+  std::string path_;
+
+  // A list that may be the value of a field: what Python prints of it, while no object is met.
+  std::size_t printed_frame_ = 0;  // number of its frame; 0: none
+  bool printed_whole_numbers_ = false;
+  std::string printed_;
+
+  std::unordered_map<std::string, Text> interned_;
+};
+
+// ---- Texts
+
+std::uint32_t TraceBuilder::fitting(std::size_t number) {
+  if (number > std::numeric_limits<std::uint32_t>::max()) fail("found more than can be counted in 32 bits");
+  return static_cast<std::uint32_t>(number);
+}
+
+Text TraceBuilder::in_file(std::string_view text) {
+  if (text.empty()) return {};
+  if (text.size() >= (std::size_t{1} << 31)) fail("found a text of 2 GiB or more");
+  return {.offset = fitting(static_cast<std::size_t>(text.data() - trace_.file_.data())),
+          .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
+          .in_pool = 0};
+}
+
+Text TraceBuilder::interned(std::string_view text) {
+  if (text.empty()) return {};
+  const auto [entry, is_new] = interned_.try_emplace(std::string(text));
+  if (is_new) {
+    entry->second = {.offset = fitting(trace_.pool_.size()),
+                     .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
+                     .in_pool = 1};
+    trace_.pool_ += text;
+  }
+  return entry->second;
+}
+
+// ---- The document, its header, its records
+
+void TraceBuilder::key(std::string_view text) {
+  if (ignored_ > 0) return;
+  if (place_ == Place::kData) {
+    begin_record(text);
+  } else if (place_ == Place::kRecord) {
+    record_key(text);
+  } else if (place_ == Place::kElement) {
+    frame().key = text;
+  } else {
+    key_ = text;
+  }
+}
+
+void TraceBuilder::scalar(Kind kind, std::string_view text) {
+  if (ignored_ > 0) return;
+  if (place_ == Place::kElement) {
+    element_value(kind, text);
+  } else if (place_ == Place::kRecord) {
+    if (key_ == "is_recompute") record_.is_recompute = kind == Kind::kBool && text == "True";
+    if (part_ && kind == Kind::kNull) add_null();
+  } else if (place_ == Place::kData) {
+    if (part_ && kind == Kind::kNull) add_null();
+    end_record();
+  } else if (place_ == Place::kHeader) {
+    header_value(kind, text);
+  } else {
+    fail("expected an object with the key \"data\"");
+  }
+}
+
+void TraceBuilder::header_value(Kind kind, std::string_view text) {
+  if (key_ == "data") {
+    if (kind != Kind::kNull) fail("\"data\": expected an object of records");
+    has_data_ = true;
+  }
+  if (kind != Kind::kText) return;
+  if (key_ == "task") trace_.task_ = in_file(text);
+  if (key_ == "level") trace_.level_ = in_file(text);
+  if (key_ == "framework") trace_.framework_ = in_file(text);
+  if (key_ == "dump_data_dir") trace_.dump_data_dir_ = in_file(text);
+}
+
+void TraceBuilder::begin(bool is_object) {
+  if (ignored_ > 0) {
+    ++ignored_;
+  } else if (place_ == Place::kDocument) {
+    if (!is_object) fail("expected an object with the key \"data\"");
+    place_ = Place::kHeader;
+  } else if (place_ == Place::kHeader && key_ != "data") {
+    ignored_ = 1;
+  } else if (place_ == Place::kHeader) {
+    if (!is_object) fail("\"data\": expected an object of records");
+    place_ = Place::kData;
+    has_data_ = true;
+  } else if (place_ == Place::kData && !is_debug_) {
+    if (!is_object) fail("a record: expected an object");
+    record_.begin = position() - 1;
+    place_ = Place::kRecord;
+  } else if (place_ == Place::kData) {
+    record_.begin = position() - 1;
+    place_ = Place::kElement;
+    open_frame(is_object);
+  } else if (place_ == Place::kRecord && !part_) {
+    ignored_ = 1;
+  } else {
+    place_ = Place::kElement;
+    open_frame(is_object);
+  }
+}
+
+void TraceBuilder::end(bool /*is_object*/) {
+  if (ignored_ > 0) {
+    --ignored_;
+  } else if (place_ == Place::kElement) {
+    close_frame();
+    if (open_frames_ > 0) return;
+    place_ = is_debug_ ? Place::kData : Place::kRecord;
+    if (is_debug_) end_record();
+  } else if (place_ == Place::kRecord) {
+    place_ = Place::kData;
+    end_record();
+  } else {
+    place_ = place_ == Place::kData ? Place::kHeader : Place::kDocument;
+  }
+}
+
+void TraceBuilder::begin_record(std::string_view name) {
+  record_ = {.name = in_file(name), .first_item = fitting(trace_.items_.size())};
+  record_.begin = position();
+  holds_gradients_ = name.find(".parameters_grad") != std::string_view::npos;
+  part_ = is_debug_ ? std::optional(Part::kSaved) : std::nullopt;
+  path_.clear();
+}
+
+void TraceBuilder::record_key(std::string_view key) {
+  key_ = key;
+  part_ = holds_gradients_ ? Part::kGradients : part_of(key);
+  path_ = holds_gradients_ ? key : std::string_view();
+  record_.has_input |= part_ && *part_ <= Part::kInput;
+  record_.has_output |= part_ == Part::kOutput;
+}
+
+void TraceBuilder::end_record() {
+  record_.end = position();
+  record_.item_count = fitting(trace_.items_.size()) - record_.first_item;
+  trace_.records_.push_back(record_);
+}
+
+// ---- What stands below a record
+
+void TraceBuilder::name_entry() {
+  if (open_frames_ == 0) return;
+  Frame& parent = frame();
+  const std::size_t index = parent.index++;
+  if (holds_gradients_ && open_frames_ == 1) return;  // parameter: [gradient]
+  if (!path_.empty()) path_ += '.';
+  if (parent.is_object) {
+    path_ += parent.key;
+  } else if (index < 10) {
+    path_ += static_cast<char>('0' + index);
+  } else {
+    path_ += std::to_string(index);
+  }
+}
+
+void TraceBuilder::open_frame(bool is_object) {
+  const std::size_t path_length = path_.size();
+  if (is_object) {
+    printed_frame_ = 0;
+  } else if (printed_frame_ > 0) {
+    print_comma();
+    printed_ += '[';
+    printed_whole_numbers_ = false;
+  } else if (open_frames_ > 0 && frame().is_object && may_be_list(frame().key)) {
+    printed_ = '[';
+    printed_frame_ = open_frames_ + 1;
+    printed_whole_numbers_ = true;
+  }
+  name_entry();
+  Frame& opened = frames_[open_frames_++];
+  opened = {};
+  opened.is_object = is_object;
+  opened.path_length = path_length;
+  opened.first_item = trace_.items_.size();
+}
+
+void TraceBuilder::close_frame() {
+  Frame& closed = frame();
+  if (closed.is_leaf) {
+    trace_.items_.resize(closed.first_item);  // what its fields looked like
+    add_leaf(closed);
+  }
+  path_.resize(closed.path_length);
+  if (printed_frame_ > 0) printed_ += ']';
+  --open_frames_;
+  if (printed_frame_ == open_frames_ + 1) {
+    printed_frame_ = 0;
+    set_field(frame(), Kind::kComposite, printed_, interned(printed_));
+  }
+}
+
+void TraceBuilder::element_value(Kind kind, std::string_view text) {
+  Frame& parent = frame();
+  if (printed_frame_ > 0) print_value(kind, text);
+  if (parent.is_object) {
+    const bool constant = kind == Kind::kNull || kind == Kind::kBool;
+    set_field(parent, kind, text, constant ? interned(text) : in_file(text));
+  }
+  if (kind == Kind::kNull) {
+    const std::size_t path_length = path_.size();
+    name_entry();
+    add_null();
+    path_.resize(path_length);
+  } else {
+    ++parent.index;
+  }
+}
+
+void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Text stored) {
+  const std::string_view key = frame.key;
+  Item& leaf = frame.leaf;
+  const Scalar value{.text = stored, .kind = kind};
+  const bool is_text = kind == Kind::kText;
+  if (key == "Max") {
+    leaf.max = value;
+  } else if (key == "Min") {
+    leaf.min = value;
+  } else if (key == "Mean") {
+    leaf.mean = value;
+  } else if (key == "Norm") {
+    leaf.norm = value;
+  } else if (key == "shape") {
+    frame.shape_is_wrong = kind != Kind::kComposite || !printed_whole_numbers_;
+    leaf.shape = stored;
+  } else if (key == "dtype") {
+    if (is_text) leaf.dtype = stored;
+  } else if (key == "type") {
+    frame.is_leaf = is_text;
+    leaf.type = stored;
+  } else if (key == "requires_grad") {
+    frame.requires_grad_is_wrong = kind != Kind::kBool;
+    leaf.requires_grad = text == "True";
+  } else if (key == "md5") {
+    if (is_text) leaf.md5 = stored;
+  } else if (key == "data_name") {
+    if (is_text) leaf.data_name = stored;
+  } else if (key == "value" || key == "group_ranks" || key == "format") {
+    leaf.value = value;
+  }
+}
+
+void TraceBuilder::add_null() {
+  Item item;
+  item.part = *part_;
+  item.path = interned(path_);
+  trace_.items_.push_back(item);
+}
+
+void TraceBuilder::add_leaf(Frame& frame) {
+  Item& leaf = frame.leaf;
+  leaf.kind = leaf.dtype.length > 0 ? Item::Kind::kTensor : Item::Kind::kValue;
+  leaf.part = *part_;
+  leaf.path = interned(path_);
+  const auto refuse = [this](const char* problem) {
+    fail("record " + io::in_quotes(trace_.text(record_.name)) + ": " + problem);
+  };
+  if (leaf.kind == Item::Kind::kTensor) {
+    if (frame.shape_is_wrong) refuse("\"shape\": expected a list of whole numbers");
+    if (frame.requires_grad_is_wrong) refuse("\"requires_grad\": expected true or false");
+  }
+  trace_.has_md5_ |= leaf.md5.length > 0;
+  trace_.items_.push_back(leaf);
+}
+
+// ---- The text of a list, as Python prints it
+
+void TraceBuilder::print_comma() {
+  if (printed_.back() != '[') printed_ += ", ";
+}
+
+void TraceBuilder::print_value(Kind kind, std::string_view text) {
+  print_comma();
+  printed_whole_numbers_ &= kind == Kind::kInteger;
+  if (kind == Kind::kText) {
+    append_python_repr(printed_, text);
+  } else if (kind == Kind::kNull) {
+    printed_ += "None";
+  } else {
+    printed_ += text;
+  }
+}
+
+// ---- The end
+
+void TraceBuilder::put_in_order() {
+  auto& records = trace_.records_;
+  auto& order = trace_.order_by_name_;
+  order.resize(records.size());
+  std::iota(order.begin(), order.end(), 0U);
+  const auto name = [&](std::uint32_t i) { return trace_.text(records[i].name); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
+  std::vector<bool> dropped(records.size());
+  bool any = false;
+  for (std::size_t i = 1, first = 0; i < order.size(); ++i) {
+    if (name(order[i]) != name(order[first])) {
+      first = i;
+      continue;
+    }
+    records[order[first]] = records[order[i]];  // as Python's dict: the last value, in the first place
+    dropped[order[i]] = any = true;
+  }
+  if (!any) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!dropped[i]) records[kept++] = records[i];
+  }
+  records.resize(kept);
+  put_in_order();  // none is dropped now
+}
+
+std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
+  if (scalar.kind != Kind::kInteger && scalar.kind != Kind::kFloat) return std::nullopt;
+  const std::string_view digits = text(scalar);
+  double value = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (problem == std::errc() && end == digits.data() + digits.size()) return value;
+  const bool negative = digits.starts_with('-');
+  if (digits.ends_with("NaN")) return std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (digits.ends_with("Infinity") || digits.ends_with("Inf")) return negative ? -kInfinity : kInfinity;
+  return std::strtod(std::string(digits).c_str(), nullptr);  // beyond the range of double
+}
+
+std::optional<std::size_t> Trace::find(std::string_view name) const noexcept {
+  const auto found = std::lower_bound(
+      order_by_name_.begin(), order_by_name_.end(), name,
+      [this](std::uint32_t i, std::string_view wanted) { return text(records_[i].name) < wanted; });
+  if (found == order_by_name_.end() || text(records_[*found].name) != name) return std::nullopt;
+  return *found;
+}
+
+Trace TraceBuilder::build(std::string content, const std::filesystem::path& path) {
+  Trace trace;
+  trace.path_ = path;
+  trace.file_ = std::move(content);
+  const auto builder = std::make_unique<TraceBuilder>(trace);  // its frames are large
+  parse_json(trace.file_, path, *builder);
+  if (!builder->has_data_) throw FormatError(path.string(), "\"data\"", "expected an object of records");
+  builder->put_in_order();
+  trace.items_.shrink_to_fit();
+  return trace;
+}
+
+Trace parse_trace(std::string content, const std::filesystem::path& path) {
+  return TraceBuilder::build(std::move(content), path);
+}
+
+Trace read_trace(const std::filesystem::path& path) { return parse_trace(read_json_file(path), path); }
+
+}  // namespace msprobe::trace
