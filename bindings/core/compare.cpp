@@ -11,6 +11,7 @@
 
 #include "core.h"
 #include "msprobe/compare_walk.h"
+#include "msprobe/error.h"
 
 namespace {
 
@@ -47,11 +48,12 @@ const char* kind_name(compare::EventKind kind) {
 
 std::unique_ptr<ComparedPair> open_pair(const std::filesystem::path& left, const std::filesystem::path& right,
                                         bool fuzzy, const Names& data_mapping,
-                                        const std::filesystem::path& stack_path, unsigned threads) {
+                                        const std::optional<std::filesystem::path>& stack_path,
+                                        unsigned threads) {
   compare::PairOptions options;
   options.fuzzy = fuzzy;
   options.data_mapping.insert(data_mapping.begin(), data_mapping.end());
-  options.stack_path = stack_path;
+  options.stack_path = stack_path.value_or(std::filesystem::path());
   options.threads = threads;
   const py::gil_scoped_release no_gil;
   return std::make_unique<ComparedPair>(ComparedPair{compare::open_pair(left, right, options), {}});
@@ -145,8 +147,14 @@ void register_compare(py::module_& m) {
           "walk", [](const ComparedPair& self) { return compare::walk(self.pair, self.metrics); }, released)
       .def("frames", &frames, py::arg("record"));
 
-  m.def("default_stack_path", &compare::default_stack_path, py::arg("dump"));
+  m.def(
+      "default_stack_path",
+      [](const std::filesystem::path& dump) {
+        const std::filesystem::path path = compare::default_stack_path(dump);
+        return path.empty() ? std::nullopt : std::optional(path);
+      },
+      py::arg("dump"));
   m.def("open_dump_pair", &open_pair, py::arg("left"), py::arg("right"), py::kw_only(),
-        py::arg("fuzzy") = false, py::arg("data_mapping") = Names(),
-        py::arg("stack_path") = std::filesystem::path(), py::arg("threads") = 0);
+        py::arg("fuzzy") = false, py::arg("data_mapping") = Names(), py::arg("stack_path") = py::none(),
+        py::arg("threads") = 0);
 }

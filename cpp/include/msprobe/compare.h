@@ -122,14 +122,10 @@ MSPROBE_API std::vector<RealMetrics> measure_real_data(
 MSPROBE_API std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair,
                                                                      const trace::ItemPair& row);
 
-/// Judges the rows [begin, end) of one batch (see batches()). `metrics` is empty unless the mode is
-/// kRealData.
-MSPROBE_API void judge_batch(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
-                             std::size_t end, std::vector<RowVerdict>& verdicts);
-
-/// Where batches of rows begin, in ascending order, and the number of rows: the rows of one record, together
-/// with those of its parameters' gradients when these follow.
-MSPROBE_API std::vector<std::size_t> batches(const DumpPair& pair);
+/// Judges the rows [begin, end), which are those of one record of the left run. `metrics` is empty unless the
+/// mode is kRealData.
+MSPROBE_API void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                              std::size_t begin, std::size_t end, std::vector<RowVerdict>& verdicts);
 
 /// Counts of a comparison, for a person and for the exit code.
 struct TableSummary {

@@ -17,13 +17,18 @@ bool has_own_name(std::string_view type) {
   return type == "torch.Size" || type == "slice" || type == "ellipsis" || type == "torch.ProcessGroup";
 }
 
+// The value as the tables know it: of a memory format they show nothing.
+Scalar shown_value(const trace::Trace& trace, const Item& item) {
+  return trace.text(item.type) == "torch.memory_format" ? Scalar() : item.value;
+}
+
 }  // namespace
 
 std::string_view dtype_text(const trace::Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kTensor) return trace.text(item.dtype);
   if (item.kind == Item::Kind::kNull) return "None";
   if (const std::string_view type = trace.text(item.type); has_own_name(type)) return type;
-  switch (item.value.kind) {
+  switch (shown_value(trace, item).kind) {
     case Scalar::Kind::kBool: return "<class 'bool'>";
     case Scalar::Kind::kInteger: return "<class 'int'>";
     case Scalar::Kind::kFloat: return "<class 'float'>";
@@ -45,13 +50,14 @@ std::array<Scalar, 4> statistics_of(const trace::Trace& trace, const Item& item)
   if (item.kind == Item::Kind::kTensor) return {item.max, item.min, item.mean, item.norm};
   const std::string_view type = trace.text(item.type);
   if (item.kind == Item::Kind::kNull || type == "torch.Size" || type == "slice") return {};
-  return {item.value, item.value, item.value, item.value};
+  const Scalar value = shown_value(trace, item);
+  return {value, value, value, value};
 }
 
 std::string md5_text(const trace::Trace& trace, const Item& item) {
   if (item.md5.length > 0) return std::string(trace.text(item.md5));
   if (item.kind == Item::Kind::kNull) return {};
-  std::string_view text = trace.text(item.value);
+  std::string_view text = trace.text(shown_value(trace, item));
   if (item.value.kind == Scalar::Kind::kFloat) {
     if (text == "NaN") text = "nan";
     if (text == "Infinity") text = "inf";

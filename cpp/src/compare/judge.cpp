@@ -26,6 +26,12 @@ struct RowNumbers {
   bool complete() const noexcept { return left_max && !std::isnan(*left_max) && right_max && error; }
 };
 
+// As Python sees it: True and False are numbers too.
+std::optional<double> number(const trace::Trace& trace, const trace::Scalar& scalar) {
+  if (scalar.kind == trace::Scalar::Kind::kBool) return trace.text(scalar) == "True" ? 1 : 0;
+  return trace.number(scalar);
+}
+
 std::optional<double> without_nan(std::optional<double> value) {
   return value && std::isnan(*value) ? std::nullopt : value;
 }
@@ -33,11 +39,11 @@ std::optional<double> without_nan(std::optional<double> value) {
 RowNumbers numbers_of(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics) {
   RowNumbers numbers;
   const auto left = statistics_of(pair.left, pair.left_item(row));
-  numbers.left_max = pair.left.number(left[0]);
-  numbers.left_min = pair.left.number(left[1]);
+  numbers.left_max = number(pair.left, left[0]);
+  numbers.left_min = number(pair.left, left[1]);
   const trace::Item* const right = pair.right_item(row);
   if (right != nullptr) {
-    numbers.right_max = without_nan(pair.right.number(statistics_of(pair.right, *right)[0]));
+    numbers.right_max = without_nan(number(pair.right, statistics_of(pair.right, *right)[0]));
   }
   if (metrics != nullptr) {
     numbers.error = metrics->max_absolute.number();
@@ -66,7 +72,7 @@ void judge_alone(const RowNumbers& row, Reasons& reasons) {
   if (is_bad(row.left_max) || is_bad(row.left_min)) {
     reasons.red.push_back("maximum or minimum is nan, -inf, or inf");
   }
-  if (row.error && std::abs(*row.error) > 1e10) {
+  if (row.error && std::isfinite(*row.error) && std::abs(*row.error) > 1e10) {
     reasons.red.push_back("maximum absolute error exceeds 1e+10");
   }
 }
@@ -110,14 +116,25 @@ void judge_real_data(const RowNumbers& in, const RowNumbers& out, Reasons& reaso
   }
 }
 
-// The colours of one batch: `rows` are its numbers, `is_output` its outputs.
-void colour(const std::vector<RowNumbers>& rows, const std::vector<bool>& is_output, bool is_real,
-            RowVerdict* verdicts) {
+// What a row is to the rule that compares results with what went in. Gradients of parameters are neither.
+enum class Role : std::uint8_t { kInput, kOutput, kNeither };
+
+// The first row counts as an input, whatever it is.
+Role role_of(const trace::Item& item, bool is_first) {
+  if (is_first) return Role::kInput;
+  if (item.part == trace::Item::Part::kOutput) return Role::kOutput;
+  return item.part == trace::Item::Part::kGradients ? Role::kNeither : Role::kInput;
+}
+
+// The colours of the rows of one record.
+void colour(const std::vector<RowNumbers>& rows, const std::vector<Role>& roles, bool is_real,
+            std::vector<RowVerdict>& verdicts) {
   for (std::size_t o = 0; o < rows.size(); ++o) {
     Reasons reasons;
     judge_alone(rows[o], reasons);
-    for (std::size_t i = 0; is_output[o] && rows[o].complete() && i < rows.size(); ++i) {
-      if (is_output[i] || !rows[i].complete()) continue;
+    const bool is_result = roles[o] == Role::kOutput && rows[o].complete();
+    for (std::size_t i = 0; is_result && i < rows.size(); ++i) {
+      if (roles[i] != Role::kInput || !rows[i].complete()) continue;
       judge_magnitude(rows[i], rows[o], reasons);
       is_real ? judge_real_data(rows[i], rows[o], reasons) : judge_statistics(rows[i], rows[o], reasons);
     }
@@ -192,29 +209,8 @@ std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair, c
   return result;
 }
 
-std::vector<std::size_t> batches(const DumpPair& pair) {
-  const auto& rows = pair.matches.pairs;
-  const auto module_of = [&](std::size_t i) {  // "Module.a.Linear" of a module or its gradients
-    const std::string_view name = pair.left.name(pair.left.records()[rows[i].left_record]);
-    const std::size_t end = std::min(name.find(".forward"), name.find(".parameters_grad"));
-    return name.starts_with("Module.") ? name.substr(0, end) : std::string_view();
-  };
-  const auto holds_gradients = [&](std::size_t i) {
-    return pair.left_item(rows[i]).part == trace::Item::Part::kGradients;
-  };
-  std::vector<std::size_t> begins;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const bool same_record = i > 0 && rows[i].left_record == rows[i - 1].left_record;
-    const bool gradients_of_last = i > 0 && !same_record && holds_gradients(i) && !holds_gradients(i - 1) &&
-                                   !module_of(i).empty() && module_of(i) == module_of(i - 1);
-    if (!same_record && !gradients_of_last) begins.push_back(i);
-  }
-  begins.push_back(rows.size());
-  return begins;
-}
-
-void judge_batch(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
-                 std::size_t end, std::vector<RowVerdict>& verdicts) {
+void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
+                  std::size_t end, std::vector<RowVerdict>& verdicts) {
   const auto& rows = pair.matches.pairs;
   verdicts.assign(end - begin, {});
   for (std::size_t i = begin; i < end; ++i) {
@@ -231,14 +227,12 @@ void judge_batch(const DumpPair& pair, const std::vector<RealMetrics>& metrics, 
   }
   if (pair.mode == Mode::kMd5 || pair.is_debug()) return;
   std::vector<RowNumbers> numbers(end - begin);
-  std::vector<bool> is_output(end - begin);
+  std::vector<Role> roles(end - begin);
   for (std::size_t i = begin; i < end; ++i) {
     numbers[i - begin] = numbers_of(pair, rows[i], metrics.empty() ? nullptr : &metrics[i]);
-    const auto part = pair.left_item(rows[i]).part;
-    const bool late = part == trace::Item::Part::kOutput || part == trace::Item::Part::kGradients;
-    is_output[i - begin] = late && i > begin;  // the first item counts as an input
+    roles[i - begin] = role_of(pair.left_item(rows[i]), i == begin);
   }
-  colour(numbers, is_output, !metrics.empty(), verdicts.data());
+  colour(numbers, roles, !metrics.empty(), verdicts);
 }
 
 }  // namespace msprobe::compare

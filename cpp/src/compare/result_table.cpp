@@ -292,11 +292,12 @@ TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& m
   summary.right_only = pair.matches.right_only.size();
   RowWriter rows(pair, metrics);
   std::vector<RowVerdict> verdicts;
-  const auto begins = batches(pair);
-  for (std::size_t b = 0; b + 1 < begins.size(); ++b) {
-    judge_batch(pair, metrics, begins[b], begins[b + 1], verdicts);
-    for (std::size_t i = begins[b]; i < begins[b + 1]; ++i) {
-      const RowVerdict& verdict = verdicts[i - begins[b]];
+  const auto& all = pair.matches.pairs;
+  for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    while (end < all.size() && all[end].left_record == all[begin].left_record) ++end;
+    judge_record(pair, metrics, begin, end, verdicts);
+    for (std::size_t i = begin; i < end; ++i) {
+      const RowVerdict& verdict = verdicts[i - begin];
       writer.add_row(rows.cells(i, verdict), fill_of(verdict.colour));
       count(summary, pair, i, verdict);
     }
