@@ -17,3 +17,4 @@ void register_stats(py::module_& m);
 void register_tensor_file(py::module_& m);
 void register_trace(py::module_& m);
 void register_grad_probe(py::module_& m);
+void register_overflow(py::module_& m);

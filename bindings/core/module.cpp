@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, m) {
   register_tensor_file(m);
   register_trace(m);
   register_grad_probe(m);
+  register_overflow(m);
 }
