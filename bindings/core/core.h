@@ -18,3 +18,4 @@ void register_tensor_file(py::module_& m);
 void register_trace(py::module_& m);
 void register_grad_probe(py::module_& m);
 void register_compare(py::module_& m);
+void register_overflow(py::module_& m);

@@ -13,4 +13,5 @@ PYBIND11_MODULE(_core, m) {
   register_trace(m);
   register_grad_probe(m);
   register_compare(m);
+  register_overflow(m);
 }

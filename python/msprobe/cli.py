@@ -22,6 +22,21 @@ COMMANDS = {
         "main",
         "make dump.json, stack.json and construct.json of the event logs of a data dump",
     ),
+    "nan_analyze": (
+        "msprobe.overflow.command",
+        "main",
+        "which call of which rank made the first infinity or NaN of a step?",
+    ),
+    "run_overflow_check": (
+        "msprobe.overflow.replay_command",
+        "main",
+        "run the calls of an overflow dump again: does only this device or dtype overflow?",
+    ),
+    "overflow_check": (
+        "msprobe.overflow.replay_command",
+        "main",
+        "another name of run_overflow_check",
+    ),
 }
 
 _FRAMEWORKS = ("pytorch", "mindspore")

@@ -25,6 +25,7 @@ MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
     **dict.fromkeys(("tensor_file", "pt_file", "table", "file"), "io"),
     "torch_dump": "torch",
+    "trace_reader": "trace",
 }
 
 # Headers of others: where they may appear, as the beginning of a path in the repository.
