@@ -8,27 +8,15 @@
 #include <cmath>
 #include <utility>
 
+#include "io/csv_text.h"
+#include "io/utf8.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 
 namespace msprobe::io {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::uint64_t kLargestCsv = std::uint64_t{1} << 30;
-
-void append_cell(std::string& text, const std::string& cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string::npos) {
-    text += cell;
-    return;
-  }
-  text += '"';
-  for (const char c : cell) {
-    if (c == '"') text += '"';
-    text += c;
-  }
-  text += '"';
-}
 
 std::string read_text(const std::filesystem::path& path) {
   const InputFile file(path);
@@ -40,23 +28,6 @@ std::string read_text(const std::filesystem::path& path) {
   std::string text(file.size(), '\0');
   file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
   return text;
-}
-
-// Length of the UTF-8 sequence at `text`[0], 0 when it is not valid (RFC 3629: no surrogates, no overlong
-// forms).
-std::size_t utf8_sequence(std::string_view text) noexcept {
-  const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const std::uint8_t second = byte(1);
-  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
-  const bool outside = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
-  return overlong || outside ? 0 : length;
 }
 
 // Reads cell by cell and remembers the line for messages.
@@ -183,15 +154,15 @@ void append_double(std::string& out, double value) {
   }
 }
 
-CsvWriter::CsvWriter() : text_(kByteOrderMark) {}
+CsvWriter::CsvWriter() : text_(csv::kByteOrderMark) {}
 
 void CsvWriter::add(const Row& row) {
-  if (row.size() == 1 && row[0].empty()) text_ += "\"\"";  // or the row would be an empty line
+  if (row.size() == 1 && row[0].empty()) text_ += csv::kLoneEmptyCell;
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (i > 0) text_ += ',';
-    append_cell(text_, row[i]);
+    csv::append_cell(text_, row[i]);
   }
-  text_ += "\r\n";
+  text_ += csv::kLineEnd;
 }
 
 int Table::column(std::string_view name) const noexcept {
@@ -202,7 +173,7 @@ int Table::column(std::string_view name) const noexcept {
 Table read_csv(const std::filesystem::path& path) {
   const std::string content = read_text(path);
   std::string_view text = content;
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (text.starts_with(csv::kByteOrderMark)) text.remove_prefix(csv::kByteOrderMark.size());
 
   CsvParser parser(text, path.string());
   Table table;
