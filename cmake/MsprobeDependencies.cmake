@@ -29,7 +29,9 @@ function(msprobe_fetch name url sha256 target)
   endif()
   add_subdirectory("${source_dir}" "${binary_dir}" EXCLUDE_FROM_ALL)
   get_target_property(include_dirs ${target} INTERFACE_INCLUDE_DIRECTORIES)
-  set_target_properties(${target} PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${include_dirs}")
+  if(include_dirs)
+    set_target_properties(${target} PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${include_dirs}")
+  endif()
 endfunction()
 
 # torch comes first: its C++ ABI decides how everything else is compiled.
@@ -84,7 +86,7 @@ else()
   endif()
 endif()
 
-# zlib: deflate in pieces, for xlsx files. The static one first, as above; without its headers it is built from source.
+# zlib: deflate in pieces, for xlsx files. The static one first, as above.
 find_path(MSPROBE_ZLIB_INCLUDE zlib.h)
 find_library(MSPROBE_ZLIB_LIBRARY NAMES libz.a z)
 mark_as_advanced(MSPROBE_ZLIB_INCLUDE MSPROBE_ZLIB_LIBRARY)
@@ -97,8 +99,10 @@ else()
   enable_language(C)
   msprobe_fetch(zlib https://github.com/madler/zlib/releases/download/v1.3.1/zlib-1.3.1.tar.gz
     9a93b2b7dfdac77ceba5a558a580e74667dd6fede4585b91eefb60f03b72df23 zlibstatic)
-  # zconf.h is made in the build folder.
-  target_include_directories(zlibstatic SYSTEM INTERFACE "${zlib_SOURCE_DIR}" "${zlib_BINARY_DIR}")
+  # It does not say where its headers are; zconf.h is made in the build folder.
+  get_target_property(zlib_source_dir zlibstatic SOURCE_DIR)
+  get_target_property(zlib_binary_dir zlibstatic BINARY_DIR)
+  target_include_directories(zlibstatic SYSTEM INTERFACE "${zlib_source_dir}" "${zlib_binary_dir}")
   set(MSPROBE_ZLIB zlibstatic)
 endif()
 

@@ -27,7 +27,7 @@ std::unique_ptr<SheetFormat> make_format(const std::filesystem::path& path, Atom
   return path_is_csv(path) ? make_csv_format(file, options) : make_xlsx_format(file, options);
 }
 
-const std::filesystem::path& checked(const std::filesystem::path& path) {
+std::filesystem::path checked(std::filesystem::path path) {
   if (!path_is_csv(path) && path.extension() != ".xlsx") {
     throw InvalidArgument(path.string() + ": expected the name of a table to end in .csv or .xlsx");
   }
@@ -76,7 +76,7 @@ void act_or_discard(std::unique_ptr<State>& state, const Act& act) {
 
 struct SheetWriter::State {
   State(std::filesystem::path where, const SheetOptions& options)
-      : path(std::move(where)), file(checked(path)), format(make_format(path, file, options)) {}
+      : path(checked(std::move(where))), file(path), format(make_format(path, file, options)) {}
 
   [[noreturn]] void refuse(const std::string& problem) const {
     throw InvalidArgument(path.string() + ": " + problem);

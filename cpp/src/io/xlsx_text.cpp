@@ -48,7 +48,7 @@ bool is_plain(char c) { return static_cast<std::uint8_t>(c) < 0x80 && kPlain[sta
 // `_x0041_` would be read as the character with this number.
 bool looks_escaped(std::string_view text) {
   constexpr std::size_t kLength = 7;
-  return text.size() >= kLength && text.substr(0, 2) == "_x" && text[kLength - 1] == '_' &&
+  return text.size() >= kLength && text.starts_with("_x") && text[kLength - 1] == '_' &&
          std::all_of(text.begin() + 2, text.begin() + kLength - 1, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
          });
