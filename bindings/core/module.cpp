@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, m) {
   register_stats(m);
   register_tensor_file(m);
   register_trace(m);
+  register_table(m);
   register_grad_probe(m);
   register_compare(m);
   register_overflow(m);

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import Any, Literal, final
 
 from typing_extensions import Buffer, TypeAlias
@@ -90,6 +91,30 @@ def read_pt(path: str | os.PathLike[str], *, check: bool = True) -> _PtValue: ..
 def write_pt(
     path: str | os.PathLike[str], array: Buffer, *, dtype: str | None = None, requires_grad: bool = False
 ) -> None: ...
+
+# The header and the rows; every cell is text.
+def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]]]: ...
+
+# A table as .csv or .xlsx, row by row; cpp/include/msprobe/sheet.h has the rules. As a context manager it
+# commits at the end and discards the file when an exception leaves the block.
+@final
+class SheetWriter:
+    def __init__(
+        self, path: str | os.PathLike[str], *, guard_formulas: bool = False, threads: int = 1
+    ) -> None: ...
+    def begin_sheet(self, name: str, columns: Sequence[str]) -> None: ...
+    def add_row(
+        self, cells: Sequence[float | str | None], fill: Literal["red", "yellow"] | None = None
+    ) -> None: ...
+    def commit(self) -> None: ...
+    def discard(self) -> None: ...
+    def __enter__(self) -> SheetWriter: ...
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
 @final
 class ExportReport:

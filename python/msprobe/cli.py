@@ -17,6 +17,11 @@ COMMANDS = {
         "main",
         "compare two gradient records: at which step and parameter do the runs part?",
     ),
+    "merge_result": (
+        "msprobe.compare.merge_command",
+        "main",
+        "merge the results of comparing several ranks: one sheet per index, one column per rank",
+    ),
     "export": (
         "msprobe.dump.command",
         "main",

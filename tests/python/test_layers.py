@@ -23,7 +23,7 @@ MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": DATA, "io": DATA, "trace"
 # The module of a public header; those not listed are named after their module.
 MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
-    **dict.fromkeys(("tensor_file", "pt_file", "table", "file"), "io"),
+    **dict.fromkeys(("tensor_file", "pt_file", "table", "sheet", "file"), "io"),
     "torch_dump": "torch",
     "trace_reader": "trace",
 }
