@@ -110,7 +110,9 @@ void register_compare(py::module_& m) {
       .def_readonly("right_text", &Event::right_text)
       .def_readonly("ulps_in", &Event::in)
       .def_readonly("ulps_out", &Event::out)
-      .def_readonly("in_is_equal", &Event::in_is_equal);
+      .def_readonly("in_is_equal", &Event::in_is_equal)
+      .def_readonly("equal_before", &Event::equal_before)
+      .def_readonly("effect", &Event::effect);
 
   py::class_<Walk>(m, "CompareWalk", py::is_final())
       .def_readonly("events", &Walk::events)
@@ -118,7 +120,12 @@ void register_compare(py::module_& m) {
       .def_readonly("equal", &Walk::equal)
       .def_readonly("equal_at_first", &Walk::equal_at_first)
       .def_readonly("median", &Walk::median)
-      .def_readonly("largest", &Walk::largest);
+      .def_readonly("largest", &Walk::largest)
+      .def_property_readonly("modules", [](const Walk& walk) {
+        std::vector<std::pair<std::string, double>> modules;
+        for (const compare::ModuleDifference& one : walk.modules) modules.emplace_back(one.name, one.out);
+        return modules;
+      });
 
   py::class_<TableSummary>(m, "TableSummary", py::is_final())
       .def_readonly("rows", &TableSummary::rows)

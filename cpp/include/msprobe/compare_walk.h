@@ -27,8 +27,10 @@ struct Distance {
   bool equal = true;
 };
 
-/// The distance between an item of the left run and its counterpart. Infinite without a counterpart.
-MSPROBE_API Distance distance(const DumpPair& pair, const trace::ItemPair& row, const RealMetrics* metrics);
+/// The distance between an item of the left run and its counterpart. Infinite without a counterpart. `floor`:
+/// elements are measured against this size at least.
+MSPROBE_API Distance distance(const DumpPair& pair, const trace::ItemPair& row, const RealMetrics* metrics,
+                              double floor = 0);
 
 enum class EventKind : std::uint8_t {
   kOutput,    // a result that differs more than what went in

@@ -9,6 +9,7 @@
 
 #include "compare/item_text.h"
 #include "msprobe/compare_walk.h"
+#include "trace/align.h"
 
 namespace msprobe::compare {
 namespace {
@@ -23,6 +24,14 @@ constexpr std::size_t kMostEvents = 20000;
 
 // A result is worth an event when it is this many times farther off than what went in.
 constexpr double kJump = 4;
+
+// Backward results this much smaller than what goes in have cancelled out.
+constexpr double kCancelled = 0.05;
+
+// Gradients of parameters are measured against this part of the typical one at least.
+constexpr double kNegligible = 0.1;
+
+constexpr int kCallsToLookAt = 4;
 
 // ---- Distances
 
@@ -83,12 +92,21 @@ double largest_finite(std::initializer_list<std::optional<double>> values) {
   return largest;
 }
 
-double statistics_distance(const Numbers& a, const Numbers& b, double count) {
+// `floor`: what a typical element is measured against at least; below it there is nothing but rounding.
+double statistics_distance(const Numbers& a, const Numbers& b, double count, double floor) {
   const double extreme = largest_finite({a.values[0], a.values[1], b.values[0], b.values[1]});
-  const double norm = largest_finite({a.values[3], b.values[3]});
-  const double typical = norm > 0 ? norm / std::sqrt(std::max(count, 1.0)) : extreme;
-  return std::max({relative(a.values[0], b.values[0], extreme), relative(a.values[1], b.values[1], extreme),
+  const double root = std::sqrt(std::max(count, 1.0));
+  const double norm = std::max(largest_finite({a.values[3], b.values[3]}), floor * root);
+  const double typical = norm > 0 ? norm / root : extreme;
+  const double widest = std::max(extreme, floor);
+  return std::max({relative(a.values[0], b.values[0], widest), relative(a.values[1], b.values[1], widest),
                    relative(a.values[2], b.values[2], typical), relative(a.values[3], b.values[3], norm)});
+}
+
+// Root mean square of the elements; 0: unknown.
+double typical_element(const trace::Trace& trace, const Item& item) {
+  const double norm = largest_finite({trace.number(item.norm)});
+  return norm / std::sqrt(std::max(element_count(trace.text(item.shape)), 1.0));
 }
 
 Distance value_distance(const DumpPair& pair, const Item& left, const Item& right) {
@@ -102,15 +120,16 @@ Distance value_distance(const DumpPair& pair, const Item& left, const Item& righ
 }
 
 Distance tensor_distance(const DumpPair& pair, const Item& left, const Item& right,
-                         const RealMetrics* metrics) {
+                         const RealMetrics* metrics, double floor) {
   const std::string_view dtype = pair.right.text(right.dtype);
   const Numbers a = numbers(pair.left, left), b = numbers(pair.right, right);
   Distance result;
-  double apart = statistics_distance(a, b, element_count(pair.right.text(right.shape)));
+  const double count = element_count(pair.right.text(right.shape));
+  double apart = statistics_distance(a, b, count, floor);
   result.equal = apart == 0;
   if (left.md5.length > 0 && right.md5.length > 0) result.equal = same_text(pair, left.md5, right.md5);
   if (metrics != nullptr && metrics->euclidean.number()) {
-    const double norm = largest_finite({b.values[3]});
+    const double norm = std::max(largest_finite({b.values[3]}), floor * std::sqrt(count));
     result.equal = metrics->max_absolute.number().value_or(1) == 0;
     apart = std::max(apart, norm > 0 ? metrics->euclidean.value / norm : metrics->euclidean.value);
   }
@@ -137,7 +156,7 @@ struct Place {
   double out = 0;
   bool in_is_equal = true;
   bool out_is_equal = true;
-  bool has_event = false;
+  bool has_result = false;  // one that can be compared
 };
 
 // Calls that move data and do not compute: that they are equal says nothing about rounding.
@@ -183,7 +202,8 @@ class Walker {
       }
     }
     report_missing_before(static_cast<std::uint32_t>(records.size()));
-    for (const std::uint32_t i : gradients_) visit_gradients(i);
+    visit_all_gradients();
+    for (Event& event : walk_.events) find_effect(event);
     summarize();
     return std::move(walk_);
   }
@@ -197,9 +217,9 @@ class Walker {
     return std::span(pair_.matches.pairs)
         .subspan(first_row_[record], first_row_[record + 1] - first_row_[record]);
   }
-  Distance distance_of(const ItemPair& row) const {
+  Distance distance_of(const ItemPair& row, double floor = 0) const {
     const auto index = static_cast<std::size_t>(&row - pair_.matches.pairs.data());
-    return distance(pair_, row, metrics_.empty() ? nullptr : &metrics_[index]);
+    return distance(pair_, row, metrics_.empty() ? nullptr : &metrics_[index], floor);
   }
   static bool is_backward(std::string_view name) { return name.find(".backward") != std::string_view::npos; }
 
@@ -274,29 +294,61 @@ class Walker {
     bool has_floats = false;
     const bool backward = is_backward(name(record));
     if (backward) add_forward(record, place);
+    double typical_input = 0;
     for (const ItemPair& row : rows(record)) {
       const Item& item = pair_.left_item(row);
-      const Distance apart = distance_of(row);
       if (is_input(item.part)) {
-        visit_input(record, row, item, apart, place);
-      } else {
-        has_floats |= item.kind == Item::Kind::kTensor;
-        if (apart.ulps > place.out || worst == nullptr) worst = &row;
-        place.out = std::max(place.out, apart.ulps);
-        place.out_is_equal &= apart.equal;
+        visit_input(record, row, item, distance_of(row), place);
+        typical_input = std::max(typical_input, typical_element(pair_.left, item));
+        continue;
       }
+      if (!row.right) continue;
+      // Gradients that cancel out, such as those of a bias before a normalisation, are nothing but rounding.
+      const Distance apart = distance_of(row, backward ? kCancelled * typical_input : 0);
+      has_floats |= item.kind == Item::Kind::kTensor;
+      place.has_result |= item.kind == Item::Kind::kTensor;
+      if (worst == nullptr || apart.ulps > place.out) worst = &row;
+      place.out = std::max(place.out, apart.ulps);
+      place.out_is_equal &= apart.equal;
     }
+    const trace::Token token = token_of(record);
+    const bool in_training = !is_after_backward(name(record));
     if (has_floats) {
       ++walk_.compared;
       if (place.out_is_equal) ++walk_.equal;
+      if (place.out_is_equal && place.in_is_equal) equal_calls_.insert(token.what ^ (token.detail * 3));
       if (!different_ && place.out_is_equal && place.in_is_equal && !backward && computes(name(record))) {
         ++walk_.equal_at_first;
       }
     }
     different_ |= !place.out_is_equal || !place.in_is_equal;
-    if (!place.out_is_equal) report_output(record, worst, place);
+    if (!place.out_is_equal) {
+      report_output(record, worst, place, equal_calls_.contains(token.what ^ (token.detail * 3)));
+    }
+    if (!place.out_is_equal && name(record).starts_with("Module.")) {
+      walk_.modules.push_back({.name = std::string(name(record)), .out = place.out});
+    }
     running_ = std::max(running_, std::isfinite(place.out) ? place.out : 0.0);
-    if (place.out > 0 && std::isfinite(place.out)) seen_.push_back(place.out);
+    if (place.out > 0 && std::isfinite(place.out) && in_training) seen_.push_back(place.out);
+  }
+
+  // Clipping and the optimizer.
+  bool is_after_backward(std::string_view name) const {
+    const std::string_view around = parent(name);
+    return around == "optimizer" || around == "clip_grad";
+  }
+
+  // The operator and the shapes it works on.
+  trace::Token token_of(std::uint32_t record) const {
+    const std::hash<std::string_view> hash;
+    std::string what;
+    trace::append_without_count(what, name(record));
+    trace::Token token{.what = hash(what)};
+    for (const Item& item : pair_.left.items(pair_.left.records()[record])) {
+      token.detail =
+          token.detail * 31 + hash(pair_.left.text(item.shape)) + hash(pair_.left.text(item.dtype));
+    }
+    return token;
   }
 
   // The backward of a call depends on what its forward saved.
@@ -313,30 +365,40 @@ class Walker {
   void visit_input(std::uint32_t record, const ItemPair& row, const Item& item, const Distance& apart,
                    Place& place) {
     const bool is_value = item.kind != Item::Kind::kTensor;
+    const Item* const other = pair_.right_item(row);
+    if (other != nullptr && item.requires_grad && other->requires_grad &&
+        *item.requires_grad != *other->requires_grad && !is_backward(name(record))) {
+      Event& event = report_argument(record, row, apart);
+      event.item += ".requires_grad";
+      event.left_text = *item.requires_grad ? "True" : "False";
+      event.right_text = *other->requires_grad ? "True" : "False";
+      event.effect = kInfinity;
+    }
     if (apart.equal) return;
-    if (is_value || !row.right) {
-      Event& event = add(EventKind::kArgument, record);
-      event.item = item_name(row);
+    if (is_value || other == nullptr) {
+      Event& event = report_argument(record, row, apart);
       event.left_text = show(pair_.left, &item);
-      event.right_text = row.right ? show(pair_.right, pair_.right_item(row)) : reason(row.reason);
-      event.in = running_;
-      event.in_is_equal = running_ == 0;
-      event.out = apart.ulps;
+      event.right_text = other != nullptr ? show(pair_.right, other) : reason(row.reason);
     } else if (apart.ulps > kJump * std::max(running_, 1.0) || running_ == 0) {
-      Event& event = add(EventKind::kInput, record);
-      event.item = item_name(row);
+      Event& event = report_argument(record, row, apart);
+      event.kind = EventKind::kInput;
       event.parameter = parameter_of(record, row, item);
-      event.in = running_;
-      event.in_is_equal = running_ == 0;
-      event.out = apart.ulps;
       if (std::isfinite(apart.ulps)) running_ = std::max(running_, apart.ulps);
     }
     place.in = std::max(place.in, apart.ulps);
     place.in_is_equal = false;
-    // A flag that differs explains every result: the record itself introduces nothing more.
   }
 
-  void report_output(std::uint32_t record, const ItemPair* worst, const Place& place) {
+  Event& report_argument(std::uint32_t record, const ItemPair& row, const Distance& apart) {
+    Event& event = add(EventKind::kArgument, record);
+    event.item = item_name(row);
+    event.in = running_;
+    event.in_is_equal = running_ == 0;
+    event.out = apart.ulps;
+    return event;
+  }
+
+  void report_output(std::uint32_t record, const ItemPair* worst, const Place& place, bool equal_before) {
     const bool jumps = place.out > kJump * std::max(place.in, 1.0);
     if (!place.in_is_equal && !jumps) return;
     if (!name(record).starts_with("Module.") || !explained_.contains(name(record))) {
@@ -345,6 +407,7 @@ class Walker {
       event.in = place.in;
       event.out = place.out;
       event.in_is_equal = place.in_is_equal;
+      event.equal_before = equal_before;
     }
     // The modules around it show the same difference.
     std::string_view around = parent(name(record));
@@ -356,10 +419,24 @@ class Walker {
 
   // ---- Gradients of parameters
 
-  void visit_gradients(std::uint32_t record) {
+  void visit_all_gradients() {
+    std::vector<double> typical;
+    for (const std::uint32_t i : gradients_) {
+      for (const ItemPair& row : rows(i)) {
+        const double element = typical_element(pair_.left, pair_.left_item(row));
+        if (element > 0) typical.push_back(element);
+      }
+    }
+    const auto middle = typical.begin() + static_cast<std::ptrdiff_t>(typical.size() / 2);
+    if (!typical.empty()) std::nth_element(typical.begin(), middle, typical.end());
+    const double floor = typical.empty() ? 0 : kNegligible * *middle;
+    for (const std::uint32_t i : gradients_) visit_gradients(i, floor);
+  }
+
+  void visit_gradients(std::uint32_t record, double floor) {
     const Place of_module = module_place(name(record));
     for (const ItemPair& row : rows(record)) {
-      const Distance apart = distance_of(row);
+      const Distance apart = distance_of(row, floor);
       if (apart.equal) continue;
       const bool jumps = apart.ulps > kJump * std::max(of_module.in, 1.0);
       if (!of_module.in_is_equal && !jumps) continue;
@@ -392,6 +469,40 @@ class Walker {
       result.in_is_equal = !different_;
     }
     return result;
+  }
+
+  // ---- Effects
+
+  void find_effect(Event& event) const {
+    if (event.kind == EventKind::kOutput || event.kind == EventKind::kGradient || event.effect > 0) return;
+    const auto own = pair_.left.find(event.name);
+    const bool has_result = event.kind != EventKind::kMissing && own && places_[*own].has_result;
+    event.effect = has_result ? places_[*own].out : effect_around(event);
+  }
+
+  // The result of the innermost call of a module around it that both runs have; without one what goes into
+  // the next calls.
+  double effect_around(const Event& event) const {
+    const bool on_right = event.kind == EventKind::kMissing;
+    const trace::Trace& trace = on_right ? pair_.right : pair_.left;
+    const auto& construct = on_right ? pair_.right_construct : pair_.left_construct;
+    std::string_view module = event.module;
+    for (int depth = 0; construct && !module.empty() && depth < 64; ++depth) {
+      if (const auto found = trace.find(module)) {
+        const auto index = static_cast<std::uint32_t>(*found);
+        const std::uint32_t left = on_right ? pair_.records.of_right[index].index : index;
+        if (left != kNoMatch && places_[left].has_result) return places_[left].out;
+      }
+      module = construct->parent(module);
+    }
+    double effect = 0;
+    int looked_at = 0;
+    for (std::size_t i = event.order; i < places_.size() && looked_at < kCallsToLookAt; ++i) {
+      if (!pair_.records.of_left[i] || is_gradients(static_cast<std::uint32_t>(i))) continue;
+      effect = std::max(effect, places_[i].in);
+      ++looked_at;
+    }
+    return effect;
   }
 
   // ---- Texts
@@ -444,6 +555,7 @@ class Walker {
   std::unordered_set<std::string_view> explained_;  // modules that hold a call which differs by itself
   double running_ = 0;                              // the largest distance of a result so far
   bool different_ = false;
+  std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
   std::vector<double> seen_;
   Event discarded_;
   Walk walk_;
@@ -451,12 +563,12 @@ class Walker {
 
 }  // namespace
 
-Distance distance(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics) {
+Distance distance(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics, double floor) {
   const Item& left = pair.left_item(row);
   const Item* const right = pair.right_item(row);
   if (right == nullptr || left.kind != right->kind) return {.ulps = kInfinity, .equal = false};
   if (left.kind == Item::Kind::kNull) return {};
-  return left.kind == Item::Kind::kTensor ? tensor_distance(pair, left, *right, metrics)
+  return left.kind == Item::Kind::kTensor ? tensor_distance(pair, left, *right, metrics, floor)
                                           : value_distance(pair, left, *right);
 }
 
