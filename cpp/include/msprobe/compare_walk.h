@@ -56,6 +56,18 @@ struct Event {
   double in = 0;             // ulps of what went in; for backward also of the forward call
   double out = 0;            // ulps of what came out (kInput, kGradient: of the item itself)
   bool in_is_equal = false;  // nothing that went in differs
+  /// kOutput: an earlier call of the same operator, with equal shapes and equal values going in, had an equal
+  /// result: so the two runs do not just have other kernels.
+  bool equal_before = false;
+  /// kArgument, kInput, kExtra, kMissing: ulps of what comes of it, the call's own result or that of the
+  /// module around it. Infinite where that cannot be seen.
+  double effect = 0;
+};
+
+/// A module's call whose result differs.
+struct ModuleDifference {
+  std::string name;  // of the record
+  double out = 0;    // ulps
 };
 
 /// What the walk saw, for deciding what is rounding and what is not.
@@ -66,7 +78,8 @@ struct Walk {
   std::uint32_t equal_at_first =
       0;               // computing calls (not copies or views) before the first difference of any
   double median = 0;   // ulps of results that differ; 0: none does
-  double largest = 0;  // finite
+  double largest = 0;  // finite; without clipping and the optimizer
+  std::vector<ModuleDifference> modules;  // those whose result differs, in order of execution
 };
 
 /// Walks over all records. At most 20000 events are kept. `metrics` is empty unless the mode is kRealData.
