@@ -8,7 +8,7 @@ import json
 import math
 
 from msprobe.compare.finding import Finding, Phase
-from msprobe.compare.tensor_entry import distance, metrics, same_value, show
+from msprobe.compare.tensor_entry import distance, metrics, negligible, same_value, show
 from msprobe.native import FormatError
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -41,9 +41,18 @@ def read_diagnosis(dump: Path) -> dict[str, Any] | None:
 class DiagnosisWalk:
     """Compares two diagnoses of one step and rank; findings() has them in the order in which a step runs."""
 
-    def __init__(self, target: dict[str, Any], golden: dict[str, Any]) -> None:
+    def __init__(
+        self, target: dict[str, Any], golden: dict[str, Any], previous: DiagnosisWalk | None = None
+    ) -> None:
+        """`previous`: of the step before, gone through already; without it nothing explains a difference at the
+        beginning of the step.
+        """
         self._target = target
         self._golden = golden
+        self._previous = previous._left_behind if previous is not None else {}
+        self._previous_worst = max(self._previous.values(), default=0.0)
+        self._left_behind: dict[str, float] = {}
+        """How far off the step leaves each parameter and what belongs to it."""
         self._order = 0.0
 
     def before_calls(self) -> Iterator[Finding]:
@@ -127,18 +136,27 @@ class DiagnosisWalk:
         left, right = both
         for name, entry in left.items():
             if name in right and (apart := distance(entry, right[name])) > 0:
+                before = self._from_last_step(phase, name)
+                self._left_behind[name] = max(self._left_behind.get(name, 0.0), apart)
                 yield self._finding(
                     kind,
                     phase,
                     prefix + name,
                     f"{what} {name} differs before anything was computed",
                     distance=apart,
+                    before=before,
+                    exact_before=before == 0,
                     module=_module_of(name),
                     metrics=metrics(entry, right[name]),
                 )
         for name in left.keys() ^ right.keys():
             side = "the run under test" if name in left else "the reference"
             yield self._finding(kind, phase, prefix + name, f"only {side} has the {what} {name}")
+
+    def _from_last_step(self, phase: Phase, name: str) -> float:
+        if phase == Phase.PARAMETERS:
+            return self._previous.get(name, 0.0)
+        return self._previous_worst if phase == Phase.BUFFERS else 0.0
 
     def _modules(self) -> Iterator[Finding]:
         left, right = self._both("modules")
@@ -163,15 +181,19 @@ class DiagnosisWalk:
         reached: dict[str, float] = {}
         for a, b in zip(left, right):
             local = _stage(a, b, "before_reduction")
+            floor = _floor(local)
             for name, (x, y) in local.items():
-                yield from self._step(Phase.GRADIENTS, "gradient", name, x, y, _explained(explained, name))
-            before = {name: distance(x, y) for name, (x, y) in local.items()}
+                source = _explained(explained, name)
+                yield from self._step(Phase.GRADIENTS, "gradient", name, x, y, source, floor)
+            before = _distances(local)
             kind: Kind = "reduction" if local else "gradient"
             phase = Phase.REDUCTION if local else Phase.GRADIENTS
-            for name, (x, y) in _stage(a, b, "after_reduction").items():
+            reduced = _stage(a, b, "after_reduction")
+            floor = _floor(reduced)
+            for name, (x, y) in reduced.items():
                 source = before.get(name, 0.0) if local else _explained(explained, name)
-                yield from self._step(phase, kind, name, x, y, source)
-                reached[name] = distance(x, y)
+                yield from self._step(phase, kind, name, x, y, source, floor)
+            reached |= _distances(reduced)
         if len(left) != len(right):
             count = f"runs {len(left)} times, in the reference {len(right)} times"
             kind = "extra_call" if len(left) > len(right) else "missing_call"
@@ -187,10 +209,12 @@ class DiagnosisWalk:
                     reason = f"gradient clipping: {key} is {show(u)}, in the reference {show(v)}"
                     shown: dict[str, object] = {"target": show(u), "golden": show(v)}
                     yield self._finding("clipping", Phase.CLIPPING, f"clipping.{key}", reason, metrics=shown)
-            for name, (x, y) in _stage(a, b, "after").items():
+            clipped = _stage(a, b, "after")
+            floor = _floor(clipped)
+            for name, (x, y) in clipped.items():
                 before = max(reached.values(), default=0.0)  # the total norm spreads every difference
-                yield from self._step(Phase.CLIPPING, "clipping", name, x, y, before)
-            reached = {name: distance(x, y) for name, (x, y) in _stage(a, b, "after").items()}
+                yield from self._step(Phase.CLIPPING, "clipping", name, x, y, before, floor)
+            reached = _distances(clipped)
         if len(left) != len(right):
             count = f"clipped {len(left)} times, in the reference {len(right)} times"
             yield self._finding("clipping", Phase.CLIPPING, "clipping", f"gradients are {count}")
@@ -200,10 +224,14 @@ class DiagnosisWalk:
         left, right = self._lists("gradients_at_optimizer")
         everything = max(reached.values(), default=0.0)
         for a, b in zip(left, right):
-            for name, (x, y) in _stage(a, b, "gradients").items():
+            gradients = _stage(a, b, "gradients")
+            floor = _floor(gradients)
+            for name, (x, y) in gradients.items():
                 before = max(reached.get(name, 0.0), everything)
-                yield from self._step(Phase.AT_OPTIMIZER, "gradient", name, x, y, before)
-                reached[name] = distance(x, y)
+                yield from self._step(Phase.AT_OPTIMIZER, "gradient", name, x, y, before, floor)
+            reached |= _distances(gradients)
+        for name, apart in reached.items():
+            self._left_behind[name] = max(self._left_behind.get(name, 0.0), apart)
         return reached
 
     def _optimizer(self, reached: dict[str, float]) -> Iterator[Finding]:
@@ -215,13 +243,21 @@ class DiagnosisWalk:
         for a, b in zip(left, right):
             yield from self._optimizer_settings(a, b)
             before: dict[str, float] = {}
-            for name, (x, y) in _states(a, b, "state_before").items():
-                yield from self._step(Phase.OPTIMIZER_STATE, "optimizer_state", name, x, y, 0.0)
-                before[name] = distance(x, y)
-            for name, (x, y) in _states(a, b, "state_after").items():
-                parameter = name.rpartition(".")[0]
-                source = max(before.get(name, 0.0), reached.get(parameter, 0.0))
-                yield from self._step(Phase.UPDATE, "optimizer_state", name, x, y, source)
+            for kind_of_state, entries in _states(a, b, "state_before").items():
+                floor = _floor(entries)
+                for parameter, (x, y) in entries.items():
+                    name = f"{parameter}.{kind_of_state}"
+                    source = self._previous.get(parameter, 0.0)
+                    yield from self._step(Phase.OPTIMIZER_STATE, "optimizer_state", name, x, y, source, floor)
+                    before[name] = distance(x, y, floor)
+            for kind_of_state, entries in _states(a, b, "state_after").items():
+                floor = _floor(entries)
+                for parameter, (x, y) in entries.items():
+                    name = f"{parameter}.{kind_of_state}"
+                    source = max(before.get(name, 0.0), reached.get(parameter, 0.0))
+                    yield from self._step(Phase.UPDATE, "optimizer_state", name, x, y, source, floor)
+                    left = max(distance(x, y, floor), before.get(name, 0.0))
+                    self._left_behind[parameter] = max(self._left_behind.get(parameter, 0.0), left)
 
     def _optimizer_settings(self, a: Any, b: Any) -> Iterator[Finding]:
         def found(name: str, x: Any, y: Any) -> Finding:
@@ -246,9 +282,9 @@ class DiagnosisWalk:
     # ---- findings
 
     def _step(
-        self, phase: Phase, kind: Kind, name: str, left: Any, right: Any, before: float
+        self, phase: Phase, kind: Kind, name: str, left: Any, right: Any, before: float, floor: float
     ) -> Iterator[Finding]:
-        apart = distance(left, right)
+        apart = distance(left, right, floor)
         if apart > 0:
             yield self._finding(
                 kind,
@@ -287,7 +323,9 @@ _WHAT = {
 _WITHOUT_EFFECT = frozenset(("foreach", "fused", "capturable", "differentiable"))
 
 # What a module says of itself that changes nothing it computes.
-_HARMLESS_SETTINGS = frozenset(("inplace", "recompute", "checkpoint", "use_checkpoint", "gradient_checkpointing"))
+_HARMLESS_SETTINGS = frozenset(
+    ("inplace", "recompute", "checkpoint", "use_checkpoint", "gradient_checkpointing")
+)
 
 
 def _module_of(name: str) -> str:
@@ -306,17 +344,24 @@ def _stage(a: Any, b: Any, key: str) -> dict[str, tuple[Any, Any]]:
     return {name: (left[name], right[name]) for name in left if name in right}
 
 
-def _states(a: Any, b: Any, key: str) -> dict[str, tuple[Any, Any]]:
-    """Entries of both sides by parameter and path in its state. One that a side lacks is null."""
+def _states(a: Any, b: Any, key: str) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """Entries of both sides by what they are ("exp_avg") and parameter. One that a side lacks is null."""
     left, right = a.get(key) or {}, b.get(key) or {}
-    result = {}
-    for parameter in left.keys() & right.keys():
-        x, y = left[parameter], right[parameter]
+    result: dict[str, dict[str, tuple[Any, Any]]] = {}
+    for parameter in {**left, **right}:
+        x, y = left.get(parameter) or {}, right.get(parameter) or {}
         for path in {**x, **y}:
-            result[f"{parameter}.{path}"] = (x.get(path), y.get(path))
-    for parameter in left.keys() ^ right.keys():
-        result[parameter] = (left.get(parameter), right.get(parameter))
+            result.setdefault(path, {})[parameter] = (x.get(path), y.get(path))
     return result
+
+
+def _floor(entries: dict[str, tuple[Any, Any]]) -> float:
+    return negligible(golden for _, golden in entries.values())
+
+
+def _distances(entries: dict[str, tuple[Any, Any]]) -> dict[str, float]:
+    floor = _floor(entries)
+    return {name: distance(x, y, floor) for name, (x, y) in entries.items()}
 
 
 def _differing(left: Any, right: Any, name: str) -> Iterator[tuple[str, Any, Any]]:

@@ -72,6 +72,10 @@ class Finding:
     """Distance of what led here."""
     exact_before: bool = True
     """All that led here is equal."""
+    effect: float | None = None
+    """Distance of what comes of it, for what has no distance of its own. None: it cannot be seen."""
+    equal_before: bool = False
+    """The same operator has agreed before, on other values of the same shapes: not another kernel."""
     metrics: dict[str, object] = field(default_factory=dict)
     record: str = ""
     """Name of the record in the run under test whose stack shows the place; empty: none."""

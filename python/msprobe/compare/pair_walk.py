@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msprobe.compare.finding import Finding, Phase
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from msprobe._core import CompareEvent, CompareWalk, DumpPair
     from msprobe.compare.diagnosis_walk import DiagnosisWalk
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
 # Calls whose result depends on a random generator.
 _RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_", "rrelu")
+
+
+_WITH_EFFECT = ("argument", "input", "extra", "missing")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class PairWalk:
 
     @property
     def all_equal(self) -> bool:
-        return self.equal == self.compared and not self.findings
+        return self.equal == self.compared and all(f.phase == Phase.RANDOM_STATE for f in self.findings)
 
 
 def walk_pair(
@@ -55,9 +57,12 @@ def walk_pair(
         calls = [call for call in calls if not _is_told_by_diagnosis(call)]
     findings += calls
     if diagnosis is not None:
-        findings += diagnosis.after_calls(_explained(native, diagnosis.parameters()))
+        findings += diagnosis.after_calls(_explained(native))
     findings.sort(key=lambda finding: (finding.phase, finding.order))
-    placed = [_at(finding, step, rank) for finding in findings]
+    of_modules = _differences_of_modules(native)
+    placed = [
+        replace(finding, step=step, rank=rank, effect=_effect(finding, of_modules)) for finding in findings
+    ]
     return PairWalk(
         step=step,
         rank=rank,
@@ -69,10 +74,20 @@ def walk_pair(
     )
 
 
-def _at(finding: Finding, step: int, rank: int) -> Finding:
-    from dataclasses import replace
+def _differences_of_modules(native: CompareWalk) -> dict[str, float]:
+    """How far off the results of each module are at most, by its path."""
+    result: dict[str, float] = {}
+    for name, distance in native.modules:
+        path = module_path(name)
+        result[path] = max(result.get(path, 0.0), distance)
+    return result
 
-    return replace(finding, step=step, rank=rank)
+
+def _effect(finding: Finding, of_modules: dict[str, float]) -> float | None:
+    """Of a module's setting: what its own calls show."""
+    if finding.kind != "module_attribute" or not of_modules or not finding.module:
+        return finding.effect
+    return of_modules.get(finding.module, 0.0)
 
 
 # ---- calls
@@ -93,6 +108,8 @@ def _of_event(event: CompareEvent, has_diagnosis: bool) -> Finding:
         distance=math.inf if event.kind in ("missing", "extra") else event.ulps_out,
         before=event.ulps_in,
         exact_before=event.in_is_equal,
+        effect=event.effect if event.kind in _WITH_EFFECT else None,
+        equal_before=event.equal_before,
         metrics=_metrics(event),
         record="" if is_missing else event.name,
     )
@@ -114,10 +131,10 @@ def _name(event: CompareEvent) -> str:
 
 def _told(event: CompareEvent, has_diagnosis: bool) -> tuple[Kind, str]:
     name = event.name
-    if event.kind == "extra":
-        return "extra_call", f"only the run under test calls {name}"
-    if event.kind == "missing":
-        return "missing_call", f"only the reference calls {name}"
+    if event.kind in ("extra", "missing"):
+        side = "the run under test" if event.kind == "extra" else "the reference"
+        kind: Kind = "extra_call" if event.kind == "extra" else "missing_call"
+        return "reduction" if name.startswith("Distributed.") else kind, f"only {side} calls {name}"
     if event.kind == "argument":
         values = f"{event.left_text or 'nothing'}, in the reference {event.right_text or 'nothing'}"
         return "argument", f"{event.item} is {values}"
@@ -127,7 +144,9 @@ def _told(event: CompareEvent, has_diagnosis: bool) -> tuple[Kind, str]:
         return _told_of_input(event, has_diagnosis)
     reason = f"what goes into {name} agrees, {event.item} does not"
     if not event.in_is_equal:
-        reason = f"{event.item} differs {event.ulps_out / max(event.ulps_in, 1):.0f} times more than what goes in"
+        reason = (
+            f"{event.item} differs {event.ulps_out / max(event.ulps_in, 1):.0f} times more than what goes in"
+        )
     if name.startswith("Distributed."):
         return "reduction", reason
     if any(word in name for word in _RANDOM):
@@ -159,7 +178,7 @@ def _is_told_by_diagnosis(finding: Finding) -> bool:
 
 
 def module_path(record: str) -> str:
-    """"blocks.0.attn" of "Module.blocks.0.attn.Attention.forward.0"; "" of anything else."""
+    """ "blocks.0.attn" of "Module.blocks.0.attn.Attention.forward.0"; "" of anything else."""
     if not record.startswith("Module."):
         return ""
     for phase in (".forward", ".backward", ".parameters_grad"):
@@ -169,18 +188,18 @@ def module_path(record: str) -> str:
 
 
 def operator_of(record: str) -> str:
-    """"Functional.gelu" of "Functional.gelu.3.forward"; "" of modules."""
+    """ "Functional.gelu" of "Functional.gelu.3.forward"; "" of modules."""
     if record.startswith("Module."):
         return ""
     return record.rpartition(".")[0].rpartition(".")[0]
 
 
-def _explained(native: CompareWalk, parameters: list[str]) -> dict[str, float]:
-    """How far off the gradients of parameters may be: as far as anything that the calls did. Those that the
-    walk over the calls found to be off by more are findings of that walk already.
+def _explained(native: CompareWalk) -> dict[str, float]:
+    """How far off the gradients of parameters may be: as far as anything that the calls did. Those that are off by
+    more than their own module explains are findings of the walk over the calls.
     """
-    worst = max(native.largest, max((event.ulps_out for event in native.events), default=0.0))
-    return {"": worst}
+    gradients = [event.ulps_out for event in native.events if event.kind == "gradient"]
+    return {"": max([native.largest, *gradients])}
 
 
 def all_findings(walks: list[PairWalk]) -> Iterator[Finding]:
@@ -189,7 +208,3 @@ def all_findings(walks: list[PairWalk]) -> Iterator[Finding]:
         (finding for walk in walks for finding in walk.findings),
         key=lambda finding: (finding.place, finding.rank),
     )
-
-
-def merged(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
-    return {**left, **right}

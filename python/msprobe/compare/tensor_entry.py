@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _EPSILON = {
@@ -26,10 +28,12 @@ def is_tensor(entry: Any) -> bool:
     return isinstance(entry, dict) and "dtype" in entry
 
 
-def distance(left: Any, right: Any) -> float:
-    """In rounding errors, see Finding. 0: nothing that was recorded differs."""
+def distance(left: Any, right: Any, floor: float = 0.0) -> float:
+    """In rounding errors, see Finding. 0: nothing that was recorded differs. `floor`: elements are measured
+    against this size at least.
+    """
     if is_tensor(left) and is_tensor(right):
-        return _tensor_distance(left, right)
+        return _tensor_distance(left, right, floor)
     return 0.0 if same_value(left, right) else math.inf
 
 
@@ -54,6 +58,18 @@ def show(entry: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def negligible(entries: Iterable[Any]) -> float:
+    """A tenth of the size of a typical element of tensors that belong together, such as all gradients: much
+    smaller ones are what rounding leaves where the exact result is zero.
+    """
+    sizes = []
+    for entry in entries:
+        if is_tensor(entry) and entry.get("norm") and math.isfinite(entry["norm"]):
+            count = math.prod(extent for extent in entry.get("shape", []) if isinstance(extent, int))
+            sizes.append(entry["norm"] / math.sqrt(max(count, 1)))
+    return 0.1 * statistics.median(sizes) if sizes else 0.0
+
+
 def metrics(left: Any, right: Any) -> dict[str, object]:
     """The numbers of both sides, for the answer."""
     if not (is_tensor(left) and is_tensor(right)):
@@ -62,7 +78,7 @@ def metrics(left: Any, right: Any) -> dict[str, object]:
     return {key: [left.get(key), right.get(key)] for key in shown}
 
 
-def _tensor_distance(left: dict[str, Any], right: dict[str, Any]) -> float:
+def _tensor_distance(left: dict[str, Any], right: dict[str, Any], floor: float) -> float:
     if left.get("shape") != right.get("shape"):
         return math.inf
     if "crc32" in left and "crc32" in right and left["dtype"] == right["dtype"]:
@@ -74,14 +90,15 @@ def _tensor_distance(left: dict[str, Any], right: dict[str, Any]) -> float:
         return math.inf
     epsilon = max(_EPSILON[left["dtype"]], _EPSILON[right["dtype"]])
     count = math.prod(extent for extent in left.get("shape", []) if isinstance(extent, int))
-    return max(_apart(left, right, count) / epsilon, 0.01)  # checksums that differ: not nothing
+    return max(_apart(left, right, count, floor) / epsilon, 0.01)  # checksums that differ: not nothing
 
 
-def _apart(left: dict[str, Any], right: dict[str, Any], count: int) -> float:
+def _apart(left: dict[str, Any], right: dict[str, Any], count: int, floor: float) -> float:
     values = [(left.get(key), right.get(key)) for key in ("max", "min", "mean", "norm")]
-    extreme = _largest([*values[0], *values[1]])
-    norm = _largest(values[3])
-    typical = norm / math.sqrt(max(count, 1)) if norm > 0 else extreme
+    root = math.sqrt(max(count, 1))
+    extreme = max(_largest([*values[0], *values[1]]), floor)
+    norm = max(_largest(values[3]), floor * root)
+    typical = norm / root if norm > 0 else extreme
     scales = (extreme, extreme, typical, norm)
     return max(_relative(a, b, scale) for (a, b), scale in zip(values, scales))
 

@@ -28,7 +28,6 @@ class Tolerance:
 
     jump: float = 30
     size: float = 500
-    parameter_jump: float = 30
 
 
 @dataclass
@@ -43,107 +42,76 @@ class Verdict:
 
 
 def conclude(walks: list[PairWalk], tolerance: Tolerance | None = None) -> Verdict:
-    tolerance = tolerance or Tolerance()
-    findings = list(all_findings(walks))
-    noisy = rounding_everywhere(walks)
-    judge = _Noisy(findings, tolerance) if noisy else _Exact(findings, walks)
+    """The verdict over all steps and ranks."""
+    judge = _Judge(walks, tolerance or Tolerance())
     culprits = judge.culprits()
-    return Verdict(culprits=culprits[:_MOST_CULPRITS], noisy=noisy)
-
-
-def rounding_everywhere(walks: list[PairWalk]) -> bool:
-    """Whether the first computing calls differ already, by rounding alone: another device or other kernels."""
-    for walk in sorted(walks, key=lambda walk: (walk.step, walk.rank)):
-        numeric = [f for f in walk.findings if f.kind in ("operator", "randomness") and f.phase == Phase.CALLS]
-        if not numeric:
-            continue
-        first = numeric[0]
-        return first.exact_before and first.distance < SMALL and walk.equal_at_first <= 2
-    return False
+    return Verdict(culprits=culprits[:_MOST_CULPRITS], noisy=judge.noisy)
 
 
 def _is_small(finding: Finding) -> bool:
     return finding.distance < SMALL
 
 
-class _Exact:
-    """Everything is equal up to the culprit."""
+class _Judge:
+    """Goes through the findings in the order of execution. As long as everything is equal, whatever differs first is to
+    blame. Once something differs by no more than rounding, a culprit has to stand out.
+    """
 
-    def __init__(self, findings: list[Finding], walks: list[PairWalk]) -> None:
-        self._findings = findings
-        self._equal_ranks = {
+    def __init__(self, walks: list[PairWalk], tolerance: Tolerance) -> None:
+        self._tolerance = tolerance
+        self._findings = list(all_findings(walks))
+        self._equal_steps = {
             (walk.step + 1, walk.rank) for walk in walks if walk.compared > 0 and walk.all_equal
         }
+        self.noisy = False
 
     def culprits(self) -> list[Finding]:
-        found = [f for i, f in enumerate(self._findings) if self._qualifies(i, f)]
-        return _with_random_state(found, self._findings)
+        found = [f for i, f in enumerate(self._findings) if self._is_culprit(i, f)]
+        return self._with_random_state(found)
 
-    def _qualifies(self, index: int, finding: Finding) -> bool:
+    def _is_culprit(self, index: int, finding: Finding) -> bool:
         if finding.phase == Phase.RANDOM_STATE:
             return False
-        if not finding.exact_before:
-            return False
-        if finding.phase in _CERTAIN:
-            return True
-        if math.isinf(finding.distance):
+        if math.isinf(finding.distance) or finding.effect is not None:
             return self._has_effect(index, finding)
-        return not _is_small(finding) or (finding.step, finding.rank) in self._equal_ranks
-
-    def _has_effect(self, index: int, finding: Finding) -> bool:
-        """Whether a number that differs beyond rounding follows."""
-        numbers = ("operator", "randomness", "gradient", "reduction", "weight", "argument", "input_data", "buffer")
-        if finding.kind in numbers and finding.phase != Phase.CALLS:
-            return True
-        if finding.kind in ("operator", "randomness", "reduction", "gradient"):
-            return True
-        for other in self._findings[index + 1 :]:
-            if other.kind in ("missing_call", "extra_call", "module_attribute"):
-                continue
-            if not _is_small(other) and other.distance > 0:
-                return True
-        return False
-
-
-class _Noisy:
-    """Everything differs a little."""
-
-    def __init__(self, findings: list[Finding], tolerance: Tolerance) -> None:
-        self._findings = findings
-        self._tolerance = tolerance
-
-    def culprits(self) -> list[Finding]:
-        found = [f for i, f in enumerate(self._findings) if self._qualifies(i, f)]
-        return _with_random_state(found, self._findings)
-
-    def _qualifies(self, index: int, finding: Finding) -> bool:
-        if finding.phase == Phase.RANDOM_STATE:
+        if self.noisy or not finding.exact_before:
+            return self._stands_out(finding)
+        if _is_small(finding) and not self._other_kernel_is_excluded(finding):
+            self.noisy = True
             return False
-        if finding.phase in _CERTAIN and math.isinf(finding.distance):
-            return True
-        if math.isinf(finding.distance):
-            return self._has_effect(index, finding)
-        return self._stands_out(finding)
+        return True
+
+    def _other_kernel_is_excluded(self, finding: Finding) -> bool:
+        return finding.equal_before or (finding.step, finding.rank) in self._equal_steps
 
     def _stands_out(self, finding: Finding) -> bool:
         return finding.jump >= self._tolerance.jump and finding.distance >= self._tolerance.size
 
     def _has_effect(self, index: int, finding: Finding) -> bool:
-        if finding.kind in ("input_data", "buffer", "weight", "optimizer_state"):
+        """Whether something comes of a setting, an argument or a call that only one run has."""
+        if finding.phase in _CERTAIN:
+            return finding.kind not in ("missing_call", "extra_call") or finding.name == "optimizer.step"
+        if finding.phase == Phase.UPDATE and finding.kind in ("missing_call", "extra_call", "argument"):
+            return False  # the optimizer's state shows what comes of it
+        least = self._tolerance.size if self.noisy else SMALL
+        if finding.effect is not None:
+            return finding.effect >= least and finding.effect >= self._tolerance.jump * finding.before
+        if finding.kind not in ("module_attribute", "missing_call", "extra_call"):
             return True
-        for other in self._findings[index + 1 :]:
-            if other.kind in ("missing_call", "extra_call", "module_attribute") or math.isinf(other.distance):
-                continue
-            if self._stands_out(other):
-                return True
-        return False
+        return any(
+            other.step == finding.step
+            and math.isfinite(other.distance)
+            and (self._stands_out(other) or (other.exact_before and not self.noisy and not _is_small(other)))
+            for other in self._findings[index + 1 :]
+        )
 
-
-def _with_random_state(culprits: list[Finding], findings: list[Finding]) -> list[Finding]:
-    """A random operator that differs first is not to blame when its generator stood elsewhere."""
-    if not culprits or culprits[0].kind != "randomness":
-        return culprits
-    states = [f for f in findings if f.phase == Phase.RANDOM_STATE and f.step <= culprits[0].step]
-    if not states:
-        return culprits
-    return [states[0], *culprits]
+    def _with_random_state(self, culprits: list[Finding]) -> list[Finding]:
+        """A random operator that differs first is not to blame when its generator stood elsewhere."""
+        if not culprits or culprits[0].kind != "randomness":
+            return culprits
+        states = [
+            f
+            for f in self._findings
+            if f.phase == Phase.RANDOM_STATE and f.step == culprits[0].step and f.name.startswith("rng.torch")
+        ]
+        return [*states[:1], *culprits]
