@@ -15,6 +15,7 @@ import random
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from msprobe.native import core
@@ -97,7 +98,7 @@ def main() -> None:
         theirs = seconds(lambda: write_openpyxl(other, rows), 1)
         print(f"xlsx, openpyxl    {theirs:8.3f} s")
         for threads in (1, 2):
-            ours = seconds(lambda: write_here(path, rows, threads), 5)
+            ours = seconds(partial(write_here, path, rows, threads), 5)
             check_equal(path, other)
             size = path.stat().st_size
             print(f"xlsx, {threads} thread(s) {ours:8.3f} s   {theirs / ours:5.1f} x   {size} bytes")
