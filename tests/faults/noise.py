@@ -28,13 +28,22 @@ EXACT = frozenset(
     """.split()  # noqa: SIM905  easier to read than 80 strings
 )
 
+# Sums of many terms, which may cancel.
+SUMS = frozenset(
+    """
+    mm addmm bmm baddbmm convolution convolution_backward mkldnn_rnn_layer mkldnn_rnn_layer_backward sum mean
+    embedding_dense_backward native_layer_norm_backward native_batch_norm_backward index_add
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
+    """.split()  # noqa: SIM905
+)
+
 
 class RoundingNoise(TorchDispatchMode):
     """Every result of a kernel that rounds is off by up to `ulps` units in the last place, at random.
 
-    A sum that cancels (in a product of matrices, a gradient of many samples) is off relative to the whole
-    result as well, by a tenth of that: so it is when its terms are added in another order. Counters, and
-    other single whole numbers, are exact. The random numbers are drawn from a generator of its own.
+    Sums are off relative to their whole result as well, by a tenth of that, as they are when their terms are
+    added in another order. Counters, and other single whole numbers, are exact. The random numbers are drawn
+    from a generator of its own.
     """
 
     def __init__(self, seed: int, ulps: float = 4.0) -> None:
@@ -44,13 +53,14 @@ class RoundingNoise(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if func.namespace == "aten" and func.overloadpacket.__name__ not in EXACT and not _is_view(func):
+        kernel = func.overloadpacket.__name__
+        if func.namespace == "aten" and kernel not in EXACT and not _is_view(func):
             with unrecorded():
                 for tensor in _tensors(result):
-                    self._disturb(tensor)
+                    self._disturb(tensor, 0.1 if kernel in SUMS else 0.0)
         return result
 
-    def _disturb(self, tensor: torch.Tensor) -> None:
+    def _disturb(self, tensor: torch.Tensor, of_the_whole: float) -> None:
         if not tensor.dtype.is_floating_point or tensor.numel() == 0:
             return
         if tensor.dim() == 0 and float(tensor).is_integer():
@@ -58,7 +68,9 @@ class RoundingNoise(TorchDispatchMode):
         eps = torch.finfo(tensor.dtype).eps * (self._ulps if tensor.dtype == torch.float32 else 1.0)
         exact = tensor.double()
         finite = torch.where(exact.isfinite(), exact, 0.0)
-        size = finite.abs() + torch.where(finite == 0, 0.0, 0.1 * finite.square().mean().sqrt())
+        size = finite.abs()
+        if of_the_whole:
+            size = size + torch.where(finite == 0, 0.0, of_the_whole * finite.square().mean().sqrt())
         draw = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
         tensor.copy_(exact + draw * eps * size)
 
@@ -73,7 +85,7 @@ class WrongKernel(TorchDispatchMode):
     def __init__(
         self,
         kernel: str,
-        change: Callable[[Any], None],
+        change: Callable[[Any], object],
         *,
         step: int | None = None,
         calls: tuple[int, ...] | None = None,

@@ -31,8 +31,8 @@ def both(first: Plant, second: Plant) -> Plant:
     return plant
 
 
-def other_code(module: nn.Module, **methods: Callable[..., Any]) -> None:
-    """Gives this one module other methods, as if its class had been written so."""
+def other_code(module: nn.Module, **methods: Any) -> None:
+    """Gives this one module other methods and properties, as if its class had been written so."""
     old = type(module)
     module.__class__ = type(
         old.__name__, (old,), {"__module__": old.__module__, "__qualname__": old.__qualname__, **methods}
@@ -228,7 +228,7 @@ def _with_step(training: Training, path: str, forward: Callable[..., Any]) -> No
 
 # ---- kernels
 
-Change = Callable[[Any], None]
+Change = Callable[[Any], object]
 
 
 def kernel(name: str, change: Change, step: int | None = None, calls: tuple[int, ...] | None = None) -> Plant:

@@ -6,12 +6,15 @@
     OUT/quiet/{name}/dump                with the fault, otherwise equal to the last bit
     OUT/noise/{name}/dump                with the fault, and rounding noise in every kernel
 
+Beside each dump: losses{rank}.json, and log{rank} with what the run printed.
+
 Each run is a process of its own, forked from a server that has imported torch; what is there already is kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import os
 import shutil
@@ -87,7 +90,8 @@ def train(case: Case, folder: Path, rank: int, port: int) -> None:
         training.contexts.append(RoundingNoise(seed=sum(map(ord, case.name))))
     if case.name:
         BY_NAME[case.name].plant(training)
-    training.run(debugger(folder, case.variant, rank))
+    losses = training.run(debugger(folder, case.variant, rank))
+    (folder / f"losses{rank}.json").write_text(json.dumps(losses), encoding="utf-8")
     if case.ranks > 1:
         torch.distributed.destroy_process_group()
 
