@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planted faults: that they are what the catalogue says, and that the verdict finds them.
 
-A part runs always; all of them with MSPROBE_TEST_FAULTS=1 (about three minutes on two cores).
+A part runs always; all of them with MSPROBE_TEST_FAULTS=1 (two minutes on two idle cores).
 """
 
 from __future__ import annotations
