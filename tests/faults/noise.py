@@ -67,12 +67,13 @@ class RoundingNoise(TorchDispatchMode):
             return
         eps = torch.finfo(tensor.dtype).eps * (self._ulps if tensor.dtype == torch.float32 else 1.0)
         exact = tensor.double()
-        finite = torch.where(exact.isfinite(), exact, 0.0)
+        finite = exact.nan_to_num(0.0, 0.0, 0.0)
         size = finite.abs()
         if of_the_whole:
-            size = size + torch.where(finite == 0, 0.0, of_the_whole * finite.square().mean().sqrt())
-        draw = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
-        tensor.copy_(exact + draw * eps * size)
+            whole = finite.square().mean().sqrt().mul(of_the_whole)
+            size = size.add(finite.ne(0).mul(whole))
+        draw = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64).mul(2).sub(1)
+        tensor.copy_(exact.add(draw.mul(size).mul(eps)))
 
 
 class WrongKernel(TorchDispatchMode):
@@ -113,7 +114,7 @@ class WrongKernel(TorchDispatchMode):
 
 
 def unrecorded() -> Any:
-    """The debugger does not see what is computed inside."""
+    """The debugger does not see what functions and methods compute inside; it does see operators: `x + y`."""
     return torch._C.DisableTorchFunction()
 
 

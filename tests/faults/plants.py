@@ -274,7 +274,7 @@ def routing(result: Any) -> None:
     """The first two tokens get the experts of each other."""
     for part in result:
         part[:2].copy_(part[:2].flip(0).clone())
-    result[1][0] = (result[1][0] + 1) % 4
+    result[1][0].add_(1).remainder_(4)
 
 
 def not_a_number(result: Any) -> None:

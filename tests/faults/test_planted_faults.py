@@ -106,6 +106,18 @@ def test_noise_begins_with_the_first_kernel(recorded: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOISY_NAMES)
+def test_noise_adds_no_records(recorded: Path, name: str) -> None:
+    for step in (recorded / "quiet" / name / "dump").glob("step*/rank*"):
+        quiet, noisy = (
+            json.loads(
+                (recorded / mode / name / "dump" / step.parent.name / step.name / "dump.json").read_text()
+            )
+            for mode in MODES
+        )
+        assert set(noisy["data"]) == set(quiet["data"])
+
+
+@pytest.mark.parametrize("name", NOISY_NAMES)
 def test_losses_are_finite(recorded: Path, name: str) -> None:
     for mode in MODES:
         if name != "kernel_nan":
