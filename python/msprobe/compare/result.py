@@ -92,7 +92,7 @@ class CompareResult:
 
     @property
     def first_step(self) -> int | None:
-        """The first step in which the runs part: that of the first culprit, else the first with a failing row;
+        """The step in which the runs part: that of the first culprit, else the first with a failing row;
         None: there is none.
         """
         if self.verdict.culprits:
