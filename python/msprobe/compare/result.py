@@ -110,16 +110,16 @@ class CompareResult:
 
     @property
     def first_step(self) -> int | None:
-        """The step in which the runs part: that of the first culprit, else the first with a failing row; None:
-        there is none.
+        """The step in which the runs part: that of the first culprit, else the first with a failing row.
+        None: there is none.
         """
         if self.verdict.culprits:
             return self.verdict.culprits[0].step
         return min((pair.step for pair in self.pairs if pair.summary.failing), default=None)
 
     def frames(self, finding: Finding) -> list[str]:
-        """The lines that called the place of a finding, the innermost first; empty when the run under test has no
-        stack.json, or does not say.
+        """The lines that called the place of a finding, the innermost first; empty when the run under test
+        has no stack.json, or it does not say.
         """
         from msprobe.native import core
 
