@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compared_pair.h"
 #include "core.h"
 #include "msprobe/compare_walk.h"
 #include "msprobe/error.h"
@@ -18,12 +19,6 @@ namespace {
 namespace compare = msprobe::compare;
 
 using Names = std::map<std::string, std::string>;
-
-// A pair of dumps with what was measured of them.
-struct ComparedPair {
-  compare::DumpPair pair;
-  std::vector<compare::RealMetrics> metrics;
-};
 
 const char* mode_name(compare::Mode mode) {
   switch (mode) {
