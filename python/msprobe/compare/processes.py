@@ -25,7 +25,7 @@ from pathlib import Path
 from msprobe.atomic_file import make_directory, write_text
 from msprobe.compare.finding import Finding, Phase
 from msprobe.compare.pair_walk import PairWalk
-from msprobe.compare.result import LeftOut, PairResult, TableSummary
+from msprobe.compare.result import LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.native import Error, InvalidArgument, IoError
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -267,6 +267,7 @@ def _pair_of_json(content: dict[str, Any]) -> PairResult:
             **content,
             **paths,
             "summary": TableSummary(**content["summary"]),
+            "report": ReportRows(**content["report"]) if content["report"] is not None else None,
             "walk": PairWalk(**{**walk, "findings": findings}),
         }
     )

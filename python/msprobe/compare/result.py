@@ -38,6 +38,18 @@ class TableSummary:
 
 
 @dataclass(frozen=True)
+class ReportRows:
+    """The rows of a pair for report.html; cpp/include/msprobe/compare_report.h has the fields."""
+
+    rows: int
+    shown: int
+    differing: int
+    unmeasured: int
+    worst: float
+    json: str
+
+
+@dataclass(frozen=True)
 class PairResult:
     """Two dumps of one step and rank."""
 
@@ -54,6 +66,8 @@ class PairResult:
     """The existing tool's advisor file; None: not wanted, or no table."""
     summary: TableSummary
     walk: PairWalk
+    report: ReportRows | None = None
+    """None: no report is wanted."""
 
     @property
     def is_debug(self) -> bool:

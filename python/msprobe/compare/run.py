@@ -17,7 +17,7 @@ from msprobe.compare.diagnosis_walk import DiagnosisWalk, read_diagnosis
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, form_of, stack_path
 from msprobe.compare.pair_walk import PairWalk, walk_pair
 from msprobe.compare.processes import Meeting, Part, Process, lost_share, share_of
-from msprobe.compare.result import CompareResult, LeftOut, PairResult, TableSummary
+from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.compare.verdict import conclude
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.progress import Progress
@@ -25,11 +25,15 @@ from msprobe.progress import Progress
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
+    from typing import Literal, TypeVar
 
     from msprobe._core import DumpPair
 
+    _Copied = TypeVar("_Copied", TableSummary, ReportRows)
+
 _MOST_PAIRS_AT_ONCE = 8  # each holds two dumps in memory
+_MOST_REPORT_ROWS = 100_000  # in the page, over all pairs
+_LEAST_REPORT_ROWS = 100  # of one pair
 _TIME = "%Y%m%d%H%M%S"
 
 
@@ -80,12 +84,13 @@ def compare_runs(
                 f"{run} is {form.value}: expected {inputs.form.value}, as the reference it repeats"
             )
     make_directory(options.output)
+    count = len(inputs.pairs)
     if process is None:
-        part = _Comparison(paths, options, _free_time(options, inputs.pairs)).run(inputs.pairs)
+        part = _Comparison(paths, options, _free_time(options, inputs.pairs), count).run(inputs.pairs)
         return _conclude(paths, options, inputs, [part], start)
     with Meeting(options.output, process, options.timeout) as meeting:
         moment = meeting.agree_on(lambda: _free_time(options, inputs.pairs))
-        part = _Comparison(paths, options, moment).run(share_of(inputs.pairs, process))
+        part = _Comparison(paths, options, moment, count).run(share_of(inputs.pairs, process))
         if process.number != 0:
             meeting.deliver(part)
             return None
@@ -148,15 +153,18 @@ class _Chain:
 class _Comparison:
     """Compares pairs: ranks at the same time, the steps of one rank in their order."""
 
-    def __init__(self, paths: Paths, options: CompareOptions, moment: str) -> None:
+    def __init__(self, paths: Paths, options: CompareOptions, moment: str, pair_count: int) -> None:
+        """`pair_count`: of the whole comparison."""
         self._paths = paths
         self._options = options
         self._moment = moment
+        self._pair_count = pair_count
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
         self._done = 0
         self._part = Part()
         self._threads = 1  # for one pair
+        self._report_rows = _LEAST_REPORT_ROWS
         self._with_dump: set[tuple[int, int]] = set()
 
     def run(self, pairs: list[DumpFiles]) -> Part:
@@ -165,6 +173,7 @@ class _Comparison:
             chains.setdefault((files.rank, files.target.name), []).append(files)
             if files.target.name == "dump.json":
                 self._with_dump.add((files.step, files.rank))
+        self._report_rows = max(_LEAST_REPORT_ROWS, _MOST_REPORT_ROWS // max(self._pair_count, 1))
         cores = self._options.threads or len(os.sched_getaffinity(0))
         at_once = max(1, min(len(chains), cores, _MOST_PAIRS_AT_ONCE))
         with Progress("compare", shown=self._options.shows_progress) as progress:
@@ -239,6 +248,7 @@ class _Comparison:
             advice=advice,
             summary=summary,
             walk=walk,
+            report=_copy(ReportRows, core.report_rows(pair, self._report_rows)),
         )
         return result, _Chain(walk, diagnosis)
 
@@ -255,8 +265,12 @@ class _Comparison:
             name = f"advisor{self._options.suffix}{files.suffix}_{self._moment}.txt"
             advice = table.with_name(f"debug_{name}" if is_second else name)
             write_text(advice, native.advice)
-        summary = TableSummary(**{one.name: getattr(native, one.name) for one in fields(TableSummary)})
-        return table, advice, summary
+        return table, advice, _copy(TableSummary, native)
+
+
+def _copy(kind: type[_Copied], native: object) -> _Copied:
+    """As an object of Python, which can be sent to another process."""
+    return kind(**{one.name: getattr(native, one.name) for one in fields(kind)})  # type: ignore[arg-type]
 
 
 def _diagnosis_of(files: DumpFiles, before: DiagnosisWalk | None) -> DiagnosisWalk | None:
