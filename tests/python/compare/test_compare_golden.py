@@ -53,6 +53,8 @@ ZERO_D = (
     "This is type of 0-d tensor, can not calculate 'Cosine', 'EucDist', 'One Thousandth Err Ratio' and "
     "'Five Thousandths Err Ratio'. "
 )
+NO_ABSOLUTE = "Cannot compare by MaxAbsError, the data contains nan/inf/-inf in dump data."
+NO_RELATIVE = "Cannot compare by MaxRelativeError, the data contains nan/inf/-inf in dump data."
 
 Row = dict[str, Any]
 
@@ -61,9 +63,13 @@ Row = dict[str, Any]
 
 
 def zero_d_message_once(sample: str, row: Row) -> None:
-    """The message about a tensor without dimensions stands there once, not 16 times."""
-    if isinstance(text := row.get("Err_message"), str) and text.startswith(ZERO_D * 2):
-        row["Err_message"] = ZERO_D + text.replace(ZERO_D, "")
+    """The sentences about a tensor without dimensions stand there once, not up to 16 times."""
+    text = row.get("Err_message")
+    if isinstance(text, str) and text.startswith(ZERO_D):
+        for sentence in (ZERO_D, NO_ABSOLUTE, NO_RELATIVE):
+            head, found, tail = text.partition(sentence)
+            text = head + found + tail.replace(sentence, "")
+        row["Err_message"] = text
 
 
 def nan_is_red(sample: str, row: Row) -> None:
