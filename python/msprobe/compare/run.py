@@ -235,9 +235,14 @@ class _Comparison:
         )
         if pair.mode == "real_data":
             pair.measure(threads=self._threads, progress=report)
-        table, advice, summary = self._write(files, pair)
-        diagnosis = None if pair.is_debug else _diagnosis_of(files, before.diagnosis)
-        walk = walk_pair(pair, files.step, files.rank, diagnosis, before.walk)
+        with ThreadPoolExecutor(1, "table") as other:
+            writing = other.submit(self._write, files, pair)
+            if self._threads == 1:
+                writing.result()
+            diagnosis = None if pair.is_debug else _diagnosis_of(files, before.diagnosis)
+            walk = walk_pair(pair, files.step, files.rank, diagnosis, before.walk)
+            rows = core.report_rows(pair, self._report_rows)
+            table, advice, summary = writing.result()
         result = PairResult(
             step=files.step,
             rank=files.rank,
@@ -248,7 +253,7 @@ class _Comparison:
             advice=advice,
             summary=summary,
             walk=walk,
-            report=_copy(ReportRows, core.report_rows(pair, self._report_rows)),
+            report=_copy(ReportRows, rows),
         )
         return result, _Chain(walk, diagnosis)
 
