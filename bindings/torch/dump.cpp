@@ -18,8 +18,10 @@
 #include <vector>
 
 #include "interception.h"
+#include "module_calls.h"
 #include "msprobe/dump.h"
 #include "msprobe/torch_dump.h"
+#include "native_type.h"
 #include "python_elements.h"
 #include "python_stack.h"
 
@@ -42,17 +44,6 @@ struct InsideCall {
   ~InsideCall() { --call_depth; }
   InsideCall(const InsideCall&) = delete;
   InsideCall& operator=(const InsideCall&) = delete;
-};
-
-// Keeps a Python error that is on its way while something else is done.
-struct KeepPythonError {
-  KeepPythonError() { PyErr_Fetch(&type, &value, &trace); }
-  ~KeepPythonError() { PyErr_Restore(type, value, trace); }
-  KeepPythonError(const KeepPythonError&) = delete;
-  KeepPythonError& operator=(const KeepPythonError&) = delete;
-  PyObject* type = nullptr;
-  PyObject* value = nullptr;
-  PyObject* trace = nullptr;
 };
 
 // Takes our mode off torch's stack when it is on top.
@@ -95,7 +86,9 @@ thread_local std::vector<OpenCall> open_calls;
 bool recomputes() { return torch::autograd::get_current_node() != nullptr && StackCollector::in_recompute(); }
 
 // Everything that is recorded of one process: the Python half of the data dump.
-class DumpSession : public CallObserver, public std::enable_shared_from_this<DumpSession> {
+class DumpSession : public CallObserver,
+                    public ModuleObserver,
+                    public std::enable_shared_from_this<DumpSession> {
  public:
   DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases, std::string wanted)
       : recorder_(std::move(options)),
@@ -226,19 +219,38 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
 
   void forget_modules() { modules_.clear(); }
 
+  py::object module_call(const py::object& original, const py::object& with_hooks) {
+    return make_module_call(shared_from_this(), original, with_hooks);
+  }
+
+  bool watches(PyObject* module) override { return modules_.contains(module); }
+
   // torch's global forward pre-hook: (module, args).
-  void before_module(const py::object& module, const py::object& args) {
-    const auto found = modules_.find(module.ptr());
+  void before_module(const py::object& module, const py::tuple& args) {
+    begin_module(module.ptr(), arguments_of(args.ptr(), nullptr));
+  }
+
+  // torch's global forward hook: (module, args, kwargs, result), or (module, args, result) after an
+  // exception.
+  void after_module(const py::args& given) {
+    const bool complete = given.size() >= 4;
+    const py::object args = given[1];
+    const py::object keywords = complete ? py::object(given[2]) : py::object();
+    const py::object result = complete ? py::object(given[3]) : py::object();
+    end_module(py::object(given[0]).ptr(), arguments_of(args.ptr(), keywords.ptr()), result.ptr());
+  }
+
+  void begin_module(PyObject* module, const CallArguments& arguments) override {
+    const auto found = modules_.find(module);
     if (found == modules_.end()) return;
     WatchedModule& watched = found->second;
-    OpenCall call{module.ptr(), watched.name + ".forward." + std::to_string(watched.count++), nullptr,
-                  nullptr};
+    OpenCall call{module, watched.name + ".forward." + std::to_string(watched.count++), nullptr, nullptr};
     if (!collecting_) return;
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
       attempt(call.name, [&] {
         std::vector<at::Tensor> inputs;
-        collect_tensors(args.ptr(), inputs);
+        collect_positional(arguments, inputs);
         call.operators = std::make_unique<CallOperators>(operators_, wanted_, inputs);
       });
       open_calls.push_back(std::move(call));
@@ -247,31 +259,28 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     attempt(call.name, [&] {
       recorder_.open_module(call.name);
       std::vector<at::Tensor> inputs;
-      collect_tensors(args.ptr(), inputs);
+      collect_positional(arguments, inputs);
       call.before = backward_.before_call(inputs);
     });
     open_calls.push_back(std::move(call));
   }
 
-  // torch's global forward hook: (module, args, kwargs, result), or (module, args, result) after an
-  // exception.
-  void after_module(const py::args& given) {
-    const py::object module = given[0];
+  void end_module(PyObject* module, const CallArguments& arguments, PyObject* result) override {
     auto open = open_calls.rbegin();
-    while (open != open_calls.rend() && open->module != module.ptr()) ++open;
+    while (open != open_calls.rend() && open->module != module) ++open;
     if (open == open_calls.rend()) return;
     OpenCall call = std::move(*open);
     open_calls.erase(std::prev(open.base()), open_calls.end());
     if (!wanted_.empty()) {
-      if (call.operators && given.size() >= 4) {
-        attempt(call.name, [&] { finish_operators(*call.operators, py::object(given[3]).ptr()); });
+      if (call.operators && result != nullptr) {
+        attempt(call.name, [&] { finish_operators(*call.operators, result); });
       }
       return;
     }
     bool kept = false;
     attempt(call.name, [&] { kept = recorder_.close_module(call.name); });
-    if (given.size() < 4 || !collecting_) return;
-    attempt(call.name, [&] { end_module(module, given[1], given[2], given[3], call, kept); });
+    if (result == nullptr || !collecting_ || !kept) return;
+    attempt(call.name, [&] { record_module(module, arguments, result, call); });
   }
 
   // A phase of training that is a place in the hierarchy but no module: "optimizer", "clip_grad".
@@ -353,8 +362,20 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     }
   }
 
-  static void collect_arguments(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
+  static CallArguments arguments_of(PyObject* args, PyObject* keywords) {
+    CallArguments arguments;
+    arguments.values = &PyTuple_GET_ITEM(args, 0);
+    arguments.positional = PyTuple_GET_SIZE(args);
+    arguments.dict = keywords;
+    return arguments;
+  }
+
+  static void collect_positional(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
     for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], tensors);
+  }
+
+  static void collect_arguments(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
+    collect_positional(arguments, tensors);
     arguments.for_each_keyword([&](PyObject*, PyObject* value) { collect_tensors(value, tensors); });
   }
 
@@ -464,35 +485,30 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     });
   }
 
-  void end_module(const py::object& module, const py::object& args, const py::object& kwargs,
-                  const py::object& result, OpenCall& call, bool kept) {
-    if (!kept) return;
+  void record_module(PyObject* module, const CallArguments& arguments, PyObject* result, OpenCall& call) {
     if (options().only_overflow) {
       const auto walk = [&](ElementWalker& walker) {
-        for (const py::object* value : {&args, &kwargs, &result}) walker.item(value->ptr(), 0);
+        walk_arguments(walker, arguments);
+        walker.item(result, 0);
       };
       if (!any_overflow(walk, nullptr)) return;
       count_overflow();
     }
-    CallArguments arguments;
-    arguments.values = &PyTuple_GET_ITEM(args.ptr(), 0);
-    arguments.positional = PyTuple_GET_SIZE(args.ptr());
-    arguments.dict = kwargs.ptr();
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> outputs;
-    const py::dict parameters = module.attr("_parameters");
+    const py::dict parameters = py::handle(module).attr("_parameters");
     if (options().forward) {
       const trace::RecordId record =
           recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(), recomputes());
       if (writes_inputs()) {
         write_inputs(record, call.name, arguments, inputs);
       }
-      if (writes_outputs()) write_output(record, call.name, result.ptr(), outputs);
+      if (writes_outputs()) write_output(record, call.name, result, outputs);
       if (options().data) write_parameters(record, call.name, parameters);
     }
     if (!options().backward) return;
     if (!writes_inputs()) collect_arguments(arguments, inputs);
-    if (!writes_outputs()) collect_tensors(result.ptr(), outputs);
+    if (!writes_outputs()) collect_tensors(result, outputs);
     watch_parameters(parameters, call.name);
     if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
   }
@@ -684,6 +700,7 @@ void register_dump(py::module_& m) {
       .def("function_mode", &DumpSession::function_mode)
       .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
       .def("forget_modules", &DumpSession::forget_modules)
+      .def("module_call", &DumpSession::module_call, py::arg("original"), py::arg("with_hooks"))
       .def("before_module", &DumpSession::before_module, py::arg("module"), py::arg("args"))
       .def("after_module", &DumpSession::after_module)
       .def("open_phase", &DumpSession::open_phase, py::arg("name"))
