@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "function_table.h"
 #include "interception.h"
 #include "module_calls.h"
 #include "msprobe/dump.h"
@@ -98,7 +99,8 @@ class DumpSession : public CallObserver,
         wanted_(std::move(wanted)),
         stacks_(recorder_),
         collects_stacks_(stacks),
-        has_phases_(has_phases) {}
+        has_phases_(has_phases),
+        functions_(recorder_.options().all_functions) {}
 
   // ---- steps
 
@@ -122,7 +124,7 @@ class DumpSession : public CallObserver,
     }
     ++steps_;
     stacks_.begin_step();
-    for (auto& [name, api] : api_by_name_) api->count = 0;
+    functions_.begin_step();
     for (auto& [module, watched] : modules_) watched.count = 0;
     saved_counts_.clear();
   }
@@ -148,41 +150,20 @@ class DumpSession : public CallObserver,
 
   // ---- functions
 
-  std::shared_ptr<Api> add_api(const std::string& name, bool distributed) {
-    auto& api = api_by_name_[name];
-    if (!api) {
-      api = std::make_shared<Api>();
-      api->name = name;
-      api->distributed = distributed;
-    }
-    return api;
-  }
-
-  // Calls of `function`, wherever they come from, are calls of the Api `name`. A second name for one function
-  // belongs to calls from code that speaks of torch and not of torch.nn.functional.
   void observe_function(const py::object& function, const std::string& name) {
-    const auto api = add_api(name, false);
-    if (const auto known = by_function_.find(function.ptr()); known != by_function_.end()) {
-      if (known->second != api.get()) known->second->when_from_torch = api.get();
-      return;
-    }
-    by_function_.emplace(function.ptr(), api.get());
-    functions_.push_back(function);
+    functions_.observe(function, name);
   }
 
   py::object wrapper(const py::object& original, const std::string& name, bool distributed) {
-    return make_wrapper(shared_from_this(), add_api(name, distributed), original);
+    return make_wrapper(shared_from_this(), functions_.add(name, distributed), original);
   }
 
   py::object function_mode() { return make_function_mode(shared_from_this()); }
 
   Api* api_of(PyObject* function) override {
-    const auto found = by_function_.find(function);
-    if (found == by_function_.end()) return options().all_functions ? unlisted_api_of(function) : nullptr;
-    Api* api = found->second;
-    return api != nullptr && api->when_from_torch != nullptr && caller_speaks_of_torch()
-               ? api->when_from_torch
-               : api;
+    Api* api = nullptr;
+    attempt("api_set", [&] { api = functions_.find(function); });
+    return api;
   }
 
   bool is_inside_call() const override { return call_depth > 0; }
@@ -537,23 +518,6 @@ class DumpSession : public CallObserver,
                                named);
   }
 
-  // A function that no list names: its name is made by msprobe.dump.api_list, None for what computes nothing.
-  Api* unlisted_api_of(PyObject* function) {
-    if (Py_TYPE(function) == &_PyMethodWrapper_Type)
-      return nullptr;  // an attribute is read: a new object each time
-    static const py::handle name_of =
-        py::object(py::module_::import("msprobe.dump.api_list").attr("name_of_unlisted")).release();
-    Api* api = nullptr;
-    attempt("api_set", [&] {
-      const auto held = py::reinterpret_borrow<py::object>(function);
-      const py::object name = name_of(held);
-      if (!name.is_none()) api = add_api(name.cast<std::string>(), false).get();
-      by_function_.emplace(function, api);
-      functions_.push_back(held);
-    });
-    return api;
-  }
-
   trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
 
   void save_gradients(const py::object& value, const std::string& record_name) {
@@ -584,23 +548,6 @@ class DumpSession : public CallObserver,
     } catch (const std::exception& e) {
       recorder_.note_fault(record_name, e.what());
     }
-  }
-
-  // Whether the calling code names `torch` and not torch.nn.functional among its globals and attributes.
-  bool caller_speaks_of_torch() {
-    PyFrameObject* frame = PyEval_GetFrame();
-    if (frame == nullptr) return false;
-    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-    const auto known = speaks_of_torch_.find(code.ptr());
-    if (known != speaks_of_torch_.end()) return known->second.second;
-    bool torch = false;
-    bool functional = false;
-    for (const auto& name : py::tuple(code.attr("co_names"))) {
-      const auto text = name.cast<std::string>();
-      torch = torch || text == "torch";
-      functional = functional || text == "F" || text == "functional";
-    }
-    return speaks_of_torch_.emplace(code.ptr(), std::pair(code, torch && !functional)).first->second.second;
   }
 
   // A collective that runs behind: its arguments are recorded when the script has waited for it. Null: it is
@@ -637,12 +584,9 @@ class DumpSession : public CallObserver,
   bool has_phases_;
   bool collecting_ = false;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
-  std::unordered_map<std::string, std::shared_ptr<Api>> api_by_name_;
-  std::unordered_map<PyObject*, Api*> by_function_;
-  std::vector<py::object> functions_;  // keeps the keys above alive
+  FunctionTable functions_;
   std::unordered_map<PyObject*, WatchedModule> modules_;
   std::unordered_map<std::string, std::int64_t> saved_counts_;
-  std::unordered_map<PyObject*, std::pair<py::object, bool>> speaks_of_torch_;
 };
 
 // Calls a function as if our mode were not there.

@@ -1,15 +1,16 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "stats/layout.h"
+#include "base/layout.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "msprobe/error.h"
 
-namespace msprobe::stats {
+namespace msprobe {
 namespace {
 
 // True when some order of the dimensions makes the memory gapless.
@@ -35,6 +36,10 @@ void copy_strided(const std::byte* from, std::int64_t step_bytes, std::size_t co
 
 void copy_strided(const std::byte* from, std::int64_t step_bytes, std::size_t count, std::size_t item,
                   std::byte* to) {
+  if (std::cmp_equal(step_bytes, item)) {
+    std::memcpy(to, from, count * item);
+    return;
+  }
   switch (item) {
     case 1: return copy_strided<1>(from, step_bytes, count, to);
     case 2: return copy_strided<2>(from, step_bytes, count, to);
@@ -94,4 +99,4 @@ void Layout::gather(std::int64_t first, std::size_t count, std::byte* out) const
   }
 }
 
-}  // namespace msprobe::stats
+}  // namespace msprobe
