@@ -121,6 +121,14 @@ void register_compare(py::module_& m) {
       .def_readonly("equal_at_first", &Walk::equal_at_first)
       .def_readonly("median", &Walk::median)
       .def_readonly("largest", &Walk::largest)
+      .def_property_readonly("updated",
+                             [](const Walk& walk) {
+                               std::vector<std::tuple<double, double, double>> updated;
+                               for (const compare::UpdatedTensor& one : walk.updated) {
+                                 updated.emplace_back(one.min, one.max, one.ulps);
+                               }
+                               return updated;
+                             })
       .def_property_readonly("modules", [](const Walk& walk) {
         std::vector<std::pair<std::string, double>> modules;
         for (const compare::ModuleDifference& one : walk.modules) modules.emplace_back(one.name, one.out);

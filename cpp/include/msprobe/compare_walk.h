@@ -70,6 +70,14 @@ struct ModuleDifference {
   double out = 0;    // ulps
 };
 
+/// A tensor as the optimizer has left it: extremes in the right run, by which the parameter is known in the
+/// next step, and its distance.
+struct UpdatedTensor {
+  double min = 0;
+  double max = 0;
+  double ulps = 0;
+};
+
 /// What the walk saw, for deciding what is rounding and what is not.
 struct Walk {
   std::vector<Event> events;   // in order of execution
@@ -79,6 +87,7 @@ struct Walk {
       0;               // computing calls (not copies or views) before the first difference of any
   double median = 0;   // ulps of results that differ; 0: none does
   double largest = 0;  // finite; without clipping and the optimizer
+  std::vector<UpdatedTensor> updated;     // results of calls in the optimizer, in order of execution
   std::vector<ModuleDifference> modules;  // those whose result differs, in order of execution
 };
 

@@ -25,7 +25,6 @@ constexpr std::size_t kMostEvents = 20000;
 // A result is worth an event when it is this many times farther off than what went in.
 constexpr double kJump = 4;
 
-// Backward results this much smaller than what goes in have cancelled out.
 constexpr double kCancelled = 0.05;
 
 // Gradients of parameters are measured against this part of the typical one at least.
@@ -294,17 +293,19 @@ class Walker {
     bool has_floats = false;
     const bool backward = is_backward(name(record));
     if (backward) add_forward(record, place);
-    double typical_input = 0;
+    std::vector<std::pair<double, double>> inputs;  // number and size of the elements
     for (const ItemPair& row : rows(record)) {
       const Item& item = pair_.left_item(row);
       if (is_input(item.part)) {
         visit_input(record, row, item, distance_of(row), place);
-        typical_input = std::max(typical_input, typical_element(pair_.left, item));
+        if (backward) {
+          inputs.emplace_back(element_count(pair_.left.text(item.shape)), typical_element(pair_.left, item));
+        }
         continue;
       }
       if (!row.right) continue;
-      // Gradients that cancel out, such as those of a bias before a normalisation, are nothing but rounding.
-      const Distance apart = distance_of(row, backward ? kCancelled * typical_input : 0);
+      const Distance apart = distance_of(row, backward ? cancelled(inputs, item) : 0);
+      if (parent(name(record)) == "optimizer") keep_updated(row, apart);
       has_floats |= item.kind == Item::Kind::kTensor;
       place.has_result |= item.kind == Item::Kind::kTensor;
       if (worst == nullptr || apart.ulps > place.out) worst = &row;
@@ -330,6 +331,23 @@ class Walker {
     }
     running_ = std::max(running_, std::isfinite(place.out) ? place.out : 0.0);
     if (place.out > 0 && std::isfinite(place.out) && in_training) seen_.push_back(place.out);
+  }
+
+  void keep_updated(const ItemPair& row, const Distance& apart) {
+    const Item& right = *pair_.right_item(row);
+    const auto min = pair_.right.number(right.min), max = pair_.right.number(right.max);
+    if (min && max) walk_.updated.push_back({.min = *min, .max = *max, .ulps = apart.ulps});
+  }
+
+  // Below which size elements of a gradient are nothing but what rounding leaves where the sum is zero, as
+  // for a bias before a normalisation: a part of what a sum over the incoming elements would be if their
+  // signs were random.
+  double cancelled(const std::vector<std::pair<double, double>>& inputs, const Item& output) const {
+    const double count = std::max(element_count(pair_.left.text(output.shape)), 1.0);
+    double sum = 0;
+    for (const auto& [number, size] : inputs)
+      sum = std::max(sum, size * std::sqrt(std::max(number / count, 1.0)));
+    return kCancelled * sum;
   }
 
   // Clipping and the optimizer.

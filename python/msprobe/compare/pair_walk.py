@@ -48,7 +48,7 @@ class PairWalk:
 def walk_pair(
     pair: DumpPair, step: int, rank: int, diagnosis: DiagnosisWalk | None, previous: PairWalk | None
 ) -> PairWalk:
-    """`diagnosis`: of the same step and rank, where both runs have one. `previous`: the walk of the step before."""
+    """`diagnosis`: of the same step and rank, where both runs have one. `previous`: of the step before."""
     native: CompareWalk = pair.walk()
     calls = [_of_event(event, diagnosis is not None) for event in native.events]
     findings: list[Finding] = []
@@ -58,6 +58,7 @@ def walk_pair(
     findings += calls
     if diagnosis is not None:
         findings += diagnosis.after_calls(_explained(native))
+        diagnosis.keep_updated(native.updated)
     findings.sort(key=lambda finding: (finding.phase, finding.order))
     of_modules = _differences_of_modules(native)
     placed = [
@@ -173,7 +174,9 @@ def _metrics(event: CompareEvent) -> dict[str, object]:
 
 
 def _is_told_by_diagnosis(finding: Finding) -> bool:
-    """The diagnosis knows parameters before the step by their names."""
+    """The diagnosis knows parameters, and what clipping and the optimizer get, by their names."""
+    if finding.phase in (Phase.CLIPPING, Phase.UPDATE):
+        return finding.kind == "argument" and math.isfinite(finding.distance)
     return finding.kind == "weight" and finding.phase == Phase.CALLS
 
 
@@ -195,8 +198,8 @@ def operator_of(record: str) -> str:
 
 
 def _explained(native: CompareWalk) -> dict[str, float]:
-    """How far off the gradients of parameters may be: as far as anything that the calls did. Those that are off by
-    more than their own module explains are findings of the walk over the calls.
+    """How far off the gradients of parameters may be: as far as anything that the calls did. Those that are
+    off by more than their own module explains are findings of the walk over the calls.
     """
     gradients = [event.ulps_out for event in native.events if event.kind == "gradient"]
     return {"": max([native.largest, *gradients])}

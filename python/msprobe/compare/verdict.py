@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict: do two runs differ beyond rounding, and which place is to blame?
 
-The findings of all steps and ranks are gone through in the order of execution. Without rounding noise the first one whose
-origin is equal on both sides is the culprit. Where rounding makes everything differ a little, a culprit has to stand out: its
-result is many times farther off than what went in. docs/formats/verdict.md describes verdict.json.
+The findings of all steps and ranks are gone through in the order of execution. Without rounding noise the first
+one whose origin is equal on both sides is the culprit. Where rounding makes everything differ a little, a culprit
+has to stand out: its result is many times farther off than what went in. docs/formats/verdict.md describes
+verdict.json.
 """
 
 from __future__ import annotations
@@ -19,6 +20,15 @@ SMALL = 64
 """Rounding errors: what another kernel or device may do to one result."""
 
 _CERTAIN = frozenset((Phase.CLIPPING, Phase.OPTIMIZER_SETTING))
+_UPDATED = frozenset((Phase.PARAMETERS, Phase.OPTIMIZER_STATE, Phase.UPDATE))
+_MOVING = frozenset(
+    (
+        *("unbind", "split", "chunk", "__getitem__", "narrow", "select", "cat", "stack", "expand"),
+        *("view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "permute", "t"),
+        *("contiguous", "clone", "to", "detach"),
+    )
+)
+"""Operators that only move data: a part of a tensor may be farther off than the whole."""
 _MOST_CULPRITS = 3
 
 
@@ -28,6 +38,10 @@ class Tolerance:
 
     jump: float = 30
     size: float = 500
+    updated: float = 50_000
+    """For what the optimizer has made: Adam divides by the size of the gradient, and so gives rounding the
+    size of a step where the gradient is zero.
+    """
 
 
 @dataclass
@@ -53,8 +67,8 @@ def _is_small(finding: Finding) -> bool:
 
 
 class _Judge:
-    """Goes through the findings in the order of execution. As long as everything is equal, whatever differs first is to
-    blame. Once something differs by no more than rounding, a culprit has to stand out.
+    """Goes through the findings in the order of execution. As long as everything is equal, whatever differs
+    first is to blame. Once something differs by no more than rounding, a culprit has to stand out.
     """
 
     def __init__(self, walks: list[PairWalk], tolerance: Tolerance) -> None:
@@ -82,10 +96,15 @@ class _Judge:
         return True
 
     def _other_kernel_is_excluded(self, finding: Finding) -> bool:
-        return finding.equal_before or (finding.step, finding.rank) in self._equal_steps
+        seen_to_agree = finding.equal_before or (finding.step, finding.rank) in self._equal_steps
+        return seen_to_agree and finding.distance >= 1
 
     def _stands_out(self, finding: Finding) -> bool:
-        return finding.jump >= self._tolerance.jump and finding.distance >= self._tolerance.size
+        if finding.kind == "operator" and finding.operator.rpartition(".")[2] in _MOVING:
+            return False
+        is_made = finding.phase in _UPDATED and not finding.is_same_value
+        least = self._tolerance.updated if is_made else self._tolerance.size
+        return finding.jump >= self._tolerance.jump and finding.distance >= least
 
     def _has_effect(self, index: int, finding: Finding) -> bool:
         """Whether something comes of a setting, an argument or a call that only one run has."""
@@ -94,6 +113,8 @@ class _Judge:
         if finding.phase == Phase.UPDATE and finding.kind in ("missing_call", "extra_call", "argument"):
             return False  # the optimizer's state shows what comes of it
         least = self._tolerance.size if self.noisy else SMALL
+        if finding.kind == "module_attribute" and self._shows_in_a_buffer(finding):
+            return True
         if finding.effect is not None:
             return finding.effect >= least and finding.effect >= self._tolerance.jump * finding.before
         if finding.kind not in ("module_attribute", "missing_call", "extra_call"):
@@ -103,6 +124,14 @@ class _Judge:
             and math.isfinite(other.distance)
             and (self._stands_out(other) or (other.exact_before and not self.noisy and not _is_small(other)))
             for other in self._findings[index + 1 :]
+        )
+
+    def _shows_in_a_buffer(self, finding: Finding) -> bool:
+        """As the momentum of a batch normalisation does, one step later."""
+        return any(
+            other.kind == "buffer" and other.module == finding.module and self._stands_out(other)
+            for other in self._findings
+            if other.place > finding.place
         )
 
     def _with_random_state(self, culprits: list[Finding]) -> list[Finding]:
