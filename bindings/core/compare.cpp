@@ -112,6 +112,7 @@ void register_compare(py::module_& m) {
       .def_readonly("ulps_out", &Event::out)
       .def_readonly("in_is_equal", &Event::in_is_equal)
       .def_readonly("equal_before", &Event::equal_before)
+      .def_readonly("reduction", &Event::reduction)
       .def_readonly("effect", &Event::effect);
 
   py::class_<Walk>(m, "CompareWalk", py::is_final())

@@ -59,6 +59,8 @@ struct Event {
   /// kOutput: an earlier call of the same operator, with equal shapes and equal values going in, had an equal
   /// result: so the two runs do not just have other kernels.
   bool equal_before = false;
+  double reduction =
+      1;  // kOutput, kGradient: about how many products or terms each element of the result sums
   /// kArgument, kInput, kExtra, kMissing: ulps of what comes of it, the call's own result or that of the
   /// module around it. Infinite where that cannot be seen.
   double effect = 0;

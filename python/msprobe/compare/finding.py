@@ -76,6 +76,8 @@ class Finding:
     """Distance of what comes of it, for what has no distance of its own. None: it cannot be seen."""
     equal_before: bool = False
     """The same operator has agreed before, on other values of the same shapes: not another kernel."""
+    reduction: float = 1
+    """About how many terms each element sums."""
     is_same_value: bool = False
     """`before` is of this very value a moment earlier: nothing may have changed it."""
     metrics: dict[str, object] = field(default_factory=dict)

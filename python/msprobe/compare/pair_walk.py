@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_", "rrelu")
 
 
+# Operators of optimizers, for records that do not tell who called.
+_UPDATING = ("addcdiv_", "addcmul_", "lerp_", "_foreach_addcdiv_", "_foreach_addcmul_", "_foreach_lerp_")
+
 _WITH_EFFECT = ("argument", "input", "extra", "missing")
 
 
@@ -111,13 +114,15 @@ def _of_event(event: CompareEvent, has_diagnosis: bool) -> Finding:
         exact_before=event.in_is_equal,
         effect=event.effect if event.kind in _WITH_EFFECT else None,
         equal_before=event.equal_before,
+        reduction=event.reduction,
         metrics=_metrics(event),
         record="" if is_missing else event.name,
     )
 
 
 def _phase(event: CompareEvent) -> Phase:
-    if event.module == "optimizer":
+    is_update = not event.module and operator_of(event.name).rpartition(".")[2] in _UPDATING
+    if event.module == "optimizer" or is_update:
         return Phase.UPDATE
     if event.module == "clip_grad":
         return Phase.CLIPPING
