@@ -49,6 +49,7 @@ class DiagnosisWalk:
         """
         self._target = target
         self._golden = golden
+        self._is_first = previous is None  # nothing has been computed yet
         self._previous = previous._left_behind if previous is not None else {}
         self._previous_worst = max(self._previous.values(), default=0.0)
         self._previous_states = previous._states_left if previous is not None else {}
@@ -162,7 +163,7 @@ class DiagnosisWalk:
             updated = self._updated_before.get((golden.get("min"), golden.get("max")))
             if updated is not None:
                 return updated, True
-            return self._previous.get(name, 0.0), False
+            return self._previous.get(name, 0.0), self._is_first
         return (self._previous_worst if phase == Phase.BUFFERS else 0.0), False
 
     def _modules(self) -> Iterator[Finding]:
