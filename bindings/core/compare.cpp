@@ -107,6 +107,7 @@ void register_compare(py::module_& m) {
       .def_readonly("ulps_out", &Event::out)
       .def_readonly("in_is_equal", &Event::in_is_equal)
       .def_readonly("equal_before", &Event::equal_before)
+      .def_readonly("reduction", &Event::reduction)
       .def_readonly("effect", &Event::effect);
 
   py::class_<Walk>(m, "CompareWalk", py::is_final())
@@ -116,6 +117,14 @@ void register_compare(py::module_& m) {
       .def_readonly("equal_at_first", &Walk::equal_at_first)
       .def_readonly("median", &Walk::median)
       .def_readonly("largest", &Walk::largest)
+      .def_property_readonly("updated",
+                             [](const Walk& walk) {
+                               std::vector<std::tuple<double, double, double>> updated;
+                               for (const compare::UpdatedTensor& one : walk.updated) {
+                                 updated.emplace_back(one.min, one.max, one.ulps);
+                               }
+                               return updated;
+                             })
       .def_property_readonly("modules", [](const Walk& walk) {
         std::vector<std::pair<std::string, double>> modules;
         for (const compare::ModuleDifference& one : walk.modules) modules.emplace_back(one.name, one.out);
