@@ -436,10 +436,11 @@ void TraceBuilder::compact() {
       std::size_t count = 0;
       for (Text* text : {&item.type, &item.dtype, &item.max.text, &item.min.text, &item.mean.text,
                          &item.norm.text, &item.value.text, &item.md5, &item.data_name}) {
-        if (text->in_pool == 0 && text->length > 0) texts[count++] = text;
+        if (text->in_pool != 0 || text->length == 0) continue;
+        std::size_t at = count++;
+        for (; at > 0 && texts[at - 1]->offset > text->offset; --at) texts[at] = texts[at - 1];
+        texts[at] = text;
       }
-      std::sort(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(count),
-                [](const Text* a, const Text* b) { return a->offset < b->offset; });
       for (std::size_t j = 0; j < count; ++j) keep(*texts[j]);
     }
   }
