@@ -138,6 +138,9 @@ void register_compare(py::module_& m) {
       .def_property_readonly("mode", [](const ComparedPair& self) { return mode_name(self.pair.mode); })
       .def_property_readonly("row_count",
                              [](const ComparedPair& self) { return self.pair.matches.pairs.size(); })
+      .def_property_readonly("right_only_count",
+                             [](const ComparedPair& self) { return self.pair.matches.right_only.size(); })
+      .def_property_readonly("is_debug", [](const ComparedPair& self) { return self.pair.is_debug(); })
       .def("measure", &measure, py::kw_only(), py::arg("threads") = 0, py::arg("progress") = py::none())
       .def(
           "write_table",
@@ -156,6 +159,14 @@ void register_compare(py::module_& m) {
         return path.empty() ? std::nullopt : std::optional(path);
       },
       py::arg("dump"));
+  m.def(
+      "stack_frames",
+      [](const std::filesystem::path& stacks, const std::string& record) {
+        const auto read = msprobe::trace::read_stacks(stacks);
+        const auto found = read.frames(record);
+        return std::vector<std::string>(found.begin(), found.end());
+      },
+      py::arg("stacks"), py::arg("record"), released);
   m.def("open_dump_pair", &open_pair, py::arg("left"), py::arg("right"), py::kw_only(),
         py::arg("fuzzy") = false, py::arg("data_mapping") = Names(), py::arg("stack_path") = py::none(),
         py::arg("threads") = 0);

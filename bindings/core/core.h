@@ -14,6 +14,7 @@ namespace py = pybind11;
 void register_errors(py::module_& m);
 void register_log(py::module_& m);
 void register_stats(py::module_& m);
+void register_metrics(py::module_& m);
 void register_tensor_file(py::module_& m);
 void register_trace(py::module_& m);
 void register_table(py::module_& m);

@@ -9,6 +9,7 @@ PYBIND11_MODULE(_core, m) {
   register_errors(m);
   register_log(m);
   register_stats(m);
+  register_metrics(m);
   register_tensor_file(m);
   register_trace(m);
   register_table(m);

@@ -28,6 +28,16 @@ def summarize(
     signs: bool = False,
     threads: int = 1,
 ) -> dict[str, float | int | bytes | list[int] | None]: ...
+def compare_tensors(
+    left: Buffer,
+    right: Buffer,
+    *,
+    left_dtype: str | None = None,
+    right_dtype: str | None = None,
+    float16_arithmetic: bool = False,
+    real_part_only: bool = False,
+    threads: int = 1,
+) -> dict[str, float | int | None]: ...
 
 # ---- .pt files. Tensors are buffers: numpy.asarray(tensor) shares the mapped file and is read-only.
 # bfloat16, fp8 and complex32, which the buffer protocol cannot name, are unsigned integers of their size.

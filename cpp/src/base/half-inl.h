@@ -1,7 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// 16-bit floats in vectors, and counting, for the instruction set that Highway compiles at the moment: so the
+// 16-bit floats in vectors, for the instruction set that Highway compiles at the moment: so the
 // include guard lets it in once for each.
 
 #if defined(MSPROBE_BASE_HALF_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -24,32 +24,6 @@ namespace msprobe::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Integers of the size of T's lanes, counting what a comparison found: `counts` plus one where `mask` is
-// true.
-template <typename D>
-using Counters = hn::RebindToSigned<D>;
-
-template <typename D, typename M>
-HWY_INLINE hn::Vec<Counters<D>> count_where(D, hn::Vec<Counters<D>> counts, M mask) {
-  const Counters<D> di;
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86  // one masked addition
-  return hn::IfThenElse(hn::RebindMask(di, mask), hn::Add(counts, hn::Set(di, 1)), counts);
-#else  // true is -1
-  return hn::Sub(counts, hn::BitCast(di, hn::VecFromMask(D(), mask)));
-#endif
-}
-
-// Sum of all counters; each is at least 0.
-template <typename D>
-HWY_INLINE std::int64_t total(D, hn::Vec<Counters<D>> counts) {
-  const Counters<D> di;
-  HWY_ALIGN hn::TFromD<Counters<D>> lanes[hn::MaxLanes(di)];
-  hn::Store(counts, di, lanes);
-  std::int64_t sum = 0;
-  for (const auto lane : lanes) sum += lane;
-  return sum;
-}
 
 // float16 to float, for vectors of D's floats. The emulation that Highway has for processors without the
 // instruction knows no Inf and no NaN.

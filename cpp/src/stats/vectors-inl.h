@@ -25,10 +25,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using msprobe::HWY_NAMESPACE::count_where;
-using msprobe::HWY_NAMESPACE::Counters;
 using msprobe::HWY_NAMESPACE::promote_f16;
-using msprobe::HWY_NAMESPACE::total;
 using msprobe::HWY_NAMESPACE::widen_one;
 
 // Vectors that together hold kLanes elements.
@@ -45,6 +42,21 @@ constexpr std::size_t kShortWidth = hn::MaxLanes(Shorts());
 
 using UnsignedShorts = hn::RebindToUnsigned<Shorts>;
 
+// Integers of the size of T's lanes, counting what a comparison found: `counts` plus one where `mask` is
+// true.
+template <typename D>
+using Counters = hn::RebindToSigned<D>;
+
+template <typename D, typename M>
+HWY_INLINE hn::Vec<Counters<D>> count_where(D, hn::Vec<Counters<D>> counts, M mask) {
+  const Counters<D> di;
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86  // one masked addition
+  return hn::IfThenElse(hn::RebindMask(di, mask), hn::Add(counts, hn::Set(di, 1)), counts);
+#else  // true is -1
+  return hn::Sub(counts, hn::BitCast(di, hn::VecFromMask(D(), mask)));
+#endif
+}
+
 // Where `x` and `bits` have no common bit.
 template <typename D>
 HWY_INLINE hn::Mask<D> has_none(D d, hn::Vec<D> x, hn::Vec<D> bits) {
@@ -54,6 +66,17 @@ HWY_INLINE hn::Mask<D> has_none(D d, hn::Vec<D> x, hn::Vec<D> bits) {
   }
 #endif
   return hn::Eq(hn::And(x, bits), hn::Zero(d));
+}
+
+// Sum of all counters; each is at least 0.
+template <typename D>
+HWY_INLINE std::int64_t total(D, hn::Vec<Counters<D>> counts) {
+  const Counters<D> di;
+  HWY_ALIGN hn::TFromD<Counters<D>> lanes[hn::MaxLanes(di)];
+  hn::Store(counts, di, lanes);
+  std::int64_t sum = 0;
+  for (const auto lane : lanes) sum += lane;
+  return sum;
 }
 
 // Stores consecutive masks as packed bits; together they are of a multiple of 8 elements.

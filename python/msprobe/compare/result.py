@@ -11,11 +11,42 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from typing import Literal
 
-    from msprobe._core import TableSummary
+    from msprobe.compare.finding import Finding
     from msprobe.compare.pair_walk import PairWalk
     from msprobe.compare.verdict import Verdict
 
     Mode = Literal["real_data", "statistics", "md5"]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """Counts of a result table."""
+
+    rows: int = 0
+    matched: int = 0
+    aligned: int = 0
+    """Matched under another name or in another place."""
+    failing: int = 0
+    """Rows whose result is "Warning", "Different" or "No"."""
+    red: int = 0
+    yellow: int = 0
+    right_only: int = 0
+    """Items that only the reference has."""
+    first_failing: int | None = None
+    """Row, from 0."""
+    first_failing_name: str = ""
+
+
+@dataclass(frozen=True)
+class ReportRows:
+    """The rows of a pair for report.html; cpp/include/msprobe/compare_report.h has the fields."""
+
+    rows: int
+    shown: int
+    differing: int
+    unmeasured: int
+    worst: float
+    json: str
 
 
 @dataclass(frozen=True)
@@ -30,11 +61,13 @@ class PairResult:
     golden: Path
     """That of the reference."""
     table: Path | None
-    """The result table; None: nothing of one run is in the other, so there is none."""
+    """The result table; None: the run under test recorded nothing, so there is none."""
     advice: Path | None
     """The existing tool's advisor file; None: not wanted, or no table."""
     summary: TableSummary
     walk: PairWalk
+    report: ReportRows | None = None
+    """None: no report is wanted."""
 
     @property
     def is_debug(self) -> bool:
@@ -82,19 +115,30 @@ class CompareResult:
     @property
     def worst_rank(self) -> int | None:
         """The rank with the largest share of failing rows; None: no row fails."""
-        failing: dict[int, list[int]] = {}
+        counts: dict[int, tuple[int, int]] = {}
         for pair in self.pairs:
-            counts = failing.setdefault(pair.rank, [0, 0])
-            counts[0] += pair.summary.failing
-            counts[1] += pair.summary.rows
-        shares = {rank: bad / max(rows, 1) for rank, (bad, rows) in failing.items() if bad}
+            failing, rows = counts.get(pair.rank, (0, 0))
+            counts[pair.rank] = failing + pair.summary.failing, rows + pair.summary.rows
+        shares = {rank: failing / rows for rank, (failing, rows) in counts.items() if failing}
         return max(shares, key=lambda rank: (shares[rank], -rank), default=None)
 
     @property
     def first_step(self) -> int | None:
-        """The first step in which the runs part: that of the first culprit, else the first with a failing row;
+        """The step in which the runs part: that of the first culprit, else the first with a failing row.
         None: there is none.
         """
         if self.verdict.culprits:
             return self.verdict.culprits[0].step
         return min((pair.step for pair in self.pairs if pair.summary.failing), default=None)
+
+    def frames(self, finding: Finding) -> list[str]:
+        """The lines that called the place of a finding, the innermost first; empty when the run under test
+        has no stack.json, or it does not say.
+        """
+        from msprobe.native import core
+
+        for pair in self.pairs:
+            if (pair.step, pair.rank) == (finding.step, finding.rank) and finding.record:
+                stacks = core.default_stack_path(pair.target)
+                return core.stack_frames(stacks, finding.record) if stacks is not None else []
+        return []
