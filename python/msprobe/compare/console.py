@@ -33,7 +33,7 @@ def wants_colour(stream: TextIO) -> bool:
 def console_text(
     result: CompareResult, culprits: list[Culprit], files: Sequence[Path] = (), *, colour: bool = False
 ) -> str:
-    """The verdict, the candidates and where the reports are. `files`: what was written, the most useful first."""
+    """The verdict, the candidates and where the reports are. `files`: what was written, best first."""
     paint = _Paint(colour)
     lines = [paint(_GREEN if result.agree else _RED, sentence(result))]
     for place, culprit in enumerate(culprits, 1):

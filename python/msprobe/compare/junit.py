@@ -19,8 +19,8 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(result: CompareResult, culprits: list[Culprit]) -> str:
-    """A pair fails when a culprit is in it, or when the runs differ and rows of it fail; and what only one run has
-    fails. Where the runs agree by the verdict, single rows beyond the old thresholds are no failure.
+    """A pair fails when a culprit is in it, or when the runs differ and rows of it fail; what only one run
+    has fails. Where the runs agree by the verdict, single rows beyond a threshold are no failure.
     """
     cases = [_pair_case(result, pair, culprits) for pair in result.pairs]
     cases += [_left_out_case(one) for one in result.left_out]

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""verdict.json: the answer of a comparison for programs (docs/formats/verdict.md), and what the other reports share with
-it.
+"""verdict.json: the answer of a comparison for programs (docs/formats/verdict.md), and what the other reports
+share with it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Culprit:
 def culprits_of(
     result: CompareResult, frames_of: FramesOf | None = None, tolerance: Tolerance | None = None
 ) -> list[Culprit]:
-    """The culprits of the verdict, best first. `frames_of`: the frames of a finding's record, as in stack.json."""
+    """The culprits of the verdict, best first. `frames_of`: the frames of a finding, as in stack.json."""
     judged_by = tolerance or Tolerance()
     return [
         Culprit(
@@ -118,12 +118,13 @@ def culprits_of(
 def confidence(finding: Finding, place: int, noisy: bool, tolerance: Tolerance) -> float:
     """How sure it is that the finding is where the runs part, in (0, 1]; `place`: among the culprits, from 0.
 
-    What is compared exactly (settings, flags, calls that only one run has) and what cannot be another kernel: 0.95.
-    Where all that went in is equal, the only doubt is whether the difference is more than another kernel's
-    rounding: 0.5 + 0.45 d / (d + 64), d rounding errors. In noise, how far it stands out: 0.9 - 0.4 / x, x how many
-    times the least jump and the least size that make a culprit. Each earlier culprit halves it.
+    What is compared exactly (settings, flags, calls that only one run has) and what cannot be another kernel:
+    0.95. Where all that went in is equal, the only doubt is whether the difference is more than another
+    kernel's rounding: 0.5 + 0.45 d / (d + 64), d rounding errors. In noise, how far it stands out:
+    0.9 - 0.4 / x, x how many times the least jump and the least size that make a culprit. Each earlier
+    culprit halves it.
     """
-    return round(max(_own_confidence(finding, noisy, tolerance) / 2**place, 0.001), 3)
+    return round(max(_own_confidence(finding, noisy, tolerance) * 0.5**place, 0.001), 3)
 
 
 def _own_confidence(finding: Finding, noisy: bool, tolerance: Tolerance) -> float:
@@ -166,7 +167,8 @@ def sentence(result: CompareResult) -> str:
         inside = f" in {first.module}" if first.module else ""
         return printable(f"The runs part at {place}: {first.kind.replace('_', ' ')} {first.name}{inside}")
     counts = count(result)
-    compared = f"{_plural(counts['rows'], 'row')} of {_plural(counts['steps'], 'step')} and {_plural(counts['ranks'], 'rank')}"
+    rows, steps, ranks = (_plural(counts[f"{noun}s"], noun) for noun in ("row", "step", "rank"))
+    compared = f"{rows} of {steps} and {ranks}"
     missing = [one for one in result.left_out if one.is_difference]
     if missing:
         return f"What could be compared agrees ({compared}), but not all could be: {_named(missing)}"
