@@ -111,6 +111,10 @@ def find_pairs(
         raise InvalidArgument(
             f"expected two paths of the same kind: {paths.target} is {form.value}, {paths.golden} is {other.value}"
         )
+    if steps is not None and form is not Form.RUN:
+        raise InvalidArgument(f"{paths.target} is {form.value}: steps can be chosen in a dump_path only")
+    if ranks is not None and form in (Form.FILE, Form.RANK):
+        raise InvalidArgument(f"{paths.target} is {form.value}: ranks can be chosen in folders of ranks only")
     search = _Search(ranks, steps)
     if form is Form.FILE:
         search.files(paths.target, paths.golden)
