@@ -129,8 +129,8 @@ function rowsOf(pair) {
 }
 
 // `fitting`: rows that pass the filters, in order; `order`: the same as the table shows them; `from`, `to`: what the
-// chart shows, of the rows of the result table.
-const state = {pair: null, rows: null, fitting: new Uint32Array(0), order: new Uint32Array(0), from: 0, to: 1, picked: -1};
+// chart shows, of the rows of the result table; `blamed`: the rows of culprits.
+const state = {pair: null, rows: null, fitting: new Uint32Array(0), order: new Uint32Array(0), from: 0, to: 1, picked: -1, blamed: []};
 
 // ---------------------------------------------------------------------------------------------- header
 
@@ -220,7 +220,7 @@ const mapClass = pair => pair.worst > 0 ? classOf(pair.worst) : pair.unmeasured 
 function drawMap() {
   if (data.pairs.length < 2) return;
   const canvas = $("cells"), palette = colours();
-  const width = map.left + map.steps.length * map.wide + 2, height = map.top + map.ranks.length * map.cell + 2;
+  const width = map.left + map.steps.length * map.wide + 32, height = map.top + map.ranks.length * map.cell + 2;
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   const context = prepared(canvas, width, height), gap = map.cell > 4 ? 1 : 0;
@@ -254,7 +254,7 @@ function pairAt(event) {
 
 // ---------------------------------------------------------------------------------------------- chart
 
-const chart = {left: 66, right: 12, top: 8, bottom: 22, band: 22, decades: 8, width: 0, height: 0};
+const chart = {left: 86, right: 12, top: 8, bottom: 22, band: 24, decades: 8, width: 0, height: 0};
 const LOW = -2;   // log10 of the lowest difference on the scale
 
 function chartX(row) { return chart.left + (row - state.from) / Math.max(state.to - state.from, 1) * (chart.width - chart.left - chart.right); }
@@ -357,7 +357,12 @@ function drawPoints(context) {
 
 function drawMarks(context) {
   const rows = state.rows;
-  if (state.picked >= 0) {
+  context.fillStyle = css("--bad");
+  for (const i of state.blamed) {
+    const x = Math.round(chartX(rows.row[i]));
+    if (x >= chart.left && x <= chart.width - chart.right) context.fillRect(x, chart.top, 1, chart.height - chart.top - chart.bottom);
+  }
+  if (state.picked >= 0 && rows.row[state.picked] >= state.from && rows.row[state.picked] <= state.to) {
     const x = chartX(rows.row[state.picked]), y = chartY(rows.error[state.picked]);
     context.strokeStyle = css("--text");
     context.lineWidth = 1.5;
@@ -525,6 +530,8 @@ function choose(pair) {
   state.pair = pair;
   state.rows = rowsOf(pair);
   state.picked = -1;
+  const here = data.culprits.filter(culprit => placeOf(culprit) === pair);
+  state.blamed = here.map(culprit => rowOf(state.rows, culprit)).filter(i => i >= 0);
   state.from = 0;
   state.to = Math.max(pair.rows, 1);
   $("pair").value = data.pairs.indexOf(pair);
@@ -596,3 +603,4 @@ addEventListener("resize", soon(() => { drawMap(); drawChart(); showRows(); }));
 const blamed = data.culprits.length ? placeOf(data.culprits[0]) : null;
 const start = blamed ?? data.pairs.find(pair => pair.block !== null && pair.differing) ?? data.pairs.find(pair => pair.block !== null) ?? data.pairs[0];
 if (start) choose(start);
+if (state.blamed.length) pick(state.blamed[0]);
