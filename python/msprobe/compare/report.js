@@ -214,12 +214,24 @@ function arrangeMap() {
   legend($("map-legend"), CLASSES.slice(0, 5));
 }
 const mapWeight = pair => pair.worst > 0 ? pair.worst : pair.unmeasured ? 1e-9 : 0;
-// Integers and flags that differ are many in some runs: what has a measure decides, where there is any.
-const mapClass = pair => pair.worst > 0 ? classOf(pair.worst) : pair.unmeasured ? 4 : pair.rows && !pair.matched ? 5 : 0;
+
+// The colours of the classes, deeper within a class the larger the difference. Integers and flags that differ are many in
+// some runs: what has a measure decides, where there is any.
+function heat(pair, palette, deepest) {
+  if (!(pair.worst > 0)) return palette[pair.unmeasured ? 4 : pair.rows && !pair.matched ? 5 : 0];
+  const own = classOf(pair.worst), size = Math.log10(pair.worst);
+  if (own < 2) return palette[1];
+  const [from, to, low, high] = own === 2 ? [palette[2], palette[3], Math.log10(data.small), Math.log10(FAR) + 1] : [palette[3], deepest, Math.log10(FAR), 9];
+  return mixed(from, to, Math.min((size - low) / (high - low), 1));
+}
+function mixed(from, to, share) {
+  const part = (colour, at) => parseInt(colour.slice(1 + 2 * at, 3 + 2 * at), 16);
+  return `rgb(${[0, 1, 2].map(at => Math.round(part(from, at) + (part(to, at) - part(from, at)) * share)).join(",")})`;
+}
 
 function drawMap() {
   if (data.pairs.length < 2) return;
-  const canvas = $("cells"), palette = colours();
+  const canvas = $("cells"), palette = colours(), deepest = css("--deepest");
   const width = map.left + map.steps.length * map.wide + 32, height = map.top + map.ranks.length * map.cell + 2;
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
@@ -233,7 +245,7 @@ function drawMap() {
   map.ranks.forEach((rank, y) => map.steps.forEach((step, x) => {
     const pair = map.pairs.get(`${step} ${rank}`);
     if (!pair) return;
-    context.fillStyle = palette[mapClass(pair)];
+    context.fillStyle = heat(pair, palette, deepest);
     context.globalAlpha = pair.block === null ? 0.5 : 1;
     context.fillRect(map.left + x * map.wide, map.top + y * map.cell, Math.max(map.wide - gap, 1), Math.max(map.cell - gap, 1));
     context.globalAlpha = 1;
@@ -261,11 +273,11 @@ function chartX(row) { return chart.left + (row - state.from) / Math.max(state.t
 function chartRow(x) { return state.from + (x - chart.left) / (chart.width - chart.left - chart.right) * (state.to - state.from); }
 function chartY(error) {
   const bottom = chart.height - chart.bottom;
-  if (error === 0) return bottom - chart.band / 2;
+  if (error === 0) return bottom - chart.band / 4;
   if (error === NONE) return chart.top + chart.band * 0.4;
-  if (error === INFINITE) return chart.top + chart.band * 1.4;
+  if (error === INFINITE) return chart.top + chart.band * 1.3;
   const share = (Math.min(Math.max(Math.log10(error), LOW), chart.decades) - LOW) / (chart.decades - LOW);
-  return bottom - chart.band - share * (bottom - chart.top - 3 * chart.band);
+  return bottom - chart.band - share * (bottom - chart.top - 3.5 * chart.band);
 }
 
 function firstAt(row) {   // index into `fitting` of the first row from there on
@@ -468,8 +480,9 @@ function arrange() {
 }
 
 function showRows() {
-  const box = $("rows"), first = Math.max(0, Math.floor(box.scrollTop / ROW) - 5);
-  const last = Math.min(state.order.length, first + Math.ceil(box.clientHeight / ROW) + 10);
+  const box = $("rows"), many = Math.ceil(box.clientHeight / ROW) + 10;
+  const first = Math.max(0, Math.min(Math.floor(box.scrollTop / ROW) - 5, state.order.length - many));
+  const last = Math.min(state.order.length, first + many);
   const nodes = [];
   for (let at = first; at < last; at++) nodes.push(rowNode(state.order[at]));
   $("window").style.transform = `translateY(${first * ROW}px)`;
@@ -576,9 +589,10 @@ showPairs();
 arrangeMap();
 legend($("legend"), CLASSES);
 $("head").append(...COLUMNS.map((text, at) => element("span", {textContent: text, className: [1, 4, 5].includes(at) ? "number" : "", role: "columnheader"})));
-$("search").oninput = soon(filter);
-for (const id of ["kind", "part", "way"]) $(id).onchange = filter;
-$("order").onchange = () => { arrange(); $("rows").scrollTop = 0; showRows(); };
+const fromTop = action => () => { $("rows").scrollTop = 0; action(); };
+$("search").oninput = soon(fromTop(filter));
+for (const id of ["kind", "part", "way"]) $(id).onchange = fromTop(filter);
+$("order").onchange = fromTop(arrange);
 $("rows").onscroll = soon(showRows);
 $("pair").onchange = () => choose(data.pairs[$("pair").value]);
 $("whole").onclick = () => zoom(0, Math.max(state.pair.rows, 1));
