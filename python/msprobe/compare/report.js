@@ -5,7 +5,7 @@ const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 
 // Codes of the native report_rows().
-const SAME = -1, NONE = -2, INFINITE = -1;
+const SAME = -1, NONE = -2, INFINITE = -1, EXACT = 1;
 const MATCHES = {1: "same name and place", 2: "aligned: another name, the same place", 3: "moved: same name, another place", 4: "fuzzy", 5: "mapped",
                  0: "no counterpart", [-1]: "no such call in the reference", [-2]: "the call has no such item in the reference",
                  [-3]: "another shape in the reference", [-4]: "a dtype that is not compared with this one"};
@@ -107,7 +107,8 @@ class Rows {
     if (kind === "differs") return error !== 0 && error !== NONE;
     if (kind === "beyond") return error === INFINITE || error >= data.small;
     if (kind === "fails") return this.colour[i] > 0 || ["Warning", "Different", "No"].includes(this.strings[this.result[i]]);
-    return kind !== "alone" || error === NONE;
+    if (kind === "alone") return error === NONE;
+    return kind !== "renamed" || this.match[i] > EXACT;
   }
   get worst() {
     let best = -1, weight = 0;
@@ -209,8 +210,8 @@ function arrangeMap() {
   }
   $("map-card").classList.toggle("hidden", data.pairs.length < 2);
   // A canvas has a largest size: thousands of ranks get thin rows.
-  map.cell = Math.max(1, Math.min(18, Math.floor(12000 / map.ranks.length)));
-  map.wide = Math.max(1, Math.min(26, Math.floor(12000 / map.steps.length)));
+  map.cell = Math.max(1, Math.min(18, Math.floor(10000 / map.ranks.length)));
+  map.wide = Math.max(1, Math.min(26, Math.floor(10000 / map.steps.length)));
   legend($("map-legend"), CLASSES.slice(0, 5));
 }
 const mapWeight = pair => pair.worst > 0 ? pair.worst : pair.unmeasured ? 1e-9 : 0;
@@ -354,16 +355,16 @@ function drawBackward(context) {
 function drawPoints(context) {
   const rows = state.rows, palette = colours(), width = Math.ceil(chart.width), height = Math.ceil(chart.height);
   const painted = new Uint8Array(width * height);
-  const last = firstAt(state.to + 1);
+  const first = firstAt(state.from), last = firstAt(state.to + 1), size = last - first > 2000 ? 3 : 5;
   let class_ = -1;
-  for (let at = firstAt(state.from); at < last; at++) {
+  for (let at = first; at < last; at++) {
     const i = state.fitting[at], error = rows.error[i];
     const x = Math.round(chartX(rows.row[i])), y = Math.round(chartY(error)), place = y * width + x;
     const own = classOf(error) + 1;
     if (painted[place] === own) continue;
     painted[place] = own;
     if (own !== class_) { class_ = own; context.fillStyle = palette[own - 1]; }
-    context.fillRect(x - 1.5, y - 1.5, 3, 3);
+    context.fillRect(x - size / 2, y - size / 2, size, size);
   }
 }
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from msprobe.compare.verdict_file import Culprit
 
 # A page beyond this would be slow to open. What is left out is in the result tables, and the page says so.
-_MOST_TEXT = 96 << 20
+_MOST_TEXT = 48 << 20
 _MOST_LEFT_OUT = 1000
 
 

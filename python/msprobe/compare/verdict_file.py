@@ -167,8 +167,8 @@ def sentence(result: CompareResult) -> str:
         inside = f" in {first.module}" if first.module else ""
         return printable(f"The runs part at {place}: {first.kind.replace('_', ' ')} {first.name}{inside}")
     counts = count(result)
-    rows, steps, ranks = (_plural(counts[f"{noun}s"], noun) for noun in ("row", "step", "rank"))
-    compared = f"{rows} of {steps} and {ranks}"
+    rows = _plural(counts["matched"], "row")
+    compared = f"{rows} of {_plural(counts['steps'], 'step')} and {_plural(counts['ranks'], 'rank')}"
     missing = [one for one in result.left_out if one.is_difference]
     if missing:
         return f"What could be compared agrees ({compared}), but not all could be: {_named(missing)}"
@@ -177,7 +177,9 @@ def sentence(result: CompareResult) -> str:
     )
     if all(pair.walk.all_equal for pair in result.pairs):
         beyond = "all equal"
-    return f"The runs agree: {compared} compared, {beyond}"
+    alone = counts["unmatched"] + counts["only_in_golden"]
+    without = f"; {alone:,} more items are in one run only" if alone else ""
+    return f"The runs agree: {compared} compared, {beyond}{without}"
 
 
 def _named(missing: list[LeftOut]) -> str:

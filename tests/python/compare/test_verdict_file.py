@@ -127,6 +127,9 @@ def test_the_sentence_tells_noise_and_what_is_missing():
     assert not apart.agree
     assert content(apart)["status"] == "differ"
     assert sentence(apart).endswith("step 2 (only in the reference) and 2 more")
+    alone = result([pair(rows=10, matched=7, right_only=2)])
+    assert sentence(alone).startswith("The runs agree: 7 rows of 1 step")
+    assert sentence(alone).endswith("; 5 more items are in one run only")
     harmless = result([pair()], left_out=[LeftOut("rank 3", "not asked for", is_difference=False)])
     assert sentence(harmless).startswith("The runs agree")
 
