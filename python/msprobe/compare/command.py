@@ -249,9 +249,8 @@ def _numbers(text: str) -> set[int]:
     for part in text.split(","):
         first, dash, last = part.partition("-")
         ends = (first, last if dash else first)
-        if not all(end.isascii() and end.isdigit() and len(end) <= 6 for end in ends):
+        is_number = all(end.isascii() and end.isdigit() and len(end) <= 6 for end in ends)
+        if not is_number or int(ends[0]) > int(ends[1]):
             raise argparse.ArgumentTypeError(f"expected numbers such as 0,2,8-15, found {text!r}")
         numbers.update(range(int(ends[0]), int(ends[1]) + 1))
-    if not numbers:
-        raise argparse.ArgumentTypeError(f"expected numbers such as 0,2,8-15, found {text!r}")
     return numbers
