@@ -38,7 +38,9 @@ std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::ve
   if (all.size() <= most) return all;
   std::size_t found = 0;
   const auto rest = std::stable_partition(all.begin(), all.end(), [&](std::size_t i) {
-    return found < most / 2 && differs(rows[i], distances[i]) && ++found > 0;
+    const bool is_first = found < most / 2 && differs(rows[i], distances[i]);
+    if (is_first) ++found;
+    return is_first;
   });
   // Rows without a counterpart have no distance; they come behind all that do.
   const auto size = [&](std::size_t i) { return rows[i].right ? distances[i].ulps : -1; };
