@@ -21,18 +21,23 @@ struct ReportRows {
   std::uint64_t unmeasured = 0;  // differing, but without a measure: distance() is infinite
   double worst = 0;              // largest finite distance(), in rounding errors
 
-  /// One JSON object in ASCII, strict (no NaN), with one entry per shown row in each list, in the order of
-  /// rows:
+  /// One JSON object in ASCII, strict (no NaN). Each list has one entry per shown row, in their order:
   ///
-  ///     strings       the texts that the lists below refer to by index
-  ///     row           row of the result table, from 0, as the difference to the one before (to 0)
-  ///     record, item  name: strings[record] + strings[item]
-  ///     otherRecord, otherItem  that of the counterpart; -1: the same, -2: it has none
-  ///     type, otherType         dtype and shape; otherType as above
-  ///     error         distance() in four digits; -1: infinite, -2: no counterpart
-  ///     relative      largest relative error (of elements, else of statistics, 1 is 100 %); -1: infinite,
-  ///     -2: none result, message         columns Result and Err_message colour        0 none, 1 yellow, 2
-  ///     red match         trace::MatchKind, or the negative trace::NoMatchReason where there is none
+  ///     strings      the texts that the other lists refer to by index
+  ///     row          row of the result table, from 0, as the difference to the one before (to 0)
+  ///     record       beginning of the name
+  ///     item         rest of the name
+  ///     otherRecord  of the counterpart; -1: the same, -2: there is none
+  ///     otherItem    of the counterpart; codes as above
+  ///     type         dtype and shape
+  ///     otherType    of the counterpart; codes as above
+  ///     error        distance() in four digits; -1: infinite, -2: no counterpart
+  ///     relative     largest relative error, of the elements, else of the statistics; 1 is 100 %;
+  ///                  -1: infinite, -2: none, or the row is equal
+  ///     result       column Result
+  ///     message      column Err_message
+  ///     colour       0: none, 1: yellow, 2: red
+  ///     match        trace::MatchKind; the negative trace::NoMatchReason where there is no counterpart
   std::string json;
 };
 

@@ -38,7 +38,9 @@ std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::ve
   if (all.size() <= most) return all;
   std::size_t found = 0;
   const auto rest = std::stable_partition(all.begin(), all.end(), [&](std::size_t i) {
-    return found < most / 2 && differs(rows[i], distances[i]) && ++found > 0;
+    const bool is_first = found < most / 2 && differs(rows[i], distances[i]);
+    if (is_first) ++found;
+    return is_first;
   });
   // Rows without a counterpart have no distance; they come behind all that do.
   const auto size = [&](std::size_t i) { return rows[i].right ? distances[i].ulps : -1; };
@@ -82,17 +84,19 @@ class Column {
 class Strings {
  public:
   std::int64_t index(std::string_view text) {
-    const auto [place, is_new] = places_.try_emplace(std::string(text), count_);
-    if (is_new) {
-      if (count_++ > 0) json_ += ',';
-      trace::append_json_string(json_, text);
-    }
-    return place->second;
+    if (const auto known = places_.find(text); known != places_.end()) return known->second;
+    places_.emplace(text, count_);
+    if (count_ > 0) json_ += ',';
+    trace::append_json_string(json_, text);
+    return count_++;
   }
   const std::string& json() const noexcept { return json_; }
 
  private:
-  std::unordered_map<std::string, std::int64_t> places_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> places_;
   std::int64_t count_ = 0;
   std::string json_;
 };
@@ -121,7 +125,8 @@ class RowColumns {
     last_ = index;
     add_names(row);
     error_.add(row.right ? finite_or_code(distance.ulps) : kNone);
-    const auto relative = largest_relative(pair_, row, metrics_.empty() ? nullptr : &metrics_[index]);
+    const RealMetrics* const metrics = metrics_.empty() ? nullptr : &metrics_[index];
+    const auto relative = distance.equal ? std::nullopt : largest_relative(pair_, row, metrics);
     relative_.add(relative && !std::isnan(*relative) ? finite_or_code(*relative) : kNone);
     result_.add(strings_.index(verdict.result));
     message_.add(strings_.index(verdict.message));
