@@ -57,7 +57,7 @@ def of_environment(environment: Mapping[str, str] = os.environ) -> Process | Non
     number, count = _whole(environment, "RANK"), _whole(environment, "WORLD_SIZE")
     if number >= count:
         raise InvalidArgument(
-XX
+            f"the environment says RANK={number} of WORLD_SIZE={count}, expected a smaller RANK"
         )
     if count == 1:
         return None
@@ -92,7 +92,7 @@ class Part:
 
 
 def share_of(pairs: list[DumpFiles], process: Process) -> list[DumpFiles]:
-    """The pairs of this process. All steps of a rank belong to one process, which walks them in their order."""
+    """The pairs of this process. All steps of a rank belong to one, which walks them in their order."""
     ranks = sorted({files.rank for files in pairs})
     own = set(ranks[process.number :: process.count])
     return [files for files in pairs if files.rank in own]

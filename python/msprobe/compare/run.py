@@ -334,7 +334,7 @@ def _chains(pairs: list[DumpFiles]) -> Iterable[list[DumpFiles]]:
 
 def _copy(kind: type[_Copied], native: object) -> _Copied:
     """As an object of Python, which can be sent to another process."""
-    return kind(**{one.name: getattr(native, one.name) for one in fields(kind)})  # type: ignore[arg-type]
+    return kind(**{one.name: getattr(native, one.name) for one in fields(kind)})
 
 
 def _diagnosis_of(files: DumpFiles, before: DiagnosisWalk | None) -> DiagnosisWalk | None:
