@@ -174,8 +174,9 @@ TEST_CASE("compare: fuzzy works in all modes") {
                                          {in, "tensor", compare::Mode::kRealData}}) {
     write_bytes(dir / "a/dump.json", dump(call(3, leaf, leaf), task));
     write_bytes(dir / "b/dump.json", dump(call(5, leaf, leaf), task));
-    const compare::DumpPair pair =
-        compare::open_pair(dir / "a/dump.json", dir / "b/dump.json", {.fuzzy = true});
+    compare::PairOptions options;
+    options.fuzzy = true;
+    const compare::DumpPair pair = compare::open_pair(dir / "a/dump.json", dir / "b/dump.json", options);
     CHECK(pair.mode == mode);
     const auto metrics = mode == compare::Mode::kRealData ? compare::measure_real_data(pair)
                                                           : std::vector<compare::RealMetrics>();
