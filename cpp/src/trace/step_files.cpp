@@ -22,11 +22,10 @@ class StackHandler : public JsonHandler<StackHandler> {
   void null() { unexpected(); }
   void boolean(bool) { unexpected(); }
   void number(std::string_view) { unexpected(); }
-  void key(std::string_view) {
-    if (depth() == 1) {
-      entries.emplace_back();
-      list_ = 0;
-    }
+  void key(std::string_view text) {
+    entries.emplace_back();
+    entry_ = text;
+    list_ = 0;
   }
   void text(std::string_view text) {
     if (depth() != 3) return unexpected();
@@ -39,39 +38,45 @@ class StackHandler : public JsonHandler<StackHandler> {
   void end(bool) {}
 
  private:
-  void unexpected() { fail("expected an object of entries [[names of records], [lines of the stack]]"); }
+  void unexpected() {
+    const std::string entry = entry_.empty() ? "" : io::in_quotes(entry_) + ": ";
+    fail(entry + "expected [[names of records], [lines of the stack]]");
+  }
+  std::string_view entry_;  // whose value is read
   int list_ = 0;  // which of the two lists of the entry is open
 };
 
-// {child: parent | null | [parent, ...], ...}
+// {child: parent | null | [parent | null, ...], ...}
 class ConstructHandler : public JsonHandler<ConstructHandler> {
  public:
   std::vector<Construct::Entry> entries;
 
-  void null() { seen(); }
-  void boolean(bool) { unexpected(); }
-  void number(std::string_view) {
-    if (depth() < 2) unexpected();
-  }
+  void null() { value({}); }
+  void boolean(bool) { other(); }
+  void number(std::string_view) { other(); }
   void key(std::string_view text) {
     entries.push_back({std::string(text), {}});
     waiting_ = true;
   }
-  void text(std::string_view text) {
-    if (depth() == 0) return unexpected();
-    if (std::exchange(waiting_, false)) entries.back().parent = text;
-  }
+  void text(std::string_view text) { value(text); }
   void begin(bool is_object) {
-    if (is_object != (depth() == 1)) unexpected();
+    if (is_object != (depth() == 1) || depth() > 2) unexpected();
   }
-  void end(bool) { seen(); }
+  void end(bool) {}
 
  private:
-  void seen() {
-    if (depth() == 0) unexpected();
-    waiting_ = false;
+  void value(std::string_view parent) {
+    if (depth() == 0) return unexpected();
+    if (std::exchange(waiting_, false)) entries.back().parent = parent;
   }
-  void unexpected() { fail("expected an object of entries record: parent"); }
+  // Only behind the parent, in its list.
+  void other() {
+    if (depth() < 2 || waiting_) unexpected();
+  }
+  void unexpected() {
+    const std::string entry = entries.empty() ? "" : io::in_quotes(entries.back().name) + ": ";
+    fail(entry + "expected the name of a parent, null, or a list that begins with one of them");
+  }
   bool waiting_ = false;  // for the parent of the last entry
 };
 
@@ -82,8 +87,9 @@ std::span<const std::string> Stacks::frames(std::string_view record) const noexc
   return found == by_record_.end() ? std::span<const std::string>() : stacks_[found->second];
 }
 
-Stacks read_stacks(const std::filesystem::path& path) {
-  std::string content = read_json_file(path);
+Stacks read_stacks(const std::filesystem::path& path) { return parse_stacks(read_json_file(path), path); }
+
+Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
   StackHandler handler;
   parse_json(content, path, handler);
   Stacks stacks;
@@ -102,13 +108,22 @@ std::string_view Construct::parent(std::string_view name) const noexcept {
 }
 
 Construct read_construct(const std::filesystem::path& path) {
-  std::string content = read_json_file(path);
+  return parse_construct(read_json_file(path), path);
+}
+
+Construct parse_construct(std::string content, const std::filesystem::path& path) {
   ConstructHandler handler;
   parse_json(content, path, handler);
   Construct construct;
-  construct.entries_ = std::move(handler.entries);
-  for (std::uint32_t i = 0; i < construct.entries_.size(); ++i) {
-    construct.by_name_.insert_or_assign(construct.entries_[i].name, i);
+  construct.entries_.reserve(handler.entries.size());  // by_name_ points into them
+  for (Construct::Entry& entry : handler.entries) {
+    const auto known = construct.by_name_.find(entry.name);
+    if (known != construct.by_name_.end()) {  // as Python's dict: the last value, in the first place
+      construct.entries_[known->second].parent = std::move(entry.parent);
+      continue;
+    }
+    const auto index = static_cast<std::uint32_t>(construct.entries_.size());
+    construct.by_name_.emplace(construct.entries_.emplace_back(std::move(entry)).name, index);
   }
   return construct;
 }
