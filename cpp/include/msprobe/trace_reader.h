@@ -110,13 +110,14 @@ class MSPROBE_API Trace {
   std::span<const Item> items(const Record& record) const noexcept {
     return std::span(items_).subspan(record.first_item, record.item_count);
   }
+  /// The items of all records; those of a record that a later one replaced may stand between them.
+  std::span<const Item> all_items() const noexcept { return items_; }
   std::string_view name(const Record& record) const noexcept { return text(record.name); }
   /// Index in records() of the record with this name.
   std::optional<std::size_t> find(std::string_view name) const noexcept;
 
   /// Some item has an md5, so the run was recorded with summary_mode md5.
   bool has_md5() const noexcept { return has_md5_; }
-  std::size_t item_count() const noexcept { return items_.size(); }
 
  private:
   friend class TraceBuilder;

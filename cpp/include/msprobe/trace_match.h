@@ -1,0 +1,118 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Which call of one run belongs to which call of another. The name of a call counts how often the operator
+/// was called before, so one call more or less gives all later ones another name: names alone would pair
+/// calls of different places. Therefore calls are aligned in the order in which they ran, module by module,
+/// and the way in which a pair was found is part of the answer.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/export.h"
+#include "msprobe/trace_reader.h"
+
+namespace msprobe::trace {
+
+/// How a counterpart was found.
+enum class MatchKind : std::uint8_t {
+  kNone,     // there is none
+  kExact,    // same name, same place
+  kAligned,  // another name, but the same operator at the corresponding place of the same module
+  kMoved,    // same name, but in another module or order
+  kFuzzy,    // names that agree without their counts or classes (the rule of the existing tool)
+  kMapped    // by a mapping that the user gave
+};
+
+/// "exact", "aligned", ... ; "none".
+MSPROBE_API std::string_view match_name(MatchKind kind) noexcept;
+
+inline constexpr std::uint32_t kNoMatch = 0xffffffff;
+
+/// What a record or item was paired with.
+struct Match {
+  std::uint32_t index = kNoMatch;
+  MatchKind how = MatchKind::kNone;
+
+  explicit operator bool() const noexcept { return index != kNoMatch; }
+};
+
+/// The records of two traces: for each record of one side, its counterpart on the other.
+struct RecordMatches {
+  std::vector<Match> of_left;   // as many as left.records(); index into right.records()
+  std::vector<Match> of_right;  // as many as right.records(); index into left.records()
+};
+
+/// Pairs records. Modules, their gradients and what save() was given: by name, then without the class in the
+/// name (kFuzzy). Calls of operators: aligned within each call of a module (a longest common subsequence of
+/// the operators' names, in which pairs of equal shapes count more), then by name (kMoved). Backward records
+/// follow their forward record. Without construct.json (null) all calls form one sequence.
+MSPROBE_API RecordMatches match_records(const Trace& left, const Construct* left_construct,
+                                        const Trace& right, const Construct* right_construct);
+
+/// Pairs records by their names alone, as the existing tool does.
+MSPROBE_API RecordMatches match_records_by_name(const Trace& left, const Trace& right);
+
+/// Index into Trace::all_items().
+using ItemIndex = std::uint32_t;
+
+/// Why an item has no counterpart.
+enum class NoMatchReason : std::uint8_t {
+  kMatched,   // it has one
+  kNoRecord,  // the record has none
+  kNoItem,    // the record on the other side has no such argument or result
+  kShape,     // it is there, with another shape
+  kDtype      // it is there, with a dtype that is not compared with this one
+};
+
+struct ItemPair {
+  std::uint32_t left_record = 0;
+  ItemIndex left = 0;
+  std::uint32_t right_record = kNoMatch;
+  Match right;  // index: an ItemIndex
+  NoMatchReason reason = NoMatchReason::kMatched;
+};
+
+/// An item of the right side that nothing was paired with.
+struct RightItem {
+  std::uint32_t record = 0;
+  ItemIndex item = 0;
+};
+
+struct ItemMatches {
+  std::vector<ItemPair> pairs;        // one for each item of the left side, in the order of rows
+  std::vector<RightItem> right_only;  // in the order of the file
+};
+
+/// Pairs the items of records that were paired: those of the same place in the record, of the same shape, and
+/// of dtypes that are equal or both one of float32, float16 and bfloat16. Rows: record by record, in each
+/// inputs, parameters, outputs, gradients.
+MSPROBE_API ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records);
+
+/// Pairs items by the existing tool's fuzzy rule: both lists are walked at once, and an item is paired with
+/// the first one waiting on the other side whose shape is equal and whose name is equal without the count (of
+/// an operator) or class (of a module). Those skipped stay alone.
+MSPROBE_API ItemMatches match_items_fuzzy(const Trace& left, const Trace& right);
+
+/// Pairs items by names: `names` maps the left to the right name, names that it lacks stand for themselves.
+/// Shapes and dtypes need not agree.
+MSPROBE_API ItemMatches match_items_mapped(const Trace& left, const Trace& right,
+                                           const std::map<std::string, std::string, std::less<>>& names);
+
+/// Appends the name of an item: that of its file without suffix, else the record's with `.input`, `.output`
+/// or
+/// `.parameters` and the way to it.
+MSPROBE_API void append_item_name(std::string& out, const Trace& trace, const Record& record,
+                                  const Item& item);
+
+/// Appends the name without the part between the last dot before the first ".forward" (else ".backward") and
+/// it: the count of an operator's call, the class of a module. "Torch.add.3.forward" becomes
+/// "Torch.add.forward".
+MSPROBE_API void append_without_count(std::string& out, std::string_view name);
+
+}  // namespace msprobe::trace

@@ -1,0 +1,24 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace msprobe::trace {
+
+/// One call in a sequence that is aligned with another.
+struct Token {
+  std::uint64_t what = 0;    // the operator: only equal ones are paired
+  std::uint64_t detail = 0;  // shapes and dtypes: pairs in which they are equal count more
+};
+
+/// Pairs of indices (left, right), rising on both sides: a longest common subsequence of the operators, of
+/// all such the one with the most equal details. Beyond 5000 x 5000 calls that differ the details are not
+/// looked at, and sequences that differ in more than 4000 places are paired as far as their ends agree.
+std::vector<std::pair<std::uint32_t, std::uint32_t>> align(std::span<const Token> left,
+                                                           std::span<const Token> right);
+
+}  // namespace msprobe::trace

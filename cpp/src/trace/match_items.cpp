@@ -1,0 +1,261 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <unordered_map>
+
+#include "msprobe/trace_match.h"
+
+namespace msprobe::trace {
+namespace {
+
+using Part = Item::Part;
+
+std::string_view part_suffix(Part part) {
+  switch (part) {
+    case Part::kOutput: return ".output";
+    case Part::kParameters: return ".parameters";
+    case Part::kGradients:
+    case Part::kSaved: return "";
+    default: return ".input";
+  }
+}
+
+// Arguments, keyword arguments and gradients of outputs are all "inputs".
+bool same_place(const Trace& left, const Item& a, const Trace& right, const Item& b) {
+  return part_suffix(a.part) == part_suffix(b.part) && left.text(a.path) == right.text(b.path);
+}
+
+// float32, float16 and bfloat16 are compared with each other, all others only with themselves.
+bool comparable(std::string_view a, std::string_view b) {
+  const auto is_one_of_three = [](std::string_view dtype) {
+    return dtype == "torch.float32" || dtype == "torch.float16" || dtype == "torch.bfloat16";
+  };
+  return a == b || (is_one_of_three(a) && is_one_of_three(b));
+}
+
+// What counts as the dtype of an item: of a value its type.
+std::string_view kind_of(const Trace& trace, const Item& item) {
+  return trace.text(item.kind == Item::Kind::kTensor ? item.dtype : item.type);
+}
+
+int row_group(const Item& item) {
+  switch (item.part) {
+    case Part::kParameters: return 1;
+    case Part::kOutput: return 2;
+    case Part::kGradients: return 3;
+    default: return 0;
+  }
+}
+
+// Calls visit(record, item) for every item in the order of rows.
+template <typename Visit>
+void for_each_row(const Trace& trace, const Visit& visit) {
+  for (std::uint32_t r = 0; r < trace.records().size(); ++r) {
+    const Record& record = trace.records()[r];
+    const auto items = trace.items(record);
+    for (int group = 0; group < 4; ++group) {
+      for (std::uint32_t i = 0; i < items.size(); ++i) {
+        if (row_group(items[i]) == group) visit(r, record.first_item + i);
+      }
+    }
+  }
+}
+
+ItemPair alone(std::uint32_t record, ItemIndex item) {
+  ItemPair pair;
+  pair.left_record = record;
+  pair.left = item;
+  pair.reason = NoMatchReason::kNoRecord;
+  return pair;
+}
+
+void collect_right_only(const Trace& right, const std::vector<bool>& taken, ItemMatches& matches) {
+  for_each_row(right, [&](std::uint32_t record, ItemIndex item) {
+    if (!taken[item]) matches.right_only.push_back({.record = record, .item = item});
+  });
+}
+
+// Finds counterparts in one record. Items mostly stand at the same index, so the search goes on where the
+// last one was found.
+class RecordSearch {
+ public:
+  RecordSearch(const Trace& left, const Trace& right, std::vector<bool>& taken)
+      : left_(left), right_(right), taken_(taken) {}
+
+  void find(const Record& record, ItemPair& pair) {
+    const Item& item = left_.all_items()[pair.left];
+    const auto candidates = right_.items(record);
+    pair.reason = NoMatchReason::kNoItem;
+    for (std::size_t step = 0; step < candidates.size(); ++step) {
+      const std::size_t i = (next_ + step) % candidates.size();
+      const ItemIndex index = record.first_item + static_cast<ItemIndex>(i);
+      const Item& other = candidates[i];
+      if (taken_[index] || !same_place(left_, item, right_, other)) continue;
+      if (left_.text(item.shape) != right_.text(other.shape)) {
+        pair.reason = NoMatchReason::kShape;
+      } else if (!comparable(kind_of(left_, item), kind_of(right_, other))) {
+        pair.reason = NoMatchReason::kDtype;
+      } else {
+        pair.reason = NoMatchReason::kMatched;
+        pair.right.index = index;
+        taken_[index] = true;
+        next_ = i + 1;
+        return;
+      }
+    }
+  }
+  void start() noexcept { next_ = 0; }
+
+ private:
+  const Trace &left_, &right_;
+  std::vector<bool>& taken_;
+  std::size_t next_ = 0;
+};
+
+std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item) {
+  std::string name;
+  append_item_name(name, trace, trace.records()[record], trace.all_items()[item]);
+  return name;
+}
+
+// A list of items that is walked from front to back; those skipped wait.
+struct Queue {
+  std::vector<RightItem> items;  // record and item of one side
+  std::vector<std::string> keys;
+  std::size_t read = 0;     // items up to here have been read
+  std::size_t dropped = 0;  // items up to here are done with
+  std::unordered_map<std::string_view, std::deque<std::size_t>> waiting;
+
+  explicit Queue(const Trace& trace) {
+    for_each_row(trace, [&](std::uint32_t record, ItemIndex item) {
+      items.push_back({.record = record, .item = item});
+      std::string key;
+      append_without_count(key, item_name(trace, record, item));
+      key += ' ';
+      key += trace.text(trace.all_items()[item].shape);
+      keys.push_back(std::move(key));
+    });
+  }
+  bool at_end() const noexcept { return read == items.size(); }
+  void advance() {
+    waiting[keys[read]].push_back(read);
+    ++read;
+  }
+  // The first of those that wait with this key.
+  std::optional<std::size_t> find(std::string_view key) {
+    const auto found = waiting.find(key);
+    if (found == waiting.end()) return std::nullopt;
+    std::deque<std::size_t>& indices = found->second;
+    while (!indices.empty() && indices.front() < dropped) indices.pop_front();
+    return indices.empty() ? std::nullopt : std::optional(indices.front());
+  }
+};
+
+}  // namespace
+
+void append_item_name(std::string& out, const Trace& trace, const Record& record, const Item& item) {
+  if (std::string_view file = trace.text(item.data_name); !file.empty()) {
+    const std::size_t dot = file.rfind('.');
+    out += file.substr(0, dot == 0 ? file.size() : dot);
+    return;
+  }
+  out += trace.name(record);
+  out += part_suffix(item.part);
+  if (const std::string_view path = trace.text(item.path); !path.empty()) {
+    out += '.';
+    out += path;
+  }
+}
+
+ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records) {
+  ItemMatches matches;
+  matches.pairs.reserve(left.all_items().size());
+  std::vector<bool> taken(right.all_items().size());
+  RecordSearch search(left, right, taken);
+  std::uint32_t last = kNoMatch;
+  for_each_row(left, [&](std::uint32_t record, ItemIndex item) {
+    const Match& found = records.of_left[record];
+    ItemPair pair = alone(record, item);
+    pair.right_record = found.index;
+    if (record != last) search.start();
+    last = record;
+    if (found) {
+      search.find(right.records()[found.index], pair);
+      if (pair.right) pair.right.how = found.how;
+    }
+    matches.pairs.push_back(pair);
+  });
+  collect_right_only(right, taken, matches);
+  return matches;
+}
+
+ItemMatches match_items_fuzzy(const Trace& left, const Trace& right) {
+  Queue lefts(left), rights(right);
+  ItemMatches matches;
+  matches.pairs.resize(lefts.items.size());
+  std::vector<bool> taken(right.all_items().size());
+  for (std::size_t i = 0; i < lefts.items.size(); ++i) {
+    matches.pairs[i] = alone(lefts.items[i].record, lefts.items[i].item);
+  }
+  const auto pair = [&](std::size_t i, std::size_t j) {
+    ItemPair& result = matches.pairs[i];
+    const RightItem& other = rights.items[j];
+    lefts.dropped = i + 1;
+    rights.dropped = j + 1;
+    result.right_record = other.record;
+    const bool same = comparable(kind_of(left, left.all_items()[result.left]),
+                                 kind_of(right, right.all_items()[other.item]));
+    result.reason = same ? NoMatchReason::kMatched : NoMatchReason::kDtype;
+    if (!same) return;
+    const bool same_name =
+        item_name(left, result.left_record, result.left) == item_name(right, other.record, other.item);
+    result.right = {.index = other.item, .how = same_name ? MatchKind::kExact : MatchKind::kFuzzy};
+    taken[other.item] = true;
+  };
+  while (!lefts.at_end() || !rights.at_end()) {
+    const bool new_left = !lefts.at_end(), new_right = !rights.at_end();
+    if (new_left) lefts.advance();
+    if (new_right) rights.advance();
+    if (new_left) {
+      if (const auto found = rights.find(lefts.keys[lefts.read - 1])) {
+        pair(lefts.read - 1, *found);
+        continue;
+      }
+    }
+    if (new_right) {
+      if (const auto found = lefts.find(rights.keys[rights.read - 1])) pair(*found, rights.read - 1);
+    }
+  }
+  collect_right_only(right, taken, matches);
+  return matches;
+}
+
+ItemMatches match_items_mapped(const Trace& left, const Trace& right,
+                               const std::map<std::string, std::string, std::less<>>& names) {
+  std::unordered_map<std::string, RightItem> by_name;
+  for_each_row(right, [&](std::uint32_t record, ItemIndex item) {
+    by_name.try_emplace(item_name(right, record, item), RightItem{.record = record, .item = item});
+  });
+  ItemMatches matches;
+  std::vector<bool> taken(right.all_items().size());
+  for_each_row(left, [&](std::uint32_t record, ItemIndex item) {
+    ItemPair pair = alone(record, item);
+    const std::string name = item_name(left, record, item);
+    const auto mapped = names.find(name);
+    const std::string& wanted = mapped == names.end() ? name : mapped->second;
+    if (const auto found = by_name.find(wanted); found != by_name.end()) {
+      pair.right_record = found->second.record;
+      pair.right = {.index = found->second.item,
+                    .how = wanted == name ? MatchKind::kExact : MatchKind::kMapped};
+      pair.reason = NoMatchReason::kMatched;
+      taken[pair.right.index] = true;
+    }
+    matches.pairs.push_back(pair);
+  });
+  collect_right_only(right, taken, matches);
+  return matches;
+}
+
+}  // namespace msprobe::trace

@@ -1,0 +1,241 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+#include "msprobe/trace_match.h"
+#include "trace/align.h"
+
+namespace msprobe::trace {
+namespace {
+
+// The part of a name before its phase: "Functional.linear.5" of "Functional.linear.5.forward".
+struct NameParts {
+  std::string_view call;
+  bool is_backward = false;
+  bool is_call = false;  // of an operator; otherwise a module, its gradients or something saved
+};
+
+NameParts split(std::string_view name) {
+  if (name.starts_with("Module.")) return {};
+  for (const auto& [phase, is_backward] :
+       {std::pair{std::string_view(".forward"), false}, {".backward", true}}) {
+    if (name.ends_with(phase)) {
+      return {
+          .call = name.substr(0, name.size() - phase.size()), .is_backward = is_backward, .is_call = true};
+    }
+  }
+  return {};
+}
+
+std::string_view without_last_part(std::string_view call) {
+  return call.substr(0, std::min(call.rfind('.'), call.size()));
+}
+
+// An operator's call: its forward and its backward record, of which one may be missing.
+struct Call {
+  std::string_view name;
+  std::uint32_t forward = kNoMatch;
+  std::uint32_t backward = kNoMatch;
+};
+
+std::size_t combine(std::size_t seed, std::size_t value) {
+  return seed * 0x9e3779b97f4a7c15ULL + value + (seed >> 29);
+}
+
+// The calls of one run in their order, and the modules in which they ran.
+class Side {
+ public:
+  Side(const Trace& trace, const Construct* construct) : trace_(trace), construct_(construct) {
+    std::unordered_map<std::string_view, std::uint32_t> known;
+    for (std::uint32_t i = 0; i < trace.records().size(); ++i) {
+      const NameParts parts = split(trace.name(trace.records()[i]));
+      if (!parts.is_call) {
+        others.push_back(i);
+        continue;
+      }
+      const auto [entry, is_new] = known.try_emplace(parts.call, calls.size());
+      if (is_new) calls.push_back({.name = parts.call});
+      (parts.is_backward ? calls[entry->second].backward : calls[entry->second].forward) = i;
+    }
+    for (std::uint32_t i = 0; i < calls.size(); ++i) by_place_[place(calls[i])].push_back(i);
+  }
+
+  const std::unordered_map<std::string, std::vector<std::uint32_t>>& by_place() const { return by_place_; }
+
+  Token token(const Call& call) const {
+    const std::hash<std::string_view> hash;
+    std::size_t detail = 0;
+    const std::uint32_t record = call.forward != kNoMatch ? call.forward : call.backward;
+    for (const Item& item : trace_.items(trace_.records()[record])) {
+      detail = combine(detail, hash(trace_.text(item.shape)));
+      detail = combine(detail, hash(trace_.text(item.dtype)));
+    }
+    return {.what = hash(without_last_part(call.name)), .detail = detail};
+  }
+
+  std::vector<Call> calls;
+  std::vector<std::uint32_t> others;  // records that are no calls of operators
+
+ private:
+  // The call of the module in which it ran, without the module's class.
+  std::string place(const Call& call) const {
+    std::string result;
+    if (construct_ == nullptr) return result;
+    for (const std::uint32_t record : {call.forward, call.backward}) {
+      if (record == kNoMatch) continue;
+      append_without_count(result, construct_->parent(trace_.name(trace_.records()[record])));
+      break;
+    }
+    return result;
+  }
+
+  const Trace& trace_;
+  const Construct* construct_;
+  std::unordered_map<std::string, std::vector<std::uint32_t>> by_place_;
+};
+
+class Matcher {
+ public:
+  Matcher(const Trace& left, const Construct* left_construct, const Trace& right,
+          const Construct* right_construct)
+      : left_trace_(left), right_trace_(right), left_(left, left_construct), right_(right, right_construct) {
+    matches_.of_left.resize(left.records().size());
+    matches_.of_right.resize(right.records().size());
+  }
+
+  RecordMatches run() {
+    pair_others();
+    left_calls_.resize(left_.calls.size());
+    right_calls_.resize(right_.calls.size());
+    for (const auto& [place, calls] : left_.by_place()) {
+      const auto found = right_.by_place().find(place);
+      if (found != right_.by_place().end()) align_calls(calls, found->second);
+    }
+    pair_moved();
+    return std::move(matches_);
+  }
+
+ private:
+  void pair(std::uint32_t left, std::uint32_t right, MatchKind how) {
+    if (left == kNoMatch || right == kNoMatch) return;
+    matches_.of_left[left] = {.index = right, .how = how};
+    matches_.of_right[right] = {.index = left, .how = how};
+  }
+
+  void pair_calls(std::uint32_t left, std::uint32_t right, MatchKind how) {
+    const Call &a = left_.calls[left], &b = right_.calls[right];
+    pair(a.forward, b.forward, how);
+    pair(a.backward, b.backward, how);
+    left_calls_[left] = right_calls_[right] = true;
+  }
+
+  // Modules, gradients, what was saved: by name, then without the class.
+  void pair_others() {
+    std::unordered_map<std::string, std::uint32_t> waiting;
+    const auto key = [](const Trace& trace, std::uint32_t record) {
+      std::string text;
+      append_without_count(text, trace.name(trace.records()[record]));
+      return text;
+    };
+    for (const std::uint32_t record : left_.others) {
+      if (const auto found = right_trace_.find(left_trace_.name(left_trace_.records()[record]))) {
+        pair(record, static_cast<std::uint32_t>(*found), MatchKind::kExact);
+      }
+    }
+    for (const std::uint32_t record : right_.others) {
+      if (!matches_.of_right[record]) waiting.try_emplace(key(right_trace_, record), record);
+    }
+    if (waiting.empty()) return;
+    for (const std::uint32_t record : left_.others) {
+      if (matches_.of_left[record]) continue;
+      const auto found = waiting.find(key(left_trace_, record));
+      if (found == waiting.end()) continue;
+      pair(record, found->second, MatchKind::kFuzzy);
+      waiting.erase(found);
+    }
+  }
+
+  void align_calls(const std::vector<std::uint32_t>& left, const std::vector<std::uint32_t>& right) {
+    const auto tokens = [](const Side& side, const std::vector<std::uint32_t>& calls) {
+      std::vector<Token> result;
+      result.reserve(calls.size());
+      for (const std::uint32_t call : calls) result.push_back(side.token(side.calls[call]));
+      return result;
+    };
+    for (const auto& [i, j] : align(tokens(left_, left), tokens(right_, right))) {
+      const bool same_name = left_.calls[left[i]].name == right_.calls[right[j]].name;
+      pair_calls(left[i], right[j], same_name ? MatchKind::kExact : MatchKind::kAligned);
+    }
+  }
+
+  // Calls that are still alone on both sides and have the same name.
+  void pair_moved() {
+    std::unordered_map<std::string_view, std::uint32_t> waiting;
+    for (std::uint32_t i = 0; i < right_.calls.size(); ++i) {
+      if (!right_calls_[i]) waiting.emplace(right_.calls[i].name, i);
+    }
+    if (waiting.empty()) return;
+    for (std::uint32_t i = 0; i < left_.calls.size(); ++i) {
+      if (left_calls_[i]) continue;
+      if (const auto found = waiting.find(left_.calls[i].name); found != waiting.end()) {
+        pair_calls(i, found->second, MatchKind::kMoved);
+      }
+    }
+  }
+
+  const Trace &left_trace_, &right_trace_;
+  const Side left_, right_;
+  RecordMatches matches_;
+  std::vector<bool> left_calls_, right_calls_;  // paired
+};
+
+}  // namespace
+
+std::string_view match_name(MatchKind kind) noexcept {
+  switch (kind) {
+    case MatchKind::kExact: return "exact";
+    case MatchKind::kAligned: return "aligned";
+    case MatchKind::kMoved: return "moved";
+    case MatchKind::kFuzzy: return "fuzzy";
+    case MatchKind::kMapped: return "mapped";
+    case MatchKind::kNone: break;
+  }
+  return "none";
+}
+
+void append_without_count(std::string& out, std::string_view name) {
+  std::size_t phase = name.find(".forward");
+  if (phase == std::string_view::npos) phase = name.find(".backward");
+  if (phase == std::string_view::npos) phase = name.find(".parameters_grad");
+  const std::size_t part =
+      phase == std::string_view::npos || phase == 0 ? std::string_view::npos : name.rfind('.', phase - 1);
+  if (part == std::string_view::npos) {
+    out += name;
+    return;
+  }
+  out += name.substr(0, part);
+  out += name.substr(phase);
+}
+
+RecordMatches match_records(const Trace& left, const Construct* left_construct, const Trace& right,
+                            const Construct* right_construct) {
+  return Matcher(left, left_construct, right, right_construct).run();
+}
+
+RecordMatches match_records_by_name(const Trace& left, const Trace& right) {
+  RecordMatches matches;
+  matches.of_left.resize(left.records().size());
+  matches.of_right.resize(right.records().size());
+  for (std::uint32_t i = 0; i < left.records().size(); ++i) {
+    const auto found = right.find(left.name(left.records()[i]));
+    if (!found) continue;
+    matches.of_left[i] = {.index = static_cast<std::uint32_t>(*found), .how = MatchKind::kExact};
+    matches.of_right[*found] = {.index = i, .how = MatchKind::kExact};
+  }
+  return matches;
+}
+
+}  // namespace msprobe::trace
