@@ -16,4 +16,5 @@ void register_log(py::module_& m);
 void register_stats(py::module_& m);
 void register_tensor_file(py::module_& m);
 void register_trace(py::module_& m);
+void register_trace_reader(py::module_& m);
 void register_grad_probe(py::module_& m);

@@ -11,5 +11,6 @@ PYBIND11_MODULE(_core, m) {
   register_stats(m);
   register_tensor_file(m);
   register_trace(m);
+  register_trace_reader(m);
   register_grad_probe(m);
 }

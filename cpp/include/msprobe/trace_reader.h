@@ -138,8 +138,8 @@ class MSPROBE_API Trace {
 /// size. One thread.
 ///
 /// Throws IoError; UnsupportedError above 4 GiB; FormatError with path and place for text that is no JSON or
-/// is cut, text that is not UTF-8 or half of a surrogate pair, numbers beyond 1e308, nesting deeper than 64, a
-/// missing key `data` or one that is no object (null counts as empty), a record of dump.json that is none
+/// is cut, text that is not UTF-8 or half of a surrogate pair, numbers beyond 1e308, nesting deeper than 64,
+/// a missing key `data` or one that is no object (null counts as empty), a record of dump.json that is none
 /// (null counts as one without items); for a shape that is no list of whole numbers, a requires_grad or
 /// is_recompute that is no bool, and task, level, framework, dump_data_dir, dtype, md5 and data_name that are
 /// neither text nor null.

@@ -99,6 +99,15 @@ class JsonHandler {
   int depth_ = 0;
 };
 
+/// UTF-8, but a second half of a surrogate pair without the first becomes U+FFFD: that is how Python writes a
+/// byte of a file name that is not UTF-8. (A first half without the second is an error of the parser.)
+struct Utf8WithoutSurrogates : rapidjson::UTF8<> {
+  template <typename Stream>
+  static void Encode(Stream& out, unsigned character) {
+    rapidjson::UTF8<>::Encode(out, character >= 0xD800 && character <= 0xDFFF ? 0xFFFD : character);
+  }
+};
+
 /// Parses `content`, which is changed: texts are decoded in place. Numbers and the words NaN, Infinity,
 /// -Infinity come as text. A byte order mark at the start is skipped. Throws FormatError with `path` and the
 /// place.
@@ -112,10 +121,10 @@ void parse_json(std::string& content, const std::filesystem::path& path, JsonHan
   }
   const std::size_t size = content.size();
   if (content.starts_with("\xEF\xBB\xBF")) content.replace(0, 3, "   ");  // editors leave that mark
-  content.append(16, '\0');  // the parser reads whole vectors
+  content.append(16, '\0');                                               // the parser reads whole vectors
   rapidjson::InsituStringStream stream(content.data());
   handler.attach(stream);
-  rapidjson::Reader reader;
+  rapidjson::GenericReader<Utf8WithoutSurrogates, Utf8WithoutSurrogates> reader;
   constexpr unsigned kFlags =
       rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, static_cast<Derived&>(handler));

@@ -43,7 +43,7 @@ class StackHandler : public JsonHandler<StackHandler> {
     fail(entry + "expected [[names of records], [lines of the stack]]");
   }
   std::string_view entry_;  // whose value is read
-  int list_ = 0;  // which of the two lists of the entry is open
+  int list_ = 0;            // which of the two lists of the entry is open
 };
 
 // {child: parent | null | [parent | null, ...], ...}

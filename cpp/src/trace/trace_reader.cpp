@@ -27,10 +27,10 @@ struct Frame {
   bool is_object = false;
   bool is_leaf = false;
   const char* problem = nullptr;  // of a field, if this is a leaf with a dtype
-  std::size_t index = 0;        // of the next entry of a list
-  std::size_t path_length = 0;  // without the name of this frame
-  std::size_t first_item = 0;   // how many items there were when it was opened
-  std::string_view key;         // of the entry that is read
+  std::size_t index = 0;          // of the next entry of a list
+  std::size_t path_length = 0;    // without the name of this frame
+  std::size_t first_item = 0;     // how many items there were when it was opened
+  std::string_view key;           // of the entry that is read
   Item leaf;
 };
 
@@ -304,7 +304,7 @@ void TraceBuilder::record_key(std::string_view key) {
 }
 
 void TraceBuilder::record_value(Kind kind, std::string_view text) {
-  if (key_ == "is_recompute") {
+  if (key_ == "is_recompute" && !holds_gradients_) {
     if (kind != Kind::kBool && kind != Kind::kNull) refuse_record("\"is_recompute\": expected true or false");
     record_.is_recompute = text == "True";
   } else if (part_ && kind == Kind::kNull) {
@@ -338,7 +338,7 @@ void TraceBuilder::name_entry() {
   if (open_frames_ == 0) return;
   Frame& parent = frame();
   const std::size_t index = parent.index++;
-  if (holds_gradients_ && open_frames_ == 1) return;  // parameter: [gradient]
+  if (holds_gradients_ && open_frames_ == 1 && !parent.is_object) return;  // parameter: [gradient]
   if (!path_.empty()) path_ += '.';
   if (parent.is_object) {
     path_ += parent.key;
@@ -479,6 +479,10 @@ void TraceBuilder::print_value(Kind kind, std::string_view text) {
     append_python_repr(printed_, text);
   } else if (kind == Kind::kNull) {
     printed_ += "None";
+  } else if (text.ends_with("NaN")) {
+    printed_ += "nan";
+  } else if (text.ends_with("Infinity") || text.ends_with("Inf")) {
+    printed_ += text.starts_with('-') ? "-inf" : "inf";
   } else {
     printed_ += text;
   }
