@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The native reader of traces against json.load and a plain reading of the format, on every golden dump and on
-files in which any value is replaced by another."""
+"""The native reader of traces against json.load and a plain reading of the format, on every golden dump and
+on files in which any value is replaced by another."""
 
 from __future__ import annotations
 
@@ -77,6 +77,8 @@ def flatten(value: Any, part: str, path: tuple[str, ...]) -> Iterator[dict[str, 
     if value is None:
         yield where
     elif isinstance(value, dict) and isinstance(value.get("type"), str):
+        for entry in value.values():  # leaves inside of it are no items, but have to be sound
+            list(flatten(entry, part, path))
         yield {**where, **leaf(value)}
     elif isinstance(value, (dict, list)):
         entries = value.items() if isinstance(value, dict) else enumerate(value)
@@ -157,7 +159,10 @@ def test_every_golden_dump_is_read_as_json_and_the_format_say(archive: Path, tmp
             assert check(path)
             trace = _core.read_trace(path)
             assert (trace.path, trace.task, trace.level) == (path, document["task"], document["level"])
-            assert (trace.framework, trace.dump_data_dir) == (document["framework"], document["dump_data_dir"])
+            assert (trace.framework, trace.dump_data_dir) == (
+                document["framework"],
+                document["dump_data_dir"],
+            )
             assert trace.has_md5 == ('"md5"' in path.read_text(encoding="utf-8"))
         elif path.name == "construct.json":
             assert _core.read_construct(path) == document
@@ -208,7 +213,13 @@ def test_any_value_in_any_place_is_read_as_the_format_says_or_refused(tmp_path: 
     }
     gradients = {"w.b": [{**tensor, "shape": []}], "b": [None]}
     data = {"Functional.f.0.forward": record, "Module.m.parameters_grad": gradients}
-    document = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None, "data": data}
+    document = {
+        "task": "statistics",
+        "level": "mix",
+        "framework": "pytorch",
+        "dump_data_dir": None,
+        "data": data,
+    }
     outcomes = {
         check(write(tmp_path / name, change(other)))
         for change in places(document, lambda other: other)
@@ -229,7 +240,9 @@ def random_value(random_source: random.Random, depth: int) -> Any:
     ]
     inner: list[Callable[[], Any]] = [
         lambda: [deeper() for _ in range(random_source.randrange(4))],
-        lambda: {random_source.choice([*KEYS, "a", "é"]): deeper() for _ in range(random_source.randrange(4))},
+        lambda: {
+            random_source.choice([*KEYS, "a", "é"]): deeper() for _ in range(random_source.randrange(4))
+        },
         lambda: {"type": "t", **{random_source.choice(KEYS): deeper() for _ in range(3)}},
     ]
     return random_source.choice(leaves + inner * (depth > 0))()
