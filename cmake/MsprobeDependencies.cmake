@@ -23,6 +23,7 @@ function(msprobe_fetch name url sha256 target)
   set(HWY_ENABLE_CONTRIB OFF)
   set(LIBDEFLATE_BUILD_SHARED_LIB OFF)
   set(LIBDEFLATE_BUILD_GZIP OFF)
+  set(ZLIB_BUILD_EXAMPLES OFF)
   if(DEFINED MSPROBE_GLIBCXX_ABI)
     add_compile_definitions(_GLIBCXX_USE_CXX11_ABI=${MSPROBE_GLIBCXX_ABI})
   endif()
@@ -97,6 +98,23 @@ if(NOT MSPROBE_RAPIDJSON_INCLUDE)
 endif()
 add_library(msprobe_rapidjson INTERFACE)
 target_include_directories(msprobe_rapidjson SYSTEM INTERFACE "${MSPROBE_RAPIDJSON_INCLUDE}")
+# zlib: deflate in pieces, for xlsx files. The static one first, as above; without its headers it is built from source.
+find_path(MSPROBE_ZLIB_INCLUDE zlib.h)
+find_library(MSPROBE_ZLIB_LIBRARY NAMES libz.a z)
+mark_as_advanced(MSPROBE_ZLIB_INCLUDE MSPROBE_ZLIB_LIBRARY)
+if(MSPROBE_ZLIB_INCLUDE AND MSPROBE_ZLIB_LIBRARY)
+  set(MSPROBE_ZLIB msprobe_zlib)
+  add_library(msprobe_zlib UNKNOWN IMPORTED)
+  set_target_properties(msprobe_zlib PROPERTIES
+    IMPORTED_LOCATION "${MSPROBE_ZLIB_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${MSPROBE_ZLIB_INCLUDE}")
+else()
+  enable_language(C)
+  msprobe_fetch(zlib https://github.com/madler/zlib/releases/download/v1.3.1/zlib-1.3.1.tar.gz
+    9a93b2b7dfdac77ceba5a558a580e74667dd6fede4585b91eefb60f03b72df23 zlibstatic)
+  # zconf.h is made in the build folder.
+  target_include_directories(zlibstatic SYSTEM INTERFACE "${zlib_SOURCE_DIR}" "${zlib_BINARY_DIR}")
+  set(MSPROBE_ZLIB zlibstatic)
+endif()
 
 # Catch2, version 3 or 2: the difference stays in tests/cpp/catch.h.
 if(MSPROBE_BUILD_TESTS)

@@ -30,8 +30,8 @@ std::uint32_t crc32(const void* data, std::size_t bytes) {
 
 void expect(bool good, DType dtype, const char* what) {
   if (!good) {
-    throw std::runtime_error("summarize of " + std::string(dtype_name(dtype)) +
-                             " gives something else than element-by-element code: " + what);
+    throw std::runtime_error("the result for " + std::string(dtype_name(dtype)) +
+                             " is something else than that of element-by-element code: " + what);
   }
 }
 
@@ -83,6 +83,46 @@ void check(const TensorView& view, const stats::Summary& summary, std::span<cons
     const std::uint32_t converted = crc32(as_float.data(), count * sizeof(float));
     expect(*summary.crc32 == native || *summary.crc32 == converted, view.dtype, "crc32");
   }
+}
+
+void check(const TensorView& left, const TensorView& right, const metrics::PairMetrics& found) {
+  const DType dtype = left.dtype;
+  const bool in_double = dtype == DType::kFloat64 || !is_floating(dtype);
+  const auto count = static_cast<std::size_t>(element_count(left));
+  long double dot = 0;
+  long double distance = 0;
+  long double absolute_dot = 0;
+  double max_absolute = 0;
+  double max_relative = 0;
+  std::int64_t below = 0;
+  std::int64_t equal = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    double n = element(left.data, dtype, i);
+    double b = element(right.data, dtype, i);
+    dot += static_cast<long double>(n) * b;
+    absolute_dot += std::fabs(static_cast<long double>(n) * b);
+    distance += (static_cast<long double>(n) - b) * (static_cast<long double>(n) - b);
+    max_absolute = std::max(max_absolute, std::fabs(n - b));
+    equal += n == b && std::signbit(n) == std::signbit(b);
+    if (b == 0) {
+      n += 0x1p-52;
+      b += 0x1p-52;
+    }
+    const auto fn = static_cast<float>(n);
+    const auto fb = static_cast<float>(b);
+    const double relative = in_double ? std::fabs((n - b) / b) : std::fabs((fn - fb) / fb);
+    max_relative = std::max(max_relative, relative);
+    below += relative < (in_double ? 0.005 : 0.005F);
+  }
+  const double size = std::max(static_cast<double>(absolute_dot), 1e-300);
+  expect(found.count == static_cast<std::int64_t>(count) && found.finite_pairs == found.count, dtype,
+         "count");
+  expect(std::fabs(found.dot - static_cast<double>(dot)) <= 1e-12 * size, dtype, "dot");
+  expect(near(found.squared_distance, static_cast<double>(distance), 1e-12), dtype, "squared_distance");
+  expect(found.max_absolute == max_absolute, dtype, "max_absolute");
+  expect(found.max_relative == max_relative, dtype, "max_relative");
+  expect(found.below_five_thousandths == below, dtype, "below_five_thousandths");
+  expect(found.equal_bits == equal, dtype, "equal_bits");
 }
 
 }  // namespace msprobe::bench

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "msprobe/metrics.h"
 #include "msprobe/stats.h"
 
 namespace msprobe::bench {
@@ -14,5 +15,8 @@ namespace msprobe::bench {
 /// the request.
 void check(const TensorView& view, const stats::Summary& summary, std::span<const float> bounds,
            std::span<const std::uint8_t> signs);
+
+/// The same for two contiguous, finite tensors of one dtype.
+void check(const TensorView& left, const TensorView& right, const metrics::PairMetrics& found);
 
 }  // namespace msprobe::bench

@@ -1,7 +1,8 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// How fast is stats::summarize next to a plain read of the same memory by the same threads?
+// How fast are stats::summarize and metrics::compare next to a plain read of the same memory by the same
+// threads? Two tensors that are compared lie one after the other; their size is that of both.
 //
 //   msprobe_bench_kernels [--json FILE] [--markdown FILE] [--rounds N] [--quick] [--dtype NAME] [--options
 //   NAME]
@@ -32,6 +33,7 @@
 #include "kernels/expected.h"
 #include "kernels/report.h"
 #include "kernels/samples.h"
+#include "msprobe/metrics.h"
 #include "msprobe/stats.h"
 #include "plain_read/plain_read.h"
 
@@ -60,14 +62,16 @@ struct Variant {
   bool signs;
   bool bounds;
   stats::SummaryOptions::Checksum checksum;
+  bool pair = false;  // compare() instead of summarize()
 };
 
-constexpr std::array<Variant, 5> kVariants = {{
+constexpr std::array<Variant, 6> kVariants = {{
     {"none", false, false, stats::SummaryOptions::Checksum::kNone},
     {"signs", true, false, stats::SummaryOptions::Checksum::kNone},
     {"3 bounds", false, true, stats::SummaryOptions::Checksum::kNone},
     {"signs and 3 bounds", true, true, stats::SummaryOptions::Checksum::kNone},
     {"crc32", false, false, stats::SummaryOptions::Checksum::kFloat32},
+    {"compare two", false, false, stats::SummaryOptions::Checksum::kNone, true},
 }};
 
 constexpr std::array<DType, 6> kDTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16,
@@ -144,22 +148,46 @@ class Tensors {
   std::size_t at_ = 0;
 };
 
-Result measure(Tensors tensors, DType dtype, const Variant& variant, ThreadPool& pool, int rounds) {
-  const std::array<std::int64_t, 1> shape = {
-      static_cast<std::int64_t>(tensors.bytes() / element_size(dtype))};
-  std::vector<std::uint8_t> signs(variant.signs ? stats::sign_bytes(shape[0]) : 0);
-  stats::SummaryOptions options;
-  options.checksum = variant.checksum;
-  if (variant.bounds) options.bounds = kBounds;
-  options.signs = signs;
-  ThreadPool* const threads = pool.size() > 1 ? &pool : nullptr;
-  const auto next = [&] { return TensorView{tensors.next().data(), dtype, shape, {}}; };
-  if (tensors.bytes() <= kMiB) {
-    const TensorView view = next();
-    check(view, stats::summarize(view, options, threads), options.bounds, signs);
-  }
+// What is measured of one tensor; checked first, where that does not take too long.
+std::function<void()> summarizing(Tensors& tensors, DType dtype, const Variant& variant,
+                                  ThreadPool* threads) {
+  const auto count = static_cast<std::int64_t>(tensors.bytes() / element_size(dtype));
+  const auto summarize = [=, &tensors, signs = std::vector<std::uint8_t>()](bool checked) mutable {
+    const std::array<std::int64_t, 1> shape = {count};
+    signs.resize(variant.signs ? stats::sign_bytes(count) : 0);
+    stats::SummaryOptions options;
+    options.checksum = variant.checksum;
+    if (variant.bounds) options.bounds = kBounds;
+    options.signs = signs;
+    const TensorView view{tensors.next().data(), dtype, shape, {}};
+    const stats::Summary summary = stats::summarize(view, options, threads);
+    if (checked) check(view, summary, options.bounds, signs);
+    keep(summary);
+  };
+  auto call = summarize;
+  call(tensors.bytes() <= kMiB);
+  return [call]() mutable { call(false); };
+}
 
-  const std::function<void()> ours = [&] { keep(stats::summarize(next(), options, threads)); };
+std::function<void()> comparing(Tensors& tensors, DType dtype, ThreadPool* threads) {
+  const std::size_t half = tensors.bytes() / 2;
+  const auto compare = [=, &tensors](bool checked) {
+    const std::array<std::int64_t, 1> shape = {static_cast<std::int64_t>(half / element_size(dtype))};
+    const std::byte* const data = tensors.next().data();
+    const TensorView left{data, dtype, shape, {}};
+    const TensorView right{data + half, dtype, shape, {}};
+    const metrics::PairMetrics found = metrics::compare(left, right, {}, threads);
+    if (checked) check(left, right, found);
+    keep(found);
+  };
+  compare(tensors.bytes() <= kMiB);
+  return [compare] { compare(false); };
+}
+
+Result measure(Tensors tensors, DType dtype, const Variant& variant, ThreadPool& pool, int rounds) {
+  ThreadPool* const threads = pool.size() > 1 ? &pool : nullptr;
+  const std::function<void()> ours =
+      variant.pair ? comparing(tensors, dtype, threads) : summarizing(tensors, dtype, variant, threads);
   const std::function<void()> plain = [&] { on_pool(pool, plain_read_of(dtype), tensors.next()); };
   const std::function<void()> sum = [&] { on_pool(pool, sum_bfloat16, tensors.next()); };
   const bool with_sum = dtype == DType::kBFloat16;

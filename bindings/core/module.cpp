@@ -9,8 +9,12 @@ PYBIND11_MODULE(_core, m) {
   register_errors(m);
   register_log(m);
   register_stats(m);
+  register_metrics(m);
   register_tensor_file(m);
   register_trace(m);
   register_trace_reader(m);
+  register_table(m);
   register_grad_probe(m);
+  register_compare(m);
+  register_overflow(m);
 }

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Literal, TypedDict, final
 
 from typing_extensions import Buffer, Required, TypeAlias
@@ -28,6 +29,16 @@ def summarize(
     signs: bool = False,
     threads: int = 1,
 ) -> dict[str, float | int | bytes | list[int] | None]: ...
+def compare_tensors(
+    left: Buffer,
+    right: Buffer,
+    *,
+    left_dtype: str | None = None,
+    right_dtype: str | None = None,
+    float16_arithmetic: bool = False,
+    real_part_only: bool = False,
+    threads: int = 1,
+) -> dict[str, float | int | None]: ...
 
 # ---- .pt files. Tensors are buffers: numpy.asarray(tensor) shares the mapped file and is read-only.
 # bfloat16, fp8 and complex32, which the buffer protocol cannot name, are unsigned integers of their size.
@@ -91,6 +102,30 @@ def read_pt(path: str | os.PathLike[str], *, check: bool = True) -> _PtValue: ..
 def write_pt(
     path: str | os.PathLike[str], array: Buffer, *, dtype: str | None = None, requires_grad: bool = False
 ) -> None: ...
+
+# The header and the rows; every cell is text.
+def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]]]: ...
+
+# A table as .csv or .xlsx, row by row; cpp/include/msprobe/sheet.h has the rules. As a context manager it
+# commits at the end and discards the file when an exception leaves the block.
+@final
+class SheetWriter:
+    def __init__(
+        self, path: str | os.PathLike[str], *, guard_formulas: bool = False, threads: int = 1
+    ) -> None: ...
+    def begin_sheet(self, name: str, columns: Sequence[str]) -> None: ...
+    def add_row(
+        self, cells: Sequence[float | str | None], fill: Literal["red", "yellow"] | None = None
+    ) -> None: ...
+    def commit(self) -> None: ...
+    def discard(self) -> None: ...
+    def __enter__(self) -> SheetWriter: ...
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
 
 @final
 class ExportReport:
@@ -191,3 +226,48 @@ def compare(
     threads: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison: ...
+
+@final
+class OverflowOrigin:
+    @property
+    def rank(self) -> int: ...
+    @property
+    def record(self) -> str: ...
+    @property
+    def cause(
+        self,
+    ) -> Literal["computed", "argument", "parameter", "communication", "outside", "gradient"]: ...
+    @property
+    def phase(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def json(self) -> str: ...
+    @property
+    def ancestry(self) -> list[str]: ...
+    @property
+    def stack(self) -> list[str]: ...
+    @property
+    def forward_stack(self) -> list[str]: ...
+
+@final
+class OverflowAnalysis:
+    @property
+    def origins(self) -> list[OverflowOrigin]: ...
+    @property
+    def ranks(self) -> list[int]: ...
+    @property
+    def unread_ranks(self) -> list[int]: ...
+    @property
+    def notes(self) -> list[str]: ...
+    @property
+    def record_count(self) -> int: ...
+    @property
+    def communication_count(self) -> int: ...
+
+def find_origins(
+    step_dir: str | os.PathLike[str],
+    *,
+    threads: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> OverflowAnalysis: ...

@@ -17,10 +17,30 @@ COMMANDS = {
         "main",
         "compare two gradient records: at which step and parameter do the runs part?",
     ),
+    "merge_result": (
+        "msprobe.compare.merge_command",
+        "main",
+        "merge the results of comparing several ranks: one sheet per index, one column per rank",
+    ),
     "export": (
         "msprobe.dump.command",
         "main",
         "make dump.json, stack.json and construct.json of the event logs of a data dump",
+    ),
+    "nan_analyze": (
+        "msprobe.overflow.command",
+        "main",
+        "which call of which rank made the first infinity or NaN of a step?",
+    ),
+    "run_overflow_check": (
+        "msprobe.overflow.replay_command",
+        "main",
+        "run the calls of an overflow dump again: does only this device or dtype overflow?",
+    ),
+    "overflow_check": (
+        "msprobe.overflow.replay_command",
+        "main",
+        "another name of run_overflow_check",
     ),
 }
 

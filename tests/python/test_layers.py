@@ -23,8 +23,9 @@ MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": DATA, "io": DATA, "trace"
 # The module of a public header; those not listed are named after their module.
 MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
-    **dict.fromkeys(("tensor_file", "pt_file", "table", "file"), "io"),
+    **dict.fromkeys(("tensor_file", "pt_file", "table", "sheet", "file"), "io"),
     "torch_dump": "torch",
+    "trace_reader": "trace",
 }
 
 # Headers of others: where they may appear, as the beginning of a path in the repository.

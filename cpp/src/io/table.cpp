@@ -8,6 +8,7 @@
 #include <cmath>
 #include <utility>
 
+#include "io/csv_text.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
@@ -15,21 +16,7 @@
 namespace msprobe::io {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::uint64_t kLargestCsv = std::uint64_t{1} << 30;
-
-void append_cell(std::string& text, const std::string& cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string::npos) {
-    text += cell;
-    return;
-  }
-  text += '"';
-  for (const char c : cell) {
-    if (c == '"') text += '"';
-    text += c;
-  }
-  text += '"';
-}
 
 std::string read_text(const std::filesystem::path& path) {
   const InputFile file(path);
@@ -167,15 +154,15 @@ void append_double(std::string& out, double value) {
   }
 }
 
-CsvWriter::CsvWriter() : text_(kByteOrderMark) {}
+CsvWriter::CsvWriter() : text_(csv::kByteOrderMark) {}
 
 void CsvWriter::add(const Row& row) {
-  if (row.size() == 1 && row[0].empty()) text_ += "\"\"";  // or the row would be an empty line
+  if (row.size() == 1 && row[0].empty()) text_ += csv::kLoneEmptyCell;
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (i > 0) text_ += ',';
-    append_cell(text_, row[i]);
+    csv::append_cell(text_, row[i]);
   }
-  text_ += "\r\n";
+  text_ += csv::kLineEnd;
 }
 
 int Table::column(std::string_view name) const noexcept {
@@ -186,7 +173,7 @@ int Table::column(std::string_view name) const noexcept {
 Table read_csv(const std::filesystem::path& path) {
   const std::string content = read_text(path);
   std::string_view text = content;
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  if (text.starts_with(csv::kByteOrderMark)) text.remove_prefix(csv::kByteOrderMark.size());
 
   CsvParser parser(text, path.string());
   Table table;

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/zip_writer.h"
 
+#include <algorithm>
+
 #include "base/crc32.h"
 #include "io/zip_format.h"
+#include "msprobe/error.h"
 
 namespace msprobe::io {
 namespace {
@@ -15,20 +18,24 @@ using Long = std::uint32_t;
 constexpr std::size_t kAlignment = 64;
 constexpr Short kFlags = zip::kSizesFollowData | zip::kUtf8Names;
 constexpr Short kStored = 0;
+constexpr Short kDeflated = 8;
 constexpr Short kNewYear1980 = 1 << 5 | 1;  // day and month from 1: the earliest date of the format
-constexpr Short kVersion = 10;              // what a reader has to know: 1.0, or 4.5 for 64-bit sizes
+constexpr Short kVersion = 10;              // what a reader has to know: 1.0, 2.0 for deflate,
+constexpr Short kVersionDeflate = 20;       // or 4.5 for 64-bit sizes
 constexpr Short kVersionZip64 = 45;
 constexpr Short kPaddingExtra = 0x4246;  // "FB", the id torch gives to its padding
 
 bool needs_zip64(std::uint64_t value) { return value >= zip::kInZip64Long; }
 
-Short version(bool zip64) { return zip64 ? kVersionZip64 : kVersion; }
+Short version(bool zip64, Short method) {
+  return zip64 ? kVersionZip64 : method == kDeflated ? kVersionDeflate : kVersion;
+}
 
 // The common beginning of both headers: version needed, flags, method, time and date.
-void put_properties(std::string& out, bool zip64) {
-  put(out, version(zip64));
+void put_properties(std::string& out, bool zip64, Short method) {
+  put(out, version(zip64, method));
   put(out, kFlags);
-  put(out, kStored);
+  put(out, method);
   put(out, Short{0});
   put(out, kNewYear1980);
 }
@@ -51,7 +58,7 @@ void ZipWriter::begin(std::string_view name, std::uint64_t size, std::string& ou
   const std::size_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
 
   put(out, zip::kLocalHeader);
-  put_properties(out, zip64);
+  put_properties(out, zip64, kStored);
   put(out, Long{0});  // checksum and both sizes follow the data
   put(out, zip64 ? zip::kInZip64Long : Long{0});
   put(out, zip64 ? zip::kInZip64Long : Long{0});
@@ -67,21 +74,49 @@ void ZipWriter::begin(std::string_view name, std::uint64_t size, std::string& ou
   put(out, static_cast<Short>(padding));
   out.append(padding, 'Z');
 
-  entries_.push_back({std::string(name), position_, size, 0});
+  entries_.push_back({std::string(name), position_, size, size, 0, kStored});
   position_ = unpadded + padding + size;
 }
 
 void ZipWriter::end(std::uint32_t crc, std::string& out) {
+  entries_.back().crc = crc;
+  put_descriptor(entries_.back(), out);
+}
+
+void ZipWriter::begin_deflated(std::string_view name, std::string& out) {
+  put(out, zip::kLocalHeader);
+  put_properties(out, false, kDeflated);
+  out.append(3 * sizeof(Long), '\0');  // checksum and both sizes follow the data
+  put(out, static_cast<Short>(name.size()));
+  put(out, Short{0});  // nothing extra
+  out += name;
+  entries_.push_back({std::string(name), position_, 0, 0, 0, kDeflated});
+  position_ += zip::kLocalHeaderBytes + name.size();
+}
+
+void ZipWriter::end_deflated(std::uint32_t crc, std::uint64_t stored_size, std::uint64_t size,
+                             std::string& out) {
   Entry& entry = entries_.back();
+  if (needs_zip64(std::max(stored_size, size))) {
+    throw InvalidArgument("zip: \"" + entry.name + "\" has " + std::to_string(size) +
+                          " bytes, expected less than 4 GiB in a compressed entry");
+  }
   entry.crc = crc;
+  entry.size = size;
+  entry.stored_size = stored_size;
+  position_ += stored_size;
+  put_descriptor(entry, out);
+}
+
+void ZipWriter::put_descriptor(const Entry& entry, std::string& out) {
   const std::size_t before = out.size();
   put(out, zip::kDataDescriptor);
-  put(out, crc);
-  for (int i = 0; i < 2; ++i) {  // stored and original size
+  put(out, entry.crc);
+  for (const std::uint64_t size : {entry.stored_size, entry.size}) {
     if (needs_zip64(entry.size)) {
-      put(out, entry.size);
+      put(out, size);
     } else {
-      put(out, static_cast<Long>(entry.size));
+      put(out, static_cast<Long>(size));
     }
   }
   position_ += out.size() - before;
@@ -96,15 +131,17 @@ void ZipWriter::finish(std::string& out) {
       put(extra, entry.size);
     }
     if (needs_zip64(entry.offset)) put(extra, entry.offset);
-    const auto size = needs_zip64(entry.size) ? zip::kInZip64Long : static_cast<Long>(entry.size);
+    const auto in_long = [&entry](std::uint64_t size) {
+      return needs_zip64(entry.size) ? zip::kInZip64Long : static_cast<Long>(size);
+    };
 
     put(out, zip::kCentralHeader);
-    put(out,
-        version(!extra.empty()));  // made by; the high byte says MS-DOS, whose attributes mean nothing here
-    put_properties(out, !extra.empty());
+    // Made by; the high byte says MS-DOS, whose attributes mean nothing here.
+    put(out, version(!extra.empty(), entry.method));
+    put_properties(out, !extra.empty(), entry.method);
     put(out, entry.crc);
-    put(out, size);
-    put(out, size);
+    put(out, in_long(entry.stored_size));
+    put(out, in_long(entry.size));
     put(out, static_cast<Short>(entry.name.size()));
     put(out, static_cast<Short>(extra.empty() ? 0 : 4 + extra.size()));
     out.append(2 + 2 + 2 + 4, '\0');  // length of the comment, disk, attributes inside and outside

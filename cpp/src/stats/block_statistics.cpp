@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "stats/convert.h"
+#include "base/convert.h"
 #include "stats/kernels.h"
 
 namespace msprobe::stats {

@@ -3,7 +3,7 @@
 //
 // Highway compiles this file once per instruction set. See docs/adr/0004.
 
-#include "stats/kernel_targets.h"
+#include "base/kernel_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stats/element_kernels.cpp"
@@ -152,26 +152,6 @@ std::int64_t count_bits(const std::uint8_t* bytes, std::size_t count) {
   return bits;
 }
 
-void widen_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind,
-                float* HWY_RESTRICT out) {
-  const Floats df;
-  const hn::RebindToUnsigned<Floats> du;
-  const hn::Rebind<std::uint16_t, Floats> d16;
-  std::size_t i = 0;
-  if (kind == Half::kBFloat16) {
-    for (; i + kFloatWidth <= count; i += kFloatWidth) {
-      const auto words = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, data + i)));
-      hn::StoreU(hn::BitCast(df, words), df, out + i);
-    }
-    for (; i < count; ++i) out[i] = widen_one(data[i], kind);
-  } else {
-    for (; i + kFloatWidth <= count; i += kFloatWidth) {
-      hn::StoreU(promote_f16(df, hn::LoadU(d16, data + i)), df, out + i);
-    }
-    for (; i < count; ++i) out[i] = widen_one(data[i], kind);
-  }
-}
-
 }  // namespace
 
 void add_element_kernels_here(Kernels& kernels) {
@@ -182,7 +162,6 @@ void add_element_kernels_here(Kernels& kernels) {
   kernels.above_half = above_half;
   kernels.half_limits = half_limits;
   kernels.count_bits = count_bits;
-  kernels.widen_half = widen_half;
 }
 
 }  // namespace msprobe::stats::HWY_NAMESPACE

@@ -3,7 +3,7 @@
 //
 // Highway compiles this file once per instruction set. See docs/adr/0004.
 
-#include "stats/kernel_targets.h"
+#include "base/kernel_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "stats/float_kernels.cpp"

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/crc32.h"
+#include "base/half.h"
 
 namespace msprobe::stats {
 
@@ -45,9 +46,6 @@ struct Lanes {
     }
   }
 };
-
-/// 16-bit floats by their bits.
-enum class Half : std::uint8_t { kFloat16, kBFloat16 };
 
 /// Called by the fast kernels with consecutive stretches of the data they have just gone through, while these
 /// are in the first-level cache: kHalfChain elements each, the last one what is left.
@@ -88,8 +86,6 @@ struct Kernels {
   void (*half_limits)(const float* bounds, std::size_t bound_count, Half kind, std::int16_t* limits);
 
   std::int64_t (*count_bits)(const std::uint8_t* bytes, std::size_t count);
-
-  void (*widen_half)(const std::uint16_t* data, std::size_t count, Half kind, float* out);
 
   std::string_view instruction_set;
 };

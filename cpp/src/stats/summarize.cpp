@@ -8,13 +8,13 @@
 #include <string>
 #include <type_traits>
 
+#include "base/convert.h"
+#include "base/float_environment.h"
+#include "base/layout.h"
 #include "msprobe/error.h"
 #include "msprobe/stats.h"
 #include "stats/block_statistics.h"
-#include "stats/convert.h"
-#include "stats/float_environment.h"
 #include "stats/kernels.h"
-#include "stats/layout.h"
 #include "stats/partial.h"
 
 namespace msprobe::stats {

@@ -15,8 +15,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
+#include "base/half-inl.h"
 #include "stats/kernels.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,6 +24,9 @@ namespace msprobe::stats::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+using msprobe::HWY_NAMESPACE::promote_f16;
+using msprobe::HWY_NAMESPACE::widen_one;
 
 // Vectors that together hold kLanes elements.
 using Floats = hn::CappedTag<float, kLanes>;
@@ -117,40 +120,6 @@ HWY_INLINE hn::Mask<UnsignedShorts> is_positive(hn::Vec<UnsignedShorts> bits, Ha
 
 HWY_INLINE bool is_positive(std::uint16_t bits, Half kind) {
   return static_cast<std::uint16_t>(bits - 1) < infinity_of(kind);
-}
-
-// float16 to float, for vectors of D's floats. The emulation that Highway has for processors without the
-// instruction knows no Inf and no NaN.
-template <typename D>
-HWY_INLINE hn::Vec<D> promote_f16(D df, hn::Vec<hn::Rebind<std::uint16_t, D>> half) {
-#if HWY_TARGET == HWY_NEON || (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
-  return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), half));
-#else
-  const hn::RebindToUnsigned<D> du;
-  const auto bits = hn::PromoteTo(du, half);
-  const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(du, 0x8000)));
-  const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFF));
-  const auto shifted = hn::ShiftLeft<13>(magnitude);
-  // The exponents differ by 112; a multiplication adjusts it for denormals as well.
-  const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(df, shifted), hn::Set(df, 0x1p112F)));
-  const auto special = hn::Or(shifted, hn::Set(du, 0x7F800000));
-  const auto quiet =
-      hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x7C00)), hn::Set(du, 0x00400000), hn::Zero(du));
-  const auto value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x7BFF)), hn::Or(special, quiet), finite);
-  return hn::BitCast(df, hn::Or(sign, value));
-#endif
-}
-
-HWY_INLINE float widen_one(std::uint16_t bits, Half kind) {
-  if (kind == Half::kBFloat16) {
-    const std::uint32_t word = static_cast<std::uint32_t>(bits) << 16;
-    float value;
-    std::memcpy(&value, &word, sizeof value);
-    return value;
-  }
-  const hn::CappedTag<float, 1> df;
-  const hn::Rebind<std::uint16_t, decltype(df)> d16;
-  return hn::GetLane(promote_f16(df, hn::Set(d16, bits)));
 }
 
 }  // namespace

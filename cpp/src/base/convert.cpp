@@ -1,14 +1,14 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "stats/convert.h"
+#include "base/convert.h"
 
 #include <array>
 #include <bit>
 #include <cstdint>
 
-#include "stats/kernels.h"
+#include "base/half.h"
 
-namespace msprobe::stats {
+namespace msprobe {
 namespace {
 
 constexpr double power_of_two(int exponent) {
@@ -80,7 +80,7 @@ void cast(const void* data, std::size_t count, To* out) {
 }
 
 void widen(const void* data, Half kind, std::size_t count, float* out) {
-  kernels().widen_half(static_cast<const std::uint16_t*>(data), count, kind, out);
+  widen_half(static_cast<const std::uint16_t*>(data), count, kind, out);
 }
 
 void widen(const void* data, Half kind, std::size_t count, double* out) {
@@ -134,4 +134,4 @@ void convert_to_double(const void* data, DType dtype, std::size_t count, double*
   convert(data, dtype, count, out);
 }
 
-}  // namespace msprobe::stats
+}  // namespace msprobe

@@ -8,7 +8,7 @@
 
 #include "msprobe/tensor_view.h"
 
-namespace msprobe::stats {
+namespace msprobe {
 
 /// The elements of a tensor as a sequence, readable in pieces from any position.
 class Layout {
@@ -41,4 +41,4 @@ class Layout {
   const std::int64_t* strides_;
 };
 
-}  // namespace msprobe::stats
+}  // namespace msprobe

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "stats/layout.h"
+#include "base/layout.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 
 #include "msprobe/error.h"
 
-namespace msprobe::stats {
+namespace msprobe {
 namespace {
 
 // True when some order of the dimensions makes the memory gapless.
@@ -94,4 +94,4 @@ void Layout::gather(std::int64_t first, std::size_t count, std::byte* out) const
   }
 }
 
-}  // namespace msprobe::stats
+}  // namespace msprobe

@@ -6,7 +6,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace msprobe::stats {
+namespace msprobe {
 
 /// Turns flush-to-zero and denormals-are-zero off while it lives. A training program may have them on for
 /// speed (torch.set_flush_denormal); statistics then would count denormals as zeros on that thread and not on
@@ -32,4 +32,4 @@ class FloatEnvironment {
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 };
 
-}  // namespace msprobe::stats
+}  // namespace msprobe

@@ -6,7 +6,7 @@
 
 #include "msprobe/dtype.h"
 
-namespace msprobe::stats {
+namespace msprobe {
 
 /// Converts `count` contiguous elements to float, rounding to nearest even where float cannot hold the value.
 /// A complex element gives two floats.
@@ -16,4 +16,4 @@ void convert_to_float(const void* data, DType dtype, std::size_t count, float* o
 /// doubles.
 void convert_to_double(const void* data, DType dtype, std::size_t count, double* out);
 
-}  // namespace msprobe::stats
+}  // namespace msprobe

@@ -1,0 +1,88 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/metrics.h"
+
+#include <optional>
+#include <string>
+
+#include "buffer.h"
+#include "core.h"
+#include "msprobe/error.h"
+
+namespace {
+
+namespace metrics = msprobe::metrics;
+
+std::optional<msprobe::DType> dtype_named(const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  const std::optional<msprobe::DType> dtype = msprobe::dtype_named(*name);
+  if (!dtype) throw msprobe::InvalidArgument("compare_tensors: there is no dtype \"" + *name + '"');
+  return dtype;
+}
+
+void add_side(py::dict& result, const std::string& name, const metrics::Side& side) {
+  const auto put = [&](const char* field, const auto& value) {
+    result[py::str(name + "_" + field)] = py::cast(value);
+  };
+  put("nan_count", side.nan_count);
+  put("inf_count", side.inf_count);
+  put("sum", side.sum);
+  put("sum_imag", side.sum_imag);
+  put("squares", side.squares);
+  put("min", side.min);
+  put("max", side.max);
+}
+
+py::dict to_dict(const metrics::PairMetrics& found) {
+  py::dict result;
+  result["count"] = found.count;
+  result["finite_pairs"] = found.finite_pairs;
+  result["both_non_finite"] = found.both_non_finite;
+  result["different_kind"] = found.different_kind;
+  result["one_sided"] = found.one_sided;
+  result["equal_bits"] = found.equal_bits;
+  result["below_thousandth"] = found.below_thousandth;
+  result["below_five_thousandths"] = found.below_five_thousandths;
+  result["relative_nan"] = found.relative_nan;
+  add_side(result, "left", found.left);
+  add_side(result, "right", found.right);
+  result["dot"] = found.dot;
+  result["squared_distance"] = found.squared_distance;
+  result["max_absolute"] = found.max_absolute;
+  result["max_relative"] = found.max_relative;
+  result["first_difference"] = found.first_difference;
+  result["max_absolute_index"] = found.max_absolute_index;
+  result["max_relative_index"] = found.max_relative_index;
+  return result;
+}
+
+py::dict compare_tensors(const py::buffer& left, const py::buffer& right,
+                         const std::optional<std::string>& left_dtype,
+                         const std::optional<std::string>& right_dtype, const metrics::Options& options,
+                         unsigned threads) {
+  const BufferTensor l(left, "compare_tensors", dtype_named(left_dtype));
+  const BufferTensor r(right, "compare_tensors", dtype_named(right_dtype));
+  metrics::PairMetrics found;
+  {
+    const py::gil_scoped_release no_gil;
+    msprobe::ThreadPool pool(threads);
+    found = metrics::compare(l.view(), r.view(), options, &pool);
+  }
+  return to_dict(found);
+}
+
+}  // namespace
+
+void register_metrics(py::module_& m) {
+  m.def(
+      "compare_tensors",
+      [](const py::buffer& left, const py::buffer& right, const std::optional<std::string>& left_dtype,
+         const std::optional<std::string>& right_dtype, bool float16_arithmetic, bool real_part_only,
+         unsigned threads) {
+        return compare_tensors(left, right, left_dtype, right_dtype, {float16_arithmetic, real_part_only},
+                               threads);
+      },
+      py::arg("left"), py::arg("right"), py::kw_only(), py::arg("left_dtype") = py::none(),
+      py::arg("right_dtype") = py::none(), py::arg("float16_arithmetic") = false,
+      py::arg("real_part_only") = false, py::arg("threads") = 1U);
+}

@@ -1,0 +1,77 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/overflow.h"
+
+#include <exception>
+
+#include "core.h"
+#include "msprobe/error.h"
+
+namespace {
+
+using msprobe::overflow::Analysis;
+using msprobe::overflow::Origin;
+
+// Names come from files: what is no UTF-8 must not stop the report.
+py::object text(const std::string& utf8) {
+  PyObject* const result =
+      PyUnicode_DecodeUTF8(utf8.data(), static_cast<py::ssize_t>(utf8.size()), "backslashreplace");
+  if (result == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+py::list texts(const std::vector<std::string>& lines) {
+  py::list result;
+  for (const std::string& line : lines) result.append(text(line));
+  return result;
+}
+
+// Ctrl-C and exceptions of `progress` stop the work and arrive where find_origins() was called.
+Analysis find_origins(const std::filesystem::path& step_dir, unsigned threads,
+                      const std::optional<py::function>& progress) {
+  std::exception_ptr raised;
+  msprobe::overflow::AnalyzeOptions options;
+  options.threads = threads;
+  options.progress = [&](std::size_t done, std::size_t total) {
+    const py::gil_scoped_acquire gil;
+    try {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (progress) (*progress)(done, total);
+      return true;
+    } catch (...) {
+      raised = std::current_exception();
+      return false;
+    }
+  };
+  try {
+    const py::gil_scoped_release no_gil;
+    return msprobe::overflow::find_origins(step_dir, options);
+  } catch (const msprobe::InvalidArgument&) {
+    if (raised) std::rethrow_exception(raised);
+    throw;
+  }
+}
+
+}  // namespace
+
+void register_overflow(py::module_& m) {
+  py::class_<Origin>(m, "OverflowOrigin", py::is_final())
+      .def_readonly("rank", &Origin::rank)
+      .def_property_readonly("record", [](const Origin& o) { return text(o.record); })
+      .def_property_readonly("cause", [](const Origin& o) { return msprobe::overflow::cause_name(o.cause); })
+      .def_property_readonly("phase", [](const Origin& o) { return msprobe::overflow::phase_name(o.phase); })
+      .def_property_readonly("reason", [](const Origin& o) { return text(o.reason); })
+      .def_property_readonly("json", [](const Origin& o) { return text(o.json); })
+      .def_property_readonly("ancestry", [](const Origin& o) { return texts(o.ancestry); })
+      .def_property_readonly("stack", [](const Origin& o) { return texts(o.stack); })
+      .def_property_readonly("forward_stack", [](const Origin& o) { return texts(o.forward_stack); });
+  py::class_<Analysis>(m, "OverflowAnalysis", py::is_final())
+      .def_readonly("origins", &Analysis::origins)
+      .def_readonly("ranks", &Analysis::ranks)
+      .def_readonly("unread_ranks", &Analysis::unread_ranks)
+      .def_property_readonly("notes", [](const Analysis& a) { return texts(a.notes); })
+      .def_readonly("record_count", &Analysis::record_count)
+      .def_readonly("communication_count", &Analysis::communication_count);
+  m.def("find_origins", &find_origins, py::arg("step_dir"), py::kw_only(), py::arg("threads") = 0,
+        py::arg("progress") = py::none());
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Comparison of two dumps of one rank and step: every argument, result, parameter and gradient of the run
+/// under test next to its counterpart in the reference run. Rules and columns: docs/formats/compare.md.
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/export.h"
+#include "msprobe/trace_match.h"
+#include "msprobe/trace_reader.h"
+
+namespace msprobe::compare {
+
+/// What the dumps allow to compare.
+enum class Mode : std::uint8_t {
+  kRealData,    // task tensor: the elements, from the files in dump_tensor_data
+  kStatistics,  // maximum, minimum, mean and L2 norm
+  kMd5          // checksums
+};
+
+struct PairOptions {
+  /// Pair items by the existing tool's fuzzy rule (trace::match_items_fuzzy).
+  bool fuzzy = false;
+  /// Not empty: pair items by names (trace::match_items_mapped).
+  std::map<std::string, std::string, std::less<>> data_mapping;
+  /// stack.json of the run under test; empty: without stacks. See default_stack_path().
+  std::filesystem::path stack_path;
+  /// Threads for reading and measuring; 0 = all cores.
+  unsigned threads = 0;
+};
+
+/// One number of a real-data comparison, or the text that stands for it.
+struct Metric {
+  enum class State : std::uint8_t { kNumber, kNan, kUnsupported, kNotApplicable, kShapeUnmatched };
+  double value = 0;
+  State state = State::kUnsupported;
+
+  std::optional<double> number() const noexcept {
+    return state == State::kNumber ? std::optional(value) : std::nullopt;
+  }
+};
+
+/// What the elements of two tensors say (docs/formats/compare.md, "Real data").
+struct RealMetrics {
+  Metric cosine;
+  Metric euclidean;
+  Metric max_absolute;
+  Metric max_relative;
+  Metric one_thousandth;      // share of the elements with a relative error below 0.001
+  Metric five_thousandths;    // below 0.005
+  std::string message;        // why something could not be computed; empty: all was
+  std::string_view accuracy;  // "Yes", "No", "None", "Unmatched"
+};
+
+/// Difference of one statistic, left minus right, and relative to the right one.
+struct StatisticDifference {
+  /// kNumber: both are numbers; kNan: one is NaN or both are the same infinity; kNotApplicable: one is no
+  /// number.
+  Metric difference;
+  /// |difference / right|; absent where `difference` is no number or right is 0.
+  std::optional<double> relative;
+};
+
+enum class Colour : std::uint8_t { kNone, kYellow, kRed };
+
+/// The judgement of one row.
+struct RowVerdict {
+  Colour colour = Colour::kNone;
+  std::string message;      // column Err_message
+  std::string_view result;  // column Result: "", "Warning", "pass", "Different", "N/A"; real data: accuracy
+  bool fails = false;       // the existing tool's advisor would name it
+};
+
+/// Two dumps and which item of one belongs to which of the other.
+struct DumpPair {
+  trace::Trace left;   // the run under test ("NPU")
+  trace::Trace right;  // the reference ("Bench")
+  Mode mode = Mode::kStatistics;
+  trace::ItemMatches matches;
+  std::optional<trace::Stacks> stacks;             // of the left run
+  std::optional<trace::Construct> left_construct;  // absent where the file is
+  std::optional<trace::Construct> right_construct;
+  trace::RecordMatches records;  // by place; also with data_mapping and fuzzy
+
+  /// What save() was given, in debug.json.
+  bool is_debug() const { return left.path().filename().native().starts_with("debug"); }
+  const trace::Item& left_item(const trace::ItemPair& pair) const { return left.all_items()[pair.left]; }
+  /// Null where there is none.
+  const trace::Item* right_item(const trace::ItemPair& pair) const {
+    return pair.right ? &right.all_items()[pair.right.index] : nullptr;
+  }
+};
+
+/// stack.json beside a dump.json, or an empty path when there is none.
+MSPROBE_API std::filesystem::path default_stack_path(const std::filesystem::path& dump);
+
+/// Reads both dumps and pairs their items. Both are dump.json, or both debug.json.
+///
+/// Throws what trace::read_trace() does; InvalidArgument when the two cannot be compared: tasks that differ
+/// or are neither tensor nor statistics, checksums on one side only.
+MSPROBE_API DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::path& right,
+                               const PairOptions& options = {});
+
+/// Compares the elements of all pairs, in threads; one entry for each of `pair.matches.pairs`. Files that are
+/// missing, damaged or not tensors give a message in their row. `progress` is called with the rows done and
+/// all, from any thread, one call at a time; when it returns false the work ends early with InvalidArgument.
+MSPROBE_API std::vector<RealMetrics> measure_real_data(
+    const DumpPair& pair, unsigned threads = 0,
+    const std::function<bool(std::size_t, std::size_t)>& progress = nullptr);
+
+/// The four differences of a row: max, min, mean, norm.
+MSPROBE_API std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair,
+                                                                     const trace::ItemPair& row);
+
+/// Judges the rows [begin, end), which are those of one record of the left run. `metrics` is empty unless the
+/// mode is kRealData.
+MSPROBE_API void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                              std::size_t begin, std::size_t end, std::vector<RowVerdict>& verdicts);
+
+/// Counts of a comparison, for a person and for the exit code.
+struct TableSummary {
+  std::uint64_t rows = 0;
+  std::uint64_t matched = 0;
+  std::uint64_t aligned = 0;  // matched under another name or in another place
+  std::uint64_t failing = 0;  // rows whose result is "Warning", "Different" or "No"
+  std::uint64_t red = 0;
+  std::uint64_t yellow = 0;
+  std::uint64_t right_only = 0;
+  std::optional<std::uint64_t> first_failing;  // row, from 0
+  std::string first_failing_name;
+};
+
+struct TableOptions {
+  std::filesystem::path path;  // .xlsx or .csv
+  unsigned threads = 0;
+};
+
+/// Writes the result table: one row for each item of the left run, in the columns of the existing tool, then
+/// how the pair was found. An xlsx has the sheet "Sheet" and, when items of the right run stayed alone,
+/// "Unmatched". Complete or absent. Throws IoError.
+MSPROBE_API TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                     const TableOptions& options);
+
+/// The existing tool's advice about the first failing row.
+MSPROBE_API std::string advice(const TableSummary& summary);
+
+}  // namespace msprobe::compare

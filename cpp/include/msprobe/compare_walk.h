@@ -1,0 +1,88 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A walk over two dumps in the order in which the calls ran: where does a difference come into being, where
+/// is it only passed on?
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/compare.h"
+#include "msprobe/export.h"
+
+namespace msprobe::compare {
+
+/// How far two values of one item are apart.
+struct Distance {
+  /// Relative to the size of the tensor, in units of its dtype's machine epsilon: 1 is a rounding error. The
+  /// largest of the differences of maximum, minimum, mean and norm, each divided by what it is measured
+  /// against (the larger of the extremes, the norm per element, the norm); of real data the L2 norm of the
+  /// difference by the L2 norm. Infinite for values that differ without a measure: integers, flags, shapes,
+  /// NaN on one side.
+  double ulps = 0;
+  /// Nothing that was recorded differs.
+  bool equal = true;
+};
+
+/// The distance between an item of the left run and its counterpart. Infinite without a counterpart. `floor`:
+/// elements are measured against this size at least.
+MSPROBE_API Distance distance(const DumpPair& pair, const trace::ItemPair& row, const RealMetrics* metrics,
+                              double floor = 0);
+
+enum class EventKind : std::uint8_t {
+  kOutput,    // a result that differs more than what went in
+  kArgument,  // a flag or number that was passed differs
+  kInput,     // a tensor comes in that differs more than anything before
+  kExtra,     // a call that only the left run has
+  kMissing,   // a call that only the right run has
+  kGradient   // the gradient of a parameter differs more than what it is made of
+};
+
+/// Something that may be where a difference begins.
+struct Event {
+  EventKind kind = EventKind::kOutput;
+  bool is_backward = false;
+  std::uint32_t order = 0;  // rises in the order of execution; calls of one order belong together
+  std::string name;         // of the record, in the left run (kMissing: in the right run)
+  std::string counterpart;  // its name in the other run; empty: none
+  std::string item;         // argument or result that differs most, as in the result table; may be empty
+  std::string module;       // call of the module it ran in; empty: none or unknown
+  std::string parameter;    // kInput: the module's parameter that has this value, e.g. "weight"; empty: none
+  std::string left_text;    // kArgument: the two values
+  std::string right_text;
+  double in = 0;             // ulps of what went in; for backward also of the forward call
+  double out = 0;            // ulps of what came out (kInput, kGradient: of the item itself)
+  bool in_is_equal = false;  // nothing that went in differs
+  /// kOutput: an earlier call of the same operator, with equal shapes and equal values going in, had an equal
+  /// result: so the two runs do not just have other kernels.
+  bool equal_before = false;
+  /// kArgument, kInput, kExtra, kMissing: ulps of what comes of it, the call's own result or that of the
+  /// module around it. Infinite where that cannot be seen.
+  double effect = 0;
+};
+
+/// A module's call whose result differs.
+struct ModuleDifference {
+  std::string name;  // of the record
+  double out = 0;    // ulps
+};
+
+/// What the walk saw, for deciding what is rounding and what is not.
+struct Walk {
+  std::vector<Event> events;   // in order of execution
+  std::uint32_t compared = 0;  // records with tensors of floating point on both sides
+  std::uint32_t equal = 0;     // of these, all results equal
+  std::uint32_t equal_at_first =
+      0;               // computing calls (not copies or views) before the first difference of any
+  double median = 0;   // ulps of results that differ; 0: none does
+  double largest = 0;  // finite; without clipping and the optimizer
+  std::vector<ModuleDifference> modules;  // those whose result differs, in order of execution
+};
+
+/// Walks over all records. At most 20000 events are kept. `metrics` is empty unless the mode is kRealData.
+MSPROBE_API Walk walk(const DumpPair& pair, const std::vector<RealMetrics>& metrics);
+
+}  // namespace msprobe::compare

@@ -1,0 +1,61 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Highway compiles this file once per instruction set. See docs/adr/0004.
+
+#include "base/half.h"
+
+#include "base/kernel_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "base/half.cpp"
+#include <hwy/foreach_target.h>
+
+#include "base/half-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace msprobe::HWY_NAMESPACE {
+namespace {
+
+void widen(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind, float* HWY_RESTRICT out) {
+  const hn::CappedTag<float, 16> df;
+  const hn::RebindToUnsigned<decltype(df)> du;
+  const hn::Rebind<std::uint16_t, decltype(df)> d16;
+  constexpr std::size_t width = hn::MaxLanes(df);
+  std::size_t i = 0;
+  if (kind == Half::kBFloat16) {
+    for (; i + width <= count; i += width) {
+      const auto words = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, data + i)));
+      hn::StoreU(hn::BitCast(df, words), df, out + i);
+    }
+  } else {
+    for (; i + width <= count; i += width) hn::StoreU(promote_f16(df, hn::LoadU(d16, data + i)), df, out + i);
+  }
+  for (; i < count; ++i) out[i] = widen_one(data[i], kind);
+}
+
+}  // namespace
+
+using Widen = void (*)(const std::uint16_t*, std::size_t, Half, float*);
+void find_widen_here(Widen& found) { found = widen; }
+
+}  // namespace msprobe::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace msprobe {
+
+HWY_EXPORT(find_widen_here);
+
+void widen_half(const std::uint16_t* data, std::size_t count, Half kind, float* out) {
+  static const auto widen = [] {
+    use_best_instruction_set();
+    void (*found)(const std::uint16_t*, std::size_t, Half, float*) = nullptr;
+    HWY_DYNAMIC_DISPATCH(find_widen_here)(found);
+    return found;
+  }();
+  widen(data, count, kind, out);
+}
+
+}  // namespace msprobe
+#endif

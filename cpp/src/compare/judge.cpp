@@ -1,0 +1,238 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compare/item_text.h"
+#include "msprobe/compare.h"
+
+// The rules of the table: which row is a warning and which gets a colour. They are the existing tool's, and
+// say how large a difference is, not where it comes from.
+namespace msprobe::compare {
+namespace {
+
+using trace::ItemPair;
+
+constexpr double kTiny = 2.220446049250313e-16;
+
+// What the colours of a batch are decided by.
+struct RowNumbers {
+  std::optional<double> left_max, left_min, right_max;
+  std::optional<double> error;  // difference of the maxima, or largest absolute error
+  std::optional<double> ratio;  // one thousandth error ratio
+  std::optional<double> cosine;
+
+  bool complete() const noexcept { return left_max && !std::isnan(*left_max) && right_max && error; }
+};
+
+// As Python sees it: True and False are numbers too.
+std::optional<double> number(const trace::Trace& trace, const trace::Scalar& scalar) {
+  if (scalar.kind == trace::Scalar::Kind::kBool) return trace.text(scalar) == "True" ? 1 : 0;
+  return trace.number(scalar);
+}
+
+std::optional<double> without_nan(std::optional<double> value) {
+  return value && std::isnan(*value) ? std::nullopt : value;
+}
+
+RowNumbers numbers_of(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics) {
+  RowNumbers numbers;
+  const auto left = statistics_of(pair.left, pair.left_item(row));
+  numbers.left_max = number(pair.left, left[0]);
+  numbers.left_min = number(pair.left, left[1]);
+  const trace::Item* const right = pair.right_item(row);
+  if (right != nullptr) {
+    numbers.right_max = without_nan(number(pair.right, statistics_of(pair.right, *right)[0]));
+  }
+  if (metrics != nullptr) {
+    numbers.error = metrics->max_absolute.number();
+    numbers.ratio = metrics->one_thousandth.number();
+    numbers.cosine = metrics->cosine.number();
+  } else {
+    numbers.error = statistic_differences(pair, row)[0].difference.number();
+  }
+  return numbers;
+}
+
+void add_reason(RowVerdict& verdict, std::string_view reason) {
+  if (!verdict.message.empty()) verdict.message += '\n';
+  verdict.message += reason;
+}
+
+double order_of_magnitude(double value) { return std::abs(value) < 1 ? 0 : std::log10(std::abs(value)); }
+
+// Reasons of a row, by colour: yellow ones are dropped from red rows.
+struct Reasons {
+  std::vector<std::string_view> red, yellow;
+};
+
+void judge_alone(const RowNumbers& row, Reasons& reasons) {
+  const auto is_bad = [](std::optional<double> value) { return value && !std::isfinite(*value); };
+  if (is_bad(row.left_max) || is_bad(row.left_min)) {
+    reasons.red.push_back("maximum or minimum is nan, -inf, or inf");
+  }
+  if (row.error && std::isfinite(*row.error) && std::abs(*row.error) > 1e10) {
+    reasons.red.push_back("maximum absolute error exceeds 1e+10");
+  }
+}
+
+void judge_magnitude(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
+  if (std::abs(*in.error) > std::abs(*out.error)) return;
+  if (order_of_magnitude(*out.error) - order_of_magnitude(*in.error) >= 1) {
+    reasons.yellow.push_back(
+        "maximum absolute error of both input/parameters and output exceed 1, with the output larger by an "
+        "order "
+        "of magnitude");
+  }
+}
+
+void judge_statistics(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
+  const auto relative = [](const RowNumbers& row) {
+    return std::abs(*row.error / std::max(kTiny, *row.right_max));
+  };
+  if (relative(out) > 0.5) {
+    reasons.red.push_back("maximum relative error exceeds 0.5");
+  } else if (relative(out) > 0.1 && relative(in) < 0.01) {
+    reasons.yellow.push_back(
+        "The output's maximum relative error exceeds 0.1, while the input/parameter's is below 0.01");
+  }
+}
+
+void judge_real_data(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
+  if (in.ratio && out.ratio) {
+    if (*in.ratio > 0.9 && *out.ratio < 0.6) {
+      reasons.red.push_back(
+          "The input/parameter's one thousandth err ratio exceeds 0.9, while the output's is below 0.6");
+    } else if (*in.ratio - *out.ratio > 0.1) {
+      reasons.yellow.push_back(
+          "The output's one thousandth err ratio decreases by more than 0.1 compared to the "
+          "input/parameter's");
+    }
+  }
+  if (in.cosine && out.cosine && *in.cosine - *out.cosine > 0.1) {
+    reasons.yellow.push_back(
+        "The output's cosine decreases by more than 0.1 compared to the input/parameter's");
+  }
+}
+
+// What a row is to the rule that compares results with what went in. Gradients of parameters are neither.
+enum class Role : std::uint8_t { kInput, kOutput, kNeither };
+
+// The first row counts as an input, whatever it is.
+Role role_of(const trace::Item& item, bool is_first) {
+  if (is_first) return Role::kInput;
+  if (item.part == trace::Item::Part::kOutput) return Role::kOutput;
+  return item.part == trace::Item::Part::kGradients ? Role::kNeither : Role::kInput;
+}
+
+// The colours of the rows of one record.
+void colour(const std::vector<RowNumbers>& rows, const std::vector<Role>& roles, bool is_real,
+            std::vector<RowVerdict>& verdicts) {
+  for (std::size_t o = 0; o < rows.size(); ++o) {
+    Reasons reasons;
+    judge_alone(rows[o], reasons);
+    const bool is_result = roles[o] == Role::kOutput && rows[o].complete();
+    for (std::size_t i = 0; is_result && i < rows.size(); ++i) {
+      if (roles[i] != Role::kInput || !rows[i].complete()) continue;
+      judge_magnitude(rows[i], rows[o], reasons);
+      is_real ? judge_real_data(rows[i], rows[o], reasons) : judge_statistics(rows[i], rows[o], reasons);
+    }
+    if (reasons.red.empty() && reasons.yellow.empty()) continue;
+    verdicts[o].colour = reasons.red.empty() ? Colour::kYellow : Colour::kRed;
+    for (const std::string_view reason : reasons.red.empty() ? reasons.yellow : reasons.red) {
+      add_reason(verdicts[o], reason);
+    }
+  }
+}
+
+constexpr std::string_view kNoMatch = "No bench data matched.";
+
+RowVerdict judge_md5(const DumpPair& pair, const ItemPair& row) {
+  RowVerdict verdict;
+  const trace::Item* const right = pair.right_item(row);
+  if (right == nullptr) {
+    verdict.result = "N/A";
+  } else {
+    const bool same = md5_text(pair.left, pair.left_item(row)) == md5_text(pair.right, *right);
+    verdict.result = same ? "pass" : "Different";
+    verdict.fails = !same;
+  }
+  return verdict;
+}
+
+RowVerdict judge_differences(const DumpPair& pair, const ItemPair& row) {
+  RowVerdict verdict;
+  const trace::Item* const right = pair.right_item(row);
+  if (right == nullptr) {
+    verdict.result = "N/A";
+    verdict.message = kNoMatch;
+    return verdict;
+  }
+  const auto differences = statistic_differences(pair, row);
+  const auto lefts = statistics_of(pair.left, pair.left_item(row));
+  const auto rights = statistics_of(pair.right, *right);
+  for (std::size_t i = 0; i < differences.size(); ++i) {
+    const auto difference = differences[i].difference.number();
+    if (!difference) continue;
+    const double larger = std::max(*pair.left.number(lefts[i]), *pair.right.number(rights[i]));
+    if (std::abs(*difference) / (std::abs(larger) + 1e-10) > 0.5) {
+      verdict.result = "Warning";
+      verdict.message = "Need double check api accuracy.";
+      verdict.fails = true;
+      break;
+    }
+  }
+  return verdict;
+}
+
+}  // namespace
+
+std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair, const ItemPair& row) {
+  std::array<StatisticDifference, 4> result;
+  for (StatisticDifference& one : result) one.difference.state = Metric::State::kNotApplicable;
+  const trace::Item* const right = pair.right_item(row);
+  if (right == nullptr) return result;
+  const auto lefts = statistics_of(pair.left, pair.left_item(row));
+  const auto rights = statistics_of(pair.right, *right);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const auto left_number = pair.left.number(lefts[i]);
+    const auto right_number = pair.right.number(rights[i]);
+    if (!left_number || !right_number) continue;
+    Metric& difference = result[i].difference;
+    difference.value = *left_number - *right_number;
+    difference.state = std::isnan(difference.value) ? Metric::State::kNan : Metric::State::kNumber;
+    if (difference.number() && *right_number != 0) {
+      result[i].relative = std::abs(difference.value / *right_number);
+    }
+  }
+  return result;
+}
+
+void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
+                  std::size_t end, std::vector<RowVerdict>& verdicts) {
+  const auto& rows = pair.matches.pairs;
+  verdicts.assign(end - begin, {});
+  for (std::size_t i = begin; i < end; ++i) {
+    RowVerdict& verdict = verdicts[i - begin];
+    if (pair.mode == Mode::kMd5) {
+      verdict = judge_md5(pair, rows[i]);
+    } else if (pair.mode == Mode::kStatistics) {
+      verdict = judge_differences(pair, rows[i]);
+    } else {
+      verdict.result = metrics[i].accuracy;
+      verdict.message = metrics[i].message;
+      verdict.fails = metrics[i].accuracy == "No";
+    }
+  }
+  if (pair.mode == Mode::kMd5 || pair.is_debug()) return;
+  std::vector<RowNumbers> numbers(end - begin);
+  std::vector<Role> roles(end - begin);
+  for (std::size_t i = begin; i < end; ++i) {
+    numbers[i - begin] = numbers_of(pair, rows[i], metrics.empty() ? nullptr : &metrics[i]);
+    roles[i - begin] = role_of(pair.left_item(rows[i]), i == begin);
+  }
+  colour(numbers, roles, !metrics.empty(), verdicts);
+}
+
+}  // namespace msprobe::compare

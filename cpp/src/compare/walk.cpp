@@ -1,0 +1,579 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compare/item_text.h"
+#include "msprobe/compare_walk.h"
+#include "trace/align.h"
+
+namespace msprobe::compare {
+namespace {
+
+using trace::Item;
+using trace::ItemPair;
+using trace::kNoMatch;
+using Part = Item::Part;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr std::size_t kMostEvents = 20000;
+
+// A result is worth an event when it is this many times farther off than what went in.
+constexpr double kJump = 4;
+
+// Backward results this much smaller than what goes in have cancelled out.
+constexpr double kCancelled = 0.05;
+
+// Gradients of parameters are measured against this part of the typical one at least.
+constexpr double kNegligible = 0.1;
+
+constexpr int kCallsToLookAt = 4;
+
+// ---- Distances
+
+// Machine epsilon of what was recorded: statistics of float64 are rounded to float32. 0: not of floating
+// point.
+double epsilon(std::string_view dtype) {
+  if (dtype == "torch.float32" || dtype == "torch.float64" || dtype.starts_with("torch.complex"))
+    return 0x1p-23;
+  if (dtype == "torch.bfloat16") return 0x1p-7;
+  if (dtype == "torch.float16") return 0x1p-10;
+  if (dtype.starts_with("torch.float8_e4m3")) return 0x1p-3;
+  if (dtype.starts_with("torch.float8_e5m2")) return 0x1p-2;
+  return dtype == "float32" || dtype == "float64" ? 0x1p-23 : 0;
+}
+
+bool same_text(const DumpPair& pair, trace::Text a, trace::Text b) {
+  return pair.left.text(a) == pair.right.text(b);
+}
+
+// Number of elements, from the text of a shape.
+double element_count(std::string_view shape) {
+  double count = 1, extent = 0;
+  bool in_number = false;
+  for (const char c : shape) {
+    if (c >= '0' && c <= '9') {
+      extent = extent * 10 + (c - '0');
+      in_number = true;
+    } else if (in_number) {
+      count *= extent;
+      extent = 0;
+      in_number = false;
+    }
+  }
+  return count;
+}
+
+struct Numbers {
+  std::array<std::optional<double>, 4> values;  // max, min, mean, norm
+};
+
+Numbers numbers(const trace::Trace& trace, const Item& item) {
+  return {{trace.number(item.max), trace.number(item.min), trace.number(item.mean), trace.number(item.norm)}};
+}
+
+// |a - b| / scale; NaN or the same infinity on both sides is no difference.
+double relative(std::optional<double> a, std::optional<double> b, double scale) {
+  if (!a || !b) return a.has_value() == b.has_value() ? 0 : kInfinity;
+  if (*a == *b || (std::isnan(*a) && std::isnan(*b))) return 0;
+  if (!std::isfinite(*a) || !std::isfinite(*b)) return kInfinity;
+  return std::abs(*a - *b) / std::max(scale, std::numeric_limits<double>::min());
+}
+
+double largest_finite(std::initializer_list<std::optional<double>> values) {
+  double largest = 0;
+  for (const auto& value : values) {
+    if (value && std::isfinite(*value)) largest = std::max(largest, std::abs(*value));
+  }
+  return largest;
+}
+
+// `floor`: what a typical element is measured against at least; below it there is nothing but rounding.
+double statistics_distance(const Numbers& a, const Numbers& b, double count, double floor) {
+  const double extreme = largest_finite({a.values[0], a.values[1], b.values[0], b.values[1]});
+  const double root = std::sqrt(std::max(count, 1.0));
+  const double norm = std::max(largest_finite({a.values[3], b.values[3]}), floor * root);
+  const double typical = norm > 0 ? norm / root : extreme;
+  const double widest = std::max(extreme, floor);
+  return std::max({relative(a.values[0], b.values[0], widest), relative(a.values[1], b.values[1], widest),
+                   relative(a.values[2], b.values[2], typical), relative(a.values[3], b.values[3], norm)});
+}
+
+// Root mean square of the elements; 0: unknown.
+double typical_element(const trace::Trace& trace, const Item& item) {
+  const double norm = largest_finite({trace.number(item.norm)});
+  return norm / std::sqrt(std::max(element_count(trace.text(item.shape)), 1.0));
+}
+
+Distance value_distance(const DumpPair& pair, const Item& left, const Item& right) {
+  if (same_text(pair, left.value.text, right.value.text)) return {};
+  const auto a = pair.left.number(left.value), b = pair.right.number(right.value);
+  const bool are_floats =
+      left.value.kind == trace::Scalar::Kind::kFloat || right.value.kind == trace::Scalar::Kind::kFloat;
+  if (!a || !b || !are_floats) return {.ulps = kInfinity, .equal = false};
+  const double apart = relative(a, b, largest_finite({a, b}));
+  return {.ulps = apart / 0x1p-23, .equal = apart == 0};
+}
+
+Distance tensor_distance(const DumpPair& pair, const Item& left, const Item& right,
+                         const RealMetrics* metrics, double floor) {
+  const std::string_view dtype = pair.right.text(right.dtype);
+  const Numbers a = numbers(pair.left, left), b = numbers(pair.right, right);
+  Distance result;
+  const double count = element_count(pair.right.text(right.shape));
+  double apart = statistics_distance(a, b, count, floor);
+  result.equal = apart == 0;
+  if (left.md5.length > 0 && right.md5.length > 0) result.equal = same_text(pair, left.md5, right.md5);
+  if (metrics != nullptr && metrics->euclidean.number()) {
+    const double norm = std::max(largest_finite({b.values[3]}), floor * std::sqrt(count));
+    result.equal = metrics->max_absolute.number().value_or(1) == 0;
+    apart = std::max(apart, norm > 0 ? metrics->euclidean.value / norm : metrics->euclidean.value);
+  }
+  const bool same_bools =
+      same_text(pair, left.max.text, right.max.text) && same_text(pair, left.min.text, right.min.text);
+  const double unit = std::max(epsilon(dtype), epsilon(pair.left.text(left.dtype)));
+  if (dtype == "torch.bool") {
+    result.equal = result.equal && same_bools;
+    result.ulps = result.equal ? 0 : kInfinity;
+  } else if (unit == 0) {
+    result.ulps = result.equal ? 0 : kInfinity;
+  } else {
+    // Checksums that differ over equal statistics: less than can be seen, but not nothing.
+    result.ulps = result.equal ? 0 : std::max(apart / unit, 0.01);
+  }
+  return result;
+}
+
+// ---- The walk
+
+// What is known of a record of the left run.
+struct Place {
+  double in = 0;
+  double out = 0;
+  bool in_is_equal = true;
+  bool out_is_equal = true;
+  bool has_result = false;  // one that can be compared
+};
+
+// Calls that move data and do not compute: that they are equal says nothing about rounding.
+bool computes(std::string_view name) {
+  for (const std::string_view part :
+       {"linear", "matmul", "mm", "conv", "norm", "softmax", "attention", "gelu", "silu", "sigmoid", "tanh",
+        "exp", "einsum", "lstm", "gru", "rnn", "cross_entropy"}) {
+    if (name.find(part) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+bool is_input(Part part) {
+  return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput ||
+         part == Part::kParameters;
+}
+
+class Walker {
+ public:
+  Walker(const DumpPair& pair, const std::vector<RealMetrics>& metrics)
+      : pair_(pair), metrics_(metrics), places_(pair.left.records().size()) {
+    const auto& rows = pair.matches.pairs;
+    first_row_.assign(places_.size() + 1, static_cast<std::uint32_t>(rows.size()));
+    for (std::size_t i = rows.size(); i-- > 0;)
+      first_row_[rows[i].left_record] = static_cast<std::uint32_t>(i);
+    for (std::size_t r = places_.size(); r-- > 0;) {
+      const bool empty = first_row_[r] == rows.size() || rows[first_row_[r]].left_record != r;
+      if (empty) first_row_[r] = first_row_[r + 1];
+    }
+    collect_missing();
+  }
+
+  Walk run() {
+    const auto records = pair_.left.records();
+    for (std::uint32_t i = 0; i < records.size(); ++i) {
+      report_missing_before(i);
+      if (is_gradients(i)) {
+        gradients_.push_back(i);
+      } else if (!pair_.records.of_left[i]) {
+        report_extra(i);
+      } else {
+        visit(i);
+      }
+    }
+    report_missing_before(static_cast<std::uint32_t>(records.size()));
+    visit_all_gradients();
+    for (Event& event : walk_.events) find_effect(event);
+    summarize();
+    return std::move(walk_);
+  }
+
+ private:
+  std::string_view name(std::uint32_t record) const { return pair_.left.name(pair_.left.records()[record]); }
+  bool is_gradients(std::uint32_t record) const {
+    return name(record).find(".parameters_grad") != std::string_view::npos;
+  }
+  std::span<const ItemPair> rows(std::uint32_t record) const {
+    return std::span(pair_.matches.pairs)
+        .subspan(first_row_[record], first_row_[record + 1] - first_row_[record]);
+  }
+  Distance distance_of(const ItemPair& row, double floor = 0) const {
+    const auto index = static_cast<std::size_t>(&row - pair_.matches.pairs.data());
+    return distance(pair_, row, metrics_.empty() ? nullptr : &metrics_[index], floor);
+  }
+  static bool is_backward(std::string_view name) { return name.find(".backward") != std::string_view::npos; }
+
+  std::string item_name(const ItemPair& row) const {
+    std::string text;
+    trace::append_item_name(text, pair_.left, pair_.left.records()[row.left_record], pair_.left_item(row));
+    return text;
+  }
+  std::string_view parent(std::string_view name) const {
+    return pair_.left_construct ? pair_.left_construct->parent(name) : std::string_view();
+  }
+
+  Event& add(EventKind kind, std::uint32_t record) {
+    const bool full = walk_.events.size() == kMostEvents;
+    Event& event = full ? discarded_ : walk_.events.emplace_back();
+    event = {};
+    event.kind = kind;
+    event.name = name(record);
+    event.is_backward = is_backward(event.name);
+    event.order = record;
+    if (const trace::Match match = pair_.records.of_left[record]) {
+      event.counterpart = pair_.right.name(pair_.right.records()[match.index]);
+    }
+    event.module = parent(event.name);
+    return event;
+  }
+
+  // ---- Calls of one side only
+
+  // Records of the right run without counterpart, by the left record before which they would stand.
+  void collect_missing() {
+    const auto& of_right = pair_.records.of_right;
+    std::uint32_t before = 0;
+    for (std::uint32_t i = 0; i < of_right.size(); ++i) {
+      const std::string_view name = pair_.right.name(pair_.right.records()[i]);
+      if (of_right[i]) {
+        if (name.find(".parameters_grad") == std::string_view::npos) before = of_right[i].index + 1;
+      } else {
+        missing_.push_back({before, i});
+      }
+    }
+    std::stable_sort(missing_.begin(), missing_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+
+  void report_missing_before(std::uint32_t record) {
+    for (; next_missing_ < missing_.size() && missing_[next_missing_].first <= record; ++next_missing_) {
+      const auto [before, index] = missing_[next_missing_];
+      if (walk_.events.size() == kMostEvents) return;
+      Event& event = walk_.events.emplace_back();
+      event.kind = EventKind::kMissing;
+      event.name = pair_.right.name(pair_.right.records()[index]);
+      event.is_backward = is_backward(event.name);
+      event.order = before;
+      if (pair_.right_construct) event.module = pair_.right_construct->parent(event.name);
+      event.in = running_;
+      event.in_is_equal = running_ == 0;
+    }
+  }
+
+  void report_extra(std::uint32_t record) {
+    Event& event = add(EventKind::kExtra, record);
+    event.in = running_;
+    event.in_is_equal = running_ == 0;
+  }
+
+  // ---- Calls of both sides
+
+  void visit(std::uint32_t record) {
+    Place& place = places_[record];
+    const ItemPair* worst = nullptr;
+    bool has_floats = false;
+    const bool backward = is_backward(name(record));
+    if (backward) add_forward(record, place);
+    double typical_input = 0;
+    for (const ItemPair& row : rows(record)) {
+      const Item& item = pair_.left_item(row);
+      if (is_input(item.part)) {
+        visit_input(record, row, item, distance_of(row), place);
+        typical_input = std::max(typical_input, typical_element(pair_.left, item));
+        continue;
+      }
+      if (!row.right) continue;
+      // Gradients that cancel out, such as those of a bias before a normalisation, are nothing but rounding.
+      const Distance apart = distance_of(row, backward ? kCancelled * typical_input : 0);
+      has_floats |= item.kind == Item::Kind::kTensor;
+      place.has_result |= item.kind == Item::Kind::kTensor;
+      if (worst == nullptr || apart.ulps > place.out) worst = &row;
+      place.out = std::max(place.out, apart.ulps);
+      place.out_is_equal &= apart.equal;
+    }
+    const trace::Token token = token_of(record);
+    const bool in_training = !is_after_backward(name(record));
+    if (has_floats) {
+      ++walk_.compared;
+      if (place.out_is_equal) ++walk_.equal;
+      if (place.out_is_equal && place.in_is_equal) equal_calls_.insert(token.what ^ (token.detail * 3));
+      if (!different_ && place.out_is_equal && place.in_is_equal && !backward && computes(name(record))) {
+        ++walk_.equal_at_first;
+      }
+    }
+    different_ |= !place.out_is_equal || !place.in_is_equal;
+    if (!place.out_is_equal) {
+      report_output(record, worst, place, equal_calls_.contains(token.what ^ (token.detail * 3)));
+    }
+    if (!place.out_is_equal && name(record).starts_with("Module.")) {
+      walk_.modules.push_back({.name = std::string(name(record)), .out = place.out});
+    }
+    running_ = std::max(running_, std::isfinite(place.out) ? place.out : 0.0);
+    if (place.out > 0 && std::isfinite(place.out) && in_training) seen_.push_back(place.out);
+  }
+
+  // Clipping and the optimizer.
+  bool is_after_backward(std::string_view name) const {
+    const std::string_view around = parent(name);
+    return around == "optimizer" || around == "clip_grad";
+  }
+
+  // The operator and the shapes it works on.
+  trace::Token token_of(std::uint32_t record) const {
+    const std::hash<std::string_view> hash;
+    std::string what;
+    trace::append_without_count(what, name(record));
+    trace::Token token{.what = hash(what)};
+    for (const Item& item : pair_.left.items(pair_.left.records()[record])) {
+      token.detail =
+          token.detail * 31 + hash(pair_.left.text(item.shape)) + hash(pair_.left.text(item.dtype));
+    }
+    return token;
+  }
+
+  // The backward of a call depends on what its forward saved.
+  void add_forward(std::uint32_t record, Place& place) const {
+    std::string forward(name(record));
+    forward.replace(forward.find(".backward"), 9, ".forward");
+    if (const auto found = pair_.left.find(forward)) {
+      const Place& of_forward = places_[*found];
+      place.in = std::max({place.in, of_forward.in, of_forward.out});
+      place.in_is_equal &= of_forward.in_is_equal && of_forward.out_is_equal;
+    }
+  }
+
+  void visit_input(std::uint32_t record, const ItemPair& row, const Item& item, const Distance& apart,
+                   Place& place) {
+    const bool is_value = item.kind != Item::Kind::kTensor;
+    const Item* const other = pair_.right_item(row);
+    if (other != nullptr && item.requires_grad && other->requires_grad &&
+        *item.requires_grad != *other->requires_grad && !is_backward(name(record))) {
+      Event& event = report_argument(record, row, apart);
+      event.item += ".requires_grad";
+      event.left_text = *item.requires_grad ? "True" : "False";
+      event.right_text = *other->requires_grad ? "True" : "False";
+      event.effect = kInfinity;
+    }
+    if (apart.equal) return;
+    if (is_value || other == nullptr) {
+      Event& event = report_argument(record, row, apart);
+      event.left_text = show(pair_.left, &item);
+      event.right_text = other != nullptr ? show(pair_.right, other) : reason(row.reason);
+    } else if (apart.ulps > kJump * std::max(running_, 1.0) || running_ == 0) {
+      Event& event = report_argument(record, row, apart);
+      event.kind = EventKind::kInput;
+      event.parameter = parameter_of(record, row, item);
+      if (std::isfinite(apart.ulps)) running_ = std::max(running_, apart.ulps);
+    }
+    place.in = std::max(place.in, apart.ulps);
+    place.in_is_equal = false;
+  }
+
+  Event& report_argument(std::uint32_t record, const ItemPair& row, const Distance& apart) {
+    Event& event = add(EventKind::kArgument, record);
+    event.item = item_name(row);
+    event.in = running_;
+    event.in_is_equal = running_ == 0;
+    event.out = apart.ulps;
+    return event;
+  }
+
+  void report_output(std::uint32_t record, const ItemPair* worst, const Place& place, bool equal_before) {
+    const bool jumps = place.out > kJump * std::max(place.in, 1.0);
+    if (!place.in_is_equal && !jumps) return;
+    if (!name(record).starts_with("Module.") || !explained_.contains(name(record))) {
+      Event& event = add(EventKind::kOutput, record);
+      event.item = item_name(*worst);
+      event.in = place.in;
+      event.out = place.out;
+      event.in_is_equal = place.in_is_equal;
+      event.equal_before = equal_before;
+    }
+    // The modules around it show the same difference.
+    std::string_view around = parent(name(record));
+    for (int depth = 0; !around.empty() && depth < 64; ++depth) {
+      if (!explained_.insert(around).second) break;
+      around = parent(around);
+    }
+  }
+
+  // ---- Gradients of parameters
+
+  void visit_all_gradients() {
+    std::vector<double> typical;
+    for (const std::uint32_t i : gradients_) {
+      for (const ItemPair& row : rows(i)) {
+        const double element = typical_element(pair_.left, pair_.left_item(row));
+        if (element > 0) typical.push_back(element);
+      }
+    }
+    const auto middle = typical.begin() + static_cast<std::ptrdiff_t>(typical.size() / 2);
+    if (!typical.empty()) std::nth_element(typical.begin(), middle, typical.end());
+    const double floor = typical.empty() ? 0 : kNegligible * *middle;
+    for (const std::uint32_t i : gradients_) visit_gradients(i, floor);
+  }
+
+  void visit_gradients(std::uint32_t record, double floor) {
+    const Place of_module = module_place(name(record));
+    for (const ItemPair& row : rows(record)) {
+      const Distance apart = distance_of(row, floor);
+      if (apart.equal) continue;
+      const bool jumps = apart.ulps > kJump * std::max(of_module.in, 1.0);
+      if (!of_module.in_is_equal && !jumps) continue;
+      Event& event = add(EventKind::kGradient, record);
+      event.is_backward = true;
+      event.item = item_name(row);
+      event.in = of_module.in;
+      event.out = apart.ulps;
+      event.in_is_equal = of_module.in_is_equal;
+      event.order = static_cast<std::uint32_t>(places_.size());
+    }
+  }
+
+  // All that goes into the gradients of a module's parameters: every backward call of it. Without one,
+  // everything that came before.
+  Place module_place(std::string_view gradients) const {
+    Place result;
+    std::string prefix(gradients.substr(0, gradients.find(".parameters_grad")));
+    bool found = false;
+    for (int call = 0;; ++call) {
+      const auto backward = pair_.left.find(prefix + ".backward." + std::to_string(call));
+      if (!backward) break;
+      found = true;
+      const Place& place = places_[*backward];
+      result.in = std::max({result.in, place.in});
+      result.in_is_equal &= place.in_is_equal;
+    }
+    if (!found) {
+      result.in = running_;
+      result.in_is_equal = !different_;
+    }
+    return result;
+  }
+
+  // ---- Effects
+
+  void find_effect(Event& event) const {
+    if (event.kind == EventKind::kOutput || event.kind == EventKind::kGradient || event.effect > 0) return;
+    const auto own = pair_.left.find(event.name);
+    const bool has_result = event.kind != EventKind::kMissing && own && places_[*own].has_result;
+    event.effect = has_result ? places_[*own].out : effect_around(event);
+  }
+
+  // The result of the innermost call of a module around it that both runs have; without one what goes into
+  // the next calls.
+  double effect_around(const Event& event) const {
+    const bool on_right = event.kind == EventKind::kMissing;
+    const trace::Trace& trace = on_right ? pair_.right : pair_.left;
+    const auto& construct = on_right ? pair_.right_construct : pair_.left_construct;
+    std::string_view module = event.module;
+    for (int depth = 0; construct && !module.empty() && depth < 64; ++depth) {
+      if (const auto found = trace.find(module)) {
+        const auto index = static_cast<std::uint32_t>(*found);
+        const std::uint32_t left = on_right ? pair_.records.of_right[index].index : index;
+        if (left != kNoMatch && places_[left].has_result) return places_[left].out;
+      }
+      module = construct->parent(module);
+    }
+    double effect = 0;
+    int looked_at = 0;
+    for (std::size_t i = event.order; i < places_.size() && looked_at < kCallsToLookAt; ++i) {
+      if (!pair_.records.of_left[i] || is_gradients(static_cast<std::uint32_t>(i))) continue;
+      effect = std::max(effect, places_[i].in);
+      ++looked_at;
+    }
+    return effect;
+  }
+
+  // ---- Texts
+
+  static std::string show(const trace::Trace& trace, const Item* item) {
+    if (item->kind == Item::Kind::kNull) return "None";
+    if (item->kind == Item::Kind::kTensor) {
+      return std::string(trace.text(item->dtype)) + " " + std::string(trace.text(item->shape));
+    }
+    return std::string(trace.text(item->value));
+  }
+  static std::string reason(trace::NoMatchReason reason) {
+    switch (reason) {
+      case trace::NoMatchReason::kShape: return "another shape";
+      case trace::NoMatchReason::kDtype: return "another dtype";
+      default: return "nothing";
+    }
+  }
+
+  // The parameter of the surrounding module that has this very value: the same statistics on the left.
+  std::string parameter_of(std::uint32_t record, const ItemPair& row, const Item& item) const {
+    if (item.part == Part::kParameters) return std::string(pair_.left.text(item.path));
+    const auto module = pair_.left.find(parent(name(record)));
+    if (!module || !row.right) return {};
+    for (const Item& other : pair_.left.items(pair_.left.records()[*module])) {
+      if (other.part == Part::kParameters && pair_.left.text(other.shape) == pair_.left.text(item.shape) &&
+          pair_.left.text(other.norm) == pair_.left.text(item.norm) &&
+          pair_.left.text(other.mean) == pair_.left.text(item.mean)) {
+        return std::string(pair_.left.text(other.path));
+      }
+    }
+    return {};
+  }
+
+  void summarize() {
+    if (seen_.empty()) return;
+    walk_.largest = *std::max_element(seen_.begin(), seen_.end());
+    const auto middle = seen_.begin() + static_cast<std::ptrdiff_t>(seen_.size() / 2);
+    std::nth_element(seen_.begin(), middle, seen_.end());
+    walk_.median = *middle;
+  }
+
+  const DumpPair& pair_;
+  const std::vector<RealMetrics>& metrics_;
+  std::vector<Place> places_;                                     // by left record
+  std::vector<std::uint32_t> first_row_;                          // by left record
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> missing_;  // left record before which, right record
+  std::size_t next_missing_ = 0;
+  std::vector<std::uint32_t> gradients_;
+  std::unordered_set<std::string_view> explained_;  // modules that hold a call which differs by itself
+  double running_ = 0;                              // the largest distance of a result so far
+  bool different_ = false;
+  std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
+  std::vector<double> seen_;
+  Event discarded_;
+  Walk walk_;
+};
+
+}  // namespace
+
+Distance distance(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics, double floor) {
+  const Item& left = pair.left_item(row);
+  const Item* const right = pair.right_item(row);
+  if (right == nullptr || left.kind != right->kind) return {.ulps = kInfinity, .equal = false};
+  if (left.kind == Item::Kind::kNull) return {};
+  return left.kind == Item::Kind::kTensor ? tensor_distance(pair, left, *right, metrics, floor)
+                                          : value_distance(pair, left, *right);
+}
+
+Walk walk(const DumpPair& pair, const std::vector<RealMetrics>& metrics) {
+  return Walker(pair, metrics).run();
+}
+
+}  // namespace msprobe::compare

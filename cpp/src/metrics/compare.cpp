@@ -1,0 +1,473 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/convert.h"
+#include "base/float_environment.h"
+#include "base/layout.h"
+#include "metrics/kernels.h"
+#include "msprobe/error.h"
+#include "msprobe/metrics.h"
+
+namespace msprobe::metrics {
+namespace {
+
+// Pairs of a segment, the unit of work of a thread. Fixed, so that results do not depend on the number of
+// threads.
+constexpr std::int64_t kSegment = 65536;
+static_assert(kSegment % kBlock == 0 && kBlock % kLanes == 0);
+
+constexpr double kZeroShift = 0x1p-52;
+
+// ------------------------------------------------------------------------------------------------------ plan
+
+// As what the elements of both sides are compared.
+enum class Common : std::uint8_t { kAsTheyAre, kFloat, kDouble, kComplex };
+
+struct Plan {
+  Common common;
+  Element element;  // what the kernel gets; of kComplex nothing
+  Relative relative;
+  ZeroShift shift;
+};
+
+bool is_double(DType dtype) { return dtype == DType::kFloat64 || !is_floating(dtype); }
+
+std::optional<Element> element_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return Element::kFloat32;
+    case DType::kBFloat16: return Element::kBFloat16;
+    case DType::kFloat16: return Element::kFloat16;
+    case DType::kFloat64: return Element::kFloat64;
+    default: return std::nullopt;
+  }
+}
+
+Plan plan_of(DType left, DType right, const Options& options) {
+  Plan plan{Common::kAsTheyAre, Element::kFloat64, Relative::kPlain, {kZeroShift, kZeroShift}};
+  if ((is_complex(left) || is_complex(right)) && !options.real_part_only) {
+    plan.common = Common::kComplex;
+    return plan;
+  }
+  if (options.float16_arithmetic) {
+    if (left == DType::kFloat16) plan.shift.left = 0;
+    if (right == DType::kFloat16) plan.shift.right = 0;
+    if (plan.shift.left == 0 || plan.shift.right == 0) plan.relative = Relative::kMayBeNaN;
+  }
+  const std::optional<Element> element = element_of(left);
+  if (left == right && element) {
+    plan.element = *element;
+    if (plan.relative == Relative::kMayBeNaN) plan.relative = Relative::kInFloat16;
+  } else if (is_double(left) || is_double(right)) {
+    plan.common = Common::kDouble;
+  } else {
+    plan.common = Common::kFloat;
+    plan.element = Element::kFloat32;
+  }
+  return plan;
+}
+
+std::size_t element_bytes(const Plan& plan) {
+  switch (plan.common) {
+    case Common::kComplex: return 2 * sizeof(double);
+    case Common::kAsTheyAre:
+      return plan.element == Element::kFloat64   ? sizeof(double)
+             : plan.element == Element::kFloat32 ? sizeof(float)
+                                                 : sizeof(std::uint16_t);
+    case Common::kFloat: return sizeof(float);
+    case Common::kDouble: break;
+  }
+  return sizeof(double);
+}
+
+// -----------------------------------------------------------------------------------------------------
+// pieces
+
+// Memory of one thread for one side of a block.
+struct Scratch {
+  alignas(64) std::array<std::byte, kBlock * 16> gathered;
+  alignas(64) std::array<std::byte, kBlock * 16> converted;
+};
+
+// Some consecutive elements of one side, without gaps.
+struct Piece {
+  const void* raw;     // in the tensor's dtype
+  const void* common;  // as the plan says
+};
+
+void to_complex(const void* raw, DType dtype, std::size_t count, double* out) {
+  convert_to_double(raw, dtype, count, out);
+  if (is_complex(dtype)) return;
+  for (std::size_t i = count; i-- > 0;) {
+    out[2 * i] = out[i];
+    out[2 * i + 1] = 0;
+  }
+}
+
+// The real parts of complex elements, each of which fills two places while it is converted.
+void to_real_parts(const void* raw, DType dtype, std::size_t count, double* out) {
+  convert_to_double(raw, dtype, count, out);
+  for (std::size_t i = 0; i < count; ++i) out[i] = out[2 * i];
+}
+
+const void* convert(const void* raw, DType dtype, const Plan& plan, std::size_t count, std::byte* out) {
+  auto* const doubles = reinterpret_cast<double*>(out);
+  switch (plan.common) {
+    case Common::kAsTheyAre: return raw;
+    case Common::kFloat: convert_to_float(raw, dtype, count, reinterpret_cast<float*>(out)); break;
+    case Common::kComplex: to_complex(raw, dtype, count, doubles); break;
+    case Common::kDouble:
+      if (is_complex(dtype)) {
+        to_real_parts(raw, dtype, count, doubles);
+      } else {
+        convert_to_double(raw, dtype, count, doubles);
+      }
+  }
+  return out;
+}
+
+Piece piece_of(const Layout& layout, DType dtype, const Plan& plan, std::int64_t first, std::size_t count,
+               Scratch& scratch) {
+  const void* raw = layout.at(first);
+  if (!layout.contiguous()) {
+    layout.gather(first, count, scratch.gathered.data());
+    raw = scratch.gathered.data();
+  }
+  return {raw, convert(raw, dtype, plan, count, scratch.converted.data())};
+}
+
+// ------------------------------------------------------------------------------------------ NaN and Inf
+
+enum class Kind : std::uint8_t { kFinite, kInf, kNaN };
+
+Kind kind_of(double value) {
+  return std::isfinite(value) ? Kind::kFinite : std::isnan(value) ? Kind::kNaN : Kind::kInf;
+}
+
+Kind kind_of(std::complex<double> value) { return std::max(kind_of(value.real()), kind_of(value.imag())); }
+
+void count_kinds(Kind left, Kind right, PairMetrics& metrics) {
+  metrics.left.nan_count += left == Kind::kNaN;
+  metrics.left.inf_count += left == Kind::kInf;
+  metrics.right.nan_count += right == Kind::kNaN;
+  metrics.right.inf_count += right == Kind::kInf;
+  if (left == Kind::kFinite || right == Kind::kFinite) {
+    metrics.one_sided += left != right;
+  } else {
+    ++metrics.both_non_finite;
+    metrics.different_kind += left != right;
+  }
+}
+
+DType dtype_of(Element element) {
+  switch (element) {
+    case Element::kFloat32: return DType::kFloat32;
+    case Element::kBFloat16: return DType::kBFloat16;
+    case Element::kFloat16: return DType::kFloat16;
+    case Element::kFloat64: break;
+  }
+  return DType::kFloat64;
+}
+
+void count_kinds(const void* left, const void* right, Element element, std::size_t count,
+                 PairMetrics& metrics) {
+  constexpr std::size_t step = 128;
+  std::array<double, step> n;
+  std::array<double, step> b;
+  const DType dtype = dtype_of(element);
+  for (std::size_t i = 0; i < count; i += step) {
+    const std::size_t some = std::min(step, count - i);
+    const std::size_t offset = i * element_size(dtype);
+    convert_to_double(static_cast<const std::byte*>(left) + offset, dtype, some, n.data());
+    convert_to_double(static_cast<const std::byte*>(right) + offset, dtype, some, b.data());
+    for (std::size_t k = 0; k < some; ++k) count_kinds(kind_of(n[k]), kind_of(b[k]), metrics);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------
+// segments
+
+// The lanes added as a balanced tree: always the same order.
+double fold(const double (&lanes)[kLanes]) {
+  std::array<double, kLanes> sum;
+  std::copy(std::begin(lanes), std::end(lanes), sum.begin());
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) sum[i] += sum[i + width];
+  }
+  return sum[0];
+}
+
+// Two tensors, checked and ready.
+struct Pair {
+  Layout left;
+  Layout right;
+  DType left_dtype;
+  DType right_dtype;
+  Plan plan;
+  bool equal_as_they_are;  // elements are told apart by their own bits
+
+  Pair(const TensorView& l, const TensorView& r, const Options& options)
+      : left(l, false),
+        right(r, false),
+        left_dtype(l.dtype),
+        right_dtype(r.dtype),
+        plan(plan_of(l.dtype, r.dtype, options)),
+        equal_as_they_are(l.dtype == r.dtype && !(is_complex(l.dtype) && options.real_part_only)) {}
+};
+
+// Takes the metrics of some consecutive pairs. Of positions it knows only the block, by its first pair.
+class Segment {
+ public:
+  explicit Segment(const Pair& pair) : pair_(pair) {}
+
+  PairMetrics run(std::int64_t begin, std::int64_t end) {
+    metrics_ = {};
+    lanes_ = {};
+    state_ = {};
+    metrics_.count = end - begin;
+    for (std::int64_t first = begin; first < end; first += static_cast<std::int64_t>(kBlock)) {
+      const auto count = static_cast<std::size_t>(std::min<std::int64_t>(kBlock, end - first));
+      const std::int64_t differences = metrics_.equal_bits - (first - begin);
+      const double absolute = state_.max_absolute;
+      const double relative = state_.max_relative;
+      add_block(first, count);
+      const std::int64_t at = first - begin;
+      if (state_.max_absolute > absolute) metrics_.max_absolute_index = at;
+      if (state_.max_relative > relative) metrics_.max_relative_index = at;
+      if (differences == 0 && metrics_.equal_bits != at + static_cast<std::int64_t>(count)) {
+        metrics_.first_difference = at;
+      }
+    }
+    return finish();
+  }
+
+ private:
+  void add_block(std::int64_t first, std::size_t count) {
+    const Plan& plan = pair_.plan;
+    const Piece l = piece_of(pair_.left, pair_.left_dtype, plan, first, count, left_scratch_);
+    const Piece r = piece_of(pair_.right, pair_.right_dtype, plan, first, count, right_scratch_);
+    metrics_.equal_bits += pair_.equal_as_they_are
+                               ? kernels().count_equal(l.raw, r.raw, count, element_size(pair_.left_dtype))
+                               : kernels().count_equal(l.common, r.common, count, element_bytes(plan));
+    if (plan.common == Common::kComplex) {
+      add_complex(static_cast<const double*>(l.common), static_cast<const double*>(r.common), count);
+      return;
+    }
+    const std::size_t whole = count / kLanes * kLanes;
+    if (whole > 0) add(l.common, r.common, whole);
+    if (whole < count) {
+      const std::size_t bytes = element_bytes(plan);
+      add_last(static_cast<const std::byte*>(l.common) + whole * bytes,
+               static_cast<const std::byte*>(r.common) + whole * bytes, count - whole);
+    }
+  }
+
+  // `count`: a multiple of kLanes.
+  void add(const void* left, const void* right, std::size_t count) {
+    const Plan& plan = pair_.plan;
+    const auto e = static_cast<std::size_t>(plan.element);
+    const auto r = static_cast<std::size_t>(plan.relative);
+    if (kernels().add_finite[e][r](left, right, count, plan.shift, &lanes_, &state_)) return;
+    kernels().add_any[e][r](left, right, count, plan.shift, &lanes_, &state_);
+    count_kinds(left, right, plan.element, count, metrics_);
+  }
+
+  // Fewer than kLanes pairs. They are filled up with NaN, which the kernel leaves out.
+  void add_last(const void* left, const void* right, std::size_t count) {
+    const Plan& plan = pair_.plan;
+    const std::size_t bytes = count * element_bytes(plan);
+    alignas(64) std::array<std::byte, kLanes * sizeof(double)> n;
+    alignas(64) std::array<std::byte, kLanes * sizeof(double)> b;
+    n.fill(std::byte{0xFF});  // NaN in every type
+    b.fill(std::byte{0xFF});
+    std::memcpy(n.data(), left, bytes);
+    std::memcpy(b.data(), right, bytes);
+    const auto e = static_cast<std::size_t>(plan.element);
+    const auto r = static_cast<std::size_t>(plan.relative);
+    const std::int64_t finite = state_.finite_pairs;
+    kernels().add_any[e][r](n.data(), b.data(), kLanes, plan.shift, &lanes_, &state_);
+    if (state_.finite_pairs - finite < static_cast<std::int64_t>(count)) {
+      count_kinds(n.data(), b.data(), plan.element, count, metrics_);
+    }
+  }
+
+  void add_complex(const double* left, const double* right, std::size_t count) {
+    for (std::size_t i = 0; i < 2 * count; i += 2) {
+      add_complex({left[i], left[i + 1]}, {right[i], right[i + 1]}, i / 2 % kLanes);
+    }
+  }
+
+  void add_complex(std::complex<double> n, std::complex<double> b, std::size_t lane) {
+    const Kind left = kind_of(n);
+    const Kind right = kind_of(b);
+    if (left != Kind::kFinite || right != Kind::kFinite) return count_kinds(left, right, metrics_);
+    ++state_.finite_pairs;
+    lanes_.dot[lane] += n.real() * b.real() + n.imag() * b.imag();
+    lanes_.left_squares[lane] += std::norm(n);
+    lanes_.right_squares[lane] += std::norm(b);
+    lanes_.squared_distance[lane] += std::norm(n - b);
+    lanes_.left_sum[lane] += n.real();
+    lanes_.right_sum[lane] += b.real();
+    metrics_.left.sum_imag += n.imag();
+    metrics_.right.sum_imag += b.imag();
+    state_.max_absolute = std::max(state_.max_absolute, std::abs(n - b));
+    if (b == 0.0) {
+      n += kZeroShift;
+      b += kZeroShift;
+    }
+    const double relative = std::abs(n - b) / std::abs(b);
+    state_.max_relative = std::max(state_.max_relative, relative);
+    state_.below_thousandth += relative < 0.001;
+    state_.below_five_thousandths += relative < 0.005;
+  }
+
+  PairMetrics finish() {
+    metrics_.finite_pairs = state_.finite_pairs;
+    metrics_.below_thousandth = state_.below_thousandth;
+    metrics_.below_five_thousandths = state_.below_five_thousandths;
+    metrics_.relative_nan = state_.relative_nan;
+    metrics_.dot = fold(lanes_.dot);
+    metrics_.squared_distance = fold(lanes_.squared_distance);
+    metrics_.left.sum = fold(lanes_.left_sum);
+    metrics_.right.sum = fold(lanes_.right_sum);
+    metrics_.left.squares = fold(lanes_.left_squares);
+    metrics_.right.squares = fold(lanes_.right_squares);
+    metrics_.max_absolute = state_.max_absolute;
+    metrics_.max_relative = state_.max_relative;
+    if (state_.finite_pairs > 0 && pair_.plan.common != Common::kComplex) {
+      set(metrics_.left, state_.left);
+      set(metrics_.right, state_.right);
+    }
+    return metrics_;
+  }
+
+  static void set(Side& side, const Extremes& extremes) {
+    side.min = extremes.min;
+    side.max = extremes.max;
+  }
+
+  const Pair& pair_;
+  PairMetrics metrics_;
+  PairLanes lanes_;
+  PairState state_;
+  // Not initialised: each block writes what it reads.
+  Scratch left_scratch_;
+  Scratch right_scratch_;
+};
+
+// ---------------------------------------------------------------------------------------------------- the
+// whole
+
+// The first pair of a block, given by its first one, for which `is_in` is true of the metrics of a run of
+// pairs that holds it.
+template <typename IsIn>
+std::int64_t narrow_down(const Pair& pair, std::int64_t block, IsIn is_in) {
+  Segment segment(pair);
+  std::int64_t first = block;
+  std::int64_t count = std::min<std::int64_t>(kBlock, pair.left.count() - block);
+  while (count > 1) {
+    const std::int64_t half = count / 2;
+    if (is_in(segment.run(first, first + half))) {
+      count = half;
+    } else {
+      first += half;
+      count -= half;
+    }
+  }
+  return first;
+}
+
+void find_positions(const Pair& pair, PairMetrics& metrics) {
+  const auto find = [&](std::optional<std::int64_t>& position, auto is_in) {
+    if (position) position = narrow_down(pair, *position, is_in);
+  };
+  find(metrics.first_difference, [](const PairMetrics& some) { return some.equal_bits < some.count; });
+  find(metrics.max_absolute_index,
+       [&](const PairMetrics& some) { return some.max_absolute == metrics.max_absolute; });
+  find(metrics.max_relative_index,
+       [&](const PairMetrics& some) { return some.max_relative == metrics.max_relative; });
+}
+
+std::string text_of(std::span<const std::int64_t> shape) {
+  std::string text = "[";
+  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  return text + "]";
+}
+
+void append(Side& whole, const Side& part) {
+  whole.nan_count += part.nan_count;
+  whole.inf_count += part.inf_count;
+  whole.sum += part.sum;
+  whole.sum_imag += part.sum_imag;
+  whole.squares += part.squares;
+  if (part.min && (!whole.min || *part.min < *whole.min)) whole.min = part.min;
+  if (part.max && (!whole.max || *part.max > *whole.max)) whole.max = part.max;
+}
+
+void append_position(std::optional<std::int64_t>& position, std::int64_t before,
+                     const std::optional<std::int64_t>& in_part) {
+  position = in_part ? std::optional(before + *in_part) : std::nullopt;
+}
+
+}  // namespace
+
+void append(PairMetrics& whole, const PairMetrics& part) {
+  if (part.max_absolute > whole.max_absolute) {
+    whole.max_absolute = part.max_absolute;
+    append_position(whole.max_absolute_index, whole.count, part.max_absolute_index);
+  }
+  if (part.max_relative > whole.max_relative) {
+    whole.max_relative = part.max_relative;
+    append_position(whole.max_relative_index, whole.count, part.max_relative_index);
+  }
+  if (!whole.first_difference) append_position(whole.first_difference, whole.count, part.first_difference);
+  whole.count += part.count;
+  whole.finite_pairs += part.finite_pairs;
+  whole.both_non_finite += part.both_non_finite;
+  whole.different_kind += part.different_kind;
+  whole.one_sided += part.one_sided;
+  whole.equal_bits += part.equal_bits;
+  whole.below_thousandth += part.below_thousandth;
+  whole.below_five_thousandths += part.below_five_thousandths;
+  whole.relative_nan += part.relative_nan;
+  append(whole.left, part.left);
+  append(whole.right, part.right);
+  whole.dot += part.dot;
+  whole.squared_distance += part.squared_distance;
+}
+
+PairMetrics compare(const TensorView& left, const TensorView& right, const Options& options,
+                    ThreadPool* pool) {
+  if (!std::equal(left.shape.begin(), left.shape.end(), right.shape.begin(), right.shape.end())) {
+    throw InvalidArgument("compare: both tensors must have the same shape, found " + text_of(left.shape) +
+                          " and " + text_of(right.shape));
+  }
+  const Pair pair(left, right, options);
+  const std::int64_t count = pair.left.count();
+  const auto run = [&](std::int64_t segment) {
+    const FloatEnvironment standard;
+    const std::int64_t begin = segment * kSegment;
+    return Segment(pair).run(begin, std::min(begin + kSegment, count));
+  };
+  const std::int64_t segments = (count + kSegment - 1) / kSegment;
+  PairMetrics whole;
+  if (pool != nullptr && pool->size() > 1 && segments > 1) {
+    std::vector<PairMetrics> parts(static_cast<std::size_t>(segments));
+    pool->parallel_for(parts.size(), [&](std::size_t s) { parts[s] = run(static_cast<std::int64_t>(s)); });
+    for (const PairMetrics& part : parts) append(whole, part);
+  } else {
+    for (std::int64_t s = 0; s < segments; ++s) append(whole, run(s));
+  }
+  const FloatEnvironment standard;
+  find_positions(pair, whole);
+  return whole;
+}
+
+}  // namespace msprobe::metrics

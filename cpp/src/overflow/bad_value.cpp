@@ -1,0 +1,121 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "overflow/bad_value.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "io/in_quotes.h"
+#include "overflow/record_name.h"
+
+namespace msprobe::overflow {
+namespace {
+
+using trace::Item;
+using trace::Scalar;
+using trace::Trace;
+using Part = Item::Part;
+
+// Calls whose result may hold a value that they were given.
+constexpr std::array<std::string_view, 17> kFills = {
+    "full",         "full_like",       "new_full",    "fill",       "fill_",         "masked_fill",
+    "masked_fill_", "index_fill",      "index_fill_", "where",      "scatter",       "scatter_",
+    "pad",          "constant_pad_nd", "clamp",       "nan_to_num", "masked_scatter"};
+
+Badness of_word(std::string_view word) noexcept {
+  if (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
+  const auto is = [word](std::string_view wanted) {
+    return std::equal(word.begin(), word.end(), wanted.begin(), wanted.end(),
+                      [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+  };
+  if (is("nan")) return Badness::kNan;
+  return is("inf") || is("infinity") ? Badness::kInfinite : Badness::kGood;
+}
+
+Badness of_scalar(const Trace& trace, const Scalar& scalar) noexcept {
+  if (scalar.kind == Scalar::Kind::kText) return of_word(trace.text(scalar));
+  if (scalar.kind != Scalar::Kind::kFloat) return Badness::kGood;
+  const double number = trace.number(scalar).value_or(0);
+  if (std::isnan(number)) return Badness::kNan;
+  return std::isinf(number) ? Badness::kInfinite : Badness::kGood;
+}
+
+// Python's text of a complex number: "(nan+infj)".
+Badness of_complex(std::string_view text) noexcept {
+  if (text.find("nan") != std::string_view::npos) return Badness::kNan;
+  return text.find("inf") != std::string_view::npos ? Badness::kInfinite : Badness::kGood;
+}
+
+std::string_view part_name(Part part) noexcept {
+  switch (part) {
+    case Part::kInputArgs: return "input_args";
+    case Part::kInputKwargs: return "input_kwargs";
+    case Part::kInput: return "input";
+    case Part::kOutput: return "output";
+    case Part::kParameters: return "the parameter";
+    case Part::kGradients: return "the gradient of";
+    case Part::kSaved: return "the value";
+  }
+  return "";
+}
+
+void keep_first(const Item*& first, const Item& item) noexcept {
+  if (first == nullptr) first = &item;
+}
+
+}  // namespace
+
+Badness badness(const Trace& trace, const Item& item) noexcept {
+  if (item.kind == Item::Kind::kTensor) {
+    return std::max(of_scalar(trace, item.max), of_scalar(trace, item.min));
+  }
+  if (item.kind == Item::Kind::kNull) return Badness::kGood;
+  const std::string_view type = trace.text(item.type);
+  if (type == "complex") return of_complex(trace.text(item.value));
+  const bool is_text = item.value.kind == Scalar::Kind::kText;
+  return is_text ? Badness::kGood : of_scalar(trace, item.value);
+}
+
+BadValues find_bad_values(const Trace& trace, const trace::Record& record) noexcept {
+  BadValues found;
+  for (const Item& item : trace.items(record)) {
+    const Badness how = badness(trace, item);
+    if (how == Badness::kGood) continue;
+    if (item.part == Part::kOutput) {
+      keep_first(found.out, item);
+      found.worst_out = std::max(found.worst_out, how);
+    } else if (item.part == Part::kGradients) {
+      keep_first(found.gradient, item);
+    } else {
+      const bool is_parameter = item.part == Part::kParameters;
+      const bool is_tensor = item.kind == Item::Kind::kTensor;
+      keep_first(is_parameter ? found.parameter : is_tensor ? found.tensor_in : found.scalar_in, item);
+      found.worst_in = std::max(found.worst_in, how);
+    }
+  }
+  return found;
+}
+
+std::string describe(const Trace& trace, const Item& item) {
+  std::string text(part_name(item.part));
+  if (const std::string_view path = trace.text(item.path); !path.empty()) {
+    const bool is_index = item.part <= Part::kOutput;
+    text += is_index ? "." : " ";
+    for (const char c : path.substr(0, 200)) text += c >= ' ' && c != 0x7f ? c : '?';
+  }
+  if (item.kind != Item::Kind::kTensor) return text + " is " + std::string(trace.text(item.value));
+  const bool is_max = of_scalar(trace, item.max) != Badness::kGood;
+  return text + (is_max ? " has Max " : " has Min ") + std::string(trace.text(is_max ? item.max : item.min));
+}
+
+bool is_uninitialised(std::string_view record) noexcept {
+  return record.starts_with("Torch.empty") || record.starts_with("Tensor.new_empty");
+}
+
+bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept {
+  if (values.worst_out != Badness::kInfinite || values.worst_in != Badness::kInfinite) return false;
+  return std::find(kFills.begin(), kFills.end(), operator_of(record)) != kFills.end();
+}
+
+}  // namespace msprobe::overflow

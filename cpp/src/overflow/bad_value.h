@@ -1,0 +1,47 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "msprobe/trace_reader.h"
+
+/// Infinities and NaN in what a record says about its tensors and scalars.
+namespace msprobe::overflow {
+
+enum class Badness : std::uint8_t { kGood, kInfinite, kNan };
+
+/// The worse of maximum and minimum of a tensor, or that of a scalar. A text is bad when it is the word inf
+/// or nan in a place where a number stands; an argument that is a text never is.
+Badness badness(const trace::Trace& trace, const trace::Item& item) noexcept;
+
+/// What is bad in one record. Items: the first of their kind that is bad, null when there is none.
+struct BadValues {
+  const trace::Item* tensor_in = nullptr;  // tensors that went in, nested ones too
+  const trace::Item* scalar_in = nullptr;
+  const trace::Item* parameter = nullptr;
+  const trace::Item* gradient = nullptr;  // of a record "parameters_grad"
+  const trace::Item* out = nullptr;
+  Badness worst_in = Badness::kGood;
+  Badness worst_out = Badness::kGood;
+
+  bool any_in() const noexcept {
+    return tensor_in != nullptr || scalar_in != nullptr || parameter != nullptr;
+  }
+};
+
+BadValues find_bad_values(const trace::Trace& trace, const trace::Record& record) noexcept;
+
+/// For a sentence: `input_args.1 has Max Infinity`, `input_args.1 is Infinity`.
+std::string describe(const trace::Trace& trace, const trace::Item& item);
+
+/// The call makes memory without values, so what stands in it means nothing: torch.empty and its kin.
+bool is_uninitialised(std::string_view record) noexcept;
+
+/// The call writes a value that it was given, as a mask of -inf does, and it has brought infinities in this
+/// way: nobody's fault.
+bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept;
+
+}  // namespace msprobe::overflow
