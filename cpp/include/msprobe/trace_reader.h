@@ -37,7 +37,7 @@ struct Scalar {
     kInteger,    // text as in the file, of any size
     kFloat,      // text as in the file: "0.1", "NaN", "-Infinity"
     kText,       // the text itself
-    kComposite,  // a list, of `value` text: as Python prints it, "[2, 3]"; empty for what holds an object
+    kComposite,  // a list or an object; text: of a list in `value`, as Python prints it, "[2, 3]", else empty
   };
   Text text;
   Kind kind = Kind::kAbsent;
@@ -81,7 +81,7 @@ struct Record {
   std::uint32_t first_item = 0;
   std::uint32_t item_count = 0;
   std::uint64_t begin = 0;  // bytes of the file that hold the value of the record, [begin, end)
-  std::uint64_t end = 0;    // begin: the value is a text, which no tool writes
+  std::uint64_t end = 0;    // as begin where the value is a plain text, which no tool writes
   bool is_recompute = false;
   bool has_input = false;  // one of input, input_args, input_kwargs stands in it, be it empty
   bool has_output = false;

@@ -77,6 +77,9 @@ class JsonHandler {
   int depth() const noexcept { return depth_; }
 
  private:
+  friend Derived;  // and no other class can take its place as Derived
+  JsonHandler() = default;
+
   Derived& self() noexcept { return static_cast<Derived&>(*this); }
   template <typename Event>
   bool go(const Event& event) {

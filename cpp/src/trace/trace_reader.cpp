@@ -451,7 +451,7 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Tex
 
 void TraceBuilder::add_null() {
   Item item;
-  item.part = *part_;
+  item.part = part_.value_or(Part::kSaved);
   item.path = interned(path_);
   trace_.items_.push_back(item);
 }
@@ -459,7 +459,7 @@ void TraceBuilder::add_null() {
 void TraceBuilder::add_leaf(Frame& frame) {
   Item& leaf = frame.leaf;
   leaf.kind = leaf.dtype.length > 0 ? Item::Kind::kTensor : Item::Kind::kValue;
-  leaf.part = *part_;
+  leaf.part = part_.value_or(Part::kSaved);
   leaf.path = interned(path_);
   if (frame.problem != nullptr) refuse_record(frame.problem);
   trace_.has_md5_ |= leaf.md5.length > 0;
