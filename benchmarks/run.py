@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import compare
 import dump
 import grad_compare
 import grad_probe
@@ -77,11 +78,16 @@ def _dump(setting: Setting) -> str:
     return dump.benchmark(sys.executable, setting.reference, setting.out, 3 if setting.quick else 9)
 
 
+def _compare(setting: Setting) -> str:
+    return compare.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
+
+
 _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "kernels": _kernels,
     "grad_probe": _grad_probe,
     "grad_compare": _grad_compare,
     "dump": _dump,
+    "compare": _compare,
     "start_up": _start_up,
 }
 

@@ -17,6 +17,7 @@ void register_stats(py::module_& m);
 void register_metrics(py::module_& m);
 void register_tensor_file(py::module_& m);
 void register_trace(py::module_& m);
+void register_trace_reader(py::module_& m);
 void register_table(py::module_& m);
 void register_grad_probe(py::module_& m);
 void register_compare(py::module_& m);

@@ -12,6 +12,7 @@ PYBIND11_MODULE(_core, m) {
   register_metrics(m);
   register_tensor_file(m);
   register_trace(m);
+  register_trace_reader(m);
   register_table(m);
   register_grad_probe(m);
   register_compare(m);

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, final
+from typing import Any, Literal, TypedDict, final
 
-from typing_extensions import Buffer, TypeAlias
+from typing_extensions import Buffer, Required, TypeAlias
 
 __version__: str
 
@@ -137,6 +137,53 @@ class ExportReport:
     def cut(self) -> str: ...
 
 def export_event_log(log: str | os.PathLike[str], directory: str | os.PathLike[str]) -> ExportReport: ...
+
+class _TraceItem(TypedDict, total=False):
+    """A leaf of a record; a key that the file does not have is absent."""
+
+    part: Required[
+        Literal["input_args", "input_kwargs", "input", "output", "parameters", "parameters_grad", "saved"]
+    ]
+    path: Required[str]
+    type: str
+    dtype: str
+    shape: str
+    requires_grad: bool
+    max: _TraceScalar
+    min: _TraceScalar
+    mean: _TraceScalar
+    norm: _TraceScalar
+    value: _TraceScalar
+    md5: str
+    data_name: str
+
+_TraceScalar: TypeAlias = bool | int | float | str | None
+
+@final
+class Trace:
+    """dump.json or debug.json of one rank and step."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def task(self) -> str: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def framework(self) -> str: ...
+    @property
+    def dump_data_dir(self) -> str | None: ...
+    @property
+    def has_md5(self) -> bool: ...
+    def records(self) -> list[tuple[str, list[_TraceItem]]]: ...
+
+@final
+class Stacks:
+    def frames(self, record: str) -> list[str]: ...
+
+def read_trace(path: str | os.PathLike[str]) -> Trace: ...
+def read_stacks(path: str | os.PathLike[str]) -> Stacks: ...
+def read_construct(path: str | os.PathLike[str]) -> dict[str, str | None]: ...
 def direction_file_name(name: str) -> str: ...
 def matched_ranks(path1: str | os.PathLike[str], path2: str | os.PathLike[str]) -> list[int]: ...
 

@@ -37,7 +37,7 @@ struct Scalar {
     kInteger,    // text as in the file, of any size
     kFloat,      // text as in the file: "0.1", "NaN", "-Infinity"
     kText,       // the text itself
-    kComposite,  // a list or an object; text: as Python prints it, "[2, 3]"
+    kComposite,  // a list or an object; text: of a list in `value`, as Python prints it, "[2, 3]", else empty
   };
   Text text;
   Kind kind = Kind::kAbsent;
@@ -81,7 +81,7 @@ struct Record {
   std::uint32_t first_item = 0;
   std::uint32_t item_count = 0;
   std::uint64_t begin = 0;  // bytes of the file that hold the value of the record, [begin, end)
-  std::uint64_t end = 0;
+  std::uint64_t end = 0;    // as begin where the value is a plain text, which no tool writes
   bool is_recompute = false;
   bool has_input = false;  // one of input, input_args, input_kwargs stands in it, be it empty
   bool has_output = false;
@@ -95,7 +95,7 @@ class MSPROBE_API Trace {
     return {(text.in_pool ? pool_.data() : file_.data()) + text.offset, text.length};
   }
   std::string_view text(const Scalar& scalar) const noexcept { return text(scalar.text); }
-  /// As double: of kInteger, kFloat; nothing for the other kinds.
+  /// As double: of kInteger, kFloat; nothing for the other kinds. Beyond the range of double: 0 or infinite.
   std::optional<double> number(const Scalar& scalar) const noexcept;
 
   const std::filesystem::path& path() const noexcept { return path_; }
@@ -131,12 +131,18 @@ class MSPROBE_API Trace {
   bool has_md5_ = false;
 };
 
-/// Reads dump.json or debug.json. Accepts the words NaN, Infinity and -Infinity, unknown keys, and any order
-/// of keys. Memory: the file and about a quarter of it. One thread.
+/// Reads dump.json or debug.json. Accepts the words NaN, Infinity and -Infinity, a byte order mark, unknown
+/// keys, and any order of keys; of a key of the file or of a record that occurs twice the last value counts.
+/// Values that no tool writes where they stand (a plain number in a list of arguments) are no items. Memory:
+/// the file and about a quarter of it; hostile files are refused before they need 64 MiB and 10 times their
+/// size. One thread.
 ///
-/// Throws IoError; FormatError with path and place for text that is no JSON or is cut, text that is not
-/// UTF-8, nesting deeper than 64, a missing key `data`, or one that is no object (null counts as empty); a
-/// shape that is no list of whole numbers and a requires_grad that is no bool; UnsupportedError above 4 GiB.
+/// Throws IoError; UnsupportedError above 4 GiB; FormatError with path and place for text that is no JSON or
+/// is cut, text that is not UTF-8 or half of a surrogate pair, numbers beyond 1e308, nesting deeper than 64,
+/// a missing key `data` or one that is no object (null counts as empty), a record of dump.json that is none
+/// (null counts as one without items); for a shape that is no list of whole numbers, a requires_grad or
+/// is_recompute that is no bool, and task, level, framework, dump_data_dir, dtype, md5 and data_name that are
+/// neither text nor null.
 MSPROBE_API Trace read_trace(const std::filesystem::path& path);
 /// The same for the content of a file; `path` is for messages.
 MSPROBE_API Trace parse_trace(std::string content, const std::filesystem::path& path);
@@ -144,12 +150,13 @@ MSPROBE_API Trace parse_trace(std::string content, const std::filesystem::path& 
 /// stack.json: which lines called.
 class MSPROBE_API Stacks {
  public:
-  /// The frames of the call of that record, the innermost first; empty when unknown.
+  /// The frames of the call of that record, the innermost first; empty when unknown. Of a name that occurs
+  /// twice the last.
   std::span<const std::string> frames(std::string_view record) const noexcept;
   bool empty() const noexcept { return by_record_.empty(); }
 
  private:
-  friend MSPROBE_API Stacks read_stacks(const std::filesystem::path&);
+  friend MSPROBE_API Stacks parse_stacks(std::string, const std::filesystem::path&);
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
@@ -159,6 +166,8 @@ class MSPROBE_API Stacks {
 
 /// Reads stack.json. Throws as read_trace() does.
 MSPROBE_API Stacks read_stacks(const std::filesystem::path& path);
+/// The same for the content of a file; `path` is for messages.
+MSPROBE_API Stacks parse_stacks(std::string content, const std::filesystem::path& path);
 
 /// construct.json: the hierarchy of the records. Texts live as long as the Construct; moving keeps them.
 class MSPROBE_API Construct {
@@ -171,20 +180,23 @@ class MSPROBE_API Construct {
     std::string_view name;
     std::string_view parent;  // empty: none
   };
-  /// In the order of the file, which is that of the first call.
+  /// In the order of the file, which is that of the first call. Of a name that occurs twice the last parent,
+  /// in the place of the first.
   std::span<const Entry> entries() const noexcept { return entries_; }
   /// Parent of a record; empty: it has none or is unknown.
   std::string_view parent(std::string_view name) const noexcept;
 
  private:
-  friend MSPROBE_API Construct read_construct(const std::filesystem::path&);
+  friend MSPROBE_API Construct parse_construct(std::string, const std::filesystem::path&);
   std::string file_;  // changed by the parser, which decodes texts in place
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> slots_;  // a hash table of entries_ by name
 };
 
-/// Reads construct.json. A parent is a name, null, or a list whose first entry is the name. Throws as
+/// Reads construct.json. A parent is a name, null, or a list whose first entry is one of them. Throws as
 /// read_trace() does.
 MSPROBE_API Construct read_construct(const std::filesystem::path& path);
+/// The same for the content of a file; `path` is for messages.
+MSPROBE_API Construct parse_construct(std::string content, const std::filesystem::path& path);
 
 }  // namespace msprobe::trace

@@ -137,7 +137,9 @@ class ElementFormatter {
   std::string_view digits() {
     const std::string_view text = bytes_.take_text();
     const std::string_view unsigned_text = text.substr(text.starts_with('-') ? 1 : 0);
-    if (unsigned_text.empty() || unsigned_text.find_first_not_of("0123456789") != std::string_view::npos)
+    const bool padded = unsigned_text.size() > 1 && unsigned_text.front() == '0';  // is no JSON
+    if (unsigned_text.empty() || padded ||
+        unsigned_text.find_first_not_of("0123456789") != std::string_view::npos)
       throw FormatError("trace log", "", "expected the digits of an integer");
     return text;
   }

@@ -4,6 +4,7 @@
 
 /// JSON from files, as events. The one place that knows the library that parses.
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -76,6 +77,9 @@ class JsonHandler {
   int depth() const noexcept { return depth_; }
 
  private:
+  friend Derived;  // and no other class can take its place as Derived
+  JsonHandler() = default;
+
   Derived& self() noexcept { return static_cast<Derived&>(*this); }
   template <typename Event>
   bool go(const Event& event) {
@@ -98,8 +102,18 @@ class JsonHandler {
   int depth_ = 0;
 };
 
+/// UTF-8, but a second half of a surrogate pair without the first becomes U+FFFD: that is how Python writes a
+/// byte of a file name that is not UTF-8. (A first half without the second is an error of the parser.)
+struct Utf8WithoutSurrogates : rapidjson::UTF8<> {
+  template <typename Stream>
+  static void Encode(Stream& out, unsigned character) {
+    rapidjson::UTF8<>::Encode(out, character >= 0xD800 && character <= 0xDFFF ? 0xFFFD : character);
+  }
+};
+
 /// Parses `content`, which is changed: texts are decoded in place. Numbers and the words NaN, Infinity,
-/// -Infinity come as text. Throws FormatError with `path` and the place.
+/// -Infinity come as text. A byte order mark at the start is skipped. Throws FormatError with `path` and the
+/// place.
 template <typename Derived>
 void parse_json(std::string& content, const std::filesystem::path& path, JsonHandler<Derived>& handler) {
   const auto refuse = [&path](std::size_t where, const std::string& problem) {
@@ -109,19 +123,21 @@ void parse_json(std::string& content, const std::filesystem::path& path, JsonHan
     refuse(at, "found bytes that are not UTF-8");
   }
   const std::size_t size = content.size();
-  content.append(16, '\0');  // the parser reads whole vectors
+  if (content.starts_with("\xEF\xBB\xBF")) content.replace(0, 3, "   ");  // editors leave that mark
+  content.append(16, '\0');                                               // the parser reads whole vectors
   rapidjson::InsituStringStream stream(content.data());
   handler.attach(stream);
-  rapidjson::Reader reader;
+  rapidjson::GenericReader<Utf8WithoutSurrogates, Utf8WithoutSurrogates> reader;
   constexpr unsigned kFlags =
       rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag;
   const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, static_cast<Derived&>(handler));
   if (result.IsError()) {
     const std::string& problem = handler.problem();
-    const bool cut = problem.empty() && result.Offset() >= size;
-    refuse(result.Offset(),
+    const bool cut = result.Offset() >= size;
+    refuse(std::min(result.Offset(), size),
            !problem.empty() ? problem
-           : cut            ? std::string("the file ends within a value: it is cut short")
+           : size == 0      ? "the file is empty, expected JSON"
+           : cut            ? "the file ends within a value: it is cut short"
                             : std::string("found no JSON: ") + rapidjson::GetParseError_En(result.Code()));
   }
   if (stream.Tell() != size) refuse(stream.Tell(), "found a NUL byte, expected text");

@@ -23,11 +23,10 @@ class StackHandler : public JsonHandler<StackHandler> {
   void null() { unexpected(); }
   void boolean(bool) { unexpected(); }
   void number(std::string_view) { unexpected(); }
-  void key(std::string_view) {
-    if (depth() == 1) {
-      entries.emplace_back();
-      list_ = 0;
-    }
+  void key(std::string_view text) {
+    entries.emplace_back();
+    entry_ = text;
+    list_ = 0;
   }
   void text(std::string_view text) {
     if (depth() != 3) return unexpected();
@@ -40,39 +39,45 @@ class StackHandler : public JsonHandler<StackHandler> {
   void end(bool) {}
 
  private:
-  void unexpected() { fail("expected an object of entries [[names of records], [lines of the stack]]"); }
-  int list_ = 0;  // which of the two lists of the entry is open
+  void unexpected() {
+    const std::string entry = entry_.empty() ? "" : io::in_quotes(entry_) + ": ";
+    fail(entry + "expected [[names of records], [lines of the stack]]");
+  }
+  std::string_view entry_;  // whose value is read
+  int list_ = 0;            // which of the two lists of the entry is open
 };
 
-// {child: parent | null | [parent, ...], ...}
+// {child: parent | null | [parent | null, ...], ...}
 class ConstructHandler : public JsonHandler<ConstructHandler> {
  public:
   std::vector<Construct::Entry> entries;
 
-  void null() { seen(); }
-  void boolean(bool) { unexpected(); }
-  void number(std::string_view) {
-    if (depth() < 2) unexpected();
-  }
+  void null() { value({}); }
+  void boolean(bool) { other(); }
+  void number(std::string_view) { other(); }
   void key(std::string_view text) {
     entries.push_back({text, {}});
     waiting_ = true;
   }
-  void text(std::string_view text) {
-    if (depth() == 0) return unexpected();
-    if (std::exchange(waiting_, false)) entries.back().parent = text;
-  }
+  void text(std::string_view text) { value(text); }
   void begin(bool is_object) {
-    if (is_object != (depth() == 1)) unexpected();
+    if (is_object != (depth() == 1) || depth() > 2) unexpected();
   }
-  void end(bool) { seen(); }
+  void end(bool) {}
 
  private:
-  void seen() {
-    if (depth() == 0) unexpected();
-    waiting_ = false;
+  void value(std::string_view parent) {
+    if (depth() == 0) return unexpected();
+    if (std::exchange(waiting_, false)) entries.back().parent = parent;
   }
-  void unexpected() { fail("expected an object of entries record: parent"); }
+  // Only behind the parent, in its list.
+  void other() {
+    if (depth() < 2 || waiting_) unexpected();
+  }
+  void unexpected() {
+    const std::string entry = entries.empty() ? "" : io::in_quotes(entries.back().name) + ": ";
+    fail(entry + "expected the name of a parent, null, or a list that begins with one of them");
+  }
   bool waiting_ = false;  // for the parent of the last entry
 };
 
@@ -83,8 +88,9 @@ std::span<const std::string> Stacks::frames(std::string_view record) const noexc
   return found == by_record_.end() ? std::span<const std::string>() : stacks_[found->second];
 }
 
-Stacks read_stacks(const std::filesystem::path& path) {
-  std::string content = read_json_file(path);
+Stacks read_stacks(const std::filesystem::path& path) { return parse_stacks(read_json_file(path), path); }
+
+Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
   StackHandler handler;
   parse_json(content, path, handler);
   Stacks stacks;
@@ -104,15 +110,24 @@ std::string_view Construct::parent(std::string_view name) const noexcept {
 }
 
 Construct read_construct(const std::filesystem::path& path) {
+  return parse_construct(read_json_file(path), path);
+}
+
+Construct parse_construct(std::string content, const std::filesystem::path& path) {
   Construct construct;
-  construct.file_ = read_json_file(path);
+  construct.file_ = std::move(content);
   ConstructHandler handler;
   parse_json(construct.file_, path, handler);
-  construct.entries_ = std::move(handler.entries);
-  construct.slots_ = make_slots(construct.entries_.size());
-  for (std::uint32_t i = 0; i < construct.entries_.size(); ++i) {
+  construct.slots_ = make_slots(handler.entries.size());
+  construct.entries_.reserve(handler.entries.size());
+  for (const Construct::Entry& entry : handler.entries) {
     const auto name_of = [&](std::uint32_t other) { return construct.entries_[other].name; };
-    find_slot(construct.slots_, construct.entries_[i].name, name_of) = i;
+    std::uint32_t& slot = find_slot(construct.slots_, entry.name, name_of);
+    if (slot == kFreeSlot) {
+      slot = static_cast<std::uint32_t>(construct.entries_.size());
+      construct.entries_.push_back(entry);
+    }
+    construct.entries_[slot].parent = entry.parent;  // as Python's dict: the last value, in the first place
   }
   return construct;
 }

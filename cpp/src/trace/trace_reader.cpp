@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "msprobe/trace_reader.h"
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -27,12 +29,11 @@ using Kind = Scalar::Kind;
 struct Frame {
   bool is_object = false;
   bool is_leaf = false;
-  bool shape_is_wrong = false;
-  bool requires_grad_is_wrong = false;
-  std::size_t index = 0;        // of the next entry of a list
-  std::size_t path_length = 0;  // without the name of this frame
-  std::size_t first_item = 0;   // how many items there were when it was opened
-  std::string_view key;         // of the entry that is read
+  const char* problem = nullptr;  // of a field, if this is a leaf with a dtype
+  std::size_t index = 0;          // of the next entry of a list
+  std::size_t path_length = 0;    // without the name of this frame
+  std::size_t first_item = 0;     // how many items there were when it was opened
+  std::string_view key;           // of the entry that is read
   Item leaf;
 };
 
@@ -53,13 +54,19 @@ bool may_be_list(std::string_view field) {
   return field == "shape" || field == "value" || field == "group_ranks";
 }
 
+// Of the paths, and of what else does not stand in the file in one piece. A real file needs less than its own
+// size; a hostile one could have a long key above very many leaves.
+std::size_t most_pool_bytes(std::size_t file_bytes) { return (std::size_t{64} << 20) + 4 * file_bytes; }
+
 }  // namespace
 
 /// Makes a Trace of the events of a file.
 class TraceBuilder : public JsonHandler<TraceBuilder> {
  public:
   explicit TraceBuilder(Trace& trace)
-      : trace_(trace), is_debug_(trace.path_.filename().native().starts_with("debug")) {}
+      : trace_(trace),
+        is_debug_(trace.path_.filename().native().starts_with("debug")),
+        most_pool_(most_pool_bytes(trace.file_.size())) {}
 
   void null() { scalar(Kind::kNull, {}); }
   void boolean(bool value) { scalar(Kind::kBool, value ? "True" : "False"); }
@@ -87,12 +94,22 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
 
   void scalar(Kind kind, std::string_view text);
   void header_value(Kind kind, std::string_view text);
+  /// Where the value of the present key of the header belongs; null: nowhere.
+  Text* header_text();
+  void begin_data();
   void begin_record(std::string_view name);
   void record_key(std::string_view key);
+  void record_value(Kind kind, std::string_view text);
   void end_record();
+  void end_plain_record(Kind kind, std::string_view text);
+  /// "record \"x\": problem".
+  void refuse_record(const std::string& problem);
   /// When the document has ended: moves the texts that are referred to, a third of the file, to its front,
   /// and gives back the memory of the rest.
   void compact();
+  /// Calls visit(text) for every text of records and items that stands in the file, in the order of the file.
+  template <typename Visit>
+  void for_each_text(const Visit& visit);
   /// After that: makes records be found by name, and drops those that a later one replaces.
   void index_names();
 
@@ -103,6 +120,8 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   void name_entry();
   void element_value(Kind kind, std::string_view text);
   void set_field(Frame& frame, Kind kind, std::string_view text, Text stored);
+  /// The field whose value is read holds what nothing is kept of.
+  void set_composite_field(Frame& frame) { set_field(frame, Kind::kComposite, {}, {}); }
   void add_null();
   void add_leaf(Frame& frame);
 
@@ -115,6 +134,7 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
 
   Trace& trace_;
   const bool is_debug_;
+  const std::size_t most_pool_;
   Place place_ = Place::kDocument;
   std::string_view key_;  // of the header or the record
   bool has_data_ = false;
@@ -122,6 +142,7 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
 
   Record record_;
   bool holds_gradients_ = false;  // the record
+  unsigned parts_seen_ = 0;       // of the record: a bit for each
   std::optional<Part> part_;      // of the record; nothing: its value is of no interest
   Frame frames_[kJsonDepth + 1];  // those open, the rest is kept for later
   std::size_t open_frames_ = 0;
@@ -156,6 +177,10 @@ Text TraceBuilder::in_file(std::string_view text) {
 Text TraceBuilder::interned(std::string_view text) {
   if (text.empty()) return {};
   if (const auto known = interned_.find(text); known != interned_.end()) return known->second;
+  if (trace_.pool_.size() + text.size() > most_pool_) {
+    fail("found long names above very many values, whose paths would need more than " +
+         std::to_string(most_pool_ >> 20) + " MiB");
+  }
   const Text stored = {.offset = fitting(trace_.pool_.size()),
                        .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
                        .in_pool = 1};
@@ -184,11 +209,11 @@ void TraceBuilder::scalar(Kind kind, std::string_view text) {
   if (place_ == Place::kElement) {
     element_value(kind, text);
   } else if (place_ == Place::kRecord) {
-    if (key_ == "is_recompute") record_.is_recompute = kind == Kind::kBool && text == "True";
-    if (part_ && kind == Kind::kNull) add_null();
+    record_value(kind, text);
   } else if (place_ == Place::kData) {
+    if (!is_debug_ && kind != Kind::kNull) refuse_record("expected an object");
     if (part_ && kind == Kind::kNull) add_null();
-    end_record();
+    end_plain_record(kind, text);
   } else if (place_ == Place::kHeader) {
     header_value(kind, text);
   } else {
@@ -196,16 +221,30 @@ void TraceBuilder::scalar(Kind kind, std::string_view text) {
   }
 }
 
+Text* TraceBuilder::header_text() {
+  if (key_ == "task") return &trace_.task_;
+  if (key_ == "level") return &trace_.level_;
+  if (key_ == "framework") return &trace_.framework_;
+  if (key_ == "dump_data_dir") return &trace_.dump_data_dir_;
+  return nullptr;
+}
+
 void TraceBuilder::header_value(Kind kind, std::string_view text) {
   if (key_ == "data") {
     if (kind != Kind::kNull) fail("\"data\": expected an object of records");
-    has_data_ = true;
+    begin_data();
+  } else if (Text* const field = header_text()) {
+    if (kind != Kind::kText && kind != Kind::kNull) fail(io::in_quotes(key_) + ": expected a text or null");
+    *field = interned(text);
   }
-  if (kind != Kind::kText) return;
-  if (key_ == "task") trace_.task_ = interned(text);
-  if (key_ == "level") trace_.level_ = interned(text);
-  if (key_ == "framework") trace_.framework_ = interned(text);
-  if (key_ == "dump_data_dir") trace_.dump_data_dir_ = interned(text);
+}
+
+// As Python's dict: a later "data" replaces an earlier one.
+void TraceBuilder::begin_data() {
+  has_data_ = true;
+  trace_.records_.clear();
+  trace_.items_.clear();
+  trace_.has_md5_ = false;
 }
 
 void TraceBuilder::begin(bool is_object) {
@@ -215,13 +254,14 @@ void TraceBuilder::begin(bool is_object) {
     if (!is_object) fail("expected an object with the key \"data\"");
     place_ = Place::kHeader;
   } else if (place_ == Place::kHeader && key_ != "data") {
+    if (header_text() != nullptr) fail(io::in_quotes(key_) + ": expected a text or null");
     ignored_ = 1;
   } else if (place_ == Place::kHeader) {
     if (!is_object) fail("\"data\": expected an object of records");
     place_ = Place::kData;
-    has_data_ = true;
+    begin_data();
   } else if (place_ == Place::kData && !is_debug_) {
-    if (!is_object) fail("a record: expected an object");
+    if (!is_object) refuse_record("expected an object");
     record_.begin = position() - 1;
     place_ = Place::kRecord;
   } else if (place_ == Place::kData) {
@@ -229,6 +269,7 @@ void TraceBuilder::begin(bool is_object) {
     place_ = Place::kElement;
     open_frame(is_object);
   } else if (place_ == Place::kRecord && !part_) {
+    record_value(Kind::kComposite, {});
     ignored_ = 1;
   } else {
     place_ = Place::kElement;
@@ -254,18 +295,51 @@ void TraceBuilder::end(bool /*is_object*/) {
 
 void TraceBuilder::begin_record(std::string_view name) {
   record_ = {.name = in_file(name), .first_item = fitting(trace_.items_.size())};
-  record_.begin = position();
-  holds_gradients_ = name.find(".parameters_grad") != std::string_view::npos;
+  holds_gradients_ = !is_debug_ && name.find(".parameters_grad") != std::string_view::npos;
   part_ = is_debug_ ? std::optional(Part::kSaved) : std::nullopt;
+  parts_seen_ = 0;
   path_.clear();
 }
 
 void TraceBuilder::record_key(std::string_view key) {
   key_ = key;
   part_ = holds_gradients_ ? Part::kGradients : part_of(key);
+  if (part_ && !holds_gradients_) {
+    const unsigned bit = 1U << static_cast<unsigned>(*part_);
+    if ((parts_seen_ & bit) != 0) {  // as Python's dict: the later one counts
+      const auto first = trace_.items_.begin() + record_.first_item;
+      trace_.items_.erase(std::remove_if(first, trace_.items_.end(),
+                                         [this](const Item& item) { return item.part == *part_; }),
+                          trace_.items_.end());
+    }
+    parts_seen_ |= bit;
+  }
   path_ = holds_gradients_ ? key : std::string_view();
   record_.has_input |= part_ && *part_ <= Part::kInput;
   record_.has_output |= part_ == Part::kOutput;
+}
+
+void TraceBuilder::record_value(Kind kind, std::string_view text) {
+  if (key_ == "is_recompute" && !holds_gradients_) {
+    if (kind != Kind::kBool && kind != Kind::kNull) refuse_record("\"is_recompute\": expected true or false");
+    record_.is_recompute = text == "True";
+  } else if (part_ && kind == Kind::kNull) {
+    add_null();
+  }
+}
+
+void TraceBuilder::refuse_record(const std::string& problem) {
+  fail("record " + io::in_quotes(trace_.text(record_.name)) + ": " + problem);
+}
+
+// The parser stands behind a word, but still before a number or a text; how long a text was in the file, it
+// does not tell.
+void TraceBuilder::end_plain_record(Kind kind, std::string_view text) {
+  const std::size_t word = kind == Kind::kNull ? 4 : kind == Kind::kBool ? text.size() : 0;
+  end_record();
+  Record& record = trace_.records_.back();
+  record.begin = position() - word;
+  record.end = position() + (kind == Kind::kInteger || kind == Kind::kFloat ? text.size() : 0);
 }
 
 void TraceBuilder::end_record() {
@@ -280,7 +354,7 @@ void TraceBuilder::name_entry() {
   if (open_frames_ == 0) return;
   Frame& parent = frame();
   const std::size_t index = parent.index++;
-  if (holds_gradients_ && open_frames_ == 1) return;  // parameter: [gradient]
+  if (holds_gradients_ && open_frames_ == 1 && !parent.is_object) return;  // parameter: [gradient]
   if (!path_.empty()) path_ += '.';
   if (parent.is_object) {
     path_ += parent.key;
@@ -293,16 +367,24 @@ void TraceBuilder::name_entry() {
 
 void TraceBuilder::open_frame(bool is_object) {
   const std::size_t path_length = path_.size();
-  if (is_object) {
-    printed_frame_ = 0;
-  } else if (printed_frame_ > 0) {
-    print_comma();
-    printed_ += '[';
+  if (printed_frame_ > 0) {
     printed_whole_numbers_ = false;
-  } else if (open_frames_ > 0 && frame().is_object && may_be_list(frame().key)) {
-    printed_ = '[';
-    printed_frame_ = open_frames_ + 1;
-    printed_whole_numbers_ = true;
+    if (is_object) {  // the list is none that is printed
+      set_composite_field(frames_[printed_frame_ - 2]);
+      printed_frame_ = 0;
+    } else {
+      print_comma();
+      printed_ += '[';
+    }
+  } else if (open_frames_ > 0 && frame().is_object) {
+    if (!is_object && may_be_list(frame().key)) {
+      printed_ = '[';
+      printed_frame_ = open_frames_ + 1;
+      printed_whole_numbers_ = true;
+    } else {
+      printed_whole_numbers_ = false;
+      set_composite_field(frame());
+    }
   }
   name_entry();
   Frame& opened = frames_[open_frames_++];
@@ -349,6 +431,7 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Tex
   Item& leaf = frame.leaf;
   const Scalar value{.text = stored, .kind = kind};
   const bool is_text = kind == Kind::kText;
+  const bool may_be_text = is_text || kind == Kind::kNull;
   if (key == "Max") {
     leaf.max = value;
   } else if (key == "Min") {
@@ -358,20 +441,25 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Tex
   } else if (key == "Norm") {
     leaf.norm = value;
   } else if (key == "shape") {
-    frame.shape_is_wrong = kind != Kind::kComposite || !printed_whole_numbers_;
+    if (kind != Kind::kComposite || !printed_whole_numbers_) {
+      frame.problem = "\"shape\": expected a list of whole numbers";
+    }
     leaf.shape = stored;
-  } else if (key == "dtype") {
-    if (is_text) leaf.dtype = stored;
   } else if (key == "type") {
     frame.is_leaf = is_text;
     leaf.type = stored;
   } else if (key == "requires_grad") {
-    frame.requires_grad_is_wrong = kind != Kind::kBool;
+    if (kind != Kind::kBool) frame.problem = "\"requires_grad\": expected true or false";
     leaf.requires_grad = text == "True";
+  } else if (key == "dtype") {
+    if (!may_be_text) frame.problem = "\"dtype\": expected a text or null";
+    leaf.dtype = is_text ? stored : Text();
   } else if (key == "md5") {
-    if (is_text) leaf.md5 = stored;
+    if (!may_be_text) frame.problem = "\"md5\": expected a text or null";
+    leaf.md5 = is_text ? stored : Text();
   } else if (key == "data_name") {
-    if (is_text) leaf.data_name = stored;
+    if (!may_be_text) frame.problem = "\"data_name\": expected a text or null";
+    leaf.data_name = is_text ? stored : Text();
   } else if (key == "value" || key == "group_ranks" || key == "format") {
     leaf.value = value;
   }
@@ -379,7 +467,7 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Tex
 
 void TraceBuilder::add_null() {
   Item item;
-  item.part = *part_;
+  item.part = part_.value_or(Part::kSaved);
   item.path = interned(path_);
   trace_.items_.push_back(item);
 }
@@ -387,15 +475,9 @@ void TraceBuilder::add_null() {
 void TraceBuilder::add_leaf(Frame& frame) {
   Item& leaf = frame.leaf;
   leaf.kind = leaf.dtype.length > 0 ? Item::Kind::kTensor : Item::Kind::kValue;
-  leaf.part = *part_;
+  leaf.part = part_.value_or(Part::kSaved);
   leaf.path = interned(path_);
-  const auto refuse = [this](const char* problem) {
-    fail("record " + io::in_quotes(trace_.text(record_.name)) + ": " + problem);
-  };
-  if (leaf.kind == Item::Kind::kTensor) {
-    if (frame.shape_is_wrong) refuse("\"shape\": expected a list of whole numbers");
-    if (frame.requires_grad_is_wrong) refuse("\"requires_grad\": expected true or false");
-  }
+  if (frame.problem != nullptr) refuse_record(frame.problem);
   trace_.has_md5_ |= leaf.md5.length > 0;
   trace_.items_.push_back(leaf);
 }
@@ -413,6 +495,10 @@ void TraceBuilder::print_value(Kind kind, std::string_view text) {
     append_python_repr(printed_, text);
   } else if (kind == Kind::kNull) {
     printed_ += "None";
+  } else if (text.ends_with("NaN")) {
+    printed_ += "nan";
+  } else if (text.ends_with("Infinity") || text.ends_with("Inf")) {
+    printed_ += text.starts_with('-') ? "-inf" : "inf";
   } else {
     printed_ += text;
   }
@@ -420,17 +506,11 @@ void TraceBuilder::print_value(Kind kind, std::string_view text) {
 
 // ---- The end
 
-void TraceBuilder::compact() {
-  char* const text_of_file = trace_.file_.data();
-  std::size_t end = 0;
-  const auto keep = [&](Text& text) {
-    std::memmove(text_of_file + end, text_of_file + text.offset, text.length);
-    text.offset = static_cast<std::uint32_t>(end);  // no larger than before
-    end += text.length;
-  };
+template <typename Visit>
+void TraceBuilder::for_each_text(const Visit& visit) {
   std::array<Text*, 9> texts{};
-  for (Record& record : trace_.records_) {  // they, and their items, stand in the order of the file
-    keep(record.name);
+  for (Record& record : trace_.records_) {
+    if (record.name.length > 0) visit(record.name);
     for (std::uint32_t i = 0; i < record.item_count; ++i) {
       Item& item = trace_.items_[record.first_item + i];
       std::size_t count = 0;
@@ -441,9 +521,26 @@ void TraceBuilder::compact() {
         for (; at > 0 && texts[at - 1]->offset > text->offset; --at) texts[at] = texts[at - 1];
         texts[at] = text;
       }
-      for (std::size_t j = 0; j < count; ++j) keep(*texts[j]);
+      for (std::size_t j = 0; j < count; ++j) visit(*texts[j]);
     }
   }
+}
+
+void TraceBuilder::compact() {
+  std::size_t end = 0;
+  bool is_rising = true;  // not when a key stands twice, or a part of a record
+  for_each_text([&](const Text& text) {
+    is_rising &= text.offset >= end || text.length == 0;
+    end = text.offset + std::size_t{text.length};
+  });
+  if (!is_rising) return;
+  char* const file = trace_.file_.data();
+  end = 0;
+  for_each_text([&](Text& text) {
+    std::memmove(file + end, file + text.offset, text.length);
+    text.offset = static_cast<std::uint32_t>(end);  // no larger than before
+    end += text.length;
+  });
   trace_.file_.resize(end);
   io::give_back_unused(trace_.file_);
 }
@@ -461,6 +558,16 @@ void TraceBuilder::index_names() {
   records.resize(kept);
 }
 
+namespace {
+
+// 0 or an infinity. from_chars() does not tell which; a locale of the process must not matter.
+double beyond_double(const std::string& digits) {
+  static const locale_t c_locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return ::strtod_l(digits.c_str(), nullptr, c_locale);
+}
+
+}  // namespace
+
 std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
   if (scalar.kind != Kind::kInteger && scalar.kind != Kind::kFloat) return std::nullopt;
   const std::string_view digits = text(scalar);
@@ -471,7 +578,7 @@ std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
   if (digits.ends_with("NaN")) return std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (digits.ends_with("Infinity") || digits.ends_with("Inf")) return negative ? -kInfinity : kInfinity;
-  return std::strtod(std::string(digits).c_str(), nullptr);  // beyond the range of double
+  return beyond_double(std::string(digits));
 }
 
 std::optional<std::size_t> Trace::find(std::string_view name) const noexcept {

@@ -1,0 +1,71 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <string>
+
+#include "fuzz_target.h"
+#include "io/utf8.h"
+#include "msprobe/trace_reader.h"
+
+using namespace msprobe::fuzz;
+using msprobe::trace::Item;
+using msprobe::trace::Record;
+using msprobe::trace::Scalar;
+using msprobe::trace::Trace;
+
+namespace {
+
+void check_text(std::string_view text) {
+  promise(msprobe::io::find_invalid_utf8(text) == std::string_view::npos, "every text is UTF-8");
+}
+
+void check_scalar(const Trace& trace, const Scalar& scalar) {
+  check_text(trace.text(scalar));
+  const bool is_number = scalar.kind == Scalar::Kind::kInteger || scalar.kind == Scalar::Kind::kFloat;
+  promise(trace.number(scalar).has_value() == is_number, "numbers, and nothing else, have a value");
+}
+
+void check_item(const Trace& trace, const Item& item) {
+  for (const auto text : {item.path, item.type, item.dtype, item.shape, item.md5, item.data_name}) {
+    check_text(trace.text(text));
+  }
+  for (const Scalar& scalar : {item.max, item.min, item.mean, item.norm, item.value})
+    check_scalar(trace, scalar);
+  promise((item.kind == Item::Kind::kTensor) == (item.dtype.length > 0), "a tensor is what has a dtype");
+  promise(item.kind != Item::Kind::kNull || item.type.length == 0, "null has no type");
+}
+
+// The bytes of a record are a value of their own: read alone, they give as many items.
+void check_bytes(const Trace& trace, const Record& record, std::string_view file) {
+  promise(record.begin <= record.end && record.end <= file.size(), "a record stands within its file");
+  if (record.begin == record.end) return;
+  const std::string_view value = file.substr(record.begin, record.end - record.begin);
+  const bool gradients = trace.name(record).find(".parameters_grad") != std::string_view::npos;
+  const std::string alone = std::string(R"({"data":{")") + (gradients ? "x.parameters_grad" : "x") +
+                            "\":" + std::string(value) + "}}";
+  const Trace again = msprobe::trace::parse_trace(alone, trace.path());
+  promise(again.records().size() == 1, "the bytes of a record hold one record");
+  promise(again.records()[0].item_count == record.item_count, "the bytes of a record hold its items");
+}
+
+void check(const Trace& trace, std::string_view file) {
+  for (const auto text : {trace.task(), trace.level(), trace.framework(), trace.dump_data_dir()})
+    check_text(text);
+  for (std::size_t i = 0; i < trace.records().size(); ++i) {
+    const Record& record = trace.records()[i];
+    check_text(trace.name(record));
+    promise(trace.find(trace.name(record)) == i, "a record is found by its name");
+    for (const Item& item : trace.items(record)) check_item(trace, item);
+    if (i < 20) check_bytes(trace, record, file);
+  }
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view file = as_text(data, size);
+  for (const char* name : {"dump.json", "debug.json"}) {
+    refuse_or([&] { check(msprobe::trace::parse_trace(std::string(file), name), file); });
+  }
+  return 0;
+}
