@@ -51,7 +51,7 @@ _CASES = (
     Case("statistics", 20_000),
     Case("statistics", 100_000, reference=False),
     Case("md5", 20_000, md5=True),
-    Case("real data", 400, tensors=True),
+    Case("real data", 200, tensors=True),
 )
 
 

@@ -77,7 +77,7 @@ TEST_CASE("compare table: colours of infinities, NaN and huge differences") {
   for (const char* bad : {"NaN", "Infinity", "-Infinity"}) {
     const compare::RowVerdict verdict = judged({bad, "1.0", "1.0", "1.0"}, ones);
     CHECK(verdict.colour == compare::Colour::kRed);
-    CHECK(verdict.message.ends_with("maximum or minimum is nan, -inf, or inf"));
+    CHECK(verdict.message.find("maximum or minimum is nan, -inf, or inf") != std::string::npos);
   }
   CHECK(judged({"1e11", "1.0", "1.0", "1.0"}, ones).message.find("maximum absolute error exceeds 1e+10") !=
         std::string::npos);
