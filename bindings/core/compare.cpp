@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compared_pair.h"
 #include "core.h"
 #include "msprobe/compare_walk.h"
 #include "msprobe/error.h"
@@ -18,12 +19,6 @@ namespace {
 namespace compare = msprobe::compare;
 
 using Names = std::map<std::string, std::string>;
-
-// A pair of dumps with what was measured of them.
-struct ComparedPair {
-  compare::DumpPair pair;
-  std::vector<compare::RealMetrics> metrics;
-};
 
 const char* mode_name(compare::Mode mode) {
   switch (mode) {
@@ -152,6 +147,9 @@ void register_compare(py::module_& m) {
       .def_property_readonly("mode", [](const ComparedPair& self) { return mode_name(self.pair.mode); })
       .def_property_readonly("row_count",
                              [](const ComparedPair& self) { return self.pair.matches.pairs.size(); })
+      .def_property_readonly("right_only_count",
+                             [](const ComparedPair& self) { return self.pair.matches.right_only.size(); })
+      .def_property_readonly("is_debug", [](const ComparedPair& self) { return self.pair.is_debug(); })
       .def("measure", &measure, py::kw_only(), py::arg("threads") = 0, py::arg("progress") = py::none())
       .def(
           "write_table",
@@ -170,6 +168,14 @@ void register_compare(py::module_& m) {
         return path.empty() ? std::nullopt : std::optional(path);
       },
       py::arg("dump"));
+  m.def(
+      "stack_frames",
+      [](const std::filesystem::path& stacks, const std::string& record) {
+        const auto read = msprobe::trace::read_stacks(stacks);
+        const auto found = read.frames(record);
+        return std::vector<std::string>(found.begin(), found.end());
+      },
+      py::arg("stacks"), py::arg("record"), released);
   m.def("open_dump_pair", &open_pair, py::arg("left"), py::arg("right"), py::kw_only(),
         py::arg("fuzzy") = false, py::arg("data_mapping") = Names(), py::arg("stack_path") = py::none(),
         py::arg("threads") = 0);

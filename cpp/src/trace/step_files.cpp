@@ -5,6 +5,7 @@
 
 #include "msprobe/trace_reader.h"
 #include "trace/json_input.h"
+#include "trace/name_index.h"
 
 // stack.json and construct.json: flat objects of which every entry is small.
 namespace msprobe::trace {
@@ -54,7 +55,7 @@ class ConstructHandler : public JsonHandler<ConstructHandler> {
     if (depth() < 2) unexpected();
   }
   void key(std::string_view text) {
-    entries.push_back({std::string(text), {}});
+    entries.push_back({text, {}});
     waiting_ = true;
   }
   void text(std::string_view text) {
@@ -97,18 +98,21 @@ Stacks read_stacks(const std::filesystem::path& path) {
 }
 
 std::string_view Construct::parent(std::string_view name) const noexcept {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? std::string_view() : std::string_view(entries_[found->second].parent);
+  if (entries_.empty()) return {};
+  const auto found = find_slot(slots_, name, [this](std::uint32_t i) { return entries_[i].name; });
+  return found == kFreeSlot ? std::string_view() : entries_[found].parent;
 }
 
 Construct read_construct(const std::filesystem::path& path) {
-  std::string content = read_json_file(path);
-  ConstructHandler handler;
-  parse_json(content, path, handler);
   Construct construct;
+  construct.file_ = read_json_file(path);
+  ConstructHandler handler;
+  parse_json(construct.file_, path, handler);
   construct.entries_ = std::move(handler.entries);
+  construct.slots_ = make_slots(construct.entries_.size());
   for (std::uint32_t i = 0; i < construct.entries_.size(); ++i) {
-    construct.by_name_.insert_or_assign(construct.entries_[i].name, i);
+    const auto name_of = [&](std::uint32_t other) { return construct.entries_[other].name; };
+    find_slot(construct.slots_, construct.entries_[i].name, name_of) = i;
   }
   return construct;
 }

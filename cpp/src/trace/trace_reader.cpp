@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <system_error>
 
 #include "trace/json_input.h"
+#include "trace/name_index.h"
 #include "trace/python_text.h"
 
 namespace msprobe::trace {
@@ -32,6 +32,10 @@ struct Frame {
   std::string_view key;         // of the entry that is read
   Item leaf;
 };
+
+// Of a tensor, the least that the file takes. Room for so many items is asked for in one piece: what is not
+// used of it is never touched and takes no memory, while a list that grows is there twice.
+constexpr std::size_t kBytesOfItem = 128;
 
 std::optional<Part> part_of(std::string_view key) {
   if (key == "input_args") return Part::kInputArgs;
@@ -57,7 +61,8 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   void null() { scalar(Kind::kNull, {}); }
   void boolean(bool value) { scalar(Kind::kBool, value ? "True" : "False"); }
   void number(std::string_view text) {
-    const bool whole = text.find_first_not_of("-0123456789") == std::string_view::npos;
+    const bool whole =
+        std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; });
     scalar(whole ? Kind::kInteger : Kind::kFloat, text);
   }
   void text(std::string_view text) { scalar(Kind::kText, text); }
@@ -82,8 +87,8 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   void begin_record(std::string_view name);
   void record_key(std::string_view key);
   void end_record();
-  /// When the document has ended: finds records by name, and drops those that a later one replaces.
-  void put_in_order();
+  /// When the document has ended: makes records be found by name, and drops those that a later one replaces.
+  void index_names();
 
   void open_frame(bool is_object);
   void close_frame();
@@ -121,7 +126,10 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   bool printed_whole_numbers_ = false;
   std::string printed_;
 
-  std::unordered_map<std::string, Text> interned_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, Text, Hash, std::equal_to<>> interned_;
 };
 
 // ---- Texts
@@ -141,14 +149,13 @@ Text TraceBuilder::in_file(std::string_view text) {
 
 Text TraceBuilder::interned(std::string_view text) {
   if (text.empty()) return {};
-  const auto [entry, is_new] = interned_.try_emplace(std::string(text));
-  if (is_new) {
-    entry->second = {.offset = fitting(trace_.pool_.size()),
-                     .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
-                     .in_pool = 1};
-    trace_.pool_ += text;
-  }
-  return entry->second;
+  if (const auto known = interned_.find(text); known != interned_.end()) return known->second;
+  const Text stored = {.offset = fitting(trace_.pool_.size()),
+                       .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
+                       .in_pool = 1};
+  trace_.pool_ += text;
+  interned_.emplace(text, stored);
+  return stored;
 }
 
 // ---- The document, its header, its records
@@ -407,31 +414,17 @@ void TraceBuilder::print_value(Kind kind, std::string_view text) {
 
 // ---- The end
 
-void TraceBuilder::put_in_order() {
+void TraceBuilder::index_names() {
   auto& records = trace_.records_;
-  auto& order = trace_.order_by_name_;
-  order.resize(records.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto name = [&](std::uint32_t i) { return trace_.text(records[i].name); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
-  std::vector<bool> dropped(records.size());
-  bool any = false;
-  for (std::size_t i = 1, first = 0; i < order.size(); ++i) {
-    if (name(order[i]) != name(order[first])) {
-      first = i;
-      continue;
-    }
-    records[order[first]] = records[order[i]];  // as Python's dict: the last value, in the first place
-    dropped[order[i]] = any = true;
-  }
-  if (!any) return;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    if (!dropped[i]) records[kept++] = records[i];
+  trace_.slots_ = make_slots(records.size());
+  std::uint32_t kept = 0;
+  for (const Record& record : records) {
+    const auto name_of = [&](std::uint32_t i) { return trace_.text(records[i].name); };
+    std::uint32_t& slot = find_slot(trace_.slots_, trace_.text(record.name), name_of);
+    if (slot == kFreeSlot) slot = kept++;
+    records[slot] = record;  // as Python's dict: the last value, in the first place
   }
   records.resize(kept);
-  put_in_order();  // none is dropped now
 }
 
 std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
@@ -448,22 +441,20 @@ std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
 }
 
 std::optional<std::size_t> Trace::find(std::string_view name) const noexcept {
-  const auto found = std::lower_bound(
-      order_by_name_.begin(), order_by_name_.end(), name,
-      [this](std::uint32_t i, std::string_view wanted) { return text(records_[i].name) < wanted; });
-  if (found == order_by_name_.end() || text(records_[*found].name) != name) return std::nullopt;
-  return *found;
+  if (records_.empty()) return std::nullopt;
+  const auto found = find_slot(slots_, name, [this](std::uint32_t i) { return text(records_[i].name); });
+  return found == kFreeSlot ? std::nullopt : std::optional<std::size_t>(found);
 }
 
 Trace TraceBuilder::build(std::string content, const std::filesystem::path& path) {
   Trace trace;
   trace.path_ = path;
   trace.file_ = std::move(content);
+  trace.items_.reserve(trace.file_.size() / kBytesOfItem);
   const auto builder = std::make_unique<TraceBuilder>(trace);  // its frames are large
   parse_json(trace.file_, path, *builder);
   if (!builder->has_data_) throw FormatError(path.string(), "\"data\"", "expected an object of records");
-  builder->put_in_order();
-  trace.items_.shrink_to_fit();
+  builder->index_names();
   return trace;
 }
 
