@@ -3,12 +3,15 @@
 #include "msprobe/trace_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <system_error>
 
+#include "io/unused_memory.h"
 #include "trace/json_input.h"
 #include "trace/name_index.h"
 #include "trace/python_text.h"
@@ -87,7 +90,10 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   void begin_record(std::string_view name);
   void record_key(std::string_view key);
   void end_record();
-  /// When the document has ended: makes records be found by name, and drops those that a later one replaces.
+  /// When the document has ended: moves the texts that are referred to, a third of the file, to its front,
+  /// and gives back the memory of the rest.
+  void compact();
+  /// After that: makes records be found by name, and drops those that a later one replaces.
   void index_names();
 
   void open_frame(bool is_object);
@@ -196,10 +202,10 @@ void TraceBuilder::header_value(Kind kind, std::string_view text) {
     has_data_ = true;
   }
   if (kind != Kind::kText) return;
-  if (key_ == "task") trace_.task_ = in_file(text);
-  if (key_ == "level") trace_.level_ = in_file(text);
-  if (key_ == "framework") trace_.framework_ = in_file(text);
-  if (key_ == "dump_data_dir") trace_.dump_data_dir_ = in_file(text);
+  if (key_ == "task") trace_.task_ = interned(text);
+  if (key_ == "level") trace_.level_ = interned(text);
+  if (key_ == "framework") trace_.framework_ = interned(text);
+  if (key_ == "dump_data_dir") trace_.dump_data_dir_ = interned(text);
 }
 
 void TraceBuilder::begin(bool is_object) {
@@ -414,6 +420,34 @@ void TraceBuilder::print_value(Kind kind, std::string_view text) {
 
 // ---- The end
 
+void TraceBuilder::compact() {
+  char* const text_of_file = trace_.file_.data();
+  std::size_t end = 0;
+  const auto keep = [&](Text& text) {
+    std::memmove(text_of_file + end, text_of_file + text.offset, text.length);
+    text.offset = static_cast<std::uint32_t>(end);  // no larger than before
+    end += text.length;
+  };
+  std::array<Text*, 9> texts{};
+  for (Record& record : trace_.records_) {  // they, and their items, stand in the order of the file
+    keep(record.name);
+    for (std::uint32_t i = 0; i < record.item_count; ++i) {
+      Item& item = trace_.items_[record.first_item + i];
+      std::size_t count = 0;
+      for (Text* text : {&item.type, &item.dtype, &item.max.text, &item.min.text, &item.mean.text,
+                         &item.norm.text, &item.value.text, &item.md5, &item.data_name}) {
+        if (text->in_pool != 0 || text->length == 0) continue;
+        std::size_t at = count++;
+        for (; at > 0 && texts[at - 1]->offset > text->offset; --at) texts[at] = texts[at - 1];
+        texts[at] = text;
+      }
+      for (std::size_t j = 0; j < count; ++j) keep(*texts[j]);
+    }
+  }
+  trace_.file_.resize(end);
+  io::give_back_unused(trace_.file_);
+}
+
 void TraceBuilder::index_names() {
   auto& records = trace_.records_;
   trace_.slots_ = make_slots(records.size());
@@ -454,6 +488,7 @@ Trace TraceBuilder::build(std::string content, const std::filesystem::path& path
   const auto builder = std::make_unique<TraceBuilder>(trace);  // its frames are large
   parse_json(trace.file_, path, *builder);
   if (!builder->has_data_) throw FormatError(path.string(), "\"data\"", "expected an object of records");
+  builder->compact();
   builder->index_names();
   return trace;
 }

@@ -14,7 +14,6 @@ from msprobe.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from pathlib import Path
     from typing import NoReturn
 
     from msprobe.compare.inputs import Paths
@@ -167,7 +166,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         "-fm",
         "--fuzzy_match",
         action="store_true",
-        help="pair names that differ in the count of a call or the class of a module, as the existing tool does",
+        help="pair names that differ in the count of a call or the class of a module",
     )
     add(
         "-dm",
@@ -224,7 +223,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=("xlsx", "csv", "junit", "sarif"),
         default=[],
-        help="xlsx or csv: the table; junit, sarif: a report for continuous integration besides; may be repeated",
+        help="xlsx or csv: the table; junit, sarif: also a report for automatic checks; may be repeated",
     )
     shown = group.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="print the verdict as JSON, as in verdict.json")

@@ -78,12 +78,13 @@ def compare_distributed(
     fuzzy_match: bool = False,
     is_print_compare_log: bool = True,
 ) -> CompareResult:
-    """Compares two folders of steps (with rank0, rank1, ...) or two whole dump paths (with step0, step1, ...).
+    """Compares two folders of steps (with rank0, rank1, ...) or two whole dump paths (with step0, step1,
+    ...).
 
-    All ranks and steps that both have are compared, in threads; what only one has is in `left_out` of the result.
-    A pair that cannot be compared is in `left_out` too, with its error; when none can be, its error is raised.
-    `stack_mode` is accepted: stack.json beside a dump is used where it is. The other arguments, and what is
-    raised: see compare().
+    All ranks and steps that both have are compared, in threads; what only one has is in `left_out` of the
+    result. A pair that cannot be compared is in `left_out` too, with its error; when none can be, its error
+    is raised. `stack_mode` is accepted: stack.json beside a dump is used where it is. The other arguments,
+    and what is raised: see compare().
     """
     options = CompareOptions(
         output=Path(output_path),

@@ -101,15 +101,17 @@ def read_compare_file(path: str) -> Paths:
 def find_pairs(
     paths: Paths, *, ranks: Collection[int] | None = None, steps: Collection[int] | None = None
 ) -> Inputs:
-    """Pairs the files of both runs. Ranks and steps are paired by their numbers; `rank` without one is rank 0.
+    """Pairs the files of both runs. Ranks and steps are paired by their numbers; `rank` without one is rank
+    0.
 
-    `ranks`, `steps`: no others. Raises InvalidArgument when a path is missing or the two are of different forms,
-    and NothingToCompare when nothing of one run is in the other.
+    `ranks`, `steps`: no others. Raises InvalidArgument when a path is missing or the two are of different
+    forms, and NothingToCompare when nothing of one run is in the other.
     """
     form = form_of(paths.target)
     if (other := form_of(paths.golden)) is not form:
         raise InvalidArgument(
-            f"expected two paths of the same kind: {paths.target} is {form.value}, {paths.golden} is {other.value}"
+            f"expected two paths of the same kind: {paths.target} is {form.value}, "
+            f"{paths.golden} is {other.value}"
         )
     if steps is not None and form is not Form.RUN:
         raise InvalidArgument(f"{paths.target} is {form.value}: steps can be chosen in a dump_path only")
@@ -196,8 +198,8 @@ class _Search:
     def files(self, target: Path, golden: Path) -> None:
         if target.name != golden.name:
             raise InvalidArgument(
-                f"expected two files of the same name, found {target} and {golden}: dump.json is compared with "
-                "dump.json, debug.json with debug.json"
+                f"expected two files of the same name, found {target} and {golden}: dump.json is compared "
+                "with dump.json, debug.json with debug.json"
             )
         folder = target.resolve().parent
         self._add(_Place(_number_of(_STEP, folder.parent), _number_of(_RANK, folder)), target, golden)
@@ -322,8 +324,8 @@ def read_data_mapping(path: str) -> dict[str, str]:
 def stack_path(files: DumpFiles, paths: Paths, *, stack_mode: bool) -> Path | None:
     """Which stack.json gives the column of stacks; None: there is no such column.
 
-    As in the existing tool: a `stack_path` that the user named is used in stack mode only; without one, the file
-    beside the dump is used where there is one.
+    As in the existing tool: a `stack_path` that the user named is used in stack mode only; without one, the
+    file beside the dump is used where there is one.
     """
     if paths.stack is not None and files.target == paths.target:
         return paths.stack if stack_mode else None

@@ -23,8 +23,9 @@ _MOST_TABLES = 3  # named on the screen
 def write_outputs(
     result: CompareResult, culprits: list[Culprit], *, junit: bool = False, sarif: bool = False
 ) -> list[Path]:
-    """Writes verdict.json, report.html and what else is asked for into the output folder, where those of an earlier
-    comparison are replaced. Returns what a person may want to open, the most useful first. Raises IoError.
+    """Writes verdict.json, report.html and what else is asked for into the output folder, where those of an
+    earlier comparison are replaced. Returns what a person may want to open, the most useful first. Raises
+    IoError.
     """
     folder = result.output
     files = [folder / "report.html"]

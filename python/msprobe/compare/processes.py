@@ -1,12 +1,13 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""One comparison by several processes, on one or many nodes: each does the pairs of some ranks, process 0 puts the
-parts together. They meet in the output folder, which all of them see; nothing else connects them.
+"""One comparison by several processes, on one or many nodes: each does the pairs of some ranks, process 0
+puts the parts together. They meet in the output folder, which all of them see; nothing else connects them.
 
-In {output}/.compare_{run}/ process N keeps `hello.N.json` with a number it drew at random, and writes it again every
-second. Process 0 answers with `start.json`: a number of its own, and those it has seen. Process N begins once its
-number stands there, and puts process 0's number into its `part.N.json`. So nothing that an earlier run left behind can
-be taken for a part of this one, whatever its age. All files are written under another name and renamed.
+In {output}/.compare_{run}/ process N keeps `hello.N.json` with a number it drew at random, and writes it
+again every second. Process 0 answers with `start.json`: a number of its own, and those it has seen. Process N
+begins once its number stands there, and puts process 0's number into its `part.N.json`. So nothing that an
+earlier run left behind can be taken for a part of this one, whatever its age. All files are written under
+another name and renamed.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ class Part:
 
     pairs: list[PairResult] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    noise: dict[int, list[PairWalk]] = field(default_factory=dict)
+    """The walks over each repeated run of the reference, by its place in the list of them."""
     error: Error | None = None
     """The first one; not sent to other processes, which get its text in `left_out`."""
 
@@ -89,7 +92,7 @@ class Part:
 
 
 def share_of(pairs: list[DumpFiles], process: Process) -> list[DumpFiles]:
-    """The pairs of this process. All steps of a rank belong to one process, which walks them in their order."""
+    """The pairs of this process. All steps of a rank belong to one, which walks them in their order."""
     ranks = sorted({files.rank for files in pairs})
     own = set(ranks[process.number :: process.count])
     return [files for files in pairs if files.rank in own]
@@ -177,8 +180,8 @@ class Meeting:
         return parts, lost
 
     def _live(self) -> None:
-        """Process 0 answers who says hello; the others go on saying it. A full disk or a folder that is gone for a
-        moment ends nothing: whoever waits has a time limit.
+        """Process 0 answers who says hello; the others go on saying it. A full disk or a folder that is gone
+        for a moment ends nothing: whoever waits has a time limit.
         """
         beat = 0
         while not self._over.wait(_LOOK if self._process.number == 0 else _BEAT):
@@ -245,6 +248,7 @@ def _to_json(part: Part) -> dict[str, Any]:
     return {
         "pairs": [asdict(pair, dict_factory=plain) for pair in part.pairs],
         "left_out": [asdict(one) for one in part.left_out],
+        "noise": {number: [asdict(walk) for walk in walks] for number, walks in part.noise.items()},
     }
 
 
@@ -252,12 +256,11 @@ def _of_json(content: dict[str, Any]) -> Part:
     return Part(
         pairs=[_pair_of_json(pair) for pair in content["pairs"]],
         left_out=[LeftOut(**one) for one in content["left_out"]],
+        noise={int(number): list(map(_walk_of_json, walks)) for number, walks in content["noise"].items()},
     )
 
 
 def _pair_of_json(content: dict[str, Any]) -> PairResult:
-    walk = content["walk"]
-    findings = [Finding(**{**one, "phase": Phase(one["phase"])}) for one in walk["findings"]]
     paths = {
         key: Path(content[key]) if content[key] is not None else None
         for key in ("target", "golden", "table", "advice")
@@ -268,6 +271,11 @@ def _pair_of_json(content: dict[str, Any]) -> PairResult:
             **paths,
             "summary": TableSummary(**content["summary"]),
             "report": ReportRows(**content["report"]) if content["report"] is not None else None,
-            "walk": PairWalk(**{**walk, "findings": findings}),
+            "walk": _walk_of_json(content["walk"]),
         }
     )
+
+
+def _walk_of_json(content: dict[str, Any]) -> PairWalk:
+    findings = [Finding(**{**one, "phase": Phase(one["phase"])}) for one in content["findings"]]
+    return PairWalk(**{**content, "findings": findings})

@@ -12,7 +12,6 @@ import json
 from importlib import resources
 
 from msprobe.atomic_file import write_text
-from msprobe.compare.verdict import SMALL
 from msprobe.compare.verdict_file import count, culprit_content, sentence, status, strict
 from msprobe.native import __version__
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 # A page beyond this would be slow to open. What is left out is in the result tables, and the page says so.
 _MOST_TEXT = 48 << 20
 _MOST_LEFT_OUT = 1000
+_SMALL = 64  # rounding errors: below it a row counts as rounding in the page
 
 
 def write_report(path: Path, result: CompareResult, culprits: list[Culprit]) -> None:
@@ -100,7 +100,7 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
         "status": status(result),
         "sentence": sentence(result),
         "noisy": result.verdict.noisy,
-        "small": SMALL,
+        "small": _SMALL,
         "culprits": [{**culprit_content(culprit), "record": culprit.record} for culprit in culprits],
         "notes": result.verdict.notes,
         "counts": count(result),

@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A whole comparison: every pair of dumps is read, measured, written as a table and walked; then the verdict."""
+"""A whole comparison: every pair of dumps is read, measured, written as a table and walked; then comes the
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 
 from msprobe.atomic_file import make_directory, write_text
@@ -18,13 +21,13 @@ from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, form_of
 from msprobe.compare.pair_walk import PairWalk, walk_pair
 from msprobe.compare.processes import Meeting, Part, Process, lost_share, share_of
 from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
-from msprobe.compare.verdict import conclude
+from msprobe.compare.verdict import DtypeTolerance, NoiseTolerance, Tolerance, conclude
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.progress import Progress
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Literal, TypeVar
 
     from msprobe._core import DumpPair
@@ -71,8 +74,8 @@ def compare_runs(
     """Compares all steps and ranks that both runs have, and writes the tables.
 
     A pair that cannot be compared is left out with its reason; when none can be, its error is raised. Raises
-    InvalidArgument, NothingToCompare, FormatError, IoError, UnsupportedError. Interrupted (KeyboardInterrupt), it
-    leaves no half file.
+    InvalidArgument, NothingToCompare, FormatError, IoError, UnsupportedError. Interrupted
+    (KeyboardInterrupt), it leaves no half file.
 
     `process`: this one is one of several that share the work; process 0 returns the result, the others None.
     """
@@ -85,12 +88,17 @@ def compare_runs(
             )
     make_directory(options.output)
     count = len(inputs.pairs)
+    repeated = [_noise_pairs(paths, options, run) for run in options.noise]
     if process is None:
-        part = _Comparison(paths, options, _free_time(options, inputs.pairs), count).run(inputs.pairs)
+        comparison = _Comparison(paths, options, _free_time(options, inputs.pairs), count)
+        part = comparison.run(inputs.pairs, repeated)
         return _conclude(paths, options, inputs, [part], start)
     with Meeting(options.output, process, options.timeout) as meeting:
         moment = meeting.agree_on(lambda: _free_time(options, inputs.pairs))
-        part = _Comparison(paths, options, moment, count).run(share_of(inputs.pairs, process))
+        comparison = _Comparison(paths, options, moment, count)
+        part = comparison.run(
+            share_of(inputs.pairs, process), [share_of(pairs, process) for pairs in repeated]
+        )
         if process.number != 0:
             meeting.deliver(part)
             return None
@@ -109,13 +117,25 @@ def _conclude(
         target=paths.target,
         golden=paths.golden,
         output=options.output,
-        verdict=conclude([pair.walk for pair in pairs]),
+        verdict=conclude([pair.walk for pair in pairs], _tolerance(options, parts)),
         pairs=pairs,
         left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
         tolerance=options.tolerance,
         noise=list(options.noise),
         seconds=time.monotonic() - start,
     )
+
+
+def _noise_pairs(paths: Paths, options: CompareOptions, run: Path) -> list[DumpFiles]:
+    """A repeated run of the reference beside the reference."""
+    return find_pairs(Paths(run, paths.golden), ranks=options.ranks, steps=options.steps).pairs
+
+
+def _tolerance(options: CompareOptions, parts: list[Part]) -> Tolerance:
+    if options.noise:
+        runs = range(len(options.noise))
+        return NoiseTolerance([[walk for part in parts for walk in part.noise.get(run, [])] for run in runs])
+    return DtypeTolerance() if options.tolerance == "dtype" else Tolerance()
 
 
 def _place(pair: PairResult) -> tuple[int, int, bool]:
@@ -167,28 +187,38 @@ class _Comparison:
         self._report_rows = _LEAST_REPORT_ROWS
         self._with_dump: set[tuple[int, int]] = set()
 
-    def run(self, pairs: list[DumpFiles]) -> Part:
-        chains: dict[tuple[int, str], list[DumpFiles]] = {}
+    def run(self, pairs: list[DumpFiles], repeated: list[list[DumpFiles]]) -> Part:
+        """`repeated`: for each repeated run of the reference its pairs with it; of these only the walks are
+        wanted.
+        """
         for files in pairs:
-            chains.setdefault((files.rank, files.target.name), []).append(files)
             if files.target.name == "dump.json":
                 self._with_dump.add((files.step, files.rank))
         self._report_rows = max(_LEAST_REPORT_ROWS, _MOST_REPORT_ROWS // max(self._pair_count, 1))
-        cores = self._options.threads or len(os.sched_getaffinity(0))
-        at_once = max(1, min(len(chains), cores, _MOST_PAIRS_AT_ONCE))
+        jobs: list[Callable[[], None]] = []
         with Progress("compare", shown=self._options.shows_progress) as progress:
-            self._threads = max(1, cores // at_once)
-            report = self._reporter(progress, len(pairs))
-            with ThreadPoolExecutor(at_once, "compare") as pool:
-                futures = [pool.submit(self._run_chain, chain, report) for chain in chains.values()]
-                try:
-                    for future in futures:
-                        future.result()
-                except BaseException:
-                    self._cancelled.set()
-                    pool.shutdown(cancel_futures=True)
-                    raise
+            report = self._reporter(progress, len(pairs) + sum(map(len, repeated)))
+            for chain in _chains(pairs):
+                jobs.append(partial(self._compare_chain, chain, report))
+            for number, noise in enumerate(repeated):
+                for chain in _chains(noise):
+                    jobs.append(partial(self._walk_chain, number, chain, report))
+            self._run_all(jobs)
         return self._part
+
+    def _run_all(self, jobs: list[Callable[[], None]]) -> None:
+        cores = self._options.threads or len(os.sched_getaffinity(0))
+        at_once = max(1, min(len(jobs), cores, _MOST_PAIRS_AT_ONCE))
+        self._threads = max(1, cores // at_once)
+        with ThreadPoolExecutor(at_once, "compare") as pool:
+            futures = [pool.submit(job) for job in jobs]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                self._cancelled.set()
+                pool.shutdown(cancel_futures=True)
+                raise
 
     def _reporter(self, progress: Progress, pair_count: int) -> Callable[[int, int], None]:
         """Called with the rows of a pair that are done; (0, 0): a pair is done."""
@@ -205,7 +235,7 @@ class _Comparison:
 
         return report
 
-    def _run_chain(self, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
+    def _compare_chain(self, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
         before = _Chain()
         for files in chain:
             if self._cancelled.is_set():
@@ -222,22 +252,31 @@ class _Comparison:
                 self._part.left_out += _nothing_matched(files, result.summary)
             report(0, 0)
 
+    def _walk_chain(self, number: int, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
+        """Of a repeated run of the reference; one that cannot be compared is an error."""
+        before = _Chain()
+        for files in chain:
+            if self._cancelled.is_set():
+                return
+            before = self._walk(files, self._open(files, None, report), before)
+            assert before.walk is not None
+            with self._lock:
+                self._part.noise.setdefault(number, []).append(before.walk)
+            report(0, 0)
+
     def _compare(
         self, files: DumpFiles, before: _Chain, report: Callable[[int, int], None]
     ) -> tuple[PairResult, _Chain]:
-        pair = core.open_dump_pair(
-            files.target,
-            files.golden,
-            fuzzy=self._options.fuzzy,
-            data_mapping=dict(self._options.data_mapping),
-            stack_path=stack_path(files, self._paths, stack_mode=self._options.stack_mode),
-            threads=self._threads,
-        )
-        if pair.mode == "real_data":
-            pair.measure(threads=self._threads, progress=report)
-        table, advice, summary = self._write(files, pair)
-        diagnosis = None if pair.is_debug else _diagnosis_of(files, before.diagnosis)
-        walk = walk_pair(pair, files.step, files.rank, diagnosis, before.walk)
+        stacks = stack_path(files, self._paths, stack_mode=self._options.stack_mode)
+        pair = self._open(files, stacks, report)
+        with ThreadPoolExecutor(1, "table") as other:
+            writing = other.submit(self._write, files, pair)
+            if self._threads == 1:
+                writing.result()
+            chain = self._walk(files, pair, before)
+            rows = core.report_rows(pair, self._report_rows)
+            table, advice, summary = writing.result()
+        assert chain.walk is not None
         result = PairResult(
             step=files.step,
             rank=files.rank,
@@ -247,10 +286,27 @@ class _Comparison:
             table=table,
             advice=advice,
             summary=summary,
-            walk=walk,
-            report=_copy(ReportRows, core.report_rows(pair, self._report_rows)),
+            walk=chain.walk,
+            report=_copy(ReportRows, rows),
         )
-        return result, _Chain(walk, diagnosis)
+        return result, chain
+
+    def _open(self, files: DumpFiles, stacks: Path | None, report: Callable[[int, int], None]) -> DumpPair:
+        pair = core.open_dump_pair(
+            files.target,
+            files.golden,
+            fuzzy=self._options.fuzzy,
+            data_mapping=dict(self._options.data_mapping),
+            stack_path=stacks,
+            threads=self._threads,
+        )
+        if pair.mode == "real_data":
+            pair.measure(threads=self._threads, progress=report)
+        return pair
+
+    def _walk(self, files: DumpFiles, pair: DumpPair, before: _Chain) -> _Chain:
+        diagnosis = None if pair.is_debug else _diagnosis_of(files, before.diagnosis)
+        return _Chain(walk_pair(pair, files.step, files.rank, diagnosis, before.walk), diagnosis)
 
     def _write(self, files: DumpFiles, pair: DumpPair) -> tuple[Path | None, Path | None, TableSummary]:
         if pair.row_count == 0:
@@ -268,9 +324,17 @@ class _Comparison:
         return table, advice, _copy(TableSummary, native)
 
 
+def _chains(pairs: list[DumpFiles]) -> Iterable[list[DumpFiles]]:
+    """The steps of one rank each, in their order."""
+    chains: dict[tuple[int, str], list[DumpFiles]] = {}
+    for files in pairs:
+        chains.setdefault((files.rank, files.target.name), []).append(files)
+    return chains.values()
+
+
 def _copy(kind: type[_Copied], native: object) -> _Copied:
     """As an object of Python, which can be sent to another process."""
-    return kind(**{one.name: getattr(native, one.name) for one in fields(kind)})  # type: ignore[arg-type]
+    return kind(**{one.name: getattr(native, one.name) for one in fields(kind)})
 
 
 def _diagnosis_of(files: DumpFiles, before: DiagnosisWalk | None) -> DiagnosisWalk | None:

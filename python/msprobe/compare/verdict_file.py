@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 
 from msprobe.atomic_file import write_text
 from msprobe.compare.finding import Phase
-from msprobe.compare.verdict import SMALL, Tolerance
+from msprobe.compare.verdict import Tolerance
 from msprobe.native import __version__
 from msprobe.printable import printable
 
@@ -137,9 +137,10 @@ def _own_confidence(finding: Finding, noisy: bool, tolerance: Tolerance) -> floa
     ):
         return _EXACT
     if not in_noise:
-        return _LEAST + (_EXACT - _LEAST) * size / (size + SMALL)
+        small = tolerance.small(finding)
+        return _LEAST + (_EXACT - _LEAST) * (size / (size + small) if size > 0 else 0)
     jump = size / max(finding.before, 1.0)
-    surplus = max(min(jump / tolerance.jump, size / tolerance.size), 1.0)
+    surplus = max(min(jump / tolerance.jump, size / tolerance.size(finding)), 1.0)
     return _MOST_IN_NOISE - (_MOST_IN_NOISE - _LEAST) / surplus
 
 

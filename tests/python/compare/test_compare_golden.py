@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The comparisons of the existing tool (tests/data/compare/golden), cell by cell with their colours, but for what
-docs/compatibility.md lists; RULES says that list in code.
+"""The comparisons of the existing tool (tests/data/compare/golden), cell by cell with their colours, but for
+what docs/compatibility.md lists; RULES says that list in code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""One comparison by 2 and 4 processes, as torchrun starts them: the same answer, also after a killed run, and one
-clear report when a process is lost.
+"""One comparison by 2 and 4 processes, as torchrun starts them: the same answer, also after a killed run, and
+one clear report when a process is lost.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_the_same_answer_as_one_process(runs: Path, count: int) -> None:
     assert len(tables) == 1  # one time in all names
     assert len(list((runs / "out").rglob("compare_result_*.xlsx"))) == 10
     assert comparable(content) == alone(runs)
-    assert content["worst_rank"] == 3 and content["first_step"] == 1
+    assert (content["worst_rank"], content["first_step"]) == (3, 1)
     assert not [path for path in (runs / "out").iterdir() if path.name.startswith(".")]
 
 
