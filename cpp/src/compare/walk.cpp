@@ -17,6 +17,7 @@ namespace {
 using trace::Item;
 using trace::ItemPair;
 using trace::kNoMatch;
+using trace::Record;
 using Part = Item::Part;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -187,6 +188,7 @@ class Walker {
       if (empty) first_row_[r] = first_row_[r + 1];
     }
     collect_missing();
+    negligible_gradient_ = negligible_gradient();
   }
 
   Walk run() {
@@ -202,7 +204,7 @@ class Walker {
       }
     }
     report_missing_before(static_cast<std::uint32_t>(records.size()));
-    visit_all_gradients();
+    for (const std::uint32_t i : gradients_) visit_gradients(i);
     for (Event& event : walk_.events) find_effect(event);
     summarize();
     return std::move(walk_);
@@ -293,12 +295,13 @@ class Walker {
     const ItemPair* worst = nullptr;
     bool has_floats = false;
     const bool backward = is_backward(name(record));
+    const bool is_clipping = parent(name(record)) == "clip_grad";
     if (backward) add_forward(record, place);
     std::vector<std::pair<double, double>> inputs;  // number and size of the elements
     for (const ItemPair& row : rows(record)) {
       const Item& item = pair_.left_item(row);
       if (is_input(item.part)) {
-        visit_input(record, row, item, distance_of(row), place);
+        visit_input(record, row, item, distance_of(row, is_clipping ? negligible_gradient_ : 0), place);
         place.elements = std::max(place.elements, element_count(pair_.left.text(item.shape)));
         if (backward) {
           inputs.emplace_back(element_count(pair_.left.text(item.shape)), typical_element(pair_.left, item));
@@ -306,7 +309,9 @@ class Walker {
         continue;
       }
       if (!row.right) continue;
-      const Distance apart = distance_of(row, backward ? cancelled(inputs, item) : 0);
+      const Distance apart = distance_of(row, backward      ? cancelled(inputs, item)
+                                              : is_clipping ? negligible_gradient_
+                                                            : 0);
       if (parent(name(record)) == "optimizer") keep_updated(row, apart);
       has_floats |= item.kind == Item::Kind::kTensor;
       place.has_result |= item.kind == Item::Kind::kTensor;
@@ -458,24 +463,26 @@ class Walker {
 
   // ---- Gradients of parameters
 
-  void visit_all_gradients() {
+  // Below this an element of a parameter's gradient is nothing but rounding: a part of the median over all
+  // parameters.
+  double negligible_gradient() const {
     std::vector<double> typical;
-    for (const std::uint32_t i : gradients_) {
-      for (const ItemPair& row : rows(i)) {
-        const double element = typical_element(pair_.left, pair_.left_item(row));
-        if (element > 0) typical.push_back(element);
+    for (const Record& record : pair_.left.records()) {
+      if (pair_.left.name(record).find(".parameters_grad") == std::string_view::npos) continue;
+      for (const Item& item : pair_.left.items(record)) {
+        if (const double element = typical_element(pair_.left, item); element > 0) typical.push_back(element);
       }
     }
+    if (typical.empty()) return 0;
     const auto middle = typical.begin() + static_cast<std::ptrdiff_t>(typical.size() / 2);
-    if (!typical.empty()) std::nth_element(typical.begin(), middle, typical.end());
-    const double floor = typical.empty() ? 0 : kNegligible * *middle;
-    for (const std::uint32_t i : gradients_) visit_gradients(i, floor);
+    std::nth_element(typical.begin(), middle, typical.end());
+    return kNegligible * *middle;
   }
 
-  void visit_gradients(std::uint32_t record, double floor) {
+  void visit_gradients(std::uint32_t record) {
     const Place of_module = module_place(name(record));
     for (const ItemPair& row : rows(record)) {
-      const Distance apart = distance_of(row, floor);
+      const Distance apart = distance_of(row, negligible_gradient_);
       if (apart.equal) continue;
       const bool jumps = apart.ulps > kJump * std::max(of_module.in, 1.0);
       if (!of_module.in_is_equal && !jumps) continue;
@@ -601,7 +608,8 @@ class Walker {
   std::size_t next_missing_ = 0;
   std::vector<std::uint32_t> gradients_;
   std::unordered_set<std::string_view> explained_;  // modules that hold a call which differs by itself
-  double running_ = 0;                              // the largest distance of a result so far
+  double negligible_gradient_ = 0;
+  double running_ = 0;  // the largest distance of a result so far
   bool different_ = false;
   std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
   std::vector<double> seen_;

@@ -150,7 +150,7 @@ class DiagnosisWalk:
                     before=before,
                     exact_before=before == 0,
                     is_same_value=is_same,
-                    module=_module_of(name),
+                    module="" if kind == "input_data" else _module_of(name),
                     metrics=metrics(entry, right[name]),
                 )
         for name in left.keys() ^ right.keys():

@@ -53,7 +53,7 @@ def walk_pair(
 ) -> PairWalk:
     """`diagnosis`: of the same step and rank, where both runs have one. `previous`: of the step before."""
     native: CompareWalk = pair.walk()
-    calls = [_of_event(event, diagnosis is not None) for event in native.events]
+    calls = [_of_event(event, diagnosis is not None, previous is None) for event in native.events]
     findings: list[Finding] = []
     if diagnosis is not None:
         findings += diagnosis.before_calls()
@@ -97,7 +97,7 @@ def _effect(finding: Finding, of_modules: dict[str, float]) -> float | None:
 # ---- calls
 
 
-def _of_event(event: CompareEvent, has_diagnosis: bool) -> Finding:
+def _of_event(event: CompareEvent, has_diagnosis: bool, is_first: bool) -> Finding:
     kind, reason = _told(event, has_diagnosis)
     is_missing = event.kind == "missing"
     return Finding(
@@ -115,6 +115,7 @@ def _of_event(event: CompareEvent, has_diagnosis: bool) -> Finding:
         effect=event.effect if event.kind in _WITH_EFFECT else None,
         equal_before=event.equal_before,
         reduction=event.reduction,
+        is_same_value=is_first and kind == "weight",  # no optimizer has been at work
         metrics=_metrics(event),
         record="" if is_missing else event.name,
     )

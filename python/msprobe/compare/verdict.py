@@ -99,7 +99,8 @@ class NoiseTolerance(Tolerance):
 
 
 def _is_made_by_optimizer(finding: Finding) -> bool:
-    return finding.phase in _MADE_BY_OPTIMIZER and not finding.is_same_value
+    is_made = finding.phase in _MADE_BY_OPTIMIZER or finding.kind == "weight"
+    return is_made and not finding.is_same_value
 
 
 def _place(finding: Finding) -> tuple[int, int, Phase, str]:
@@ -144,8 +145,13 @@ class _Judge:
     def _is_culprit(self, index: int, finding: Finding) -> bool:
         if finding.phase == Phase.RANDOM_STATE:
             return False
-        if math.isinf(finding.distance) or finding.effect is not None:
+        if math.isinf(finding.distance):
             return math.isfinite(self._tolerance.small(finding)) and self._has_effect(index, finding)
+        return self._is_more_than_rounding(finding) and (
+            finding.effect is None or self._has_effect(index, finding)
+        )
+
+    def _is_more_than_rounding(self, finding: Finding) -> bool:
         if self.noisy or not finding.exact_before:
             return self._stands_out(finding)
         if self._is_small(finding) and not self._other_kernel_is_excluded(finding):
