@@ -300,3 +300,30 @@ def test_compare_distributed_of_the_existing_tool(runs: Path) -> None:
     assert [(pair.rank, pair.summary.failing) for pair in result.pairs] == [(0, 0), (1, 1)]
     assert result.verdict.culprits[0].name == "Torch.add.1.forward"
     assert compare_distributed(runs / "same", runs / "golden", runs / "out").agree
+
+
+# ---- tolerances
+
+
+def test_what_repeated_runs_show_is_noise(runs: Path) -> None:
+    off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.004)}
+    for name in ("target", "again"):
+        write_run(runs / name, ["rank0", "rank1"], [0], off)
+    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet")
+    assert run(*words) == 1
+    assert run(*words, "--noise", runs / "same", runs / "again") == 0
+    assert run(*words, "--noise", runs / "same") == 1
+    verdict = json.loads((runs / "out/verdict.json").read_text())
+    assert verdict["inputs"]["tolerance"] == "default"
+    assert run(*words, "--tolerance", "dtype") == 1
+    verdict = json.loads((runs / "out/verdict.json").read_text())
+    assert verdict["inputs"]["tolerance"] == "dtype"
+
+
+def test_a_repeated_run_that_cannot_be_read_is_an_error(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump(runs, "other").write_text("{")
+    words = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--noise", runs / "other")
+    assert run(*words) == 2
+    assert "other/step0/rank1/dump.json" in capsys.readouterr().err

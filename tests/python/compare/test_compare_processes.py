@@ -138,6 +138,16 @@ def test_an_error_of_another_process_reaches_the_answer(runs: Path) -> None:
     assert {one["what"] for one in left_out} == {f"step {s}, rank {r}" for r in (1, 3) for s in (0, 1)}
 
 
+def test_repeated_runs_are_shared_too(runs: Path) -> None:
+    off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.004)}
+    write_run(runs / "other", RANKS, [0, 1], off)
+    write_run(runs / "again", RANKS, [0, 1], off)
+    results = [ended(process) for process in [start(runs, n, 2, "--noise", runs / "again") for n in range(2)]]
+    assert [code for code, _, _ in results] == [0, 0], results
+    results = [ended(process) for process in [start(runs, n, 2) for n in range(2)]]
+    assert [code for code, _, _ in results] == [1, 0], results
+
+
 def test_a_part_is_the_same_after_its_way_through_a_file(runs: Path) -> None:
     for rank in RANKS:
         write_dump(runs / f"other/step1/{rank}", {"Torch.mul.0.forward": call(1.0), **GOOD})
