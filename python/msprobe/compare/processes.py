@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from msprobe.compare.inputs import DumpFiles
 
 _BEAT = 1.0  # seconds between two signs of life
-_LOOK = 0.05  # seconds between two looks at a file that is waited for
+_LOOK = 0.05  # seconds between two looks at files that are waited for; of many processes longer, up to a beat
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ class Meeting:
         self._process = process
         self._timeout = timeout
         self._own = secrets.token_hex(16)
+        self._interval = min(_BEAT, _LOOK * max(1.0, process.count / 16))
         self._start = ""
         """The number of process 0."""
         self._moment = ""
@@ -154,7 +155,7 @@ class Meeting:
                     f"{self._folder}: process 0 of {self._process.count} did not answer within "
                     f"{self._timeout:g} s; expected it to run in the same output folder"
                 )
-            time.sleep(_LOOK)
+            time.sleep(self._interval)
 
     def deliver(self, part: Part) -> None:
         """Gives process 0 what this one found."""
@@ -176,7 +177,7 @@ class Meeting:
                     lost.append(number)
                     waiting.remove(number)
             if waiting:
-                time.sleep(_LOOK)
+                time.sleep(self._interval)
         return parts, lost
 
     def _live(self) -> None:
@@ -184,7 +185,7 @@ class Meeting:
         for a moment ends nothing: whoever waits has a time limit.
         """
         beat = 0
-        while not self._over.wait(_LOOK if self._process.number == 0 else _BEAT):
+        while not self._over.wait(self._interval if self._process.number == 0 else _BEAT):
             beat += 1
             with contextlib.suppress(Error):
                 if self._process.number == 0:
