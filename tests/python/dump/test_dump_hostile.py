@@ -312,7 +312,10 @@ def test_a_disk_that_is_full(small_disk, task):
     found = run(steps_while, small_disk, {"task": task}, fill)
     assert len(found["losses"]) == 5
     assert found["warnings"][0] == []
-    assert [len(found["warnings"][number]) for number in (1, 2)] == [1, 1]
+    assert len(found["warnings"][1]) == 1
+    assert len(found["warnings"][2]) <= 1
+    if not found["warnings"][2]:  # what step 1 gave up was enough for it
+        assert len(Dump(small_disk, 2).check().names) > 10
     assert found["warnings"][4] == []
     assert len(Dump(small_disk, 0).check().names) > 10
     assert len(Dump(small_disk, 4).check().names) > 10
