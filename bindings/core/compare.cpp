@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compared_pair.h"
 #include "core.h"
 #include "msprobe/compare_walk.h"
 #include "msprobe/error.h"
@@ -18,12 +19,6 @@ namespace {
 namespace compare = msprobe::compare;
 
 using Names = std::map<std::string, std::string>;
-
-// A pair of dumps with what was measured of them.
-struct ComparedPair {
-  compare::DumpPair pair;
-  std::vector<compare::RealMetrics> metrics;
-};
 
 const char* mode_name(compare::Mode mode) {
   switch (mode) {
@@ -112,6 +107,7 @@ void register_compare(py::module_& m) {
       .def_readonly("ulps_out", &Event::out)
       .def_readonly("in_is_equal", &Event::in_is_equal)
       .def_readonly("equal_before", &Event::equal_before)
+      .def_readonly("reduction", &Event::reduction)
       .def_readonly("effect", &Event::effect);
 
   py::class_<Walk>(m, "CompareWalk", py::is_final())
@@ -121,6 +117,14 @@ void register_compare(py::module_& m) {
       .def_readonly("equal_at_first", &Walk::equal_at_first)
       .def_readonly("median", &Walk::median)
       .def_readonly("largest", &Walk::largest)
+      .def_property_readonly("updated",
+                             [](const Walk& walk) {
+                               std::vector<std::tuple<double, double, double>> updated;
+                               for (const compare::UpdatedTensor& one : walk.updated) {
+                                 updated.emplace_back(one.min, one.max, one.ulps);
+                               }
+                               return updated;
+                             })
       .def_property_readonly("modules", [](const Walk& walk) {
         std::vector<std::pair<std::string, double>> modules;
         for (const compare::ModuleDifference& one : walk.modules) modules.emplace_back(one.name, one.out);
@@ -143,6 +147,9 @@ void register_compare(py::module_& m) {
       .def_property_readonly("mode", [](const ComparedPair& self) { return mode_name(self.pair.mode); })
       .def_property_readonly("row_count",
                              [](const ComparedPair& self) { return self.pair.matches.pairs.size(); })
+      .def_property_readonly("right_only_count",
+                             [](const ComparedPair& self) { return self.pair.matches.right_only.size(); })
+      .def_property_readonly("is_debug", [](const ComparedPair& self) { return self.pair.is_debug(); })
       .def("measure", &measure, py::kw_only(), py::arg("threads") = 0, py::arg("progress") = py::none())
       .def(
           "write_table",
@@ -161,6 +168,14 @@ void register_compare(py::module_& m) {
         return path.empty() ? std::nullopt : std::optional(path);
       },
       py::arg("dump"));
+  m.def(
+      "stack_frames",
+      [](const std::filesystem::path& stacks, const std::string& record) {
+        const auto read = msprobe::trace::read_stacks(stacks);
+        const auto found = read.frames(record);
+        return std::vector<std::string>(found.begin(), found.end());
+      },
+      py::arg("stacks"), py::arg("record"), released);
   m.def("open_dump_pair", &open_pair, py::arg("left"), py::arg("right"), py::kw_only(),
         py::arg("fuzzy") = false, py::arg("data_mapping") = Names(), py::arg("stack_path") = py::none(),
         py::arg("threads") = 0);

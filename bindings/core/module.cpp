@@ -16,5 +16,6 @@ PYBIND11_MODULE(_core, m) {
   register_table(m);
   register_grad_probe(m);
   register_compare(m);
+  register_compare_report(m);
   register_overflow(m);
 }

@@ -17,9 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "function_table.h"
 #include "interception.h"
+#include "module_calls.h"
 #include "msprobe/dump.h"
 #include "msprobe/torch_dump.h"
+#include "native_type.h"
 #include "python_elements.h"
 #include "python_stack.h"
 
@@ -42,17 +45,6 @@ struct InsideCall {
   ~InsideCall() { --call_depth; }
   InsideCall(const InsideCall&) = delete;
   InsideCall& operator=(const InsideCall&) = delete;
-};
-
-// Keeps a Python error that is on its way while something else is done.
-struct KeepPythonError {
-  KeepPythonError() { PyErr_Fetch(&type, &value, &trace); }
-  ~KeepPythonError() { PyErr_Restore(type, value, trace); }
-  KeepPythonError(const KeepPythonError&) = delete;
-  KeepPythonError& operator=(const KeepPythonError&) = delete;
-  PyObject* type = nullptr;
-  PyObject* value = nullptr;
-  PyObject* trace = nullptr;
 };
 
 // Takes our mode off torch's stack when it is on top.
@@ -95,7 +87,9 @@ thread_local std::vector<OpenCall> open_calls;
 bool recomputes() { return torch::autograd::get_current_node() != nullptr && StackCollector::in_recompute(); }
 
 // Everything that is recorded of one process: the Python half of the data dump.
-class DumpSession : public CallObserver, public std::enable_shared_from_this<DumpSession> {
+class DumpSession : public CallObserver,
+                    public ModuleObserver,
+                    public std::enable_shared_from_this<DumpSession> {
  public:
   DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases, std::string wanted)
       : recorder_(std::move(options)),
@@ -105,7 +99,8 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
         wanted_(std::move(wanted)),
         stacks_(recorder_),
         collects_stacks_(stacks),
-        has_phases_(has_phases) {}
+        has_phases_(has_phases),
+        functions_(recorder_.options().all_functions) {}
 
   // ---- steps
 
@@ -129,7 +124,7 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     }
     ++steps_;
     stacks_.begin_step();
-    for (auto& [name, api] : api_by_name_) api->count = 0;
+    functions_.begin_step();
     for (auto& [module, watched] : modules_) watched.count = 0;
     saved_counts_.clear();
   }
@@ -155,41 +150,20 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
 
   // ---- functions
 
-  std::shared_ptr<Api> add_api(const std::string& name, bool distributed) {
-    auto& api = api_by_name_[name];
-    if (!api) {
-      api = std::make_shared<Api>();
-      api->name = name;
-      api->distributed = distributed;
-    }
-    return api;
-  }
-
-  // Calls of `function`, wherever they come from, are calls of the Api `name`. A second name for one function
-  // belongs to calls from code that speaks of torch and not of torch.nn.functional.
   void observe_function(const py::object& function, const std::string& name) {
-    const auto api = add_api(name, false);
-    if (const auto known = by_function_.find(function.ptr()); known != by_function_.end()) {
-      if (known->second != api.get()) known->second->when_from_torch = api.get();
-      return;
-    }
-    by_function_.emplace(function.ptr(), api.get());
-    functions_.push_back(function);
+    functions_.observe(function, name);
   }
 
   py::object wrapper(const py::object& original, const std::string& name, bool distributed) {
-    return make_wrapper(shared_from_this(), add_api(name, distributed), original);
+    return make_wrapper(shared_from_this(), functions_.add(name, distributed), original);
   }
 
   py::object function_mode() { return make_function_mode(shared_from_this()); }
 
   Api* api_of(PyObject* function) override {
-    const auto found = by_function_.find(function);
-    if (found == by_function_.end()) return options().all_functions ? unlisted_api_of(function) : nullptr;
-    Api* api = found->second;
-    return api != nullptr && api->when_from_torch != nullptr && caller_speaks_of_torch()
-               ? api->when_from_torch
-               : api;
+    Api* api = nullptr;
+    attempt("api_set", [&] { api = functions_.find(function); });
+    return api;
   }
 
   bool is_inside_call() const override { return call_depth > 0; }
@@ -226,19 +200,38 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
 
   void forget_modules() { modules_.clear(); }
 
+  py::object module_call(const py::object& original, const py::object& with_hooks) {
+    return make_module_call(shared_from_this(), original, with_hooks);
+  }
+
+  bool watches(PyObject* module) override { return modules_.contains(module); }
+
   // torch's global forward pre-hook: (module, args).
-  void before_module(const py::object& module, const py::object& args) {
-    const auto found = modules_.find(module.ptr());
+  void before_module(const py::object& module, const py::tuple& args) {
+    begin_module(module.ptr(), arguments_of(args.ptr(), nullptr));
+  }
+
+  // torch's global forward hook: (module, args, kwargs, result), or (module, args, result) after an
+  // exception.
+  void after_module(const py::args& given) {
+    const bool complete = given.size() >= 4;
+    const py::object args = given[1];
+    const py::object keywords = complete ? py::object(given[2]) : py::object();
+    const py::object result = complete ? py::object(given[3]) : py::object();
+    end_module(py::object(given[0]).ptr(), arguments_of(args.ptr(), keywords.ptr()), result.ptr());
+  }
+
+  void begin_module(PyObject* module, const CallArguments& arguments) override {
+    const auto found = modules_.find(module);
     if (found == modules_.end()) return;
     WatchedModule& watched = found->second;
-    OpenCall call{module.ptr(), watched.name + ".forward." + std::to_string(watched.count++), nullptr,
-                  nullptr};
+    OpenCall call{module, watched.name + ".forward." + std::to_string(watched.count++), nullptr, nullptr};
     if (!collecting_) return;
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
       attempt(call.name, [&] {
         std::vector<at::Tensor> inputs;
-        collect_tensors(args.ptr(), inputs);
+        collect_positional(arguments, inputs);
         call.operators = std::make_unique<CallOperators>(operators_, wanted_, inputs);
       });
       open_calls.push_back(std::move(call));
@@ -247,31 +240,28 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     attempt(call.name, [&] {
       recorder_.open_module(call.name);
       std::vector<at::Tensor> inputs;
-      collect_tensors(args.ptr(), inputs);
+      collect_positional(arguments, inputs);
       call.before = backward_.before_call(inputs);
     });
     open_calls.push_back(std::move(call));
   }
 
-  // torch's global forward hook: (module, args, kwargs, result), or (module, args, result) after an
-  // exception.
-  void after_module(const py::args& given) {
-    const py::object module = given[0];
+  void end_module(PyObject* module, const CallArguments& arguments, PyObject* result) override {
     auto open = open_calls.rbegin();
-    while (open != open_calls.rend() && open->module != module.ptr()) ++open;
+    while (open != open_calls.rend() && open->module != module) ++open;
     if (open == open_calls.rend()) return;
     OpenCall call = std::move(*open);
     open_calls.erase(std::prev(open.base()), open_calls.end());
     if (!wanted_.empty()) {
-      if (call.operators && given.size() >= 4) {
-        attempt(call.name, [&] { finish_operators(*call.operators, py::object(given[3]).ptr()); });
+      if (call.operators && result != nullptr) {
+        attempt(call.name, [&] { finish_operators(*call.operators, result); });
       }
       return;
     }
     bool kept = false;
     attempt(call.name, [&] { kept = recorder_.close_module(call.name); });
-    if (given.size() < 4 || !collecting_) return;
-    attempt(call.name, [&] { end_module(module, given[1], given[2], given[3], call, kept); });
+    if (result == nullptr || !collecting_ || !kept) return;
+    attempt(call.name, [&] { record_module(module, arguments, result, call); });
   }
 
   // A phase of training that is a place in the hierarchy but no module: "optimizer", "clip_grad".
@@ -353,8 +343,20 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     }
   }
 
-  static void collect_arguments(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
+  static CallArguments arguments_of(PyObject* args, PyObject* keywords) {
+    CallArguments arguments;
+    arguments.values = &PyTuple_GET_ITEM(args, 0);
+    arguments.positional = PyTuple_GET_SIZE(args);
+    arguments.dict = keywords;
+    return arguments;
+  }
+
+  static void collect_positional(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
     for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], tensors);
+  }
+
+  static void collect_arguments(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
+    collect_positional(arguments, tensors);
     arguments.for_each_keyword([&](PyObject*, PyObject* value) { collect_tensors(value, tensors); });
   }
 
@@ -464,35 +466,30 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     });
   }
 
-  void end_module(const py::object& module, const py::object& args, const py::object& kwargs,
-                  const py::object& result, OpenCall& call, bool kept) {
-    if (!kept) return;
+  void record_module(PyObject* module, const CallArguments& arguments, PyObject* result, OpenCall& call) {
     if (options().only_overflow) {
       const auto walk = [&](ElementWalker& walker) {
-        for (const py::object* value : {&args, &kwargs, &result}) walker.item(value->ptr(), 0);
+        walk_arguments(walker, arguments);
+        walker.item(result, 0);
       };
       if (!any_overflow(walk, nullptr)) return;
       count_overflow();
     }
-    CallArguments arguments;
-    arguments.values = &PyTuple_GET_ITEM(args.ptr(), 0);
-    arguments.positional = PyTuple_GET_SIZE(args.ptr());
-    arguments.dict = kwargs.ptr();
     std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> outputs;
-    const py::dict parameters = module.attr("_parameters");
+    const py::dict parameters = py::handle(module).attr("_parameters");
     if (options().forward) {
       const trace::RecordId record =
           recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(), recomputes());
       if (writes_inputs()) {
         write_inputs(record, call.name, arguments, inputs);
       }
-      if (writes_outputs()) write_output(record, call.name, result.ptr(), outputs);
+      if (writes_outputs()) write_output(record, call.name, result, outputs);
       if (options().data) write_parameters(record, call.name, parameters);
     }
     if (!options().backward) return;
     if (!writes_inputs()) collect_arguments(arguments, inputs);
-    if (!writes_outputs()) collect_tensors(result.ptr(), outputs);
+    if (!writes_outputs()) collect_tensors(result, outputs);
     watch_parameters(parameters, call.name);
     if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
   }
@@ -519,23 +516,6 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     if (named.empty()) return;
     backward_.watch_parameters(module_call.substr(0, module_call.rfind(".forward.")) + ".parameters_grad",
                                named);
-  }
-
-  // A function that no list names: its name is made by msprobe.dump.api_list, None for what computes nothing.
-  Api* unlisted_api_of(PyObject* function) {
-    if (Py_TYPE(function) == &_PyMethodWrapper_Type)
-      return nullptr;  // an attribute is read: a new object each time
-    static const py::handle name_of =
-        py::object(py::module_::import("msprobe.dump.api_list").attr("name_of_unlisted")).release();
-    Api* api = nullptr;
-    attempt("api_set", [&] {
-      const auto held = py::reinterpret_borrow<py::object>(function);
-      const py::object name = name_of(held);
-      if (!name.is_none()) api = add_api(name.cast<std::string>(), false).get();
-      by_function_.emplace(function, api);
-      functions_.push_back(held);
-    });
-    return api;
   }
 
   trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
@@ -568,23 +548,6 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
     } catch (const std::exception& e) {
       recorder_.note_fault(record_name, e.what());
     }
-  }
-
-  // Whether the calling code names `torch` and not torch.nn.functional among its globals and attributes.
-  bool caller_speaks_of_torch() {
-    PyFrameObject* frame = PyEval_GetFrame();
-    if (frame == nullptr) return false;
-    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
-    const auto known = speaks_of_torch_.find(code.ptr());
-    if (known != speaks_of_torch_.end()) return known->second.second;
-    bool torch = false;
-    bool functional = false;
-    for (const auto& name : py::tuple(code.attr("co_names"))) {
-      const auto text = name.cast<std::string>();
-      torch = torch || text == "torch";
-      functional = functional || text == "F" || text == "functional";
-    }
-    return speaks_of_torch_.emplace(code.ptr(), std::pair(code, torch && !functional)).first->second.second;
   }
 
   // A collective that runs behind: its arguments are recorded when the script has waited for it. Null: it is
@@ -621,12 +584,9 @@ class DumpSession : public CallObserver, public std::enable_shared_from_this<Dum
   bool has_phases_;
   bool collecting_ = false;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
-  std::unordered_map<std::string, std::shared_ptr<Api>> api_by_name_;
-  std::unordered_map<PyObject*, Api*> by_function_;
-  std::vector<py::object> functions_;  // keeps the keys above alive
+  FunctionTable functions_;
   std::unordered_map<PyObject*, WatchedModule> modules_;
   std::unordered_map<std::string, std::int64_t> saved_counts_;
-  std::unordered_map<PyObject*, std::pair<py::object, bool>> speaks_of_torch_;
 };
 
 // Calls a function as if our mode were not there.
@@ -684,6 +644,7 @@ void register_dump(py::module_& m) {
       .def("function_mode", &DumpSession::function_mode)
       .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
       .def("forget_modules", &DumpSession::forget_modules)
+      .def("module_call", &DumpSession::module_call, py::arg("original"), py::arg("with_hooks"))
       .def("before_module", &DumpSession::before_module, py::arg("module"), py::arg("args"))
       .def("after_module", &DumpSession::after_module)
       .def("open_phase", &DumpSession::open_phase, py::arg("name"))

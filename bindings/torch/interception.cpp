@@ -7,8 +7,9 @@
 #include <torch/csrc/PyInterpreter.h>
 
 #include <cstddef>
-#include <new>
 #include <utility>
+
+#include "native_type.h"
 
 namespace py = pybind11;
 
@@ -37,10 +38,8 @@ PyObject* call_with_mode(PyObject* self, PyObject* function, const CallArguments
   Tls::exchange_skip_next(true);
   PyObject* result = arguments.call(function);
   Tls::exchange_skip_next(false);
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
+  const KeepPythonError no_error_of_ours;
   Tls::pop_stack();
-  PyErr_Restore(type, value, trace);
   return result;
 }
 
@@ -63,24 +62,6 @@ PyObject* torch_function(PyObject* self, PyObject* const* given, Py_ssize_t coun
   if (PyFunction_Check(function) != 0 && !observer.is_inside_call())
     return call_with_mode(self, function, arguments);
   return arguments.call(function);
-}
-
-template <typename Object>
-void destroy(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  std::destroy_at(reinterpret_cast<Object*>(self));
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-
-// A new object of a type without a constructor in Python; members beside the head are constructed here.
-template <typename Object, typename... Members>
-PyObject* create(PyTypeObject* type, Members&&... members) {
-  PyObject* self = type->tp_alloc(type, 0);
-  if (self == nullptr) throw py::error_already_set();
-  const PyObject head = *self;
-  new (self) Object{head, std::forward<Members>(members)...};
-  return self;
 }
 
 PyTypeObject* mode_type() {

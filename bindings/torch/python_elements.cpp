@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "msprobe/error.h"
+#include "python_text.h"
 
 namespace py = pybind11;
 
@@ -30,14 +31,6 @@ std::string text_of(PyObject* value) {
   const auto text = py::reinterpret_steal<py::object>(PyObject_Str(value));
   if (!text) throw py::error_already_set();
   return text.cast<std::string>();
-}
-
-std::string_view utf8(PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
-  if (data != nullptr) return {data, static_cast<std::size_t>(size)};
-  PyErr_Clear();  // lone surrogates have no UTF-8
-  return "?";
 }
 
 // Whether a class of this name is loaded: never imports anything.
@@ -71,6 +64,12 @@ std::optional<std::int64_t> as_integer(PyObject* value) {
   }
   PyErr_Clear();
   return std::nullopt;
+}
+
+constexpr const char* kDistributed = "torch.distributed.distributed_c10d";
+
+py::list ranks_of(const py::object& process_group) {
+  return py::list(py::module_::import(kDistributed).attr("get_process_group_ranks")(process_group));
 }
 
 // CRC-32 of the text that Python prints for a list of ranks, in 8 hexadecimal digits: the format's group id.
@@ -356,29 +355,25 @@ bool ElementWalker::walk_fields(PyObject* value, int depth) {
 }
 
 bool ElementWalker::walk_distributed(PyObject* value) {
-  constexpr const char* kModule = "torch.distributed.distributed_c10d";
-  const auto group_fields = [&](const py::object& group) {
-    const py::object ranks = py::module_::import(kModule).attr("get_process_group_ranks")(group);
-    out_.key("group_ranks");
-    out_.begin_list();
-    for (const auto& rank : py::list(ranks)) out_.plain_integer(rank.cast<std::int64_t>());
-    out_.end();
-    out_.key("group_id");
-    out_.plain_text(group_id_of(py::list(ranks)));
-  };
-  if (is_instance_of_loaded(value, kModule, "ProcessGroup")) {
+  if (is_instance_of_loaded(value, kDistributed, "ProcessGroup")) {
     out_.begin_object();
     out_.key("type");
     out_.plain_text("torch.ProcessGroup");
-    group_fields(py::reinterpret_borrow<py::object>(value));
+    const py::list ranks = ranks_of(py::reinterpret_borrow<py::object>(value));
+    out_.key("group_ranks");
+    out_.begin_list();
+    for (const auto& rank : ranks) out_.plain_integer(rank.cast<std::int64_t>());
+    out_.end();
+    out_.key("group_id");
+    out_.plain_text(group_id_of(ranks));
     out_.end();
     return true;
   }
-  if (is_instance_of_loaded(value, kModule, "ReduceOp") || last_part(type_name(value)) == "RedOpType") {
+  if (is_instance_of_loaded(value, kDistributed, "ReduceOp") || last_part(type_name(value)) == "RedOpType") {
     out_.typed_text("torch.distributed.ReduceOp", text_of(value));
     return true;
   }
-  if (is_instance_of_loaded(value, kModule, "P2POp")) {
+  if (is_instance_of_loaded(value, kDistributed, "P2POp")) {
     const auto op = py::reinterpret_borrow<py::object>(value);
     out_.begin_object();
     out_.key("class_type");
@@ -398,8 +393,7 @@ bool ElementWalker::walk_distributed(PyObject* value) {
     if (group.is_none()) {
       out_.null();
     } else {
-      const py::object ranks = py::module_::import(kModule).attr("get_process_group_ranks")(group);
-      out_.plain_text(group_id_of(py::list(ranks)));
+      out_.plain_text(group_id_of(ranks_of(group)));
     }
     out_.end();
     return true;

@@ -6,16 +6,11 @@
 
 #include <string_view>
 
+#include "python_text.h"
+
 namespace py = pybind11;
 
 namespace {
-
-std::string_view utf8(PyObject* text) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(text, &size);
-  if (data == nullptr) PyErr_Clear();
-  return data == nullptr ? std::string_view() : std::string_view(data, static_cast<std::size_t>(size));
-}
 
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
 

@@ -12,6 +12,11 @@ from importlib import import_module
 
 # Command -> module, function, one line of help. The function takes the arguments and returns the exit code.
 COMMANDS = {
+    "compare": (
+        "msprobe.compare.command",
+        "main",
+        "compare two data dumps: where does a difference come into being?",
+    ),
     "grad_compare": (
         "msprobe.grad_probe.command",
         "main",

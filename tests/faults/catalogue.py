@@ -365,7 +365,7 @@ FAULTS = (
         "cnn",
         "forward",
         plants.average_pool,
-        ("missing_call", "extra_call", "operator"),
+        ("module_attribute", "missing_call", "extra_call", "operator"),
         0,
         r"pool",
         r"^modules pool\.class",

@@ -25,7 +25,8 @@ MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
     **dict.fromkeys(("tensor_file", "pt_file", "table", "sheet", "file"), "io"),
     "torch_dump": "torch",
-    "trace_reader": "trace",
+    **dict.fromkeys(("trace_reader", "trace_match"), "trace"),
+    **dict.fromkeys(("compare_walk", "compare_report"), "compare"),
 }
 
 # Headers of others: where they may appear, as the beginning of a path in the repository.

@@ -59,6 +59,8 @@ struct Event {
   /// kOutput: an earlier call of the same operator, with equal shapes and equal values going in, had an equal
   /// result: so the two runs do not just have other kernels.
   bool equal_before = false;
+  double reduction =
+      1;  // kOutput, kGradient: about how many products or terms each element of the result sums
   /// kArgument, kInput, kExtra, kMissing: ulps of what comes of it, the call's own result or that of the
   /// module around it. Infinite where that cannot be seen.
   double effect = 0;
@@ -70,6 +72,14 @@ struct ModuleDifference {
   double out = 0;    // ulps
 };
 
+/// A tensor as the optimizer has left it: extremes in the right run, by which the parameter is known in the
+/// next step, and its distance.
+struct UpdatedTensor {
+  double min = 0;
+  double max = 0;
+  double ulps = 0;
+};
+
 /// What the walk saw, for deciding what is rounding and what is not.
 struct Walk {
   std::vector<Event> events;   // in order of execution
@@ -79,6 +89,7 @@ struct Walk {
       0;               // computing calls (not copies or views) before the first difference of any
   double median = 0;   // ulps of results that differ; 0: none does
   double largest = 0;  // finite; without clipping and the optimizer
+  std::vector<UpdatedTensor> updated;     // results of calls in the optimizer, in order of execution
   std::vector<ModuleDifference> modules;  // those whose result differs, in order of execution
 };
 

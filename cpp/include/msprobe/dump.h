@@ -67,6 +67,7 @@ struct Frame {
   std::string name;           // record name of the forward
   std::string backward_name;  // the same call in the backward
   std::shared_ptr<const Frame> parent;
+  mutable bool backward_placed = false;  // in the hierarchy of its step; the recorder's own
 };
 
 /// "Module.a.Linear.forward.0" -> "Module.a.Linear.backward.0", "Torch.add.0.forward" ->

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -62,6 +63,10 @@ class MSPROBE_API SheetWriter {
   /// stands for them.
   void add_row(std::span<const Cell> cells, RowFill fill = RowFill::kNone);
 
+  /// csv only: rows that append_csv_row() made, in whatever thread; that they have the right columns is up to
+  /// the caller.
+  void add_csv_rows(std::string_view rows);
+
   /// At least one sheet must have begun. Nothing can follow.
   void commit();
 
@@ -70,5 +75,9 @@ class MSPROBE_API SheetWriter {
   State& state() const;
   std::unique_ptr<State> state_;
 };
+
+/// Appends a row as SheetWriter::add_row() writes it into a csv, without guarding formulas. NaN and Inf must
+/// not occur. Thread-safe.
+MSPROBE_API void append_csv_row(std::string& rows, std::span<const Cell> cells);
 
 }  // namespace msprobe::io

@@ -199,6 +199,7 @@ class MSPROBE_API EventLog {
   struct Memory;
   void append(std::uint8_t type, std::string_view head, std::string_view body);
   std::unique_ptr<Memory> memory_;
+  std::string body_;  // of the event that is being made; keeps its memory
   RecordId records_ = 0;
   SlotId slots_ = 0;
   StackId stacks_ = 0;

@@ -127,7 +127,7 @@ class MSPROBE_API Trace {
   Text task_, level_, framework_, dump_data_dir_;
   std::vector<Record> records_;
   std::vector<Item> items_;
-  std::vector<std::uint32_t> order_by_name_;  // of records_, for find()
+  std::vector<std::uint32_t> slots_;  // a hash table of records_ by name
   bool has_md5_ = false;
 };
 
@@ -169,7 +169,7 @@ MSPROBE_API Stacks read_stacks(const std::filesystem::path& path);
 /// The same for the content of a file; `path` is for messages.
 MSPROBE_API Stacks parse_stacks(std::string content, const std::filesystem::path& path);
 
-/// construct.json: the hierarchy of the records.
+/// construct.json: the hierarchy of the records. Texts live as long as the Construct; moving keeps them.
 class MSPROBE_API Construct {
  public:
   Construct() = default;
@@ -177,8 +177,8 @@ class MSPROBE_API Construct {
   Construct& operator=(Construct&&) noexcept = default;
 
   struct Entry {
-    std::string name;
-    std::string parent;  // empty: none
+    std::string_view name;
+    std::string_view parent;  // empty: none
   };
   /// In the order of the file, which is that of the first call. Of a name that occurs twice the last parent,
   /// in the place of the first.
@@ -188,8 +188,9 @@ class MSPROBE_API Construct {
 
  private:
   friend MSPROBE_API Construct parse_construct(std::string, const std::filesystem::path&);
+  std::string file_;  // changed by the parser, which decodes texts in place
   std::vector<Entry> entries_;
-  std::unordered_map<std::string_view, std::uint32_t> by_name_;
+  std::vector<std::uint32_t> slots_;  // a hash table of entries_ by name
 };
 
 /// Reads construct.json. A parent is a name, null, or a list whose first entry is one of them. Throws as

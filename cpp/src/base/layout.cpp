@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "msprobe/error.h"
 
@@ -35,6 +36,10 @@ void copy_strided(const std::byte* from, std::int64_t step_bytes, std::size_t co
 
 void copy_strided(const std::byte* from, std::int64_t step_bytes, std::size_t count, std::size_t item,
                   std::byte* to) {
+  if (std::cmp_equal(step_bytes, item)) {
+    std::memcpy(to, from, count * item);
+    return;
+  }
   switch (item) {
     case 1: return copy_strided<1>(from, step_bytes, count, to);
     case 2: return copy_strided<2>(from, step_bytes, count, to);

@@ -28,7 +28,7 @@ class Layout {
     return data_ + first * static_cast<std::int64_t>(item_);
   }
 
-  /// Copies elements [first, first + count) to `out`, without gaps.
+  /// Copies elements [first, first + count) of a layout that is not contiguous to `out`, without gaps.
   void gather(std::int64_t first, std::size_t count, std::byte* out) const;
 
  private:

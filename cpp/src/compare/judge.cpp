@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "compare/item_text.h"
+#include "compare/row_statistics.h"
 #include "msprobe/compare.h"
 
 // The rules of the table: which row is a warning and which gets a colour. They are the existing tool's, and
@@ -27,30 +28,27 @@ struct RowNumbers {
 };
 
 // As Python sees it: True and False are numbers too.
-std::optional<double> number(const trace::Trace& trace, const trace::Scalar& scalar) {
+std::optional<double> number(const trace::Trace& trace, const trace::Scalar& scalar,
+                             std::optional<double> known) {
   if (scalar.kind == trace::Scalar::Kind::kBool) return trace.text(scalar) == "True" ? 1 : 0;
-  return trace.number(scalar);
+  return known;
 }
 
 std::optional<double> without_nan(std::optional<double> value) {
   return value && std::isnan(*value) ? std::nullopt : value;
 }
 
-RowNumbers numbers_of(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics) {
+RowNumbers numbers_of(const DumpPair& pair, const RowStatistics& statistics, const RealMetrics* metrics) {
   RowNumbers numbers;
-  const auto left = statistics_of(pair.left, pair.left_item(row));
-  numbers.left_max = number(pair.left, left[0]);
-  numbers.left_min = number(pair.left, left[1]);
-  const trace::Item* const right = pair.right_item(row);
-  if (right != nullptr) {
-    numbers.right_max = without_nan(number(pair.right, statistics_of(pair.right, *right)[0]));
-  }
+  numbers.left_max = number(pair.left, statistics.left[0], statistics.left_numbers[0]);
+  numbers.left_min = number(pair.left, statistics.left[1], statistics.left_numbers[1]);
+  numbers.right_max = without_nan(number(pair.right, statistics.right[0], statistics.right_numbers[0]));
   if (metrics != nullptr) {
     numbers.error = metrics->max_absolute.number();
     numbers.ratio = metrics->one_thousandth.number();
     numbers.cosine = metrics->cosine.number();
   } else {
-    numbers.error = statistic_differences(pair, row)[0].difference.number();
+    numbers.error = statistics.differences[0].difference.number();
   }
   return numbers;
 }
@@ -161,21 +159,17 @@ RowVerdict judge_md5(const DumpPair& pair, const ItemPair& row) {
   return verdict;
 }
 
-RowVerdict judge_differences(const DumpPair& pair, const ItemPair& row) {
+RowVerdict judge_differences(const ItemPair& row, const RowStatistics& statistics) {
   RowVerdict verdict;
-  const trace::Item* const right = pair.right_item(row);
-  if (right == nullptr) {
+  if (!row.right) {
     verdict.result = "N/A";
     verdict.message = kNoMatch;
     return verdict;
   }
-  const auto differences = statistic_differences(pair, row);
-  const auto lefts = statistics_of(pair.left, pair.left_item(row));
-  const auto rights = statistics_of(pair.right, *right);
-  for (std::size_t i = 0; i < differences.size(); ++i) {
-    const auto difference = differences[i].difference.number();
+  for (std::size_t i = 0; i < statistics.differences.size(); ++i) {
+    const auto difference = statistics.differences[i].difference.number();
     if (!difference) continue;
-    const double larger = std::max(*pair.left.number(lefts[i]), *pair.right.number(rights[i]));
+    const double larger = std::max(*statistics.left_numbers[i], *statistics.right_numbers[i]);
     if (std::abs(*difference) / (std::abs(larger) + 1e-10) > 0.5) {
       verdict.result = "Warning";
       verdict.message = "Need double check api accuracy.";
@@ -188,51 +182,71 @@ RowVerdict judge_differences(const DumpPair& pair, const ItemPair& row) {
 
 }  // namespace
 
-std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair, const ItemPair& row) {
-  std::array<StatisticDifference, 4> result;
-  for (StatisticDifference& one : result) one.difference.state = Metric::State::kNotApplicable;
+RowStatistics row_statistics(const DumpPair& pair, const ItemPair& row) {
+  RowStatistics result;
+  for (StatisticDifference& one : result.differences) one.difference.state = Metric::State::kNotApplicable;
+  result.left = statistics_of(pair.left, pair.left_item(row));
+  const auto read = [](const trace::Trace& trace, const auto& scalars, auto& numbers) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = trace.number(scalars[i]);
+  };
+  read(pair.left, result.left, result.left_numbers);
   const trace::Item* const right = pair.right_item(row);
   if (right == nullptr) return result;
-  const auto lefts = statistics_of(pair.left, pair.left_item(row));
-  const auto rights = statistics_of(pair.right, *right);
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const auto left_number = pair.left.number(lefts[i]);
-    const auto right_number = pair.right.number(rights[i]);
+  result.right = statistics_of(pair.right, *right);
+  read(pair.right, result.right, result.right_numbers);
+  for (std::size_t i = 0; i < result.differences.size(); ++i) {
+    const auto left_number = result.left_numbers[i], right_number = result.right_numbers[i];
     if (!left_number || !right_number) continue;
-    Metric& difference = result[i].difference;
+    Metric& difference = result.differences[i].difference;
     difference.value = *left_number - *right_number;
     difference.state = std::isnan(difference.value) ? Metric::State::kNan : Metric::State::kNumber;
     if (difference.number() && *right_number != 0) {
-      result[i].relative = std::abs(difference.value / *right_number);
+      result.differences[i].relative = std::abs(difference.value / *right_number);
     }
   }
   return result;
 }
 
+std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair, const ItemPair& row) {
+  return row_statistics(pair, row).differences;
+}
+
 void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
-                  std::size_t end, std::vector<RowVerdict>& verdicts) {
+                  std::span<const RowStatistics> statistics, std::vector<RowVerdict>& verdicts) {
   const auto& rows = pair.matches.pairs;
-  verdicts.assign(end - begin, {});
-  for (std::size_t i = begin; i < end; ++i) {
-    RowVerdict& verdict = verdicts[i - begin];
+  const std::size_t count = statistics.size();
+  verdicts.assign(count, {});
+  for (std::size_t i = 0; i < count; ++i) {
+    RowVerdict& verdict = verdicts[i];
     if (pair.mode == Mode::kMd5) {
-      verdict = judge_md5(pair, rows[i]);
+      verdict = judge_md5(pair, rows[begin + i]);
     } else if (pair.mode == Mode::kStatistics) {
-      verdict = judge_differences(pair, rows[i]);
+      verdict = judge_differences(rows[begin + i], statistics[i]);
     } else {
-      verdict.result = metrics[i].accuracy;
-      verdict.message = metrics[i].message;
-      verdict.fails = metrics[i].accuracy == "No";
+      const RealMetrics& measured = metrics[begin + i];
+      verdict.result = measured.accuracy;
+      verdict.message = measured.message;
+      verdict.fails = measured.accuracy == "No";
     }
   }
   if (pair.mode == Mode::kMd5 || pair.is_debug()) return;
-  std::vector<RowNumbers> numbers(end - begin);
-  std::vector<Role> roles(end - begin);
-  for (std::size_t i = begin; i < end; ++i) {
-    numbers[i - begin] = numbers_of(pair, rows[i], metrics.empty() ? nullptr : &metrics[i]);
-    roles[i - begin] = role_of(pair.left_item(rows[i]), i == begin);
+  std::vector<RowNumbers> numbers(count);
+  std::vector<Role> roles(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    numbers[i] = numbers_of(pair, statistics[i], metrics.empty() ? nullptr : &metrics[begin + i]);
+    roles[i] = role_of(pair.left_item(rows[begin + i]), i == 0);
   }
   colour(numbers, roles, !metrics.empty(), verdicts);
+}
+
+void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
+                  std::size_t end, std::vector<RowVerdict>& verdicts) {
+  std::vector<RowStatistics> statistics;
+  statistics.reserve(end - begin);
+  for (std::size_t i = begin; i < end; ++i) {
+    statistics.push_back(row_statistics(pair, pair.matches.pairs[i]));
+  }
+  judge_record(pair, metrics, begin, statistics, verdicts);
 }
 
 }  // namespace msprobe::compare

@@ -1,15 +1,19 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <deque>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "compare/item_text.h"
+#include "compare/row_statistics.h"
 #include "msprobe/compare.h"
 #include "msprobe/sheet.h"
 #include "msprobe/table.h"
+#include "msprobe/thread_pool.h"
 #include "trace/python_text.h"
 
 namespace msprobe::compare {
@@ -102,7 +106,7 @@ class RowCells {
       case Metric::State::kShapeUnmatched: return add("shape unmatched");
     }
   }
-  void add(const trace::Trace& trace, const Scalar& scalar) {
+  void add(const trace::Trace& trace, const Scalar& scalar, std::optional<double> number) {
     const std::string_view text = trace.text(scalar);
     if (scalar.kind == Scalar::Kind::kAbsent || scalar.kind == Scalar::Kind::kNull) {
       add("None");
@@ -112,7 +116,7 @@ class RowCells {
       problem == std::errc() && end == text.data() + text.size() ? cells_.emplace_back(whole)
                                                                  : cells_.emplace_back(text);
     } else if (scalar.kind == Scalar::Kind::kFloat) {
-      add(*trace.number(scalar));
+      add(*number);
     } else {
       add(text);
     }
@@ -130,7 +134,7 @@ class RowWriter {
  public:
   RowWriter(const DumpPair& pair, const std::vector<RealMetrics>& metrics) : pair_(pair), metrics_(metrics) {}
 
-  std::span<const Cell> cells(std::size_t index, const RowVerdict& verdict) {
+  std::span<const Cell> cells(std::size_t index, const RowStatistics& statistics, const RowVerdict& verdict) {
     row_.clear();
     const ItemPair& row = pair_.matches.pairs[index];
     const trace::Item& left = pair_.left_item(row);
@@ -140,9 +144,10 @@ class RowWriter {
       add_md5(pair_.left, &left);
       add_md5(pair_.right, right);
     } else {
-      pair_.mode == Mode::kRealData ? add_metrics(metrics_[index]) : add_differences(row);
-      add_statistics(pair_.left, left.kind == trace::Item::Kind::kNull && right == nullptr ? nullptr : &left);
-      add_statistics(pair_.right, right);
+      pair_.mode == Mode::kRealData ? add_metrics(metrics_[index]) : add_differences(statistics.differences);
+      const bool has_left = left.kind != trace::Item::Kind::kNull || right != nullptr;
+      add_statistics(pair_.left, has_left, statistics.left, statistics.left_numbers);
+      add_statistics(pair_.right, right != nullptr, statistics.right, statistics.right_numbers);
     }
     row_.add(verdict.result);
     if (pair_.mode != Mode::kMd5) row_.add(verdict.message);
@@ -183,8 +188,7 @@ class RowWriter {
     }
   }
 
-  void add_differences(const ItemPair& row) {
-    const auto differences = statistic_differences(pair_, row);
+  void add_differences(const std::array<StatisticDifference, 4>& differences) {
     for (const StatisticDifference& one : differences) row_.add(one.difference);
     for (const StatisticDifference& one : differences) {
       if (one.relative) {
@@ -198,12 +202,11 @@ class RowWriter {
     }
   }
 
-  void add_statistics(const trace::Trace& trace, const trace::Item* item) {
-    if (item == nullptr) {
-      for (int i = 0; i < 4; ++i) row_.add(kNotApplicable);
-      return;
+  void add_statistics(const trace::Trace& trace, bool is_there, const std::array<Scalar, 4>& scalars,
+                      const std::array<std::optional<double>, 4>& numbers) {
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+      is_there ? row_.add(trace, scalars[i], numbers[i]) : row_.add(kNotApplicable);
     }
-    for (const Scalar& scalar : statistics_of(trace, *item)) row_.add(trace, scalar);
   }
 
   // On the first item of a record only.
@@ -274,11 +277,99 @@ void write_right_only(const DumpPair& pair, io::SheetWriter& writer) {
     row.add_made(name);
     row.add(dtype_text(pair.right, item));
     row.add(shape_text(pair.right, item));
-    for (const Scalar& scalar : statistics_of(pair.right, item)) row.add(pair.right, scalar);
+    for (const Scalar& scalar : statistics_of(pair.right, item)) {
+      row.add(pair.right, scalar, pair.right.number(scalar));
+    }
     row.add(reason_text(pair.records.of_right[alone.record] ? trace::NoMatchReason::kNoItem
                                                             : trace::NoMatchReason::kNoRecord));
     writer.add_row(row.cells());
   }
+}
+
+// Rows [begin, end), whole records.
+struct Chunk {
+  std::size_t begin = 0, end = 0;
+};
+
+// So many rows are made at once by one thread: enough to be worth its while, few enough for its cache.
+constexpr std::size_t kRowsOfChunk = 2048;
+
+std::size_t end_of_record(const DumpPair& pair, std::size_t begin) {
+  const auto& all = pair.matches.pairs;
+  std::size_t end = begin + 1;
+  while (end < all.size() && all[end].left_record == all[begin].left_record) ++end;
+  return end;
+}
+
+std::vector<Chunk> chunks_of(const DumpPair& pair) {
+  std::vector<Chunk> chunks;
+  for (std::size_t begin = 0, end = 0; begin < pair.matches.pairs.size(); begin = end) {
+    end = end_of_record(pair, begin);
+    if (chunks.empty() || end - chunks.back().begin > kRowsOfChunk) chunks.push_back({.begin = begin});
+    chunks.back().end = end;
+  }
+  return chunks;
+}
+
+// Judges the rows of a chunk and hands their cells to `put`.
+template <typename Put>
+TableSummary write_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, Chunk chunk,
+                        const Put& put) {
+  TableSummary summary;
+  RowWriter rows(pair, metrics);
+  std::vector<RowStatistics> statistics;
+  std::vector<RowVerdict> verdicts;
+  for (std::size_t begin = chunk.begin, end = 0; begin < chunk.end; begin = end) {
+    end = end_of_record(pair, begin);
+    statistics.clear();
+    for (std::size_t i = begin; i < end; ++i) {
+      statistics.push_back(pair.mode == Mode::kMd5 ? RowStatistics()
+                                                   : row_statistics(pair, pair.matches.pairs[i]));
+    }
+    judge_record(pair, metrics, begin, statistics, verdicts);
+    for (std::size_t i = begin; i < end; ++i) {
+      const RowVerdict& verdict = verdicts[i - begin];
+      put(rows.cells(i, statistics[i - begin], verdict), fill_of(verdict.colour));
+      count(summary, pair, i, verdict);
+    }
+  }
+  return summary;
+}
+
+// `part` follows `whole`.
+void append(TableSummary& whole, TableSummary part) {
+  whole.rows += part.rows;
+  whole.matched += part.matched;
+  whole.aligned += part.aligned;
+  whole.failing += part.failing;
+  whole.red += part.red;
+  whole.yellow += part.yellow;
+  if (whole.first_failing || !part.first_failing) return;
+  whole.first_failing = part.first_failing;
+  whole.first_failing_name = std::move(part.first_failing_name);
+}
+
+// The rows of a csv are made in threads, a few chunks at a time, and written in their order.
+TableSummary write_csv_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                            const std::vector<Chunk>& chunks, unsigned threads, io::SheetWriter& writer) {
+  ThreadPool pool(threads);
+  const std::size_t at_once = std::size_t{pool.size()} * 4;
+  std::vector<std::string> texts(at_once);
+  std::vector<TableSummary> summaries(at_once);
+  TableSummary summary;
+  for (std::size_t first = 0; first < chunks.size(); first += at_once) {
+    const std::size_t chunk_count = std::min(at_once, chunks.size() - first);
+    pool.parallel_for(chunk_count, [&](std::size_t i) {
+      texts[i].clear();
+      summaries[i] = write_rows(pair, metrics, chunks[first + i],
+                                [&](auto cells, io::RowFill) { io::append_csv_row(texts[i], cells); });
+    });
+    for (std::size_t i = 0; i < chunk_count; ++i) {
+      writer.add_csv_rows(texts[i]);
+      append(summary, std::move(summaries[i]));
+    }
+  }
+  return summary;
 }
 
 }  // namespace
@@ -288,21 +379,18 @@ TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& m
   io::SheetWriter writer(options.path, {.guard_formulas = false, .threads = options.threads});
   const auto names = columns(pair);
   writer.begin_sheet("Sheet", names);
+  const std::vector<Chunk> chunks = chunks_of(pair);
   TableSummary summary;
-  summary.right_only = pair.matches.right_only.size();
-  RowWriter rows(pair, metrics);
-  std::vector<RowVerdict> verdicts;
-  const auto& all = pair.matches.pairs;
-  for (std::size_t begin = 0, end = 0; begin < all.size(); begin = end) {
-    while (end < all.size() && all[end].left_record == all[begin].left_record) ++end;
-    judge_record(pair, metrics, begin, end, verdicts);
-    for (std::size_t i = begin; i < end; ++i) {
-      const RowVerdict& verdict = verdicts[i - begin];
-      writer.add_row(rows.cells(i, verdict), fill_of(verdict.colour));
-      count(summary, pair, i, verdict);
+  if (options.path.extension() == ".csv") {
+    summary = write_csv_rows(pair, metrics, chunks, options.threads, writer);
+  } else {
+    for (const Chunk chunk : chunks) {
+      append(summary, write_rows(pair, metrics, chunk,
+                                 [&](auto cells, io::RowFill fill) { writer.add_row(cells, fill); }));
     }
+    if (!pair.matches.right_only.empty()) write_right_only(pair, writer);
   }
-  if (summary.right_only > 0 && options.path.extension() == ".xlsx") write_right_only(pair, writer);
+  summary.right_only = pair.matches.right_only.size();
   writer.commit();
   return summary;
 }

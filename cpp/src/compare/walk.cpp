@@ -25,7 +25,6 @@ constexpr std::size_t kMostEvents = 20000;
 // A result is worth an event when it is this many times farther off than what went in.
 constexpr double kJump = 4;
 
-// Backward results this much smaller than what goes in have cancelled out.
 constexpr double kCancelled = 0.05;
 
 // Gradients of parameters are measured against this part of the typical one at least.
@@ -157,6 +156,7 @@ struct Place {
   bool in_is_equal = true;
   bool out_is_equal = true;
   bool has_result = false;  // one that can be compared
+  double elements = 0;      // of the largest input
 };
 
 // Calls that move data and do not compute: that they are equal says nothing about rounding.
@@ -294,17 +294,20 @@ class Walker {
     bool has_floats = false;
     const bool backward = is_backward(name(record));
     if (backward) add_forward(record, place);
-    double typical_input = 0;
+    std::vector<std::pair<double, double>> inputs;  // number and size of the elements
     for (const ItemPair& row : rows(record)) {
       const Item& item = pair_.left_item(row);
       if (is_input(item.part)) {
         visit_input(record, row, item, distance_of(row), place);
-        typical_input = std::max(typical_input, typical_element(pair_.left, item));
+        place.elements = std::max(place.elements, element_count(pair_.left.text(item.shape)));
+        if (backward) {
+          inputs.emplace_back(element_count(pair_.left.text(item.shape)), typical_element(pair_.left, item));
+        }
         continue;
       }
       if (!row.right) continue;
-      // Gradients that cancel out, such as those of a bias before a normalisation, are nothing but rounding.
-      const Distance apart = distance_of(row, backward ? kCancelled * typical_input : 0);
+      const Distance apart = distance_of(row, backward ? cancelled(inputs, item) : 0);
+      if (parent(name(record)) == "optimizer") keep_updated(row, apart);
       has_floats |= item.kind == Item::Kind::kTensor;
       place.has_result |= item.kind == Item::Kind::kTensor;
       if (worst == nullptr || apart.ulps > place.out) worst = &row;
@@ -330,6 +333,23 @@ class Walker {
     }
     running_ = std::max(running_, std::isfinite(place.out) ? place.out : 0.0);
     if (place.out > 0 && std::isfinite(place.out) && in_training) seen_.push_back(place.out);
+  }
+
+  void keep_updated(const ItemPair& row, const Distance& apart) {
+    const Item& right = *pair_.right_item(row);
+    const auto min = pair_.right.number(right.min), max = pair_.right.number(right.max);
+    if (min && max) walk_.updated.push_back({.min = *min, .max = *max, .ulps = apart.ulps});
+  }
+
+  // Below which size elements of a gradient are nothing but what rounding leaves where the sum is zero, as
+  // for a bias before a normalisation: a part of what a sum over the incoming elements would be if their
+  // signs were random.
+  double cancelled(const std::vector<std::pair<double, double>>& inputs, const Item& output) const {
+    const double count = std::max(element_count(pair_.left.text(output.shape)), 1.0);
+    double sum = 0;
+    for (const auto& [number, size] : inputs)
+      sum = std::max(sum, size * std::sqrt(std::max(number / count, 1.0)));
+    return kCancelled * sum;
   }
 
   // Clipping and the optimizer.
@@ -408,6 +428,7 @@ class Walker {
       event.out = place.out;
       event.in_is_equal = place.in_is_equal;
       event.equal_before = equal_before;
+      event.reduction = reduction(record, pair_.left_item(*worst));
     }
     // The modules around it show the same difference.
     std::string_view around = parent(name(record));
@@ -415,6 +436,24 @@ class Walker {
       if (!explained_.insert(around).second) break;
       around = parent(around);
     }
+  }
+
+  // Number of terms in each element of a result: the common extent of a matrix product, else how many
+  // elements of the largest input there are for one of the result.
+  double reduction(std::uint32_t record, const Item& result) const {
+    const std::string_view call = name(record);
+    const double count = std::max(element_count(pair_.left.text(result.shape)), 1.0);
+    double terms = 1;
+    for (const Item& item : pair_.left.items(pair_.left.records()[record])) {
+      if (item.kind != Item::Kind::kTensor || !is_input(item.part)) continue;
+      const std::string_view shape = pair_.left.text(item.shape);
+      const bool is_product = call.find("linear") != call.npos || call.find("mm") != call.npos ||
+                              call.find("matmul") != call.npos || call.find("attention") != call.npos;
+      const std::size_t last = shape.find_last_of(" [");
+      if (is_product && last != shape.npos) terms = std::max(terms, element_count(shape.substr(last)));
+      terms = std::max(terms, element_count(shape) / count);
+    }
+    return terms;
   }
 
   // ---- Gradients of parameters
@@ -443,6 +482,8 @@ class Walker {
       Event& event = add(EventKind::kGradient, record);
       event.is_backward = true;
       event.item = item_name(row);
+      event.reduction =
+          std::max(of_module.elements / element_count(pair_.left.text(pair_.left_item(row).shape)), 1.0);
       event.in = of_module.in;
       event.out = apart.ulps;
       event.in_is_equal = of_module.in_is_equal;
@@ -461,7 +502,8 @@ class Walker {
       if (!backward) break;
       found = true;
       const Place& place = places_[*backward];
-      result.in = std::max({result.in, place.in});
+      result.in = std::max(result.in, place.in);
+      result.elements = std::max(result.elements, place.elements);
       result.in_is_equal &= place.in_is_equal;
     }
     if (!found) {
@@ -477,12 +519,16 @@ class Walker {
     if (event.kind == EventKind::kOutput || event.kind == EventKind::kGradient || event.effect > 0) return;
     const auto own = pair_.left.find(event.name);
     const bool has_result = event.kind != EventKind::kMissing && own && places_[*own].has_result;
-    event.effect = has_result ? places_[*own].out : effect_around(event);
+    if (has_result) {
+      event.effect = places_[*own].out;
+    } else {
+      look_around(event);
+    }
   }
 
   // The result of the innermost call of a module around it that both runs have; without one what goes into
   // the next calls.
-  double effect_around(const Event& event) const {
+  void look_around(Event& event) const {
     const bool on_right = event.kind == EventKind::kMissing;
     const trace::Trace& trace = on_right ? pair_.right : pair_.left;
     const auto& construct = on_right ? pair_.right_construct : pair_.left_construct;
@@ -491,18 +537,20 @@ class Walker {
       if (const auto found = trace.find(module)) {
         const auto index = static_cast<std::uint32_t>(*found);
         const std::uint32_t left = on_right ? pair_.records.of_right[index].index : index;
-        if (left != kNoMatch && places_[left].has_result) return places_[left].out;
+        if (left != kNoMatch && places_[left].has_result) {
+          event.effect = places_[left].out;
+          if (std::isfinite(places_[left].in)) event.in = std::max(event.in, places_[left].in);
+          return;
+        }
       }
       module = construct->parent(module);
     }
-    double effect = 0;
     int looked_at = 0;
     for (std::size_t i = event.order; i < places_.size() && looked_at < kCallsToLookAt; ++i) {
       if (!pair_.records.of_left[i] || is_gradients(static_cast<std::uint32_t>(i))) continue;
-      effect = std::max(effect, places_[i].in);
+      event.effect = std::max(event.effect, places_[i].in);
       ++looked_at;
     }
-    return effect;
   }
 
   // ---- Texts

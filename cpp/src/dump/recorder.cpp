@@ -11,7 +11,6 @@
 #include <deque>
 #include <mutex>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 
 #include "dump/tensor_name.h"
@@ -41,6 +40,11 @@ struct OpenModule {
 // Modules that this thread is inside of, innermost last.
 thread_local std::vector<OpenModule> open_modules;
 
+const Frame* innermost_of(const void* recorder) {
+  return open_modules.empty() || open_modules.back().recorder != recorder ? nullptr
+                                                                          : open_modules.back().frame.get();
+}
+
 std::uint64_t byte_count(const StoredTensor& tensor) {
   std::uint64_t count = element_size(tensor.dtype);
   for (const std::int64_t extent : tensor.shape) count *= static_cast<std::uint64_t>(extent);
@@ -64,8 +68,7 @@ struct Step {
   fs::path directory;
   std::unique_ptr<trace::EventLog> log;
   std::unique_ptr<trace::JsonExporter>
-      exporter;                            // null: the log itself is the result; used by the writer alone
-  std::unordered_set<std::string> placed;  // names that construct.json has
+      exporter;  // null: the log itself is the result; used by the writer alone
   StepReport report;
   std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
   std::size_t formatted = 0;  // bytes of the log that the writer has formatted
@@ -295,11 +298,9 @@ struct Recorder::State {
     return flush;
   }
 
-  // Places `name` once; false when it has its place already.
-  bool construct(std::string_view name, const std::string* parent) {
-    if (!step->placed.emplace(name).second) return false;
-    step->log->construct(name, parent != nullptr ? std::optional<std::string_view>(*parent) : std::nullopt);
-    return true;
+  // Keeps what passes the filter from changing, unless everything passes: then nothing of it ever changes.
+  std::unique_lock<std::mutex> lock_filter() const {
+    return filter.keeps_all() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
   }
 
   // True when a step is open; otherwise what happened comes too late.
@@ -425,17 +426,17 @@ void Recorder::note_skipped(std::string_view reason) {
 }
 
 bool Recorder::keeps_api(std::string_view name) {
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->lock_filter();
   return state_->filter.keeps_api(name);
 }
 
 bool Recorder::keeps(std::string_view name) const {
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->lock_filter();
   return state_->filter.keeps(name);
 }
 
 bool Recorder::keeps_backward(std::string_view name, const Frame* forward_module) const {
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->lock_filter();
   const trace::Filter& filter = state_->filter;
   bool kept = filter.keeps(name);
   for (const Frame* frame = forward_module; !kept && frame != nullptr; frame = frame->parent.get()) {
@@ -448,34 +449,35 @@ void Recorder::open_module(std::string_view name) {
   place(name);
   open_modules.push_back(
       {this, std::make_shared<Frame>(Frame{std::string(name), backward_name(name), innermost()})});
-  const std::lock_guard lock(state_->mutex);
-  if (!state_->filter.keeps_all()) state_->filter.open_module(name);
+  const auto lock = state_->lock_filter();
+  if (lock) state_->filter.open_module(name);
 }
 
 bool Recorder::close_module(std::string_view name) {
   const auto open = std::find_if(open_modules.rbegin(), open_modules.rend(), [&](const OpenModule& module) {
     return module.recorder == this && module.frame->name == name;
   });
-  const std::lock_guard lock(state_->mutex);
+  const auto lock = state_->lock_filter();
   if (open != open_modules.rend()) {
     // Left open inside by an exception: the filter hears of their end as well.
-    for (auto inner = open_modules.rbegin(); inner != open; ++inner)
+    for (auto inner = open_modules.rbegin(); lock && inner != open; ++inner)
       state_->filter.close_module(inner->frame->name);
     open_modules.erase(std::prev(open.base()), open_modules.end());
   }
-  return state_->filter.keeps_all() || state_->filter.close_module(name);
+  return !lock || state_->filter.close_module(name);
 }
 
 std::shared_ptr<const Frame> Recorder::innermost() const {
-  if (open_modules.empty() || open_modules.back().recorder != this) return nullptr;
-  return open_modules.back().frame;
+  return innermost_of(this) != nullptr ? open_modules.back().frame : nullptr;
 }
 
 void Recorder::place(std::string_view name) {
   if (!state_->options.hierarchy) return;
-  const auto module = innermost();
+  const Frame* module = innermost_of(this);
   const std::lock_guard lock(state_->mutex);
-  if (state_->can_record()) state_->construct(name, module ? &module->name : nullptr);
+  if (!state_->can_record()) return;
+  state_->step->log->construct(
+      name, module != nullptr ? std::optional<std::string_view>(module->name) : std::nullopt);
 }
 
 void Recorder::place_backward(std::string_view name, const Frame* forward_module) {
@@ -483,12 +485,13 @@ void Recorder::place_backward(std::string_view name, const Frame* forward_module
   const std::lock_guard lock(state_->mutex);
   if (!state_->can_record()) return;
   // A module whose own backward is never recorded still stands between its parent and its children.
-  std::string child(name);
-  for (const Frame* frame = forward_module;; frame = frame->parent.get()) {
-    if (!state_->construct(child, frame != nullptr ? &frame->backward_name : nullptr)) return;
-    if (frame == nullptr) return;
+  std::string_view child = name;
+  for (const Frame* frame = forward_module; frame != nullptr; frame = frame->parent.get()) {
+    state_->step->log->construct(child, frame->backward_name);
+    if (std::exchange(frame->backward_placed, true)) return;
     child = frame->backward_name;
   }
+  state_->step->log->construct(child, std::nullopt);
 }
 
 trace::StackId Recorder::stack(std::span<const std::string_view> frames) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/crc32.h"
+#include "base/crc32_text.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 
@@ -19,13 +20,6 @@ namespace msprobe::dump {
 namespace {
 
 constexpr std::size_t kLongestName = 255;  // NAME_MAX of the common file systems
-
-std::string hexadecimal(std::uint32_t value) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text(8, '0');
-  for (std::size_t i = text.size(); i-- > 0; value >>= 4) text[i] = kDigits[value & 15];
-  return text;
-}
 
 // The format's times are those of UTC+8, whatever the machine's zone is.
 std::string time_text() {
@@ -47,7 +41,7 @@ std::string tensor_file_name(std::string_view record, std::string_view position,
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == '\0'; }, '_');
   if (name.starts_with('.')) name.front() = '_';
   if (name.size() + ending.size() > kLongestName) {
-    const std::string mark = "." + hexadecimal(crc32(0, name.data(), name.size()));
+    const std::string mark = "." + crc32_text(crc32(0, name.data(), name.size()));
     name.resize(kLongestName - ending.size() - mark.size());
     name += mark;
   }

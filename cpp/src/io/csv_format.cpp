@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <string>
+#include <vector>
 
 #include "io/csv_text.h"
 #include "io/sheet_format.h"
@@ -16,52 +17,56 @@ namespace {
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
 constexpr std::string_view kFormulaStarts = "=+-@\t\r";
 
+void append_text(std::string& row, std::string_view text, bool guard_formulas) {
+  const bool guarded =
+      guard_formulas && !text.empty() && kFormulaStarts.find(text[0]) != std::string_view::npos;
+  if (!guarded && is_ascii(text)) return csv::append_cell(row, text);
+  csv::append_cell(row, (guarded ? "'" : "") + with_escaped_bytes(text));
+}
+
+void append(std::string& row, const Cell& cell, bool guard_formulas) {
+  if (const auto* text = std::get_if<std::string_view>(&cell)) {
+    append_text(row, *text, guard_formulas);
+  } else if (const auto* number = std::get_if<double>(&cell)) {
+    append_double(row, *number);
+  } else if (const auto* integer = std::get_if<std::int64_t>(&cell)) {
+    std::array<char, 24> digits{};
+    row.append(digits.data(), std::to_chars(digits.begin(), digits.end(), *integer).ptr);
+  }
+}
+
+void append_row(std::string& rows, std::span<const Cell> cells, bool guard_formulas) {
+  const std::size_t begin = rows.size();
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (i > 0) rows += ',';
+    append(rows, cells[i], guard_formulas);
+  }
+  if (rows.size() == begin) rows += csv::kLoneEmptyCell;
+  rows += csv::kLineEnd;
+}
+
 class CsvFormat final : public SheetFormat {
  public:
   CsvFormat(AtomicFile& file, bool guard_formulas)
       : file_(file), guard_formulas_(guard_formulas), text_(csv::kByteOrderMark) {}
 
   void begin_sheet(std::string_view /*name*/, std::span<const std::string_view> columns) override {
-    if (columns.size() == 1 && columns[0].empty()) text_ += csv::kLoneEmptyCell;
-    for (std::size_t i = 0; i < columns.size(); ++i) {
-      if (i > 0) text_ += ',';
-      append_text(columns[i]);
-    }
-    text_ += csv::kLineEnd;
+    append_row(text_, std::vector<Cell>(columns.begin(), columns.end()), guard_formulas_);
   }
 
   void add_row(std::span<const Cell> cells, RowFill /*fill*/) override {
-    const std::size_t begin = text_.size();
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (i > 0) text_ += ',';
-      append(cells[i]);
-    }
-    if (text_.size() == begin) text_ += csv::kLoneEmptyCell;
-    text_ += csv::kLineEnd;
+    append_row(text_, cells, guard_formulas_);
     if (text_.size() >= kBuffer) flush();
+  }
+
+  void add_text(std::string_view rows) override {
+    flush();
+    file_.write(rows);
   }
 
   void finish() override { flush(); }
 
  private:
-  void append(const Cell& cell) {
-    if (const auto* text = std::get_if<std::string_view>(&cell)) {
-      append_text(*text);
-    } else if (const auto* number = std::get_if<double>(&cell)) {
-      append_double(text_, *number);
-    } else if (const auto* integer = std::get_if<std::int64_t>(&cell)) {
-      std::array<char, 24> digits{};
-      text_.append(digits.data(), std::to_chars(digits.begin(), digits.end(), *integer).ptr);
-    }
-  }
-
-  void append_text(std::string_view text) {
-    const bool guarded =
-        guard_formulas_ && !text.empty() && kFormulaStarts.find(text[0]) != std::string_view::npos;
-    if (!guarded && is_ascii(text)) return csv::append_cell(text_, text);
-    csv::append_cell(text_, (guarded ? "'" : "") + with_escaped_bytes(text));
-  }
-
   void flush() {
     file_.write(text_);
     text_.clear();
@@ -73,6 +78,8 @@ class CsvFormat final : public SheetFormat {
 };
 
 }  // namespace
+
+void append_csv_row(std::string& rows, std::span<const Cell> cells) { append_row(rows, cells, false); }
 
 std::unique_ptr<SheetFormat> make_csv_format(AtomicFile& file, const SheetOptions& options) {
   return std::make_unique<CsvFormat>(file, options.guard_formulas);

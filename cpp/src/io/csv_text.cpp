@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/csv_text.h"
 
+#include <algorithm>
+
 namespace msprobe::io::csv {
 
 void append_cell(std::string& text, std::string_view cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string_view::npos) {
+  const auto is_special = [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; };
+  if (std::none_of(cell.begin(), cell.end(), is_special)) {
     text += cell;
     return;
   }

@@ -1,14 +1,13 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/crc32.h"
+#include "base/layout.h"
 #include "io/pt_names.h"
 #include "io/zip_format.h"
 #include "io/zip_writer.h"
@@ -19,20 +18,11 @@
 namespace msprobe::io {
 namespace {
 
-constexpr std::size_t kMostDimensions = 64;  // torch's own limit
 // Data passes through the checksum and on to the file in blocks that stay in the cache between the two.
 constexpr std::size_t kBlockBytes = 256 << 10;
 
 std::size_t data_bytes(const TensorView& view) {
-  if (view.shape.size() > kMostDimensions) {
-    throw InvalidArgument("tensor view: at most 64 dimensions are possible, found " +
-                          std::to_string(view.shape.size()));
-  }
-  if (!view.strides.empty() && view.strides.size() != view.shape.size()) {
-    throw InvalidArgument("tensor view: expected as many strides as dimensions (" +
-                          std::to_string(view.shape.size()) + "), found " +
-                          std::to_string(view.strides.size()));
-  }
+  (void)Layout(view, false);  // checks shape and strides
   std::int64_t bytes = 0;
   if (__builtin_mul_overflow(element_count(view), static_cast<std::int64_t>(element_size(view.dtype)),
                              &bytes)) {
@@ -143,63 +133,6 @@ std::string describe(const TensorView& view, std::size_t bytes, bool requires_gr
 
 // ---- data/0
 
-template <std::size_t size>
-void copy_elements(const std::byte* from, std::int64_t step, std::size_t count, std::byte* to) {
-  for (std::size_t i = 0; i < count; ++i, from += step, to += size) std::memcpy(to, from, size);
-}
-
-// Walks a tensor with strides in C order, a run of its innermost dimension at a time.
-class StridedElements {
- public:
-  explicit StridedElements(const TensorView& view)
-      : view_(view), item_(element_size(view.dtype)), next_(static_cast<const std::byte*>(view.data)) {}
-
-  // Copies the next `count` elements to `out`.
-  void take(std::size_t count, std::byte* out) {
-    const std::size_t inner = view_.shape.size() - 1;  // a 0-d tensor has no strides
-    const std::int64_t step = view_.strides[inner] * static_cast<std::int64_t>(item_);
-    while (count > 0) {
-      const std::size_t run = std::min(count, static_cast<std::size_t>(view_.shape[inner] - index_[inner]));
-      copy(next_, step, run, out);
-      out += run * item_;
-      count -= run;
-      advance(inner, static_cast<std::int64_t>(run));
-    }
-  }
-
- private:
-  void copy(const std::byte* from, std::int64_t step, std::size_t count, std::byte* out) const {
-    if (std::cmp_equal(step, item_)) {
-      std::memcpy(out, from, count * item_);
-      return;
-    }
-    switch (item_) {
-      case 1: return copy_elements<1>(from, step, count, out);
-      case 2: return copy_elements<2>(from, step, count, out);
-      case 4: return copy_elements<4>(from, step, count, out);
-      case 8: return copy_elements<8>(from, step, count, out);
-      default: return copy_elements<16>(from, step, count, out);
-    }
-  }
-
-  void advance(std::size_t d, std::int64_t by) {
-    const auto item = static_cast<std::int64_t>(item_);
-    index_[d] += by;
-    next_ += by * view_.strides[d] * item;
-    while (index_[d] == view_.shape[d] && d > 0) {  // carry
-      next_ -= index_[d] * view_.strides[d] * item;
-      index_[d--] = 0;
-      ++index_[d];
-      next_ += view_.strides[d] * item;
-    }
-  }
-
-  const TensorView& view_;
-  std::size_t item_;
-  const std::byte* next_;
-  std::array<std::int64_t, kMostDimensions> index_{};
-};
-
 // Hands the elements to `sink(data, bytes)` in blocks, returns their CRC-32.
 template <typename Sink>
 std::uint32_t pass_data(const TensorView& view, std::size_t bytes, const Sink& sink) {
@@ -208,17 +141,18 @@ std::uint32_t pass_data(const TensorView& view, std::size_t bytes, const Sink& s
     crc = crc32(crc, data, n);
     sink(data, n);
   };
-  if (is_c_contiguous(view)) {
+  const Layout layout(view, /*any_order=*/false);
+  if (layout.contiguous()) {
     for (std::size_t done = 0; done < bytes; done += kBlockBytes) {
       pass(static_cast<const std::byte*>(view.data) + done, std::min(kBlockBytes, bytes - done));
     }
     return crc;
   }
-  StridedElements elements(view);
   std::vector<std::byte> block(std::min(kBlockBytes, bytes));
   for (std::size_t done = 0; done < bytes; done += block.size()) {
     const std::size_t n = std::min(block.size(), bytes - done);  // both are multiples of the element size
-    elements.take(n / element_size(view.dtype), block.data());
+    const std::size_t item = element_size(view.dtype);
+    layout.gather(static_cast<std::int64_t>(done / item), n / item, block.data());
     pass(block.data(), n);
   }
   return crc;

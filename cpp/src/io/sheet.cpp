@@ -145,6 +145,13 @@ void SheetWriter::add_row(std::span<const Cell> cells, RowFill fill) {
   act_or_discard(state_, [&] { state.format->add_row(cells, fill); });
 }
 
+void SheetWriter::add_csv_rows(std::string_view rows) {
+  State& state = this->state();
+  if (!path_is_csv(state.path)) state.refuse("rows as text were given for a table that is no csv");
+  if (state.columns.empty()) state.refuse("rows were added before any sheet was begun");
+  act_or_discard(state_, [&] { state.format->add_text(rows); });
+}
+
 void SheetWriter::commit() {
   State& state = this->state();
   if (state.sheets.empty()) state.refuse("expected at least one sheet in a table");

@@ -19,6 +19,8 @@ class SheetFormat {
 
   virtual void begin_sheet(std::string_view name, std::span<const std::string_view> columns) = 0;
   virtual void add_row(std::span<const Cell> cells, RowFill fill) = 0;
+  /// Rows as text, of a csv. Called for no other.
+  virtual void add_text(std::string_view /*rows*/) {}
   /// Writes what is left; the caller commits the file.
   virtual void finish() = 0;
 };

@@ -14,6 +14,7 @@
 
 #include "msprobe/torch_dump.h"
 #include "torch/gradient_edge.h"
+#include "torch/object_pool.h"
 #include "torch/out_of_sight.h"
 
 namespace msprobe::torch_adapter {
@@ -68,7 +69,7 @@ struct CallBackward {
 
   std::shared_ptr<BackwardState> state;
   std::uint64_t step = 0;  // hooks of another step do nothing
-  std::string name;
+  std::basic_string<char, std::char_traits<char>, PoolAllocator<char>> name;
   std::shared_ptr<const dump::Frame> module;
   bool is_module = false;
   bool started = false;
@@ -218,7 +219,7 @@ namespace {
 
 // Everything below runs inside of the engine, where an exception would end the training.
 template <typename Work>
-void guarded(dump::Recorder& recorder, const std::string& name, Work work) {
+void guarded(dump::Recorder& recorder, std::string_view name, Work work) {
   try {
     work();
   } catch (const std::exception& e) {
@@ -256,7 +257,7 @@ void deliver(CallBackward& call, const Places& places, const autograd::variable_
 
 // What arrives at a node, before it runs. Used for modules, so that one without input gradients stands before
 // the calls inside of it, as a module that begins its backward does.
-struct ArrivalHook final : autograd::FunctionPreHook {
+struct ArrivalHook final : autograd::FunctionPreHook, Pooled {
   ArrivalHook(std::shared_ptr<CallBackward> of, Places at) : call(std::move(of)), places(std::move(at)) {}
   autograd::variable_list operator()(const autograd::variable_list& gradients) override {
     deliver(*call, places, gradients);
@@ -269,7 +270,7 @@ struct ArrivalHook final : autograd::FunctionPreHook {
 };
 
 // What arrived at a node and what leaves it, after it ran.
-struct DepartureHook final : autograd::FunctionPostHook {
+struct DepartureHook final : autograd::FunctionPostHook, Pooled {
   DepartureHook(std::shared_ptr<CallBackward> of, Places in, Places out)
       : call(std::move(of)), arriving(std::move(in)), leaving(std::move(out)) {}
   autograd::variable_list operator()(const autograd::variable_list& outputs,
@@ -297,7 +298,7 @@ struct ParameterRecord {
 };
 
 // Of a parameter: the gradient of this backward, before it is added to `.grad`.
-struct ParameterHook final : autograd::FunctionPreHook {
+struct ParameterHook final : autograd::FunctionPreHook, Pooled {
   ParameterHook(std::shared_ptr<BackwardState> owner, std::shared_ptr<ParameterRecord> of,
                 std::string parameter, trace::SlotId slot_id)
       : state(std::move(owner)),
@@ -403,7 +404,7 @@ BackwardWatch::BackwardWatch(dump::Recorder& recorder, TensorDescriber& describe
 BackwardWatch::~BackwardWatch() { end_step(); }
 
 std::shared_ptr<BackwardWatch::Inputs> BackwardWatch::before_call(const std::vector<at::Tensor>& inputs) {
-  auto result = std::make_shared<Inputs>();
+  auto result = std::allocate_shared<Inputs>(PoolAllocator<Inputs>());
   result->first_node = at::sequence_number::peek();
   result->edges.reserve(inputs.size());
   for (const at::Tensor& input : inputs) result->edges.push_back(edge_of(input));
@@ -429,10 +430,10 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
   }
   CallGraph graph(before->first_node, starts);
 
-  auto call = std::make_shared<CallBackward>();
+  auto call = std::allocate_shared<CallBackward>(PoolAllocator<CallBackward>());
   call->state = state_;
   call->step = state_->step.load();
-  call->name = dump::backward_name(forward_name);
+  call->name = std::string_view(dump::backward_name(forward_name));
   call->module = state_->recorder.innermost();
   call->is_module = module;
   call->outputs.resize(ends.size());

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/crc32_text.h"
 #include "msprobe/error.h"
 #include "msprobe/table.h"
 #include "trace/encoding.h"
@@ -211,11 +212,8 @@ class ElementFormatter {
   }
 
   void checksum(std::uint32_t value) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text(8, '0');
-    for (int i = 7; i >= 0; --i, value >>= 4) text[static_cast<std::size_t>(i)] = kDigits[value & 15];
     json_.plain_key("md5");
-    json_.text(text);
+    json_.text(crc32_text(value));
   }
 
   static constexpr std::array<std::string_view, 4> kNumbers{"Max", "Min", "Mean", "Norm"};

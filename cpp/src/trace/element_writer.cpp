@@ -10,6 +10,12 @@ namespace {
 
 void put_tag(std::string& out, Tag tag) { out.push_back(static_cast<char>(tag)); }
 
+// The beginning of a value that names its type.
+void put_typed(std::string& out, Tag tag, std::string_view type) {
+  put_tag(out, tag);
+  put_text(out, type);
+}
+
 std::uint32_t saturated(std::int64_t count) {
   return static_cast<std::uint32_t>(std::min<std::int64_t>(count, 0xffffffff));
 }
@@ -102,26 +108,22 @@ void ElementWriter::tensor(const TensorElement& element) {
 }
 
 void ElementWriter::typed_text(std::string_view type, std::string_view value) {
-  put_tag(bytes_, Tag::kTypedText);
-  put_text(bytes_, type);
+  put_typed(bytes_, Tag::kTypedText, type);
   put_text(bytes_, value);
 }
 
 void ElementWriter::typed_real(std::string_view type, double value) {
-  put_tag(bytes_, Tag::kTypedReal);
-  put_text(bytes_, type);
+  put_typed(bytes_, Tag::kTypedReal, type);
   put(bytes_, value);
 }
 
 void ElementWriter::typed_integer(std::string_view type, std::int64_t value) {
-  put_tag(bytes_, Tag::kTypedInteger);
-  put_text(bytes_, type);
+  put_typed(bytes_, Tag::kTypedInteger, type);
   put(bytes_, value);
 }
 
 void ElementWriter::typed_boolean(std::string_view type, bool value) {
-  put_tag(bytes_, Tag::kTypedBoolean);
-  put_text(bytes_, type);
+  put_typed(bytes_, Tag::kTypedBoolean, type);
   put(bytes_, static_cast<std::uint8_t>(value));
 }
 

@@ -164,10 +164,10 @@ void EventLog::fill(SlotId slot, std::string_view element) {
 }
 
 void EventLog::construct(std::string_view child, std::optional<std::string_view> parent) {
-  std::string body;
-  put_text(body, child);
-  put_optional(body, parent);
-  append(static_cast<std::uint8_t>(EventType::kConstruct), {}, body);
+  body_.clear();
+  put_text(body_, child);
+  put_optional(body_, parent);
+  append(static_cast<std::uint8_t>(EventType::kConstruct), {}, body_);
 }
 
 StackId EventLog::stack(std::span<const std::string_view> frames) {

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
+#include "base/layout.h"
 #include "msprobe/stats.h"
 #include "msprobe/trace.h"
 
@@ -33,46 +35,22 @@ double in_dtype_of_reduction(double value, DType dtype) {
 bool is_integral(DType dtype) { return dtype >= DType::kInt64 && dtype <= DType::kUInt8; }
 
 template <typename T>
-T element_at(const TensorView& view, std::int64_t offset) {
+T first_of(const TensorView& view) {
   T value;
-  std::memcpy(&value, static_cast<const char*>(view.data) + offset * static_cast<std::int64_t>(sizeof(T)),
-              sizeof(T));
+  std::memcpy(&value, view.data, sizeof(T));
   return value;
 }
 
 std::int64_t integer_at(const TensorView& view) {
   switch (view.dtype) {
-    case DType::kInt64: return element_at<std::int64_t>(view, 0);
-    case DType::kInt32: return element_at<std::int32_t>(view, 0);
-    case DType::kInt16: return element_at<std::int16_t>(view, 0);
-    case DType::kInt8: return element_at<std::int8_t>(view, 0);
-    case DType::kUInt64: return static_cast<std::int64_t>(element_at<std::uint64_t>(view, 0));
-    case DType::kUInt32: return element_at<std::uint32_t>(view, 0);
-    case DType::kUInt16: return element_at<std::uint16_t>(view, 0);
-    default: return element_at<std::uint8_t>(view, 0);
-  }
-}
-
-// Calls `use(offset in elements)` for every element in C order.
-template <typename Use>
-void for_each_offset(const TensorView& view, Use use) {
-  const std::size_t rank = view.shape.size();
-  std::vector<std::int64_t> strides(rank);
-  std::int64_t dense = 1;
-  for (std::size_t i = rank; i-- > 0;) {
-    strides[i] = view.strides.empty() ? dense : view.strides[i];
-    dense *= view.shape[i];
-  }
-  std::vector<std::int64_t> index(rank, 0);
-  std::int64_t offset = 0;
-  for (std::int64_t left = element_count(view); left > 0; --left) {
-    use(offset);
-    for (std::size_t i = rank; i-- > 0;) {
-      offset += strides[i];
-      if (++index[i] < view.shape[i]) break;
-      offset -= strides[i] * view.shape[i];
-      index[i] = 0;
-    }
+    case DType::kInt64: return first_of<std::int64_t>(view);
+    case DType::kInt32: return first_of<std::int32_t>(view);
+    case DType::kInt16: return first_of<std::int16_t>(view);
+    case DType::kInt8: return first_of<std::int8_t>(view);
+    case DType::kUInt64: return static_cast<std::int64_t>(first_of<std::uint64_t>(view));
+    case DType::kUInt32: return first_of<std::uint32_t>(view);
+    case DType::kUInt16: return first_of<std::uint16_t>(view);
+    default: return first_of<std::uint8_t>(view);
   }
 }
 
@@ -83,14 +61,25 @@ void measure_absolute(const TensorView& view, Statistics& result) {
   result.max = -std::numeric_limits<double>::infinity();
   result.min = std::numeric_limits<double>::infinity();
   bool nan = false;
-  for_each_offset(view, [&](std::int64_t offset) {
-    const double absolute =
-        std::hypot(element_at<Part>(view, 2 * offset), element_at<Part>(view, 2 * offset + 1));
-    nan = nan || std::isnan(absolute);
-    result.max = std::max(result.max, absolute);
-    result.min = std::min(result.min, absolute);
-    sum += absolute;
-  });
+  const Layout layout(view, /*any_order=*/false);
+  std::array<Part, std::size_t{2} * 512> parts;  // of one block
+  for (std::int64_t first = 0; first < layout.count();) {
+    const auto count = std::min<std::int64_t>(layout.count() - first, parts.size() / 2);
+    auto* const out = reinterpret_cast<std::byte*>(parts.data());
+    if (layout.contiguous()) {
+      std::memcpy(out, layout.at(first), static_cast<std::size_t>(count) * 2 * sizeof(Part));
+    } else {
+      layout.gather(first, static_cast<std::size_t>(count), out);
+    }
+    for (std::size_t i = 0; std::cmp_less(i, count); ++i) {
+      const double absolute = std::hypot(parts[2 * i], parts[2 * i + 1]);
+      nan = nan || std::isnan(absolute);
+      result.max = std::max(result.max, absolute);
+      result.min = std::min(result.min, absolute);
+      sum += absolute;
+    }
+    first += count;
+  }
   result.mean = sum / static_cast<double>(element_count(view));
   for (double* value : {&result.max, &result.min, &result.mean}) {
     *value = nan ? std::numeric_limits<double>::quiet_NaN() : static_cast<Part>(*value);

@@ -5,6 +5,7 @@
 
 #include "msprobe/trace_reader.h"
 #include "trace/json_input.h"
+#include "trace/name_index.h"
 
 // stack.json and construct.json: flat objects of which every entry is small.
 namespace msprobe::trace {
@@ -55,7 +56,7 @@ class ConstructHandler : public JsonHandler<ConstructHandler> {
   void boolean(bool) { other(); }
   void number(std::string_view) { other(); }
   void key(std::string_view text) {
-    entries.push_back({std::string(text), {}});
+    entries.push_back({text, {}});
     waiting_ = true;
   }
   void text(std::string_view text) { value(text); }
@@ -103,8 +104,9 @@ Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
 }
 
 std::string_view Construct::parent(std::string_view name) const noexcept {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? std::string_view() : std::string_view(entries_[found->second].parent);
+  if (entries_.empty()) return {};
+  const auto found = find_slot(slots_, name, [this](std::uint32_t i) { return entries_[i].name; });
+  return found == kFreeSlot ? std::string_view() : entries_[found].parent;
 }
 
 Construct read_construct(const std::filesystem::path& path) {
@@ -112,19 +114,21 @@ Construct read_construct(const std::filesystem::path& path) {
 }
 
 Construct parse_construct(std::string content, const std::filesystem::path& path) {
-  ConstructHandler handler;
-  parse_json(content, path, handler);
   Construct construct;
-  construct.entries_.reserve(handler.entries.size());  // by_name_ points into them
-  for (Construct::Entry& entry : handler.entries) {
-    const auto known = construct.by_name_.find(entry.name);
-    if (known != construct.by_name_.end()) {  // as Python's dict: the last value, in the first place
-      construct.entries_[known->second].parent = std::move(entry.parent);
-      continue;
-    }
-    const auto index = static_cast<std::uint32_t>(construct.entries_.size());
-    construct.by_name_.emplace(construct.entries_.emplace_back(std::move(entry)).name, index);
+  construct.file_ = std::move(content);
+  ConstructHandler handler;
+  parse_json(construct.file_, path, handler);
+  auto& entries = construct.entries_;
+  entries = std::move(handler.entries);
+  construct.slots_ = make_slots(entries.size());
+  std::uint32_t kept = 0;
+  for (const Construct::Entry& entry : entries) {
+    const auto name_of = [&](std::uint32_t other) { return entries[other].name; };
+    std::uint32_t& slot = find_slot(construct.slots_, entry.name, name_of);
+    if (slot == kFreeSlot) slot = kept++;
+    entries[slot] = entry;  // as Python's dict: the last value, in the first place
   }
+  entries.resize(kept);
   return construct;
 }
 

@@ -6,13 +6,16 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstring>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <system_error>
 
+#include "io/unused_memory.h"
 #include "trace/json_input.h"
+#include "trace/name_index.h"
 #include "trace/python_text.h"
 
 namespace msprobe::trace {
@@ -33,6 +36,10 @@ struct Frame {
   std::string_view key;           // of the entry that is read
   Item leaf;
 };
+
+// Of a tensor, the least that the file takes. Room for so many items is asked for in one piece: what is not
+// used of it is never touched and takes no memory, while a list that grows is there twice.
+constexpr std::size_t kBytesOfItem = 128;
 
 std::optional<Part> part_of(std::string_view key) {
   if (key == "input_args") return Part::kInputArgs;
@@ -64,7 +71,8 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   void null() { scalar(Kind::kNull, {}); }
   void boolean(bool value) { scalar(Kind::kBool, value ? "True" : "False"); }
   void number(std::string_view text) {
-    const bool whole = text.find_first_not_of("-0123456789") == std::string_view::npos;
+    const bool whole =
+        std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; });
     scalar(whole ? Kind::kInteger : Kind::kFloat, text);
   }
   void text(std::string_view text) { scalar(Kind::kText, text); }
@@ -96,8 +104,11 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   void end_plain_record(Kind kind, std::string_view text);
   /// "record \"x\": problem".
   void refuse_record(const std::string& problem);
-  /// When the document has ended: finds records by name, and drops those that a later one replaces.
-  void put_in_order();
+  /// When the document has ended: moves the texts that are referred to, a third of the file, to its front,
+  /// and gives back the memory of the rest.
+  void compact();
+  /// After that: makes records be found by name, and drops those that a later one replaces.
+  void index_names();
 
   void open_frame(bool is_object);
   void close_frame();
@@ -139,7 +150,10 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   bool printed_whole_numbers_ = false;
   std::string printed_;
 
-  std::unordered_map<std::string, Text> interned_;
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, Text, Hash, std::equal_to<>> interned_;
 };
 
 // ---- Texts
@@ -159,18 +173,17 @@ Text TraceBuilder::in_file(std::string_view text) {
 
 Text TraceBuilder::interned(std::string_view text) {
   if (text.empty()) return {};
+  if (const auto known = interned_.find(text); known != interned_.end()) return known->second;
   if (trace_.pool_.size() + text.size() > most_pool_) {
     fail("found long names above very many values, whose paths would need more than " +
          std::to_string(most_pool_ >> 20) + " MiB");
   }
-  const auto [entry, is_new] = interned_.try_emplace(std::string(text));
-  if (is_new) {
-    entry->second = {.offset = fitting(trace_.pool_.size()),
-                     .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
-                     .in_pool = 1};
-    trace_.pool_ += text;
-  }
-  return entry->second;
+  const Text stored = {.offset = fitting(trace_.pool_.size()),
+                       .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
+                       .in_pool = 1};
+  trace_.pool_ += text;
+  interned_.emplace(text, stored);
+  return stored;
 }
 
 // ---- The document, its header, its records
@@ -219,7 +232,7 @@ void TraceBuilder::header_value(Kind kind, std::string_view text) {
     begin_data();
   } else if (Text* const field = header_text()) {
     if (kind != Kind::kText && kind != Kind::kNull) fail(io::in_quotes(key_) + ": expected a text or null");
-    *field = in_file(text);
+    *field = interned(text);
   }
 }
 
@@ -490,31 +503,45 @@ void TraceBuilder::print_value(Kind kind, std::string_view text) {
 
 // ---- The end
 
-void TraceBuilder::put_in_order() {
-  auto& records = trace_.records_;
-  auto& order = trace_.order_by_name_;
-  order.resize(records.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto name = [&](std::uint32_t i) { return trace_.text(records[i].name); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return name(a) < name(b); });
-  std::vector<bool> dropped(records.size());
-  bool any = false;
-  for (std::size_t i = 1, first = 0; i < order.size(); ++i) {
-    if (name(order[i]) != name(order[first])) {
-      first = i;
-      continue;
+void TraceBuilder::compact() {
+  char* const text_of_file = trace_.file_.data();
+  std::size_t end = 0;
+  const auto keep = [&](Text& text) {
+    std::memmove(text_of_file + end, text_of_file + text.offset, text.length);
+    text.offset = static_cast<std::uint32_t>(end);  // no larger than before
+    end += text.length;
+  };
+  std::array<Text*, 9> texts{};
+  for (Record& record : trace_.records_) {  // they, and their items, stand in the order of the file
+    keep(record.name);
+    for (std::uint32_t i = 0; i < record.item_count; ++i) {
+      Item& item = trace_.items_[record.first_item + i];
+      std::size_t count = 0;
+      for (Text* text : {&item.type, &item.dtype, &item.max.text, &item.min.text, &item.mean.text,
+                         &item.norm.text, &item.value.text, &item.md5, &item.data_name}) {
+        if (text->in_pool != 0 || text->length == 0) continue;
+        std::size_t at = count++;
+        for (; at > 0 && texts[at - 1]->offset > text->offset; --at) texts[at] = texts[at - 1];
+        texts[at] = text;
+      }
+      for (std::size_t j = 0; j < count; ++j) keep(*texts[j]);
     }
-    records[order[first]] = records[order[i]];  // as Python's dict: the last value, in the first place
-    dropped[order[i]] = any = true;
   }
-  if (!any) return;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    if (!dropped[i]) records[kept++] = records[i];
+  trace_.file_.resize(end);
+  io::give_back_unused(trace_.file_);
+}
+
+void TraceBuilder::index_names() {
+  auto& records = trace_.records_;
+  trace_.slots_ = make_slots(records.size());
+  std::uint32_t kept = 0;
+  for (const Record& record : records) {
+    const auto name_of = [&](std::uint32_t i) { return trace_.text(records[i].name); };
+    std::uint32_t& slot = find_slot(trace_.slots_, trace_.text(record.name), name_of);
+    if (slot == kFreeSlot) slot = kept++;
+    records[slot] = record;  // as Python's dict: the last value, in the first place
   }
   records.resize(kept);
-  put_in_order();  // none is dropped now
 }
 
 namespace {
@@ -541,22 +568,21 @@ std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
 }
 
 std::optional<std::size_t> Trace::find(std::string_view name) const noexcept {
-  const auto found = std::lower_bound(
-      order_by_name_.begin(), order_by_name_.end(), name,
-      [this](std::uint32_t i, std::string_view wanted) { return text(records_[i].name) < wanted; });
-  if (found == order_by_name_.end() || text(records_[*found].name) != name) return std::nullopt;
-  return *found;
+  if (records_.empty()) return std::nullopt;
+  const auto found = find_slot(slots_, name, [this](std::uint32_t i) { return text(records_[i].name); });
+  return found == kFreeSlot ? std::nullopt : std::optional<std::size_t>(found);
 }
 
 Trace TraceBuilder::build(std::string content, const std::filesystem::path& path) {
   Trace trace;
   trace.path_ = path;
   trace.file_ = std::move(content);
+  trace.items_.reserve(trace.file_.size() / kBytesOfItem);
   const auto builder = std::make_unique<TraceBuilder>(trace);  // its frames are large
   parse_json(trace.file_, path, *builder);
   if (!builder->has_data_) throw FormatError(path.string(), "\"data\"", "expected an object of records");
-  builder->put_in_order();
-  trace.items_.shrink_to_fit();
+  builder->compact();
+  builder->index_names();
   return trace;
 }
 

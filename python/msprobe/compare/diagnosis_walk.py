@@ -44,13 +44,18 @@ class DiagnosisWalk:
     def __init__(
         self, target: dict[str, Any], golden: dict[str, Any], previous: DiagnosisWalk | None = None
     ) -> None:
-        """`previous`: of the step before, gone through already; without it nothing explains a difference at the
-        beginning of the step.
+        """`previous`: of the step before, gone through already; without it nothing explains a difference at
+        the beginning of the step.
         """
         self._target = target
         self._golden = golden
+        self._is_first = previous is None  # nothing has been computed yet
         self._previous = previous._left_behind if previous is not None else {}
         self._previous_worst = max(self._previous.values(), default=0.0)
+        self._previous_states = previous._states_left if previous is not None else {}
+        self._updated_before = previous._updated if previous is not None else {}
+        self._states_left: dict[str, float] = {}
+        self._updated: dict[tuple[float, float], float] = {}
         self._left_behind: dict[str, float] = {}
         """How far off the step leaves each parameter and what belongs to it."""
         self._order = 0.0
@@ -72,11 +77,9 @@ class DiagnosisWalk:
         reached = yield from self._at_optimizer(reached)
         yield from self._optimizer(reached)
 
-    def parameters(self) -> list[str]:
-        return list(self._both("parameters")[0])
-
-    def same_random_state(self) -> bool:
-        return same_value(*self._start_of("rng"))
+    def keep_updated(self, updated: list[tuple[float, float, float]]) -> None:
+        """What the optimizer's calls have left: minimum and maximum in the reference, and the distance."""
+        self._updated = {(low, high): apart for low, high, apart in updated}
 
     # ---- before the calls
 
@@ -136,7 +139,7 @@ class DiagnosisWalk:
         left, right = both
         for name, entry in left.items():
             if name in right and (apart := distance(entry, right[name])) > 0:
-                before = self._from_last_step(phase, name)
+                before, is_same = self._from_last_step(phase, name, right[name])
                 self._left_behind[name] = max(self._left_behind.get(name, 0.0), apart)
                 yield self._finding(
                     kind,
@@ -146,6 +149,7 @@ class DiagnosisWalk:
                     distance=apart,
                     before=before,
                     exact_before=before == 0,
+                    is_same_value=is_same,
                     module=_module_of(name),
                     metrics=metrics(entry, right[name]),
                 )
@@ -153,10 +157,14 @@ class DiagnosisWalk:
             side = "the run under test" if name in left else "the reference"
             yield self._finding(kind, phase, prefix + name, f"only {side} has the {what} {name}")
 
-    def _from_last_step(self, phase: Phase, name: str) -> float:
+    def _from_last_step(self, phase: Phase, name: str, golden: Any) -> tuple[float, bool]:
+        """How far off the step before left it, and whether that is known of this very value."""
         if phase == Phase.PARAMETERS:
-            return self._previous.get(name, 0.0)
-        return self._previous_worst if phase == Phase.BUFFERS else 0.0
+            updated = self._updated_before.get((golden.get("min"), golden.get("max")))
+            if updated is not None:
+                return updated, True
+            return self._previous.get(name, 0.0), self._is_first
+        return (self._previous_worst if phase == Phase.BUFFERS else 0.0), False
 
     def _modules(self) -> Iterator[Finding]:
         left, right = self._both("modules")
@@ -247,8 +255,11 @@ class DiagnosisWalk:
                 floor = _floor(entries)
                 for parameter, (x, y) in entries.items():
                     name = f"{parameter}.{kind_of_state}"
-                    source = self._previous.get(parameter, 0.0)
-                    yield from self._step(Phase.OPTIMIZER_STATE, "optimizer_state", name, x, y, source, floor)
+                    is_same = name in self._previous_states
+                    source = self._previous_states.get(name, self._previous.get(parameter, 0.0))
+                    yield from self._step(
+                        Phase.OPTIMIZER_STATE, "optimizer_state", name, x, y, source, floor, is_same
+                    )
                     before[name] = distance(x, y, floor)
             for kind_of_state, entries in _states(a, b, "state_after").items():
                 floor = _floor(entries)
@@ -256,8 +267,9 @@ class DiagnosisWalk:
                     name = f"{parameter}.{kind_of_state}"
                     source = max(before.get(name, 0.0), reached.get(parameter, 0.0))
                     yield from self._step(Phase.UPDATE, "optimizer_state", name, x, y, source, floor)
-                    left = max(distance(x, y, floor), before.get(name, 0.0))
-                    self._left_behind[parameter] = max(self._left_behind.get(parameter, 0.0), left)
+                    self._states_left[name] = distance(x, y, floor)
+                    apart = max(distance(x, y, floor), before.get(name, 0.0))
+                    self._left_behind[parameter] = max(self._left_behind.get(parameter, 0.0), apart)
 
     def _optimizer_settings(self, a: Any, b: Any) -> Iterator[Finding]:
         def found(name: str, x: Any, y: Any) -> Finding:
@@ -274,7 +286,7 @@ class DiagnosisWalk:
             yield found("groups", len(groups[0]), len(groups[1]))
         for index, (x, y) in enumerate(zip(*groups)):
             for key, u, v in _differing(x.get("hyper"), y.get("hyper"), f"groups.{index}"):
-                if not key.rpartition(".")[2] in _WITHOUT_EFFECT:
+                if key.rpartition(".")[2] not in _WITHOUT_EFFECT:
                     yield found(key, u, v)
             if x.get("parameters") != y.get("parameters"):
                 yield found(f"groups.{index}.parameters", len(x["parameters"]), len(y["parameters"]))
@@ -282,7 +294,15 @@ class DiagnosisWalk:
     # ---- findings
 
     def _step(
-        self, phase: Phase, kind: Kind, name: str, left: Any, right: Any, before: float, floor: float
+        self,
+        phase: Phase,
+        kind: Kind,
+        name: str,
+        left: Any,
+        right: Any,
+        before: float,
+        floor: float,
+        is_same: bool = False,
     ) -> Iterator[Finding]:
         apart = distance(left, right, floor)
         if apart > 0:
@@ -294,6 +314,7 @@ class DiagnosisWalk:
                 distance=apart,
                 before=before,
                 exact_before=before == 0,
+                is_same_value=is_same,
                 module=_module_of(name),
                 metrics=metrics(left, right),
             )

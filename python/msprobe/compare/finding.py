@@ -52,8 +52,8 @@ class Phase(IntEnum):
 class Finding:
     """A place where the runs differ more than what led there explains.
 
-    Distances are in rounding errors: relative to the size of the tensor, in units of its dtype's machine epsilon.
-    Infinite: values without a measure, such as flags and integers.
+    Distances are in rounding errors: relative to the size of the tensor, in units of its dtype's machine
+    epsilon. Infinite: values without a measure, such as flags and integers.
     """
 
     kind: Kind
@@ -76,6 +76,10 @@ class Finding:
     """Distance of what comes of it, for what has no distance of its own. None: it cannot be seen."""
     equal_before: bool = False
     """The same operator has agreed before, on other values of the same shapes: not another kernel."""
+    reduction: float = 1
+    """About how many terms each element sums."""
+    is_same_value: bool = False
+    """`before` is of this very value a moment earlier: nothing may have changed it."""
     metrics: dict[str, object] = field(default_factory=dict)
     record: str = ""
     """Name of the record in the run under test whose stack shows the place; empty: none."""

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _RANDOM = ("dropout", "rand", "bernoulli", "multinomial", "normal_", "uniform_", "exponential_", "rrelu")
 
 
+# Operators of optimizers, for records that do not tell who called.
+_UPDATING = ("addcdiv_", "addcmul_", "lerp_", "_foreach_addcdiv_", "_foreach_addcmul_", "_foreach_lerp_")
+
 _WITH_EFFECT = ("argument", "input", "extra", "missing")
 
 
@@ -48,7 +51,7 @@ class PairWalk:
 def walk_pair(
     pair: DumpPair, step: int, rank: int, diagnosis: DiagnosisWalk | None, previous: PairWalk | None
 ) -> PairWalk:
-    """`diagnosis`: of the same step and rank, where both runs have one. `previous`: the walk of the step before."""
+    """`diagnosis`: of the same step and rank, where both runs have one. `previous`: of the step before."""
     native: CompareWalk = pair.walk()
     calls = [_of_event(event, diagnosis is not None) for event in native.events]
     findings: list[Finding] = []
@@ -58,6 +61,7 @@ def walk_pair(
     findings += calls
     if diagnosis is not None:
         findings += diagnosis.after_calls(_explained(native))
+        diagnosis.keep_updated(native.updated)
     findings.sort(key=lambda finding: (finding.phase, finding.order))
     of_modules = _differences_of_modules(native)
     placed = [
@@ -110,13 +114,15 @@ def _of_event(event: CompareEvent, has_diagnosis: bool) -> Finding:
         exact_before=event.in_is_equal,
         effect=event.effect if event.kind in _WITH_EFFECT else None,
         equal_before=event.equal_before,
+        reduction=event.reduction,
         metrics=_metrics(event),
         record="" if is_missing else event.name,
     )
 
 
 def _phase(event: CompareEvent) -> Phase:
-    if event.module == "optimizer":
+    is_update = not event.module and operator_of(event.name).rpartition(".")[2] in _UPDATING
+    if event.module == "optimizer" or is_update:
         return Phase.UPDATE
     if event.module == "clip_grad":
         return Phase.CLIPPING
@@ -173,7 +179,9 @@ def _metrics(event: CompareEvent) -> dict[str, object]:
 
 
 def _is_told_by_diagnosis(finding: Finding) -> bool:
-    """The diagnosis knows parameters before the step by their names."""
+    """The diagnosis knows parameters, and what clipping and the optimizer get, by their names."""
+    if finding.phase in (Phase.CLIPPING, Phase.UPDATE):
+        return finding.kind == "argument" and math.isfinite(finding.distance)
     return finding.kind == "weight" and finding.phase == Phase.CALLS
 
 
@@ -195,8 +203,8 @@ def operator_of(record: str) -> str:
 
 
 def _explained(native: CompareWalk) -> dict[str, float]:
-    """How far off the gradients of parameters may be: as far as anything that the calls did. Those that are off by
-    more than their own module explains are findings of the walk over the calls.
+    """How far off the gradients of parameters may be: as far as anything that the calls did. Those that are
+    off by more than their own module explains are findings of the walk over the calls.
     """
     gradients = [event.ulps_out for event in native.events if event.kind == "gradient"]
     return {"": max([native.largest, *gradients])}

@@ -18,7 +18,7 @@ from msprobe.hooks.functions import (
     ModeExchange,
     OffWhileCompiled,
 )
-from msprobe.hooks.modules import ModuleHooks, OptimizerPhase
+from msprobe.hooks.modules import ModuleCalls, ModuleHooks, OptimizerPhase
 from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
@@ -45,10 +45,15 @@ def make_hooks(
     if level in ("L1", "mix"):
         exchanges += [*function_exchanges(session), *custom]
     if level in ("L0", "mix"):
-        exchanges.append(ModuleHooks(session.before_module, session.after_module))
+        exchanges.append(module_calls(session))
     if level == "mix":
         exchanges += _phases(session)
     return Hooks([*compiled, *exchanges, OffWhileCompiled(exchanges)])
+
+
+def module_calls(session: DumpSession) -> Exchange:
+    """The calls of watched modules, other than compiled ones."""
+    return ModuleCalls(ModuleHooks(session.before_module, session.after_module), session.module_call)
 
 
 def compiled_modules(session: DumpSession, modules: Iterable[Any]) -> list[Exchange]:

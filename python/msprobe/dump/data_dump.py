@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
-from msprobe.dump.capture import compiled_modules, make_hooks
+from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
 from msprobe.dump.diagnosis import Diagnosis
 from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
-from msprobe.hooks.modules import ModuleHooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
 
 if TYPE_CHECKING:
@@ -172,7 +171,7 @@ class DataDump(Feature):
             log.info("module_dump: the model of start() is recorded already, %s with it", name)
             return
         self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
-        self._single = Hooks([ModuleHooks(self._session.before_module, self._session.after_module)])
+        self._single = Hooks([module_calls(self._session)])
         with self._diagnosis.aside():
             self._hooks.remove()
             self._single.install()

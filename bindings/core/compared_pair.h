@@ -1,0 +1,14 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "msprobe/compare.h"
+
+/// `DumpPair` of Python: a pair of dumps with what was measured of them.
+struct ComparedPair {
+  msprobe::compare::DumpPair pair;
+  std::vector<msprobe::compare::RealMetrics>
+      metrics;  // empty until measure(), and unless it has the elements
+};

@@ -1,0 +1,109 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "module_calls.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <array>
+#include <utility>
+
+#include "native_type.h"
+
+namespace py = pybind11;
+
+namespace {
+
+// Tables of hooks that send _call_impl on its long way: of a module, and of the process.
+constexpr std::array kOwnTables{"_backward_hooks", "_backward_pre_hooks", "_forward_hooks",
+                                "_forward_pre_hooks"};
+constexpr std::array kGlobalTables{"_global_backward_hooks", "_global_backward_pre_hooks",
+                                   "_global_forward_hooks", "_global_forward_pre_hooks"};
+using Tables = std::array<py::object, 4>;
+
+struct ModuleCall {
+  PyObject_HEAD std::shared_ptr<ModuleObserver> observer;
+  py::object original;
+  py::object with_hooks;
+  Tables global_tables;
+  Tables own_tables;  // their names
+  py::object forward;
+
+  bool has_global_hooks() const {
+    for (const py::object& table : global_tables) {
+      if (PyDict_GET_SIZE(table.ptr()) > 0) return true;
+    }
+    return false;
+  }
+
+  // What is no ordinary module is for torch to judge, as is one with hooks.
+  bool has_own_hooks(PyObject* module) const {
+    for (const py::object& name : own_tables) {
+      PyObject* table = PyObject_GetAttr(module, name.ptr());
+      if (table == nullptr) PyErr_Clear();
+      const bool empty = table != nullptr && PyDict_Check(table) != 0 && PyDict_GET_SIZE(table) == 0;
+      Py_XDECREF(table);
+      if (!empty) return true;
+    }
+    return false;
+  }
+
+  PyObject* observe(PyObject* args, PyObject* keywords) const {
+    PyObject* module = PyTuple_GET_ITEM(args, 0);
+    CallArguments arguments;
+    arguments.values = &PyTuple_GET_ITEM(args, 0) + 1;
+    arguments.positional = PyTuple_GET_SIZE(args) - 1;
+    if (keywords != nullptr && PyDict_GET_SIZE(keywords) > 0) arguments.dict = keywords;
+    observer->begin_module(module, arguments);
+    PyObject* result = nullptr;
+    if (PyObject* function = PyObject_GetAttr(module, forward.ptr())) {
+      result = arguments.call(function);
+      Py_DECREF(function);
+    }
+    const KeepPythonError no_error_of_ours;
+    observer->end_module(module, arguments, result);
+    return result;
+  }
+};
+
+PyObject* call_module(PyObject* self, PyObject* args, PyObject* keywords) {
+  const auto& call = *reinterpret_cast<ModuleCall*>(self);
+  PyObject* module = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
+  if (module == nullptr || !call.observer->watches(module)) {
+    return PyObject_Call(call.original.ptr(), args, keywords);
+  }
+  if (!call.has_global_hooks() && !torch::jit::tracer::isTracing() && !call.has_own_hooks(module)) {
+    return call.observe(args, keywords);
+  }
+  const auto given = keywords != nullptr ? py::reinterpret_borrow<py::dict>(keywords) : py::dict();
+  return PyObject_CallFunctionObjArgs(call.with_hooks.ptr(), call.original.ptr(), args, given.ptr(), nullptr);
+}
+
+PyTypeObject* module_call_type() {
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy<ModuleCall>)},
+                                {Py_tp_call, reinterpret_cast<void*>(&call_module)},
+                                {0, nullptr}};
+  static PyType_Spec spec = {"msprobe._torch.ModuleCall", sizeof(ModuleCall), 0, Py_TPFLAGS_DEFAULT, slots};
+  static auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (type == nullptr) throw py::error_already_set();
+  return type;
+}
+
+py::object interned(const char* text) {
+  return py::reinterpret_steal<py::object>(PyUnicode_InternFromString(text));
+}
+
+}  // namespace
+
+py::object make_module_call(std::shared_ptr<ModuleObserver> observer, const py::object& original,
+                            const py::object& with_hooks) {
+  const auto module = py::module_::import("torch.nn.modules.module");
+  Tables global_tables;
+  Tables own_tables;
+  for (std::size_t i = 0; i < own_tables.size(); ++i) {
+    global_tables[i] = py::dict(module.attr(kGlobalTables[i]));
+    own_tables[i] = interned(kOwnTables[i]);
+  }
+  return py::reinterpret_steal<py::object>(create<ModuleCall>(module_call_type(), std::move(observer),
+                                                              original, with_hooks, std::move(global_tables),
+                                                              std::move(own_tables), interned("forward")));
+}

@@ -1,0 +1,253 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "compare/item_text.h"
+#include "msprobe/compare_report.h"
+#include "msprobe/compare_walk.h"
+#include "trace/json_text.h"
+
+namespace msprobe::compare {
+namespace {
+
+using trace::ItemPair;
+
+constexpr int kSame = -1;
+constexpr int kNone = -2;
+constexpr int kInfinite = -1;
+constexpr int kDigits = 4;
+
+// ---- Which rows
+
+bool differs(const ItemPair& row, const Distance& distance) {
+  return static_cast<bool>(row.right) && !distance.equal;
+}
+
+// Places of the rows that are shown, in order.
+std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::vector<Distance>& distances,
+                                std::size_t most) {
+  std::vector<std::size_t> all(rows.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (all.size() <= most) return all;
+  std::size_t found = 0;
+  const auto rest = std::stable_partition(all.begin(), all.end(), [&](std::size_t i) {
+    const bool is_first = found < most / 2 && differs(rows[i], distances[i]);
+    if (is_first) ++found;
+    return is_first;
+  });
+  // Rows without a counterpart have no distance; they come behind all that do.
+  const auto size = [&](std::size_t i) { return rows[i].right ? distances[i].ulps : -1; };
+  const auto end = all.begin() + static_cast<std::ptrdiff_t>(most);
+  std::nth_element(rest, end, all.end(), [&](std::size_t a, std::size_t b) {
+    return size(a) != size(b) ? size(a) > size(b) : a < b;
+  });
+  all.resize(most);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+// ---- Text
+
+// Numbers between commas.
+class Column {
+ public:
+  void add(std::int64_t number) {
+    append([&](char* begin, char* end) { return std::to_chars(begin, end, number); });
+  }
+  // Four digits are enough for a picture and a table; the result table has them all.
+  void add(double number) {
+    append([&](char* begin, char* end) {
+      return std::to_chars(begin, end, number, std::chars_format::general, kDigits);
+    });
+  }
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  template <typename Format>
+  void append(const Format& format) {
+    std::array<char, 32> buffer{};
+    if (!text_.empty()) text_ += ',';
+    text_.append(buffer.data(), format(buffer.data(), buffer.data() + buffer.size()).ptr);
+  }
+
+  std::string text_;
+};
+
+// Each text once.
+class Strings {
+ public:
+  std::int64_t index(std::string_view text) {
+    if (const auto known = places_.find(text); known != places_.end()) return known->second;
+    places_.emplace(text, count_);
+    if (count_ > 0) json_ += ',';
+    trace::append_json_string(json_, text);
+    return count_++;
+  }
+  const std::string& json() const noexcept { return json_; }
+
+ private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> places_;
+  std::int64_t count_ = 0;
+  std::string json_;
+};
+
+// ---- Rows
+
+std::optional<double> largest_relative(const DumpPair& pair, const ItemPair& row,
+                                       const RealMetrics* metrics) {
+  if (metrics != nullptr) return metrics->max_relative.number();
+  if (!row.right || pair.mode == Mode::kMd5) return std::nullopt;
+  std::optional<double> largest;
+  for (const StatisticDifference& one : statistic_differences(pair, row)) {
+    if (one.relative && !(largest && *largest >= *one.relative)) largest = one.relative;
+  }
+  return largest;
+}
+
+class RowColumns {
+ public:
+  RowColumns(const DumpPair& pair, const std::vector<RealMetrics>& metrics)
+      : pair_(pair), metrics_(metrics) {}
+
+  void add(std::size_t index, const Distance& distance, const RowVerdict& verdict) {
+    const ItemPair& row = pair_.matches.pairs[index];
+    row_.add(static_cast<std::int64_t>(index - last_));
+    last_ = index;
+    add_names(row);
+    error_.add(row.right ? finite_or_code(distance.ulps) : kNone);
+    const RealMetrics* const metrics = metrics_.empty() ? nullptr : &metrics_[index];
+    const auto relative = distance.equal ? std::nullopt : largest_relative(pair_, row, metrics);
+    relative_.add(relative && !std::isnan(*relative) ? finite_or_code(*relative) : kNone);
+    result_.add(strings_.index(verdict.result));
+    message_.add(strings_.index(verdict.message));
+    colour_.add(static_cast<std::int64_t>(verdict.colour));
+    match_.add(row.right ? static_cast<std::int64_t>(row.right.how) : -static_cast<std::int64_t>(row.reason));
+  }
+
+  std::string json() const {
+    std::string text = "{\"strings\":[" + strings_.json() + ']';
+    const auto list = [&text](std::string_view name, const Column& column) {
+      text += ",\"";
+      text += name;
+      text += "\":[";
+      text += column.text();
+      text += ']';
+    };
+    list("row", row_);
+    list("record", record_);
+    list("item", item_);
+    list("otherRecord", other_record_);
+    list("otherItem", other_item_);
+    list("type", type_);
+    list("otherType", other_type_);
+    list("error", error_);
+    list("relative", relative_);
+    list("result", result_);
+    list("message", message_);
+    list("colour", colour_);
+    list("match", match_);
+    return text + '}';
+  }
+
+ private:
+  struct Name {
+    std::int64_t record = kNone;
+    std::int64_t item = kNone;
+    std::int64_t type = kNone;
+  };
+
+  static double finite_or_code(double value) { return std::isfinite(value) ? value : kInfinite; }
+
+  // An item's name goes on where that of its record ends, unless it is that of its file.
+  Name name_of(const trace::Trace& trace, std::uint32_t record, const trace::Item& item) {
+    const std::string_view name = trace.name(trace.records()[record]);
+    text_.clear();
+    trace::append_item_name(text_, trace, trace.records()[record], item);
+    const std::size_t length = text_.starts_with(name) ? name.size() : 0;
+    Name result;
+    result.record = strings_.index(std::string_view(text_).substr(0, length));
+    result.item = strings_.index(std::string_view(text_).substr(length));
+    text_ = dtype_text(trace, item);
+    text_ += ' ';
+    text_ += shape_text(trace, item);
+    result.type = strings_.index(text_);
+    return result;
+  }
+
+  void add_names(const ItemPair& row) {
+    const Name left = name_of(pair_.left, row.left_record, pair_.left_item(row));
+    record_.add(left.record);
+    item_.add(left.item);
+    type_.add(left.type);
+    Name right;
+    if (const trace::Item* const item = pair_.right_item(row)) {
+      right = name_of(pair_.right, row.right_record, *item);
+      if (right.record == left.record) right.record = kSame;
+      if (right.item == left.item) right.item = kSame;
+      if (right.type == left.type) right.type = kSame;
+    }
+    other_record_.add(right.record);
+    other_item_.add(right.item);
+    other_type_.add(right.type);
+  }
+
+  const DumpPair& pair_;
+  const std::vector<RealMetrics>& metrics_;
+  Strings strings_;
+  std::string text_;
+  std::size_t last_ = 0;
+  Column row_, record_, item_, other_record_, other_item_, type_, other_type_;
+  Column error_, relative_, result_, message_, colour_, match_;
+};
+
+void count(ReportRows& report, const ItemPair& row, const Distance& distance) {
+  if (!differs(row, distance)) return;
+  ++report.differing;
+  if (std::isfinite(distance.ulps)) {
+    report.worst = std::max(report.worst, distance.ulps);
+  } else {
+    ++report.unmeasured;
+  }
+}
+
+}  // namespace
+
+ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t most) {
+  const std::vector<ItemPair>& rows = pair.matches.pairs;
+  ReportRows report;
+  report.rows = rows.size();
+  std::vector<Distance> distances(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    distances[i] = distance(pair, rows[i], metrics.empty() ? nullptr : &metrics[i]);
+    count(report, rows[i], distances[i]);
+  }
+  const std::vector<std::size_t> chosen = choose(rows, distances, most);
+  report.shown = chosen.size();
+  RowColumns columns(pair, metrics);
+  std::vector<RowVerdict> verdicts;
+  std::size_t begin = 0, end = 0;
+  for (const std::size_t index : chosen) {
+    if (index >= end) {  // the first chosen row of its record, whose rows are judged together
+      begin = index;
+      while (begin > 0 && rows[begin - 1].left_record == rows[index].left_record) --begin;
+      end = index;
+      while (end < rows.size() && rows[end].left_record == rows[index].left_record) ++end;
+      judge_record(pair, metrics, begin, end, verdicts);
+    }
+    columns.add(index, distances[index], verdicts[index - begin]);
+  }
+  report.json = columns.json();
+  return report;
+}
+
+}  // namespace msprobe::compare

@@ -1,0 +1,255 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe compare: exit code 0 when the runs agree, 1 when they differ or a part could not be compared, 2 on
+errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from msprobe.printable import printable
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from msprobe.compare.inputs import Paths
+    from msprobe.compare.result import CompareResult
+    from msprobe.compare.run import CompareOptions
+
+_EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error.
+GOLDEN is the reference, TARGET the run under test: two files dump.json (or debug.json), two folders of ranks,
+of steps (rank0, rank1, ...), or two whole dump paths (step0, step1, ...).
+Under torchrun the processes share the ranks."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line; the help has the rest."""
+        self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    _check(parser, asked)  # answered here, before anything heavier is imported
+    from msprobe.compare.processes import of_environment
+    from msprobe.compare.run import compare_runs
+    from msprobe.native import log, log_on_stderr
+
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        if asked.layer_mapping is not None:
+            log.warning(
+                "-lm is ignored: the layers of two PyTorch dumps are paired by their names and places"
+            )
+        process = of_environment()
+        paths = _paths(asked)
+        result = compare_runs(
+            paths, _options(asked, paths, process is not None and process.number > 0), process
+        )
+        if result is None:  # another process has the answer
+            return 0
+        return _show(asked, result)
+
+
+def _show(asked: argparse.Namespace, result: CompareResult) -> int:
+    from msprobe.compare.console import console_text, wants_colour
+    from msprobe.compare.outputs import write_outputs
+    from msprobe.compare.verdict_file import culprits_of, verdict_json
+
+    culprits = culprits_of(result, result.frames)
+    files = write_outputs(result, culprits, junit="junit" in asked.format, sarif="sarif" in asked.format)
+    if asked.json:
+        sys.stdout.write(verdict_json(result, culprits))
+    elif not asked.quiet:
+        sys.stdout.write(console_text(result, culprits, files, colour=wants_colour(sys.stdout)))
+    return 0 if result.agree else 1
+
+
+def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
+    """What needs nothing but the arguments and the names of files."""
+    if asked.golden is None and asked.target is None and len(asked.runs) == 2:
+        asked.golden, asked.target = asked.runs
+        asked.runs = []
+    two = asked.golden is not None and asked.target is not None
+    if asked.runs or two == (asked.input is not None) or (not two and (asked.golden or asked.target)):
+        parser.error("expected GOLDEN TARGET, or -gp GOLDEN -tp TARGET, or -i compare.json: one of them")
+    for option, value in (("-cm", asked.cell_mapping), ("-am", asked.api_mapping)):
+        if value is not None:
+            parser.error(f"{option} pairs the names of two frameworks, which is not supported: see -dm")
+    if asked.fuzzy_match and asked.data_mapping is not None:
+        parser.error("expected one of -f and -dm")
+    if "csv" in asked.format and (asked.xlsx or "xlsx" in asked.format):
+        parser.error("expected one of the tables xlsx and csv")
+    for path in (asked.golden, asked.target, asked.input, asked.data_mapping, *asked.noise):
+        if path is not None and not os.path.exists(path):
+            parser.error(f"{path}: there is no such file or folder")
+
+
+def _paths(asked: argparse.Namespace) -> Paths:
+    from pathlib import Path
+
+    from msprobe.compare.inputs import Paths, read_compare_file
+
+    if asked.input is not None:
+        return read_compare_file(asked.input)
+    return Paths(target=Path(asked.target), golden=Path(asked.golden))
+
+
+def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> CompareOptions:
+    from pathlib import Path
+
+    from msprobe.compare.inputs import read_data_mapping
+    from msprobe.compare.run import CompareOptions
+
+    return CompareOptions(
+        output=Path(asked.output),
+        stack_mode=asked.stack_mode,
+        advice=not asked.compare_only,
+        fuzzy=asked.fuzzy_match,
+        data_mapping=read_data_mapping(asked.data_mapping) if asked.data_mapping is not None else {},
+        table="csv" if "csv" in asked.format else "xlsx",
+        ranks=asked.rank,
+        steps=asked.step,
+        tolerance=asked.tolerance,
+        noise=[Path(run) for run in asked.noise],
+        threads=asked.threads,
+        shows_progress=not asked.quiet and not is_helper,
+        timeout=asked.timeout,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="msprobe compare",
+        usage="msprobe compare [options] GOLDEN TARGET | msprobe compare [options] -i compare.json",
+        description="Compares two data dumps: where does a difference come into being?",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_inputs(parser)
+    _add_rules(parser)
+    _add_results(parser)
+    return parser
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what is compared").add_argument
+    add("runs", metavar="GOLDEN TARGET", nargs="*", help="the reference and the run under test")
+    add("-gp", "--golden_path", dest="golden", metavar="GOLDEN", help="the same as GOLDEN")
+    add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
+    add(
+        "-i",
+        "--input_path",
+        dest="input",
+        metavar="FILE",
+        help="JSON file that names them: npu_path (under test), bench_path (reference), stack_path",
+    )
+    add("--rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8-15")
+    add("--step", metavar="N", type=_numbers, help="only these steps of two dump paths")
+    add(
+        "-s",
+        "--stack_mode",
+        action="store_true",
+        help="show the stacks of stack_path; without stack_path, stack.json beside the dump is shown anyway",
+    )
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("how").add_argument
+    add(
+        "-f",
+        "-fm",
+        "--fuzzy_match",
+        action="store_true",
+        help="pair names that differ in the count of a call or the class of a module",
+    )
+    add(
+        "-dm",
+        "--data_mapping",
+        metavar="FILE",
+        help="YAML file: name of an item -> its name in the reference",
+    )
+    add("-lm", "--layer_mapping", metavar="FILE", nargs="?", const="", help="accepted and ignored")
+    add("-cm", "--cell_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
+    add("-am", "--api_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
+    add(
+        "--tolerance",
+        choices=("default", "dtype"),
+        default="default",
+        help="dtype: from the rounding of the dtypes and the length of reductions",
+    )
+    add(
+        "--noise",
+        metavar="RUN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="repeated runs of the reference: a difference is judged against their spread",
+    )
+    add("--threads", metavar="N", type=_threads, default=0, help="threads to use (default: all cores)")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=120,
+        help="under torchrun: how long to wait for a process that gives no sign of life (default: 120)",
+    )
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("results")
+    add = group.add_argument
+    add(
+        "-o",
+        "--output_path",
+        dest="output",
+        metavar="OUT",
+        nargs="?",
+        default="./output",
+        const="./output",
+        help="folder for the results, made if needed (default: ./output)",
+    )
+    add("-c", "--compare_only", action="store_true", help="leave out advisor_{time}.txt")
+    add("-da", "--diff_analyze", action="store_true", help="accepted: the verdict is always there")
+    add("--xlsx", action="store_true", help="the table as xlsx, which is the default")
+    add(
+        "--format",
+        metavar="FORMAT",
+        action="append",
+        choices=("xlsx", "csv", "junit", "sarif"),
+        default=[],
+        help="xlsx or csv: the table; junit, sarif: also a report for automatic checks; may be repeated",
+    )
+    shown = group.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print the verdict as JSON, as in verdict.json")
+    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _threads(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1024, found {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected whole seconds, found {text!r}")
+    return float(text)
+
+
+def _numbers(text: str) -> set[int]:
+    """ "0,2,8-15"."""
+    numbers: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        is_number = all(end.isascii() and end.isdigit() and len(end) <= 6 for end in ends)
+        if not is_number or int(ends[0]) > int(ends[1]):
+            raise argparse.ArgumentTypeError(f"expected numbers such as 0,2,8-15, found {text!r}")
+        numbers.update(range(int(ends[0]), int(ends[1]) + 1))
+    return numbers

@@ -1,0 +1,134 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""report.html: a comparison as one page that needs nothing but a browser.
+
+The page is report.html of this folder with report.css, the data and report.js in place of marks. What the
+data looks like is the concern of these files and of the native report_rows() only.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+from msprobe.atomic_file import write_text
+from msprobe.compare.verdict_file import count, culprit_content, sentence, status, strict
+from msprobe.native import __version__
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe.compare.result import CompareResult, PairResult
+    from msprobe.compare.verdict_file import Culprit
+
+# A page beyond this would be slow to open. What is left out is in the result tables, and the page says so.
+_MOST_TEXT = 48 << 20
+_MOST_LEFT_OUT = 1000
+_SMALL = 64  # rounding errors: below it a row counts as rounding in the page
+
+
+def write_report(path: Path, result: CompareResult, culprits: list[Culprit]) -> None:
+    """Complete or absent. Raises IoError."""
+    write_text(path, report_html(result, culprits))
+
+
+def report_html(result: CompareResult, culprits: list[Culprit]) -> str:
+    """The text of the page."""
+    embedded = _embedded(result, culprits)
+    blocks = "\n".join(
+        f'<script type="application/json" id="rows{index}">{_for_script(text)}</script>'
+        for index, text in sorted(embedded.items())
+    )
+    content = strict(_data(result, culprits, set(embedded)))
+    data = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return _filled(
+        {
+            "STYLE": _file("report.css"),
+            "DATA": _for_script(data),
+            "ROWS": blocks,
+            "SCRIPT": _file("report.js"),
+        }
+    )
+
+
+def _filled(values: dict[str, str]) -> str:
+    """The page, taken apart at its marks first: a value may hold what looks like one."""
+    rest = _file("report.html")
+    parts = []
+    for name, value in values.items():
+        before, mark, rest = rest.partition(f"@@{name}@@")
+        assert mark, f"report.html has no mark {name}"
+        parts += [before, value]
+    return "".join([*parts, rest])
+
+
+def _file(name: str) -> str:
+    return resources.files("msprobe.compare").joinpath(name).read_text("utf-8")
+
+
+def _for_script(text: str) -> str:
+    """JSON that can stand in a <script> element whatever the names hold: nothing in it can end the element.
+    These characters occur in texts only, where each has an escape.
+    """
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:
+    """The rows of the pairs that stand in the page, by the index of the pair. With room for some only: of
+    those with a culprit, then of those with the most failing rows.
+    """
+    blamed = {(culprit.step, culprit.rank) for culprit in culprits}
+
+    def importance(index: int) -> tuple[bool, int, int]:
+        pair = result.pairs[index]
+        return (pair.step, pair.rank) not in blamed, -pair.summary.failing, index
+
+    room = _MOST_TEXT
+    chosen = {}
+    for index in sorted(range(len(result.pairs)), key=importance):
+        report = result.pairs[index].report
+        if report is not None and len(report.json) <= room:
+            room -= len(report.json)
+            chosen[index] = report.json
+    return chosen
+
+
+def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) -> dict[str, object]:
+    return {
+        "version": __version__,
+        "status": status(result),
+        "sentence": sentence(result),
+        "noisy": result.verdict.noisy,
+        "small": _SMALL,
+        "culprits": [{**culprit_content(culprit), "record": culprit.record} for culprit in culprits],
+        "notes": result.verdict.notes,
+        "counts": count(result),
+        "leftOut": [[one.what, one.reason] for one in result.left_out[:_MOST_LEFT_OUT]],
+        "leftOutTotal": len(result.left_out),
+        "inputs": {"target": str(result.target), "golden": str(result.golden)},
+        "pairs": [
+            _pair(pair, index if index in embedded else None) for index, pair in enumerate(result.pairs)
+        ],
+    }
+
+
+def _pair(pair: PairResult, block: int | None) -> dict[str, object]:
+    """`block`: which of the blocks of rows is that of the pair."""
+    report = pair.report
+    return {
+        "step": pair.step,
+        "rank": pair.rank,
+        "debug": pair.is_debug,
+        "mode": pair.mode,
+        "table": None if pair.table is None else pair.table.name,
+        "rows": pair.summary.rows,
+        "matched": pair.summary.matched,
+        "failing": pair.summary.failing,
+        "onlyInGolden": pair.summary.right_only,
+        "differing": report.differing if report else 0,
+        "unmeasured": report.unmeasured if report else 0,
+        "worst": report.worst if report else 0,
+        "shown": report.shown if report else 0,
+        "block": block,
+    }

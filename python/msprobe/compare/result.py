@@ -1,0 +1,144 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a comparison found: everything that the files, the report and the screen are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from msprobe.compare.finding import Finding
+    from msprobe.compare.pair_walk import PairWalk
+    from msprobe.compare.verdict import Verdict
+
+    Mode = Literal["real_data", "statistics", "md5"]
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """Counts of a result table."""
+
+    rows: int = 0
+    matched: int = 0
+    aligned: int = 0
+    """Matched under another name or in another place."""
+    failing: int = 0
+    """Rows whose result is "Warning", "Different" or "No"."""
+    red: int = 0
+    yellow: int = 0
+    right_only: int = 0
+    """Items that only the reference has."""
+    first_failing: int | None = None
+    """Row, from 0."""
+    first_failing_name: str = ""
+
+
+@dataclass(frozen=True)
+class ReportRows:
+    """The rows of a pair for report.html; cpp/include/msprobe/compare_report.h has the fields."""
+
+    rows: int
+    shown: int
+    differing: int
+    unmeasured: int
+    worst: float
+    json: str
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """Two dumps of one step and rank."""
+
+    step: int
+    rank: int
+    mode: Mode
+    target: Path
+    """dump.json or debug.json of the run under test."""
+    golden: Path
+    """That of the reference."""
+    table: Path | None
+    """The result table; None: the run under test recorded nothing, so there is none."""
+    advice: Path | None
+    """The existing tool's advisor file; None: not wanted, or no table."""
+    summary: TableSummary
+    walk: PairWalk
+    report: ReportRows | None = None
+    """None: no report is wanted."""
+
+    @property
+    def is_debug(self) -> bool:
+        """Of what save() was given."""
+        return self.target.name.startswith("debug")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Something that was not compared."""
+
+    what: str
+    """E.g. "step 3", "step 0, rank 2"."""
+    reason: str
+    """E.g. "only in the reference"."""
+    is_difference: bool = True
+    """The runs cannot be said to agree: one has what the other has not, or a part could not be compared."""
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """A whole comparison, over all steps and ranks."""
+
+    target: Path
+    """The run under test, as the user gave it."""
+    golden: Path
+    """The reference."""
+    output: Path
+    """The folder of the results."""
+    verdict: Verdict
+    pairs: list[PairResult]
+    """By step, then rank; of one step and rank dump.json before debug.json."""
+    left_out: list[LeftOut] = field(default_factory=list)
+    tolerance: str = "default"
+    """ "default" or "dtype"."""
+    noise: list[Path] = field(default_factory=list)
+    """Repeated runs of the reference."""
+    seconds: float = 0
+
+    @property
+    def agree(self) -> bool:
+        """No culprit, and nothing that could not be compared."""
+        return self.verdict.agree and not any(one.is_difference for one in self.left_out)
+
+    @property
+    def worst_rank(self) -> int | None:
+        """The rank with the largest share of failing rows; None: no row fails."""
+        counts: dict[int, tuple[int, int]] = {}
+        for pair in self.pairs:
+            failing, rows = counts.get(pair.rank, (0, 0))
+            counts[pair.rank] = failing + pair.summary.failing, rows + pair.summary.rows
+        shares = {rank: failing / rows for rank, (failing, rows) in counts.items() if failing}
+        return max(shares, key=lambda rank: (shares[rank], -rank), default=None)
+
+    @property
+    def first_step(self) -> int | None:
+        """The step in which the runs part: that of the first culprit, else the first with a failing row.
+        None: there is none.
+        """
+        if self.verdict.culprits:
+            return self.verdict.culprits[0].step
+        return min((pair.step for pair in self.pairs if pair.summary.failing), default=None)
+
+    def frames(self, finding: Finding) -> list[str]:
+        """The lines that called the place of a finding, the innermost first; empty when the run under test
+        has no stack.json, or it does not say.
+        """
+        from msprobe.native import core
+
+        for pair in self.pairs:
+            if (pair.step, pair.rank) == (finding.step, finding.rank) and finding.record:
+                stacks = core.default_stack_path(pair.target)
+                return core.stack_frames(stacks, finding.record) if stacks is not None else []
+        return []

@@ -1,0 +1,350 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""A whole comparison: every pair of dumps is read, measured, written as a table and walked; then comes the
+verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+
+from msprobe.atomic_file import make_directory, write_text
+from msprobe.compare.diagnosis_walk import DiagnosisWalk, read_diagnosis
+from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, form_of, stack_path
+from msprobe.compare.pair_walk import PairWalk, walk_pair
+from msprobe.compare.processes import Meeting, Part, Process, lost_share, share_of
+from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.verdict import DtypeTolerance, NoiseTolerance, Tolerance, conclude
+from msprobe.native import Error, InvalidArgument, core
+from msprobe.progress import Progress
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Literal, TypeVar
+
+    from msprobe._core import DumpPair
+
+    _Copied = TypeVar("_Copied", TableSummary, ReportRows)
+
+_MOST_PAIRS_AT_ONCE = 8  # each holds two dumps in memory
+_MOST_REPORT_ROWS = 100_000  # in the page, over all pairs
+_LEAST_REPORT_ROWS = 100  # of one pair
+_TIME = "%Y%m%d%H%M%S"
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """How to compare."""
+
+    output: Path
+    """Folder of the results; made if needed."""
+    stack_mode: bool = False
+    """Use the stack.json that the user named."""
+    advice: bool = True
+    """Write the existing tool's advisor file."""
+    fuzzy: bool = False
+    data_mapping: Mapping[str, str] = field(default_factory=dict)
+    table: Literal["xlsx", "csv"] = "xlsx"
+    suffix: str = ""
+    """Added to the names of the results."""
+    ranks: Collection[int] | None = None
+    """No others; None: all."""
+    steps: Collection[int] | None = None
+    tolerance: Literal["default", "dtype"] = "default"
+    noise: list[Path] = field(default_factory=list)
+    """Repeated runs of the reference, in the same form as it."""
+    threads: int = 0
+    """0: all cores."""
+    shows_progress: bool = True
+    timeout: float = 120
+    """Seconds without a sign of life after which another process of this comparison counts as lost."""
+
+
+def compare_runs(
+    paths: Paths, options: CompareOptions, process: Process | None = None
+) -> CompareResult | None:
+    """Compares all steps and ranks that both runs have, and writes the tables.
+
+    A pair that cannot be compared is left out with its reason; when none can be, its error is raised. Raises
+    InvalidArgument, NothingToCompare, FormatError, IoError, UnsupportedError. Interrupted
+    (KeyboardInterrupt), it leaves no half file.
+
+    `process`: this one is one of several that share the work; process 0 returns the result, the others None.
+    """
+    start = time.monotonic()
+    inputs = find_pairs(paths, ranks=options.ranks, steps=options.steps)
+    for run in options.noise:
+        if (form := form_of(run)) is not inputs.form:
+            raise InvalidArgument(
+                f"{run} is {form.value}: expected {inputs.form.value}, as the reference it repeats"
+            )
+    make_directory(options.output)
+    count = len(inputs.pairs)
+    repeated = [_noise_pairs(paths, options, run) for run in options.noise]
+    if process is None:
+        comparison = _Comparison(paths, options, _free_time(options, inputs.pairs), count)
+        part = comparison.run(inputs.pairs, repeated)
+        return _conclude(paths, options, inputs, [part], start)
+    with Meeting(options.output, process, options.timeout) as meeting:
+        moment = meeting.agree_on(lambda: _free_time(options, inputs.pairs))
+        comparison = _Comparison(paths, options, moment, count)
+        part = comparison.run(
+            share_of(inputs.pairs, process), [share_of(pairs, process) for pairs in repeated]
+        )
+        if process.number != 0:
+            meeting.deliver(part)
+            return None
+        parts, lost = meeting.collect()
+    missing = [Part([], lost_share(inputs.pairs, number, process.count)) for number in lost]
+    return _conclude(paths, options, inputs, [part, *parts, *missing], start)
+
+
+def _conclude(
+    paths: Paths, options: CompareOptions, inputs: Inputs, parts: list[Part], start: float
+) -> CompareResult:
+    pairs = sorted((pair for part in parts for pair in part.pairs), key=_place)
+    if not pairs:
+        raise next(part.error for part in parts if part.error is not None)
+    return CompareResult(
+        target=paths.target,
+        golden=paths.golden,
+        output=options.output,
+        verdict=conclude([pair.walk for pair in pairs], _tolerance(options, parts)),
+        pairs=pairs,
+        left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
+        tolerance=options.tolerance,
+        noise=list(options.noise),
+        seconds=time.monotonic() - start,
+    )
+
+
+def _noise_pairs(paths: Paths, options: CompareOptions, run: Path) -> list[DumpFiles]:
+    """A repeated run of the reference beside the reference."""
+    return find_pairs(Paths(run, paths.golden), ranks=options.ranks, steps=options.steps).pairs
+
+
+def _tolerance(options: CompareOptions, parts: list[Part]) -> Tolerance:
+    if options.noise:
+        runs = range(len(options.noise))
+        return NoiseTolerance([[walk for part in parts for walk in part.noise.get(run, [])] for run in runs])
+    return DtypeTolerance() if options.tolerance == "dtype" else Tolerance()
+
+
+def _place(pair: PairResult) -> tuple[int, int, bool]:
+    return pair.step, pair.rank, pair.is_debug
+
+
+def _free_time(options: CompareOptions, pairs: list[DumpFiles]) -> str:
+    """The time for the names of the results, so that no earlier result is replaced."""
+    moment = time.time()
+    while True:
+        text = time.strftime(_TIME, time.localtime(moment))
+        if not any(_table_path(options, files, text).exists() for files in pairs):
+            return text
+        moment += 1
+
+
+def _table_path(options: CompareOptions, files: DumpFiles, moment: str) -> Path:
+    kind = "debug_" if files.target.name.startswith("debug") else ""
+    name = f"{kind}compare_result{options.suffix}{files.suffix}_{moment}.{options.table}"
+    return options.output / files.folder / name
+
+
+class _Cancelled(Exception):
+    """Another thread asked for an end."""
+
+
+@dataclass
+class _Chain:
+    """What was found of the steps before, of one rank."""
+
+    walk: PairWalk | None = None
+    diagnosis: DiagnosisWalk | None = None
+
+
+class _Comparison:
+    """Compares pairs: ranks at the same time, the steps of one rank in their order."""
+
+    def __init__(self, paths: Paths, options: CompareOptions, moment: str, pair_count: int) -> None:
+        """`pair_count`: of the whole comparison."""
+        self._paths = paths
+        self._options = options
+        self._moment = moment
+        self._pair_count = pair_count
+        self._cancelled = threading.Event()
+        self._lock = threading.Lock()
+        self._done = 0
+        self._part = Part()
+        self._threads = 1  # for one pair
+        self._report_rows = _LEAST_REPORT_ROWS
+        self._with_dump: set[tuple[int, int]] = set()
+
+    def run(self, pairs: list[DumpFiles], repeated: list[list[DumpFiles]]) -> Part:
+        """`repeated`: for each repeated run of the reference its pairs with it; of these only the walks are
+        wanted.
+        """
+        for files in pairs:
+            if files.target.name == "dump.json":
+                self._with_dump.add((files.step, files.rank))
+        self._report_rows = max(_LEAST_REPORT_ROWS, _MOST_REPORT_ROWS // max(self._pair_count, 1))
+        jobs: list[Callable[[], None]] = []
+        with Progress("compare", shown=self._options.shows_progress) as progress:
+            report = self._reporter(progress, len(pairs) + sum(map(len, repeated)))
+            for chain in _chains(pairs):
+                jobs.append(partial(self._compare_chain, chain, report))
+            for number, noise in enumerate(repeated):
+                for chain in _chains(noise):
+                    jobs.append(partial(self._walk_chain, number, chain, report))
+            self._run_all(jobs)
+        return self._part
+
+    def _run_all(self, jobs: list[Callable[[], None]]) -> None:
+        cores = self._options.threads or len(os.sched_getaffinity(0))
+        at_once = max(1, min(len(jobs), cores, _MOST_PAIRS_AT_ONCE))
+        self._threads = max(1, cores // at_once)
+        with ThreadPoolExecutor(at_once, "compare") as pool:
+            futures = [pool.submit(job) for job in jobs]
+            try:
+                for future in futures:
+                    future.result()
+            except BaseException:
+                self._cancelled.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _reporter(self, progress: Progress, pair_count: int) -> Callable[[int, int], None]:
+        """Called with the rows of a pair that are done; (0, 0): a pair is done."""
+
+        def report(done: int, total: int) -> None:
+            if self._cancelled.is_set():
+                raise _Cancelled
+            if pair_count == 1:
+                progress(done, total)
+            elif total == 0:
+                with self._lock:
+                    self._done += 1
+                progress(self._done, pair_count)
+
+        return report
+
+    def _compare_chain(self, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
+        before = _Chain()
+        for files in chain:
+            if self._cancelled.is_set():
+                return
+            try:
+                result, before = self._compare(files, before, report)
+            except Error as error:
+                before = _Chain()
+                with self._lock:
+                    self._part.note_error(files, error)
+                continue
+            with self._lock:
+                self._part.pairs.append(result)
+                self._part.left_out += _nothing_matched(files, result.summary)
+            report(0, 0)
+
+    def _walk_chain(self, number: int, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
+        """Of a repeated run of the reference; one that cannot be compared is an error."""
+        before = _Chain()
+        for files in chain:
+            if self._cancelled.is_set():
+                return
+            before = self._walk(files, self._open(files, None, report), before)
+            assert before.walk is not None
+            with self._lock:
+                self._part.noise.setdefault(number, []).append(before.walk)
+            report(0, 0)
+
+    def _compare(
+        self, files: DumpFiles, before: _Chain, report: Callable[[int, int], None]
+    ) -> tuple[PairResult, _Chain]:
+        stacks = stack_path(files, self._paths, stack_mode=self._options.stack_mode)
+        pair = self._open(files, stacks, report)
+        with ThreadPoolExecutor(1, "table") as other:
+            writing = other.submit(self._write, files, pair)
+            if self._threads == 1:
+                writing.result()
+            chain = self._walk(files, pair, before)
+            rows = core.report_rows(pair, self._report_rows)
+            table, advice, summary = writing.result()
+        assert chain.walk is not None
+        result = PairResult(
+            step=files.step,
+            rank=files.rank,
+            mode=pair.mode,
+            target=files.target,
+            golden=files.golden,
+            table=table,
+            advice=advice,
+            summary=summary,
+            walk=chain.walk,
+            report=_copy(ReportRows, rows),
+        )
+        return result, chain
+
+    def _open(self, files: DumpFiles, stacks: Path | None, report: Callable[[int, int], None]) -> DumpPair:
+        pair = core.open_dump_pair(
+            files.target,
+            files.golden,
+            fuzzy=self._options.fuzzy,
+            data_mapping=dict(self._options.data_mapping),
+            stack_path=stacks,
+            threads=self._threads,
+        )
+        if pair.mode == "real_data":
+            pair.measure(threads=self._threads, progress=report)
+        return pair
+
+    def _walk(self, files: DumpFiles, pair: DumpPair, before: _Chain) -> _Chain:
+        diagnosis = None if pair.is_debug else _diagnosis_of(files, before.diagnosis)
+        return _Chain(walk_pair(pair, files.step, files.rank, diagnosis, before.walk), diagnosis)
+
+    def _write(self, files: DumpFiles, pair: DumpPair) -> tuple[Path | None, Path | None, TableSummary]:
+        if pair.row_count == 0:
+            return None, None, TableSummary(right_only=pair.right_only_count)
+        table = _table_path(self._options, files, self._moment)
+        make_directory(table.parent)
+        native = pair.write_table(table, threads=self._threads)
+        advice = None
+        if self._options.advice:
+            # The existing tool has one name for the advice about dump.json and about debug.json.
+            is_second = pair.is_debug and (files.step, files.rank) in self._with_dump
+            name = f"advisor{self._options.suffix}{files.suffix}_{self._moment}.txt"
+            advice = table.with_name(f"debug_{name}" if is_second else name)
+            write_text(advice, native.advice)
+        return table, advice, _copy(TableSummary, native)
+
+
+def _chains(pairs: list[DumpFiles]) -> Iterable[list[DumpFiles]]:
+    """The steps of one rank each, in their order."""
+    chains: dict[tuple[int, str], list[DumpFiles]] = {}
+    for files in pairs:
+        chains.setdefault((files.rank, files.target.name), []).append(files)
+    return chains.values()
+
+
+def _copy(kind: type[_Copied], native: object) -> _Copied:
+    """As an object of Python, which can be sent to another process."""
+    return kind(**{one.name: getattr(native, one.name) for one in fields(kind)})
+
+
+def _diagnosis_of(files: DumpFiles, before: DiagnosisWalk | None) -> DiagnosisWalk | None:
+    target, golden = read_diagnosis(files.target), read_diagnosis(files.golden)
+    return DiagnosisWalk(target, golden, before) if target is not None and golden is not None else None
+
+
+def _nothing_matched(files: DumpFiles, summary: TableSummary) -> list[LeftOut]:
+    """Two dumps without anything in common do not agree."""
+    if summary.matched > 0 or summary.rows + summary.right_only == 0:
+        return []
+    counts = f"{summary.rows} items in the run under test, {summary.right_only} in the reference"
+    return [LeftOut(files.what, f"nothing matches ({counts})")]

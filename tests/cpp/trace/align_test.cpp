@@ -1,0 +1,135 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/align.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+
+using msprobe::trace::align;
+using msprobe::trace::Token;
+
+namespace {
+
+using Tokens = std::vector<Token>;
+using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+Tokens random_tokens(std::mt19937& random, std::size_t most, std::uint64_t kinds, std::uint64_t details) {
+  Tokens tokens(random() % (most + 1));
+  for (Token& token : tokens) token = {.what = random() % kinds, .detail = random() % details};
+  return tokens;
+}
+
+// The most pairs that any alignment has, and of those the most with equal details: tried out.
+std::pair<std::size_t, std::size_t> best(const Tokens& left, const Tokens& right, std::size_t i = 0,
+                                         std::size_t j = 0) {
+  if (i == left.size() || j == right.size()) return {0, 0};
+  auto result = std::max(best(left, right, i + 1, j), best(left, right, i, j + 1));
+  if (left[i].what == right[j].what) {
+    auto paired = best(left, right, i + 1, j + 1);
+    ++paired.first;
+    paired.second += left[i].detail == right[j].detail ? 1 : 0;
+    result = std::max(result, paired);
+  }
+  return result;
+}
+
+void check_form(const Tokens& left, const Tokens& right, const Pairs& pairs) {
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    const auto [i, j] = pairs[k];
+    REQUIRE(i < left.size());
+    REQUIRE(j < right.size());
+    REQUIRE(left[i].what == right[j].what);
+    if (k > 0) {
+      REQUIRE(pairs[k - 1].first < i);
+      REQUIRE(pairs[k - 1].second < j);
+    }
+  }
+}
+
+std::size_t equal_details(const Tokens& left, const Tokens& right, const Pairs& pairs) {
+  return static_cast<std::size_t>(std::count_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
+    return left[pair.first].detail == right[pair.second].detail;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE("align: as long as the longest common subsequence, with the most equal details") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 2000; ++round) {
+    const std::uint64_t kinds = 1 + random() % 4;
+    const Tokens left = random_tokens(random, 8, kinds, 2), right = random_tokens(random, 8, kinds, 2);
+    const Pairs pairs = align(left, right);
+    check_form(left, right, pairs);
+    const auto [length, details] = best(left, right);
+    INFO("round " << round);
+    REQUIRE(pairs.size() == length);
+    // Ends that are equal in everything are taken at once, which may cost an equal detail elsewhere.
+    REQUIRE(equal_details(left, right, pairs) <= details);
+  }
+}
+
+TEST_CASE("align: with equal details everywhere every longest alignment is as good") {
+  std::mt19937 random(2);
+  for (int round = 0; round < 2000; ++round) {
+    const Tokens left = random_tokens(random, 9, 3, 1), right = random_tokens(random, 9, 3, 1);
+    REQUIRE(align(left, right).size() == best(left, right).first);
+  }
+}
+
+TEST_CASE("align: equal sequences, empty ones, and those without anything in common") {
+  std::mt19937 random(3);
+  const Tokens tokens = random_tokens(random, 50, 5, 5);
+  const Pairs pairs = align(tokens, tokens);
+  REQUIRE(pairs.size() == tokens.size());
+  for (std::size_t i = 0; i < pairs.size(); ++i) CHECK(pairs[i] == Pairs::value_type(i, i));
+  CHECK(align(tokens, {}).empty());
+  CHECK(align({}, tokens).empty());
+  CHECK(align({}, {}).empty());
+  CHECK(align(Tokens(20, Token{.what = 1}), Tokens(30, Token{.what = 2})).empty());
+}
+
+TEST_CASE("align: of equal operators those of equal shapes are paired") {
+  // linear(a) linear(b) linear(c) against linear(b) linear(c): the first has no counterpart.
+  const Tokens left = {{7, 1}, {7, 2}, {7, 3}}, right = {{7, 2}, {7, 3}};
+  CHECK(align(left, right) == Pairs{{1, 0}, {2, 1}});
+}
+
+TEST_CASE("align: one call more or less in a long sequence shifts nothing") {
+  std::mt19937 random(4);
+  Tokens left(20000);
+  for (Token& token : left) token = {.what = random() % 40, .detail = random() % 3};
+  Tokens right = left;
+  right.erase(right.begin() + 12345);
+  right.insert(right.begin() + 777, Token{.what = 99});
+  const Pairs pairs = align(left, right);
+  check_form(left, right, pairs);
+  CHECK(pairs.size() == left.size() - 1);
+}
+
+TEST_CASE("align: long sequences that differ in many places are aligned by their operators") {
+  std::mt19937 random(5);
+  Tokens left(12000);
+  for (Token& token : left) token = {.what = random() % 1000, .detail = 0};
+  Tokens right;
+  for (const Token& token : left) {
+    if (random() % 10 != 0) right.push_back({.what = token.what, .detail = random()});  // all details differ
+  }
+  const Pairs pairs = align(left, right);
+  check_form(left, right, pairs);
+  CHECK(pairs.size() == right.size());
+}
+
+TEST_CASE("align: long sequences with little in common are paired at their ends only") {
+  Tokens left(9000, Token{.what = 1}), right(9000, Token{.what = 2});
+  left.front() = right.front() = {.what = 3};
+  left.back() = right.back() = {.what = 4};
+  const Pairs pairs = align(left, right);
+  check_form(left, right, pairs);
+  CHECK(pairs == Pairs{{0, 0}, {8999, 8999}});
+}

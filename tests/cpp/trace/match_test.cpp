@@ -1,0 +1,297 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+#include "msprobe/trace_match.h"
+#include "temp_dir.h"
+
+using namespace msprobe::trace;
+using msprobe::test::TempDir;
+
+namespace {
+
+struct Call {
+  std::string name;  // without count: "Torch.add"
+  std::string shape = "[2, 3]";
+  std::string dtype = "torch.float32";
+};
+
+std::string leaf(const std::string& shape, const std::string& dtype) {
+  return R"({"type": "torch.Tensor", "dtype": ")" + dtype + R"(", "shape": )" + shape +
+         R"(, "Max": 1.0, "Min": 0.0, "Mean": 0.5, "Norm": 1.0})";
+}
+
+std::string record(const std::string& name, const std::string& tensor) {
+  const bool backward = name.find(".backward") != std::string::npos;
+  const std::string in = backward ? R"("input": [)" : R"("input_args": [)";
+  return '"' + name + "\": {" + in + tensor + R"(], "output": [)" + tensor + "]}";
+}
+
+Trace trace_of(const std::string& records) {
+  return parse_trace(R"({"task": "statistics", "level": "L1", "data": {)" + records + "}}", "dump.json");
+}
+
+// A run of these calls, each counted as the dump counts: how often its operator was called before.
+std::string records_of(const std::vector<Call>& calls) {
+  std::vector<std::pair<std::string, int>> counts;
+  std::string records;
+  for (const Call& call : calls) {
+    auto found =
+        std::find_if(counts.begin(), counts.end(), [&](auto& one) { return one.first == call.name; });
+    if (found == counts.end()) found = counts.insert(counts.end(), {call.name, 0});
+    if (!records.empty()) records += ", ";
+    const std::string name = call.name + "." + std::to_string(found->second++) + ".forward";
+    records += record(name, leaf(call.shape, call.dtype));
+  }
+  return records;
+}
+
+Trace run_of(const std::vector<Call>& calls) { return trace_of(records_of(calls)); }
+
+RecordMatches match(const Trace& left, const Trace& right) {
+  return match_records(left, nullptr, right, nullptr);
+}
+
+// "Torch.add.1.forward = Torch.add.0.forward (aligned)", and those of the right side that are alone.
+std::vector<std::string> told(const Trace& left, const Trace& right, const RecordMatches& matches) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < matches.of_left.size(); ++i) {
+    const Match& match = matches.of_left[i];
+    std::string line(left.name(left.records()[i]));
+    if (match) {
+      line += " = " + std::string(right.name(right.records()[match.index]));
+      REQUIRE(matches.of_right[match.index].index == i);
+      REQUIRE(matches.of_right[match.index].how == match.how);
+    }
+    lines.push_back(line + " (" + std::string(match_name(match.how)) + ")");
+  }
+  for (std::size_t i = 0; i < matches.of_right.size(); ++i) {
+    if (!matches.of_right[i]) lines.push_back("only " + std::string(right.name(right.records()[i])));
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+std::string_view operator_of(std::string_view name) {
+  name = name.substr(0, name.rfind('.'));
+  return name.substr(0, name.rfind('.'));
+}
+
+Construct construct_of(const TempDir& dir, const std::string& text) {
+  msprobe::test::write_bytes(dir / "construct.json", text);
+  return read_construct(dir / "construct.json");
+}
+
+}  // namespace
+
+TEST_CASE("match: a call that only one run has shifts the counts of the later ones, not the pairs") {
+  const std::vector<Call> golden = {{"Torch.add"}, {"Torch.mul"}, {"Torch.add"}, {"Torch.add"}};
+  std::vector<Call> target = golden;
+  target.insert(target.begin(), Call{"Torch.add", "[7]"});
+  const Trace left = run_of(target), right = run_of(golden);
+  CHECK(told(left, right, match(left, right)) ==
+        Lines{"Torch.add.0.forward (none)", "Torch.add.1.forward = Torch.add.0.forward (aligned)",
+              "Torch.mul.0.forward = Torch.mul.0.forward (exact)",
+              "Torch.add.2.forward = Torch.add.1.forward (aligned)",
+              "Torch.add.3.forward = Torch.add.2.forward (aligned)"});
+}
+
+TEST_CASE("match: a backward record follows its forward record") {
+  const std::string tensor = leaf("[2]", "torch.float32");
+  const Trace left =
+      trace_of(record("Torch.add.0.forward", leaf("[9]", "torch.float32")) + ", " +
+               record("Torch.add.1.forward", tensor) + ", " + record("Torch.add.1.backward", tensor) + ", " +
+               record("Torch.add.0.backward", tensor));
+  const Trace right =
+      trace_of(record("Torch.add.0.forward", tensor) + ", " + record("Torch.add.0.backward", tensor));
+  CHECK(told(left, right, match(left, right)) ==
+        Lines{"Torch.add.0.forward (none)", "Torch.add.1.forward = Torch.add.0.forward (aligned)",
+              "Torch.add.1.backward = Torch.add.0.backward (aligned)", "Torch.add.0.backward (none)"});
+}
+
+TEST_CASE("match: calls are aligned within the call of their module") {
+  const TempDir dir;
+  const std::string tensor = leaf("[2]", "torch.float32");
+  const auto run = [&](bool extra) {
+    std::string text = record("Torch.add.0.forward", tensor);
+    if (extra) text += ", " + record("Torch.add.1.forward", tensor);
+    text += ", " + record(extra ? "Torch.add.2.forward" : "Torch.add.1.forward", tensor);
+    return trace_of(text);
+  };
+  const Trace left = run(true), right = run(false);
+  const Construct left_construct = construct_of(
+      dir, R"({"Torch.add.0.forward": "Module.a.A.forward.0", "Torch.add.1.forward": "Module.a.A.forward.0",
+                            "Torch.add.2.forward": "Module.b.B.forward.0"})");
+  const Construct right_construct = construct_of(
+      dir,
+      R"({"Torch.add.0.forward": "Module.a.A.forward.0", "Torch.add.1.forward": "Module.b.C.forward.0"})");
+  CHECK(told(left, right, match_records(left, &left_construct, right, &right_construct)) ==
+        Lines{"Torch.add.0.forward = Torch.add.0.forward (exact)", "Torch.add.1.forward (none)",
+              "Torch.add.2.forward = Torch.add.1.forward (aligned)"});
+}
+
+TEST_CASE("match: a call that ran in another module is found by its name") {
+  const TempDir dir;
+  const Trace trace = run_of({{"Torch.add"}});
+  const Construct in_a = construct_of(dir, R"({"Torch.add.0.forward": "Module.a.A.forward.0"})");
+  const Construct in_b = construct_of(dir, R"({"Torch.add.0.forward": "Module.b.B.forward.0"})");
+  CHECK(told(trace, trace, match_records(trace, &in_a, trace, &in_b)) ==
+        Lines{"Torch.add.0.forward = Torch.add.0.forward (moved)"});
+}
+
+TEST_CASE("match: modules by name, then without their class") {
+  const std::string tensor = leaf("[2]", "torch.float32");
+  const Trace left = trace_of(record("Module.a.Linear.forward.0", tensor) + ", " +
+                              record("Module.a.Linear.forward.1", tensor));
+  const Trace right = trace_of(record("Module.a.FusedLinear.forward.1", tensor) + ", " +
+                               record("Module.a.Linear.forward.0", tensor));
+  CHECK(told(left, right, match(left, right)) ==
+        Lines{"Module.a.Linear.forward.0 = Module.a.Linear.forward.0 (exact)",
+              "Module.a.Linear.forward.1 = Module.a.FusedLinear.forward.1 (fuzzy)"});
+}
+
+TEST_CASE("match: different operators are never paired, each at most once, and equal runs exactly") {
+  std::mt19937 random(7);
+  const auto random_run = [&random] {
+    static const char* const kNames[] = {"Torch.add", "Torch.mul", "Functional.linear", "Tensor.__add__"};
+    std::vector<Call> calls(random() % 30);
+    for (Call& call : calls) call = {kNames[random() % 4], random() % 2 == 0 ? "[2]" : "[3, 4]"};
+    return run_of(calls);
+  };
+  for (int round = 0; round < 300; ++round) {
+    const Trace left = random_run(), right = random_run();
+    const RecordMatches matches = match(left, right);
+    const Lines lines = told(left, right, matches);  // checks that both sides say the same
+    for (std::size_t i = 0; i < matches.of_left.size(); ++i) {
+      if (!matches.of_left[i]) continue;
+      REQUIRE(operator_of(left.name(left.records()[i])) ==
+              operator_of(right.name(right.records()[matches.of_left[i].index])));
+    }
+    const RecordMatches own = match(left, left);
+    for (const Match& one : own.of_left) REQUIRE(one.how == MatchKind::kExact);
+  }
+}
+
+// ---- items
+
+namespace {
+
+std::vector<std::string> item_lines(const Trace& left, const Trace& right, const ItemMatches& matches) {
+  std::vector<std::string> lines;
+  const auto name = [](const Trace& trace, std::uint32_t record, ItemIndex item) {
+    std::string text;
+    append_item_name(text, trace, trace.records()[record], trace.all_items()[item]);
+    return text;
+  };
+  for (const ItemPair& pair : matches.pairs) {
+    std::string line = name(left, pair.left_record, pair.left);
+    if (pair.right) {
+      line += " = " + name(right, pair.right_record, pair.right.index) + " (" +
+              std::string(match_name(pair.right.how)) + ")";
+      REQUIRE(pair.reason == NoMatchReason::kMatched);
+    } else {
+      line += " - " + std::to_string(static_cast<int>(pair.reason));
+    }
+    lines.push_back(line);
+  }
+  for (const RightItem& alone : matches.right_only) {
+    lines.push_back("only " + name(right, alone.record, alone.item));
+  }
+  return lines;
+}
+
+Trace one(const std::string& shape, const std::string& dtype) {
+  return trace_of(record("Torch.add.0.forward", leaf(shape, dtype)));
+}
+
+}  // namespace
+
+TEST_CASE("match: items of another shape or of a dtype that is not compared stay alone, with the reason") {
+  const Trace left = one("[2]", "torch.float32");
+  const auto against = [&left](const char* shape, const char* dtype) {
+    const Trace right = one(shape, dtype);
+    return item_lines(left, right, match_items(left, right, match(left, right))).front();
+  };
+  const std::string input = "Torch.add.0.forward.input.0";
+  CHECK(against("[2]", "torch.float32") == input + " = " + input + " (exact)");
+  CHECK(against("[2]", "torch.bfloat16") == input + " = " + input + " (exact)");
+  CHECK(against("[2]", "torch.float16") == input + " = " + input + " (exact)");
+  CHECK(against("[2]", "torch.float64") == input + " - " + std::to_string(int(NoMatchReason::kDtype)));
+  CHECK(against("[3]", "torch.float32") == input + " - " + std::to_string(int(NoMatchReason::kShape)));
+  const Trace none = trace_of("");
+  CHECK(item_lines(left, none, match_items(left, none, match(left, none))).front() ==
+        input + " - " + std::to_string(int(NoMatchReason::kNoRecord)));
+}
+
+TEST_CASE("match: fuzzy pairs skip counts and classes, in order, and never pair other shapes") {
+  const Trace left = run_of({{"Torch.add", "[1]"}, {"Torch.mul", "[2]"}, {"Torch.add", "[3]"}});
+  const Trace right = run_of({{"Torch.mul", "[2]"}, {"Torch.add", "[3]"}, {"Torch.add", "[9]"}});
+  CHECK(item_lines(left, right, match_items_fuzzy(left, right)) ==
+        Lines{"Torch.add.0.forward.input.0 - 1", "Torch.add.0.forward.output.0 - 1",
+              "Torch.mul.0.forward.input.0 = Torch.mul.0.forward.input.0 (exact)",
+              "Torch.mul.0.forward.output.0 = Torch.mul.0.forward.output.0 (exact)",
+              "Torch.add.1.forward.input.0 = Torch.add.0.forward.input.0 (fuzzy)",
+              "Torch.add.1.forward.output.0 = Torch.add.0.forward.output.0 (fuzzy)",
+              "only Torch.add.1.forward.input.0", "only Torch.add.1.forward.output.0"});
+}
+
+TEST_CASE("match: fuzzy pairs rise on both sides") {
+  std::mt19937 random(9);
+  const auto random_run = [&random] {
+    std::vector<Call> calls(random() % 20);
+    for (Call& call : calls)
+      call = {random() % 2 == 0 ? "Torch.add" : "Torch.mul", random() % 2 == 0 ? "[2]" : "[3]"};
+    return run_of(calls);
+  };
+  for (int round = 0; round < 300; ++round) {
+    const Trace left = random_run(), right = random_run();
+    const ItemMatches matches = match_items_fuzzy(left, right);
+    std::size_t paired = 0;
+    ItemIndex last = 0;
+    for (const ItemPair& pair : matches.pairs) {
+      if (!pair.right) continue;
+      const Item& a = left.all_items()[pair.left];
+      const Item& b = right.all_items()[pair.right.index];
+      REQUIRE(left.text(a.shape) == right.text(b.shape));
+      REQUIRE(operator_of(left.name(left.records()[pair.left_record])) ==
+              operator_of(right.name(right.records()[pair.right_record])));
+      REQUIRE((paired++ == 0 || pair.right.index > last));
+      last = pair.right.index;
+    }
+    REQUIRE(matches.pairs.size() == left.all_items().size());
+    REQUIRE(paired + matches.right_only.size() == right.all_items().size());
+  }
+}
+
+TEST_CASE("match: a mapping pairs by names, whatever the shapes") {
+  const Trace left = run_of({{"Torch.add", "[1]"}, {"Torch.mul", "[2]"}});
+  const Trace right = run_of({{"Torch.sub", "[9]"}, {"Torch.mul", "[2]"}});
+  CHECK(item_lines(left, right,
+                   match_items_mapped(left, right,
+                                      {{"Torch.add.0.forward.input.0", "Torch.sub.0.forward.output.0"}})) ==
+        Lines{"Torch.add.0.forward.input.0 = Torch.sub.0.forward.output.0 (mapped)",
+              "Torch.add.0.forward.output.0 - 1",
+              "Torch.mul.0.forward.input.0 = Torch.mul.0.forward.input.0 (exact)",
+              "Torch.mul.0.forward.output.0 = Torch.mul.0.forward.output.0 (exact)",
+              "only Torch.sub.0.forward.input.0"});
+}
+
+TEST_CASE("match: names without count or class") {
+  const auto without = [](std::string_view name) {
+    std::string text;
+    append_without_count(text, name);
+    return text;
+  };
+  CHECK(without("Torch.add.3.forward.input.0") == "Torch.add.forward.input.0");
+  CHECK(without("Module.a.b.Linear.forward.0.output.0") == "Module.a.b.forward.0.output.0");
+  CHECK(without("Module.a.Linear.backward.2") == "Module.a.backward.2");
+  CHECK(without("Module.a.Linear.parameters_grad") == "Module.a.parameters_grad");
+  CHECK(without("x.0.debug") == "x.0.debug");
+  CHECK(without("") == "");
+  CHECK(without(".forward") == ".forward");
+}
