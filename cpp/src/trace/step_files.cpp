@@ -118,17 +118,17 @@ Construct parse_construct(std::string content, const std::filesystem::path& path
   construct.file_ = std::move(content);
   ConstructHandler handler;
   parse_json(construct.file_, path, handler);
-  construct.slots_ = make_slots(handler.entries.size());
-  construct.entries_.reserve(handler.entries.size());
-  for (const Construct::Entry& entry : handler.entries) {
-    const auto name_of = [&](std::uint32_t other) { return construct.entries_[other].name; };
+  auto& entries = construct.entries_;
+  entries = std::move(handler.entries);
+  construct.slots_ = make_slots(entries.size());
+  std::uint32_t kept = 0;
+  for (const Construct::Entry& entry : entries) {
+    const auto name_of = [&](std::uint32_t other) { return entries[other].name; };
     std::uint32_t& slot = find_slot(construct.slots_, entry.name, name_of);
-    if (slot == kFreeSlot) {
-      slot = static_cast<std::uint32_t>(construct.entries_.size());
-      construct.entries_.push_back(entry);
-    }
-    construct.entries_[slot].parent = entry.parent;  // as Python's dict: the last value, in the first place
+    if (slot == kFreeSlot) slot = kept++;
+    entries[slot] = entry;  // as Python's dict: the last value, in the first place
   }
+  entries.resize(kept);
   return construct;
 }
 
