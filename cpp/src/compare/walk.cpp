@@ -308,7 +308,10 @@ class Walker {
         }
         continue;
       }
-      if (!row.right) continue;
+      if (!row.right) {
+        report_alone(record, row, item);
+        continue;
+      }
       const Distance apart = distance_of(row, backward      ? cancelled(inputs, item)
                                               : is_clipping ? negligible_gradient_
                                                             : 0);
@@ -412,6 +415,13 @@ class Walker {
     }
     place.in = std::max(place.in, apart.ulps);
     place.in_is_equal = false;
+  }
+
+  // A result that cannot be compared: of another dtype or shape.
+  void report_alone(std::uint32_t record, const ItemPair& row, const Item& item) {
+    Event& event = report_argument(record, row, {.ulps = kInfinity, .equal = false});
+    event.left_text = show(pair_.left, &item);
+    event.right_text = reason(row.reason);
   }
 
   Event& report_argument(std::uint32_t record, const ItemPair& row, const Distance& apart) {
@@ -553,11 +563,13 @@ class Walker {
       module = construct->parent(module);
     }
     int looked_at = 0;
-    for (std::size_t i = event.order; i < places_.size() && looked_at < kCallsToLookAt; ++i) {
+    for (std::size_t i = event.order + (on_right ? 0 : 1); i < places_.size() && looked_at < kCallsToLookAt;
+         ++i) {
       if (!pair_.records.of_left[i] || is_gradients(static_cast<std::uint32_t>(i))) continue;
       event.effect = std::max(event.effect, places_[i].in);
       ++looked_at;
     }
+    if (looked_at == 0) event.effect = kInfinity;
   }
 
   // ---- Texts
