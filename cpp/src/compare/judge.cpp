@@ -68,31 +68,31 @@ struct Reasons {
 void judge_alone(const RowNumbers& row, Reasons& reasons) {
   const auto is_bad = [](std::optional<double> value) { return value && !std::isfinite(*value); };
   if (is_bad(row.left_max) || is_bad(row.left_min)) {
-    reasons.red.push_back("maximum or minimum is nan, -inf, or inf");
+    reasons.red.emplace_back("maximum or minimum is nan, -inf, or inf");
   }
   if (row.error && std::isfinite(*row.error) && std::abs(*row.error) > 1e10) {
-    reasons.red.push_back("maximum absolute error exceeds 1e+10");
+    reasons.red.emplace_back("maximum absolute error exceeds 1e+10");
   }
 }
 
 void judge_magnitude(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
-  if (std::abs(*in.error) > std::abs(*out.error)) return;
-  if (order_of_magnitude(*out.error) - order_of_magnitude(*in.error) >= 1) {
-    reasons.yellow.push_back(
+  const double before = in.error.value_or(0), after = out.error.value_or(0);
+  if (std::abs(before) > std::abs(after)) return;
+  if (order_of_magnitude(after) - order_of_magnitude(before) >= 1) {
+    reasons.yellow.emplace_back(
         "maximum absolute error of both input/parameters and output exceed 1, with the output larger by an "
-        "order "
-        "of magnitude");
+        "order of magnitude");
   }
 }
 
 void judge_statistics(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
   const auto relative = [](const RowNumbers& row) {
-    return std::abs(*row.error / std::max(kTiny, *row.right_max));
+    return std::abs(row.error.value_or(0) / std::max(kTiny, row.right_max.value_or(0)));
   };
   if (relative(out) > 0.5) {
-    reasons.red.push_back("maximum relative error exceeds 0.5");
+    reasons.red.emplace_back("maximum relative error exceeds 0.5");
   } else if (relative(out) > 0.1 && relative(in) < 0.01) {
-    reasons.yellow.push_back(
+    reasons.yellow.emplace_back(
         "The output's maximum relative error exceeds 0.1, while the input/parameter's is below 0.01");
   }
 }
@@ -100,16 +100,16 @@ void judge_statistics(const RowNumbers& in, const RowNumbers& out, Reasons& reas
 void judge_real_data(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
   if (in.ratio && out.ratio) {
     if (*in.ratio > 0.9 && *out.ratio < 0.6) {
-      reasons.red.push_back(
+      reasons.red.emplace_back(
           "The input/parameter's one thousandth err ratio exceeds 0.9, while the output's is below 0.6");
     } else if (*in.ratio - *out.ratio > 0.1) {
-      reasons.yellow.push_back(
+      reasons.yellow.emplace_back(
           "The output's one thousandth err ratio decreases by more than 0.1 compared to the "
           "input/parameter's");
     }
   }
   if (in.cosine && out.cosine && *in.cosine - *out.cosine > 0.1) {
-    reasons.yellow.push_back(
+    reasons.yellow.emplace_back(
         "The output's cosine decreases by more than 0.1 compared to the input/parameter's");
   }
 }
@@ -169,7 +169,8 @@ RowVerdict judge_differences(const ItemPair& row, const RowStatistics& statistic
   for (std::size_t i = 0; i < statistics.differences.size(); ++i) {
     const auto difference = statistics.differences[i].difference.number();
     if (!difference) continue;
-    const double larger = std::max(*statistics.left_numbers[i], *statistics.right_numbers[i]);
+    const double larger =
+        std::max(statistics.left_numbers[i].value_or(0), statistics.right_numbers[i].value_or(0));
     if (std::abs(*difference) / (std::abs(larger) + 1e-10) > 0.5) {
       verdict.result = "Warning";
       verdict.message = "Need double check api accuracy.";

@@ -92,7 +92,7 @@ class RowCells {
   // NaN and infinities are texts in the format.
   void add(double number) {
     if (std::isfinite(number)) {
-      cells_.push_back(number);
+      cells_.emplace_back(number);
     } else {
       add(std::isnan(number) ? "Nan" : number > 0 ? "inf\t" : "-inf\t");
     }
@@ -116,7 +116,7 @@ class RowCells {
       problem == std::errc() && end == text.data() + text.size() ? cells_.emplace_back(whole)
                                                                  : cells_.emplace_back(text);
     } else if (scalar.kind == Scalar::Kind::kFloat) {
-      add(*number);
+      add(number.value_or(0));
     } else {
       add(text);
     }
@@ -211,6 +211,7 @@ class RowWriter {
 
   // On the first item of a record only.
   void add_stack(const ItemPair& row) {
+    if (!pair_.stacks) return row_.add(kNotApplicable);
     const auto frames = pair_.stacks->frames(pair_.left.name(pair_.left.records()[row.left_record]));
     const bool is_first = &row == pair_.matches.pairs.data() || (&row)[-1].left_record != row.left_record;
     if (!is_first || frames.empty()) return row_.add(kNotApplicable);

@@ -260,7 +260,7 @@ class Walker {
       if (of_right[i]) {
         if (name.find(".parameters_grad") == std::string_view::npos) before = of_right[i].index + 1;
       } else {
-        missing_.push_back({before, i});
+        missing_.emplace_back(before, i);
       }
     }
     std::stable_sort(missing_.begin(), missing_.end(),
@@ -406,7 +406,7 @@ class Walker {
     if (is_value || other == nullptr) {
       Event& event = report_argument(record, row, apart);
       event.left_text = show(pair_.left, &item);
-      event.right_text = other != nullptr ? show(pair_.right, other) : reason(row.reason);
+      event.right_text = other != nullptr ? show(pair_.right, other) : std::string(reason(row.reason));
     } else if (apart.ulps > kJump * std::max(running_, 1.0) || running_ == 0) {
       Event& event = report_argument(record, row, apart);
       event.kind = EventKind::kInput;
@@ -581,7 +581,7 @@ class Walker {
     }
     return std::string(trace.text(item->value));
   }
-  static std::string reason(trace::NoMatchReason reason) {
+  static std::string_view reason(trace::NoMatchReason reason) {
     switch (reason) {
       case trace::NoMatchReason::kShape: return "another shape";
       case trace::NoMatchReason::kDtype: return "another dtype";

@@ -18,7 +18,7 @@ void give_back_unused([[maybe_unused]] std::string& text) noexcept {
   const std::uintptr_t first = (begin + text.size() + 1 + page - 1) / page * page;  // the NUL stays
   const std::uintptr_t last = (begin + text.capacity() + 1) / page * page;
   // What is there reads as zeros afterwards, and is not looked at before it is written again.
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  if (first < last) madvise(text.data() + (first - begin), last - first, MADV_DONTNEED);
 #endif
 }
 

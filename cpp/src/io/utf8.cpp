@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <cstring>
 
 namespace msprobe::io {
 

@@ -129,7 +129,8 @@ std::vector<Found> of_each(const std::vector<RankSummary>& ranks,
                            std::optional<Candidate> RankSummary::* candidate) {
   std::vector<Found> found;
   for (const RankSummary& rank : ranks) {
-    if (rank.*candidate) found.push_back({&rank, *(rank.*candidate), Phase::kBefore});
+    const std::optional<Candidate>& one = rank.*candidate;
+    if (one) found.push_back({&rank, *one, Phase::kBefore});
   }
   for (Found& one : found) {
     const auto& calls = one.rank->communications;

@@ -103,7 +103,7 @@ class Flows::Linker {
                             std::back_inserter(present));
       const bool is_all = present.size() == present_.size();
       const int next = static_cast<int>(groups_.size());
-      numbers.emplace_back(is_all ? kAllRanks : groups_.try_emplace(std::move(present), next).first->second);
+      numbers.emplace_back(is_all ? kAllRanks : groups_.try_emplace(present, next).first->second);
     }
     return numbers;
   }

@@ -90,9 +90,13 @@ class Differences {
  private:
   static constexpr int kUnreachable = -1'000'000'000;
 
+  static std::size_t place(int count, int diagonal) {
+    const int index = diagonal + count;
+    return static_cast<std::size_t>(index);
+  }
   // The row to which `count` differences lead on a diagonal (row - column), -count <= diagonal <= count.
   int reached(int count, int diagonal) const {
-    return reached_[static_cast<std::size_t>(count)][static_cast<std::size_t>(diagonal + count)];
+    return reached_[static_cast<std::size_t>(count)][place(count, diagonal)];
   }
   bool came_from_above(int count, int diagonal) const {
     return diagonal == count ||
@@ -113,7 +117,7 @@ class Differences {
       int i = start(count, diagonal);
       if (i < 0 || i > rows_ || i < diagonal || i - diagonal > columns_) continue;
       while (i < rows_ && i - diagonal < columns_ && equal(i, i - diagonal)) ++i;
-      rows[static_cast<std::size_t>(diagonal + count)] = i;
+      rows[place(count, diagonal)] = i;
       done |= i == rows_ && i - diagonal == columns_;
     }
     reached_.push_back(std::move(rows));
