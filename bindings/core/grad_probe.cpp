@@ -3,10 +3,10 @@
 #include "msprobe/grad_probe.h"
 
 #include <algorithm>
-#include <exception>
 #include <optional>
 
 #include "core.h"
+#include "progress.h"
 
 namespace {
 
@@ -72,30 +72,11 @@ py::list problems(const Comparison& comparison) {
   return result;
 }
 
-// Ctrl-C and exceptions of `progress` stop the work and arrive where compare() was called.
 Comparison compare(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
                    unsigned threads, const std::optional<py::function>& progress) {
-  std::exception_ptr raised;
-  msprobe::grad_probe::CompareOptions options;
-  options.threads = threads;
-  options.progress = [&](std::size_t done, std::size_t total) {
-    const py::gil_scoped_acquire gil;
-    try {
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (progress) (*progress)(done, total);
-      return true;
-    } catch (...) {
-      raised = std::current_exception();
-      return false;
-    }
-  };
-  try {
-    const py::gil_scoped_release no_gil;
-    return msprobe::grad_probe::compare(rank_dir1, rank_dir2, options);
-  } catch (const msprobe::InvalidArgument&) {
-    if (raised) std::rethrow_exception(raised);
-    throw;
-  }
+  return run_with_progress(progress, [&](const Report& report) {
+    return msprobe::grad_probe::compare(rank_dir1, rank_dir2, {.threads = threads, .progress = report});
+  });
 }
 
 }  // namespace

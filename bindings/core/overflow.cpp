@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "msprobe/overflow.h"
 
-#include <exception>
-
 #include "core.h"
 #include "msprobe/error.h"
+#include "progress.h"
 
 namespace {
 
@@ -26,30 +25,11 @@ py::list texts(const std::vector<std::string>& lines) {
   return result;
 }
 
-// Ctrl-C and exceptions of `progress` stop the work and arrive where find_origins() was called.
 Analysis find_origins(const std::filesystem::path& step_dir, unsigned threads,
                       const std::optional<py::function>& progress) {
-  std::exception_ptr raised;
-  msprobe::overflow::AnalyzeOptions options;
-  options.threads = threads;
-  options.progress = [&](std::size_t done, std::size_t total) {
-    const py::gil_scoped_acquire gil;
-    try {
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (progress) (*progress)(done, total);
-      return true;
-    } catch (...) {
-      raised = std::current_exception();
-      return false;
-    }
-  };
-  try {
-    const py::gil_scoped_release no_gil;
-    return msprobe::overflow::find_origins(step_dir, options);
-  } catch (const msprobe::InvalidArgument&) {
-    if (raised) std::rethrow_exception(raised);
-    throw;
-  }
+  return run_with_progress(progress, [&](const Report& report) {
+    return msprobe::overflow::find_origins(step_dir, {.threads = threads, .progress = report});
+  });
 }
 
 }  // namespace
