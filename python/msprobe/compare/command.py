@@ -10,12 +10,10 @@ import argparse
 import os
 import sys
 
-from msprobe.printable import printable
+from msprobe.command_line import Parser, thread_count
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from msprobe.compare.inputs import Paths
     from msprobe.compare.result import CompareResult
     from msprobe.compare.run import CompareOptions
@@ -24,12 +22,6 @@ _EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be c
 GOLDEN is the reference, TARGET the run under test: two files dump.json (or debug.json), two folders of ranks,
 of steps (rank0, rank1, ...), or two whole dump paths (step0, step1, ...).
 Under torchrun the processes share the ranks."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line; the help has the rest."""
-        self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
 def main(arguments: list[str]) -> int:
@@ -123,7 +115,7 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="msprobe compare",
         usage="msprobe compare [options] GOLDEN TARGET | msprobe compare [options] -i compare.json",
         description="Compares two data dumps: where does a difference come into being?",
@@ -191,7 +183,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="repeated runs of the reference: a difference is judged against their spread",
     )
-    add("--threads", metavar="N", type=_threads, default=0, help="threads to use (default: all cores)")
+    add("--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)")
     add(
         "--timeout",
         metavar="SECONDS",
@@ -228,12 +220,6 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     shown = group.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="print the verdict as JSON, as in verdict.json")
     shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
-
-
-def _threads(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1024, found {text!r}")
-    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -10,22 +10,15 @@ import argparse
 import os
 import sys
 
+from msprobe.command_line import Parser, thread_count
 from msprobe.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from typing import NoReturn
-
     from msprobe.grad_probe.comparator import ComparisonResult
     from msprobe.grad_probe.verdict import Finding, Verdict
 
 _MOST_LINES = 10
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line; the help has the rest."""
-        self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
 def main(arguments: list[str]) -> int:
@@ -55,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="msprobe grad_compare",
         description="Compares the gradient signs of two training runs: where do they part?",
         epilog="exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error",
@@ -68,18 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-pictures", action="store_true", help="leave out similarities_picture/*.png")
     parser.add_argument(
-        "--threads", metavar="N", type=_threads, default=0, help="threads to use (default: all cores)"
+        "--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)"
     )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help="print the verdict as JSON, as in verdict.json")
     shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
     return parser
-
-
-def _threads(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1024, found {text!r}")
-    return int(text)
 
 
 def _is_rank(path: str) -> bool:

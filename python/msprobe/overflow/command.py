@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from msprobe.command_line import Parser, thread_count
 from msprobe.printable import printable
-
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 _MOST_FRAMES = 6
 _MOST_ORIGINS = 8
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line; the help has the rest."""
-        self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
 def main(arguments: list[str]) -> int:
@@ -46,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="msprobe nan_analyze",
         description="Finds the call, and the rank, that made the first infinity or NaN of a step.",
         epilog="exit code: 0 nothing found, 1 found, 2 an error, or nothing found but a rank cannot be read",
@@ -73,17 +65,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--threads",
         metavar="N",
-        type=_threads,
+        type=thread_count,
         default=0,
         help="ranks to read at the same time (default: all cores)",
     )
     return parser
-
-
-def _threads(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):
-        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1024, found {text!r}")
-    return int(text)
 
 
 def _text(report: dict[str, list[dict[str, Any]]]) -> list[str]:
