@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -37,3 +40,14 @@ def fresh_debugger() -> Iterator[None]:
     PrecisionDebugger._reset()
     yield
     PrecisionDebugger._reset()
+
+
+@pytest.fixture(scope="session")
+def reference() -> Path:
+    """The command of the existing tool, in the environment that MSPROBE_TEST_REFERENCE names."""
+    folder = os.environ.get("MSPROBE_TEST_REFERENCE")
+    if not folder:
+        pytest.skip("MSPROBE_TEST_REFERENCE names no folder")
+    script = Path(__file__).resolve().parents[2] / "benchmarks" / "reference_env.py"
+    made = subprocess.run([sys.executable, script, folder], capture_output=True, text=True, check=True)
+    return Path(made.stdout.split()[-1]).with_name("msprobe")

@@ -17,19 +17,8 @@ import pytest
 from golden_tables import check_tables
 from msprobe.cli import main
 
-REFERENCE = os.environ.get("MSPROBE_TEST_REFERENCE")
 REPOSITORY = Path(__file__).resolve().parents[3]
 SAMPLES = REPOSITORY / "tests/data/dump/make_samples.py"
-
-pytestmark = pytest.mark.skipif(not REFERENCE, reason="MSPROBE_TEST_REFERENCE names no folder")
-
-
-@pytest.fixture(scope="module")
-def reference() -> Path:
-    """The command of the existing tool."""
-    script = REPOSITORY / "benchmarks" / "reference_env.py"
-    made = subprocess.run([sys.executable, script, REFERENCE], capture_output=True, text=True, check=True)
-    return Path(made.stdout.split()[-1]).with_name("msprobe")
 
 
 def our_dump(folder: Path, name: str) -> Path:

@@ -9,25 +9,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from dump_models import build, loss_of
 from dump_support import captured, run
 
-REFERENCE = os.environ.get("MSPROBE_TEST_REFERENCE")
 REPOSITORY = Path(__file__).resolve().parents[3]
-
-pytestmark = pytest.mark.skipif(not REFERENCE, reason="MSPROBE_TEST_REFERENCE names no folder")
-
-
-@pytest.fixture(scope="module")
-def reference() -> Path:
-    """The command of the existing tool."""
-    script = REPOSITORY / "benchmarks" / "reference_env.py"
-    made = subprocess.run([sys.executable, script, REFERENCE], capture_output=True, text=True, check=True)
-    return Path(made.stdout.split()[-1]).with_name("msprobe")
 
 
 def training(directory: Path, task: str) -> None:
