@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "msprobe/compare.h"
 
-#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "core.h"
 #include "msprobe/compare_walk.h"
 #include "msprobe/error.h"
+#include "progress.h"
 
 namespace {
 
@@ -54,28 +54,13 @@ std::unique_ptr<ComparedPair> open_pair(const std::filesystem::path& left, const
   return std::make_unique<ComparedPair>(ComparedPair{compare::open_pair(left, right, options), {}});
 }
 
-// Ctrl-C and exceptions of `progress` stop the work and arrive where measure() was called.
 void measure(ComparedPair& self, unsigned threads, const std::optional<py::function>& progress) {
-  std::exception_ptr raised;
-  const auto report = [&](std::size_t done, std::size_t total) {
-    if (done % 64 != 0) return true;
-    const py::gil_scoped_acquire gil;
-    try {
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (progress) (*progress)(done, total);
-      return true;
-    } catch (...) {
-      raised = std::current_exception();
-      return false;
-    }
-  };
-  try {
-    const py::gil_scoped_release no_gil;
-    self.metrics = compare::measure_real_data(self.pair, threads, report);
-  } catch (const msprobe::InvalidArgument&) {
-    if (raised) std::rethrow_exception(raised);
-    throw;
-  }
+  constexpr std::size_t kRowsPerReport = 64;
+  self.metrics = run_with_progress(progress, [&](const Report& report) {
+    return compare::measure_real_data(self.pair, threads, [&](std::size_t done, std::size_t total) {
+      return done % kRowsPerReport != 0 || report(done, total);
+    });
+  });
 }
 
 std::vector<std::string> frames(const ComparedPair& self, const std::string& record) {
@@ -97,7 +82,6 @@ void register_compare(py::module_& m) {
       .def_readonly("is_backward", &Event::is_backward)
       .def_readonly("order", &Event::order)
       .def_readonly("name", &Event::name)
-      .def_readonly("counterpart", &Event::counterpart)
       .def_readonly("item", &Event::item)
       .def_readonly("module", &Event::module)
       .def_readonly("parameter", &Event::parameter)
@@ -114,7 +98,6 @@ void register_compare(py::module_& m) {
       .def_readonly("events", &Walk::events)
       .def_readonly("compared", &Walk::compared)
       .def_readonly("equal", &Walk::equal)
-      .def_readonly("equal_at_first", &Walk::equal_at_first)
       .def_readonly("median", &Walk::median)
       .def_readonly("largest", &Walk::largest)
       .def_property_readonly("updated",

@@ -47,7 +47,6 @@ struct Event {
   bool is_backward = false;
   std::uint32_t order = 0;  // rises in the order of execution; calls of one order belong together
   std::string name;         // of the record, in the left run (kMissing: in the right run)
-  std::string counterpart;  // its name in the other run; empty: none
   std::string item;         // argument or result that differs most, as in the result table; may be empty
   std::string module;       // call of the module it ran in; empty: none or unknown
   std::string parameter;    // kInput: the module's parameter that has this value, e.g. "weight"; empty: none
@@ -82,13 +81,11 @@ struct UpdatedTensor {
 
 /// What the walk saw, for deciding what is rounding and what is not.
 struct Walk {
-  std::vector<Event> events;   // in order of execution
-  std::uint32_t compared = 0;  // records with tensors of floating point on both sides
-  std::uint32_t equal = 0;     // of these, all results equal
-  std::uint32_t equal_at_first =
-      0;               // computing calls (not copies or views) before the first difference of any
-  double median = 0;   // ulps of results that differ; 0: none does
-  double largest = 0;  // finite; without clipping and the optimizer
+  std::vector<Event> events;              // in order of execution
+  std::uint32_t compared = 0;             // records with tensors of floating point on both sides
+  std::uint32_t equal = 0;                // of these, all results equal
+  double median = 0;                      // ulps of results that differ; 0: none does
+  double largest = 0;                     // finite; without clipping and the optimizer
   std::vector<UpdatedTensor> updated;     // results of calls in the optimizer, in order of execution
   std::vector<ModuleDifference> modules;  // those whose result differs, in order of execution
 };

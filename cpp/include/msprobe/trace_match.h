@@ -55,9 +55,6 @@ struct RecordMatches {
 MSPROBE_API RecordMatches match_records(const Trace& left, const Construct* left_construct,
                                         const Trace& right, const Construct* right_construct);
 
-/// Pairs records by their names alone, as the existing tool does.
-MSPROBE_API RecordMatches match_records_by_name(const Trace& left, const Trace& right);
-
 /// Index into Trace::all_items().
 using ItemIndex = std::uint32_t;
 
@@ -109,6 +106,9 @@ MSPROBE_API ItemMatches match_items_mapped(const Trace& left, const Trace& right
 /// `.parameters` and the way to it.
 MSPROBE_API void append_item_name(std::string& out, const Trace& trace, const Record& record,
                                   const Item& item);
+
+/// The same name as a text.
+MSPROBE_API std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item);
 
 /// Appends the name without the part between the last dot before the first ".forward" (else ".backward") and
 /// it: the count of an operator's call, the class of a module. "Torch.add.3.forward" becomes

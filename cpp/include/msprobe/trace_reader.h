@@ -87,6 +87,12 @@ struct Record {
   bool has_output = false;
 };
 
+/// Whether a record holds the gradients of a module's parameters, by its name:
+/// "Module.a.Linear.parameters_grad".
+constexpr bool holds_gradients(std::string_view record) noexcept {
+  return record.find(".parameters_grad") != std::string_view::npos;
+}
+
 /// dump.json or debug.json of one rank and step. Texts and items live as long as the Trace; moving keeps
 /// them.
 class MSPROBE_API Trace {

@@ -1,13 +1,12 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "compare/item_text.h"
+#include "compare/distance.h"
 #include "msprobe/compare_walk.h"
 #include "trace/align.h"
 
@@ -26,129 +25,14 @@ constexpr std::size_t kMostEvents = 20000;
 // A result is worth an event when it is this many times farther off than what went in.
 constexpr double kJump = 4;
 
+// A sum whose terms cancel out is measured against this part of what it would be if their signs were random.
 constexpr double kCancelled = 0.05;
 
 // Gradients of parameters are measured against this part of the typical one at least.
 constexpr double kNegligible = 0.1;
 
+// Without modules, what comes of a call is looked for in this many of the next ones.
 constexpr int kCallsToLookAt = 4;
-
-// ---- Distances
-
-// Machine epsilon of what was recorded: statistics of float64 are rounded to float32. 0: not of floating
-// point.
-double epsilon(std::string_view dtype) {
-  if (dtype == "torch.float32" || dtype == "torch.float64" || dtype.starts_with("torch.complex"))
-    return 0x1p-23;
-  if (dtype == "torch.bfloat16") return 0x1p-7;
-  if (dtype == "torch.float16") return 0x1p-10;
-  if (dtype.starts_with("torch.float8_e4m3")) return 0x1p-3;
-  if (dtype.starts_with("torch.float8_e5m2")) return 0x1p-2;
-  return dtype == "float32" || dtype == "float64" ? 0x1p-23 : 0;
-}
-
-bool same_text(const DumpPair& pair, trace::Text a, trace::Text b) {
-  return pair.left.text(a) == pair.right.text(b);
-}
-
-// Number of elements, from the text of a shape.
-double element_count(std::string_view shape) {
-  double count = 1, extent = 0;
-  bool in_number = false;
-  for (const char c : shape) {
-    if (c >= '0' && c <= '9') {
-      extent = extent * 10 + (c - '0');
-      in_number = true;
-    } else if (in_number) {
-      count *= extent;
-      extent = 0;
-      in_number = false;
-    }
-  }
-  return count;
-}
-
-struct Numbers {
-  std::array<std::optional<double>, 4> values;  // max, min, mean, norm
-};
-
-Numbers numbers(const trace::Trace& trace, const Item& item) {
-  return {{trace.number(item.max), trace.number(item.min), trace.number(item.mean), trace.number(item.norm)}};
-}
-
-// |a - b| / scale; NaN or the same infinity on both sides is no difference.
-double relative(std::optional<double> a, std::optional<double> b, double scale) {
-  if (!a || !b) return a.has_value() == b.has_value() ? 0 : kInfinity;
-  if (*a == *b || (std::isnan(*a) && std::isnan(*b))) return 0;
-  if (!std::isfinite(*a) || !std::isfinite(*b)) return kInfinity;
-  return std::abs(*a - *b) / std::max(scale, std::numeric_limits<double>::min());
-}
-
-double largest_finite(std::initializer_list<std::optional<double>> values) {
-  double largest = 0;
-  for (const auto& value : values) {
-    if (value && std::isfinite(*value)) largest = std::max(largest, std::abs(*value));
-  }
-  return largest;
-}
-
-// `floor`: what a typical element is measured against at least; below it there is nothing but rounding.
-double statistics_distance(const Numbers& a, const Numbers& b, double count, double floor) {
-  const double extreme = largest_finite({a.values[0], a.values[1], b.values[0], b.values[1]});
-  const double root = std::sqrt(std::max(count, 1.0));
-  const double norm = std::max(largest_finite({a.values[3], b.values[3]}), floor * root);
-  const double typical = norm > 0 ? norm / root : extreme;
-  const double widest = std::max(extreme, floor);
-  return std::max({relative(a.values[0], b.values[0], widest), relative(a.values[1], b.values[1], widest),
-                   relative(a.values[2], b.values[2], typical), relative(a.values[3], b.values[3], norm)});
-}
-
-// Root mean square of the elements; 0: unknown.
-double typical_element(const trace::Trace& trace, const Item& item) {
-  const double norm = largest_finite({trace.number(item.norm)});
-  return norm / std::sqrt(std::max(element_count(trace.text(item.shape)), 1.0));
-}
-
-Distance value_distance(const DumpPair& pair, const Item& left, const Item& right) {
-  if (same_text(pair, left.value.text, right.value.text)) return {};
-  const auto a = pair.left.number(left.value), b = pair.right.number(right.value);
-  const bool are_floats =
-      left.value.kind == trace::Scalar::Kind::kFloat || right.value.kind == trace::Scalar::Kind::kFloat;
-  if (!a || !b || !are_floats) return {.ulps = kInfinity, .equal = false};
-  const double apart = relative(a, b, largest_finite({a, b}));
-  return {.ulps = apart / 0x1p-23, .equal = apart == 0};
-}
-
-Distance tensor_distance(const DumpPair& pair, const Item& left, const Item& right,
-                         const RealMetrics* metrics, double floor) {
-  const std::string_view dtype = pair.right.text(right.dtype);
-  const Numbers a = numbers(pair.left, left), b = numbers(pair.right, right);
-  Distance result;
-  const double count = element_count(pair.right.text(right.shape));
-  double apart = statistics_distance(a, b, count, floor);
-  result.equal = apart == 0;
-  if (left.md5.length > 0 && right.md5.length > 0) result.equal = same_text(pair, left.md5, right.md5);
-  if (metrics != nullptr && metrics->euclidean.number()) {
-    const double norm = std::max(largest_finite({b.values[3]}), floor * std::sqrt(count));
-    result.equal = metrics->max_absolute.number().value_or(1) == 0;
-    apart = std::max(apart, norm > 0 ? metrics->euclidean.value / norm : metrics->euclidean.value);
-  }
-  const bool same_bools =
-      same_text(pair, left.max.text, right.max.text) && same_text(pair, left.min.text, right.min.text);
-  const double unit = std::max(epsilon(dtype), epsilon(pair.left.text(left.dtype)));
-  if (dtype == "torch.bool") {
-    result.equal = result.equal && same_bools;
-    result.ulps = result.equal ? 0 : kInfinity;
-  } else if (unit == 0) {
-    result.ulps = result.equal ? 0 : kInfinity;
-  } else {
-    // Checksums that differ over equal statistics: less than can be seen, but not nothing.
-    result.ulps = result.equal ? 0 : std::max(apart / unit, 0.01);
-  }
-  return result;
-}
-
-// ---- The walk
 
 // What is known of a record of the left run.
 struct Place {
@@ -159,16 +43,6 @@ struct Place {
   bool has_result = false;  // one that can be compared
   double elements = 0;      // of the largest input
 };
-
-// Calls that move data and do not compute: that they are equal says nothing about rounding.
-bool computes(std::string_view name) {
-  for (const std::string_view part :
-       {"linear", "matmul", "mm", "conv", "norm", "softmax", "attention", "gelu", "silu", "sigmoid", "tanh",
-        "exp", "einsum", "lstm", "gru", "rnn", "cross_entropy"}) {
-    if (name.find(part) != std::string_view::npos) return true;
-  }
-  return false;
-}
 
 bool is_input(Part part) {
   return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput ||
@@ -212,9 +86,7 @@ class Walker {
 
  private:
   std::string_view name(std::uint32_t record) const { return pair_.left.name(pair_.left.records()[record]); }
-  bool is_gradients(std::uint32_t record) const {
-    return name(record).find(".parameters_grad") != std::string_view::npos;
-  }
+  bool is_gradients(std::uint32_t record) const { return trace::holds_gradients(name(record)); }
   std::span<const ItemPair> rows(std::uint32_t record) const {
     return std::span(pair_.matches.pairs)
         .subspan(first_row_[record], first_row_[record + 1] - first_row_[record]);
@@ -226,9 +98,7 @@ class Walker {
   static bool is_backward(std::string_view name) { return name.find(".backward") != std::string_view::npos; }
 
   std::string item_name(const ItemPair& row) const {
-    std::string text;
-    trace::append_item_name(text, pair_.left, pair_.left.records()[row.left_record], pair_.left_item(row));
-    return text;
+    return trace::item_name(pair_.left, row.left_record, row.left);
   }
   std::string_view parent(std::string_view name) const {
     return pair_.left_construct ? pair_.left_construct->parent(name) : std::string_view();
@@ -242,9 +112,6 @@ class Walker {
     event.name = name(record);
     event.is_backward = is_backward(event.name);
     event.order = record;
-    if (const trace::Match match = pair_.records.of_left[record]) {
-      event.counterpart = pair_.right.name(pair_.right.records()[match.index]);
-    }
     event.module = parent(event.name);
     return event;
   }
@@ -258,7 +125,7 @@ class Walker {
     for (std::uint32_t i = 0; i < of_right.size(); ++i) {
       const std::string_view name = pair_.right.name(pair_.right.records()[i]);
       if (of_right[i]) {
-        if (name.find(".parameters_grad") == std::string_view::npos) before = of_right[i].index + 1;
+        if (!trace::holds_gradients(name)) before = of_right[i].index + 1;
       } else {
         missing_.emplace_back(before, i);
       }
@@ -293,54 +160,45 @@ class Walker {
   void visit(std::uint32_t record) {
     Place& place = places_[record];
     const ItemPair* worst = nullptr;
-    bool has_floats = false;
     const bool backward = is_backward(name(record));
-    const bool is_clipping = parent(name(record)) == "clip_grad";
+    const std::string_view around = parent(name(record));
+    const double floor = around == "clip_grad" ? negligible_gradient_ : 0;
     if (backward) add_forward(record, place);
-    std::vector<std::pair<double, double>> inputs;  // number and size of the elements
+    std::vector<std::pair<double, double>> inputs;  // of a backward call: number and size of the elements
     for (const ItemPair& row : rows(record)) {
       const Item& item = pair_.left_item(row);
       if (is_input(item.part)) {
-        visit_input(record, row, item, distance_of(row, is_clipping ? negligible_gradient_ : 0), place);
-        place.elements = std::max(place.elements, element_count(pair_.left.text(item.shape)));
-        if (backward) {
-          inputs.emplace_back(element_count(pair_.left.text(item.shape)), typical_element(pair_.left, item));
-        }
+        visit_input(record, row, item, distance_of(row, floor), place);
+        const double count = element_count(pair_.left.text(item.shape));
+        place.elements = std::max(place.elements, count);
+        if (backward) inputs.emplace_back(count, typical_element(pair_.left, item));
         continue;
       }
       if (!row.right) {
         report_alone(record, row, item);
         continue;
       }
-      const Distance apart = distance_of(row, backward      ? cancelled(inputs, item)
-                                              : is_clipping ? negligible_gradient_
-                                                            : 0);
-      if (parent(name(record)) == "optimizer") keep_updated(row, apart);
-      has_floats |= item.kind == Item::Kind::kTensor;
+      const Distance apart = distance_of(row, backward ? cancelled(inputs, item) : floor);
+      if (around == "optimizer") keep_updated(row, apart);
       place.has_result |= item.kind == Item::Kind::kTensor;
       if (worst == nullptr || apart.ulps > place.out) worst = &row;
       place.out = std::max(place.out, apart.ulps);
       place.out_is_equal &= apart.equal;
     }
-    const trace::Token token = token_of(record);
-    const bool in_training = !is_after_backward(name(record));
-    if (has_floats) {
+    if (place.has_result) {
       ++walk_.compared;
       if (place.out_is_equal) ++walk_.equal;
-      if (place.out_is_equal && place.in_is_equal) equal_calls_.insert(token.what ^ (token.detail * 3));
-      if (!different_ && place.out_is_equal && place.in_is_equal && !backward && computes(name(record))) {
-        ++walk_.equal_at_first;
-      }
+      if (place.out_is_equal && place.in_is_equal) equal_calls_.insert(call_key(record));
     }
     different_ |= !place.out_is_equal || !place.in_is_equal;
-    if (!place.out_is_equal) {
-      report_output(record, worst, place, equal_calls_.contains(token.what ^ (token.detail * 3)));
-    }
-    if (!place.out_is_equal && name(record).starts_with("Module.")) {
+    if (place.out_is_equal) return;
+    report_output(record, worst, place);
+    if (name(record).starts_with("Module.")) {
       walk_.modules.push_back({.name = std::string(name(record)), .out = place.out});
     }
-    running_ = std::max(running_, std::isfinite(place.out) ? place.out : 0.0);
-    if (place.out > 0 && std::isfinite(place.out) && in_training) seen_.push_back(place.out);
+    if (!std::isfinite(place.out)) return;
+    running_ = std::max(running_, place.out);
+    if (place.out > 0 && around != "optimizer" && around != "clip_grad") seen_.push_back(place.out);
   }
 
   void keep_updated(const ItemPair& row, const Distance& apart) {
@@ -360,23 +218,12 @@ class Walker {
     return kCancelled * sum;
   }
 
-  // Clipping and the optimizer.
-  bool is_after_backward(std::string_view name) const {
-    const std::string_view around = parent(name);
-    return around == "optimizer" || around == "clip_grad";
-  }
-
-  // The operator and the shapes it works on.
-  trace::Token token_of(std::uint32_t record) const {
-    const std::hash<std::string_view> hash;
+  // Equal for calls of one operator on equal shapes and dtypes.
+  std::uint64_t call_key(std::uint32_t record) const {
     std::string what;
     trace::append_without_count(what, name(record));
-    trace::Token token{.what = hash(what)};
-    for (const Item& item : pair_.left.items(pair_.left.records()[record])) {
-      token.detail =
-          token.detail * 31 + hash(pair_.left.text(item.shape)) + hash(pair_.left.text(item.dtype));
-    }
-    return token;
+    const trace::Token token = trace::token_of(what, pair_.left, pair_.left.records()[record]);
+    return token.what ^ (token.detail * 3);
   }
 
   // The backward of a call depends on what its forward saved.
@@ -433,7 +280,7 @@ class Walker {
     return event;
   }
 
-  void report_output(std::uint32_t record, const ItemPair* worst, const Place& place, bool equal_before) {
+  void report_output(std::uint32_t record, const ItemPair* worst, const Place& place) {
     const bool jumps = place.out > kJump * std::max(place.in, 1.0);
     if (!place.in_is_equal && !jumps) return;
     if (!name(record).starts_with("Module.") || !explained_.contains(name(record))) {
@@ -442,7 +289,7 @@ class Walker {
       event.in = place.in;
       event.out = place.out;
       event.in_is_equal = place.in_is_equal;
-      event.equal_before = equal_before;
+      event.equal_before = equal_calls_.contains(call_key(record));
       event.reduction = reduction(record, pair_.left_item(*worst));
     }
     // The modules around it show the same difference.
@@ -478,7 +325,7 @@ class Walker {
   double negligible_gradient() const {
     std::vector<double> typical;
     for (const Record& record : pair_.left.records()) {
-      if (pair_.left.name(record).find(".parameters_grad") == std::string_view::npos) continue;
+      if (!trace::holds_gradients(pair_.left.name(record))) continue;
       for (const Item& item : pair_.left.items(record)) {
         if (const double element = typical_element(pair_.left, item); element > 0) typical.push_back(element);
       }
@@ -630,15 +477,6 @@ class Walker {
 };
 
 }  // namespace
-
-Distance distance(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics, double floor) {
-  const Item& left = pair.left_item(row);
-  const Item* const right = pair.right_item(row);
-  if (right == nullptr || left.kind != right->kind) return {.ulps = kInfinity, .equal = false};
-  if (left.kind == Item::Kind::kNull) return {};
-  return left.kind == Item::Kind::kTensor ? tensor_distance(pair, left, *right, metrics, floor)
-                                          : value_distance(pair, left, *right);
-}
 
 Walk walk(const DumpPair& pair, const std::vector<RealMetrics>& metrics) {
   return Walker(pair, metrics).run();

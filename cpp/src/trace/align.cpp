@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 namespace msprobe::trace {
@@ -146,6 +147,19 @@ class Differences {
 };
 
 }  // namespace
+
+Token token_of(std::string_view what, const Trace& trace, const Record& record) {
+  const std::hash<std::string_view> hash;
+  std::size_t detail = 0;
+  const auto add = [&detail](std::size_t value) {
+    detail = detail * 0x9e3779b97f4a7c15ULL + value + (detail >> 29);
+  };
+  for (const Item& item : trace.items(record)) {
+    add(hash(trace.text(item.shape)));
+    add(hash(trace.text(item.dtype)));
+  }
+  return {.what = hash(what), .detail = detail};
+}
 
 Pairs align(std::span<const Token> left, std::span<const Token> right) {
   Pairs pairs;

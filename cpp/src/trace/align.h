@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "msprobe/trace_reader.h"
 
 namespace msprobe::trace {
 
@@ -14,6 +17,9 @@ struct Token {
   std::uint64_t what = 0;    // the operator: only equal ones are paired
   std::uint64_t detail = 0;  // shapes and dtypes: pairs in which they are equal count more
 };
+
+/// Of a record of the operator `what`.
+Token token_of(std::string_view what, const Trace& trace, const Record& record);
 
 /// Pairs of indices (left, right), rising on both sides: a longest common subsequence of the operators, of
 /// all such the one with the most equal details. Beyond 5000 x 5000 calls that differ the details are not

@@ -114,12 +114,6 @@ class RecordSearch {
   std::size_t next_ = 0;
 };
 
-std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item) {
-  std::string name;
-  append_item_name(name, trace, trace.records()[record], trace.all_items()[item]);
-  return name;
-}
-
 // A list of items that is walked from front to back; those skipped wait.
 struct Queue {
   std::vector<RightItem> items;  // record and item of one side
@@ -167,6 +161,12 @@ void append_item_name(std::string& out, const Trace& trace, const Record& record
     out += '.';
     out += path;
   }
+}
+
+std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item) {
+  std::string name;
+  append_item_name(name, trace, trace.records()[record], trace.all_items()[item]);
+  return name;
 }
 
 ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records) {

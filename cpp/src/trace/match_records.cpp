@@ -41,10 +41,6 @@ struct Call {
   std::uint32_t backward = kNoMatch;
 };
 
-std::size_t combine(std::size_t seed, std::size_t value) {
-  return seed * 0x9e3779b97f4a7c15ULL + value + (seed >> 29);
-}
-
 // The calls of one run in their order, and the modules in which they ran.
 class Side {
  public:
@@ -66,14 +62,8 @@ class Side {
   const std::unordered_map<std::string, std::vector<std::uint32_t>>& by_place() const { return by_place_; }
 
   Token token(const Call& call) const {
-    const std::hash<std::string_view> hash;
-    std::size_t detail = 0;
     const std::uint32_t record = call.forward != kNoMatch ? call.forward : call.backward;
-    for (const Item& item : trace_.items(trace_.records()[record])) {
-      detail = combine(detail, hash(trace_.text(item.shape)));
-      detail = combine(detail, hash(trace_.text(item.dtype)));
-    }
-    return {.what = hash(without_last_part(call.name)), .detail = detail};
+    return token_of(without_last_part(call.name), trace_, trace_.records()[record]);
   }
 
   std::vector<Call> calls;
@@ -223,19 +213,6 @@ void append_without_count(std::string& out, std::string_view name) {
 RecordMatches match_records(const Trace& left, const Construct* left_construct, const Trace& right,
                             const Construct* right_construct) {
   return Matcher(left, left_construct, right, right_construct).run();
-}
-
-RecordMatches match_records_by_name(const Trace& left, const Trace& right) {
-  RecordMatches matches;
-  matches.of_left.resize(left.records().size());
-  matches.of_right.resize(right.records().size());
-  for (std::uint32_t i = 0; i < left.records().size(); ++i) {
-    const auto found = right.find(left.name(left.records()[i]));
-    if (!found) continue;
-    matches.of_left[i] = {.index = static_cast<std::uint32_t>(*found), .how = MatchKind::kExact};
-    matches.of_right[*found] = {.index = i, .how = MatchKind::kExact};
-  }
-  return matches;
 }
 
 }  // namespace msprobe::trace

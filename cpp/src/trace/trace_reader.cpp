@@ -295,7 +295,7 @@ void TraceBuilder::end(bool /*is_object*/) {
 
 void TraceBuilder::begin_record(std::string_view name) {
   record_ = {.name = in_file(name), .first_item = fitting(trace_.items_.size())};
-  holds_gradients_ = !is_debug_ && name.find(".parameters_grad") != std::string_view::npos;
+  holds_gradients_ = !is_debug_ && holds_gradients(name);
   part_ = is_debug_ ? std::optional(Part::kSaved) : std::nullopt;
   parts_seen_ = 0;
   path_.clear();

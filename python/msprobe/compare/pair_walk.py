@@ -38,8 +38,6 @@ class PairWalk:
     """Records with tensors on both sides."""
     equal: int = 0
     """Of these, all results equal."""
-    equal_at_first: int = 0
-    """Computing calls before the first difference."""
     median: float = 0
     """Distance of results that differ, in rounding errors."""
 
@@ -49,11 +47,13 @@ class PairWalk:
 
 
 def walk_pair(
-    pair: DumpPair, step: int, rank: int, diagnosis: DiagnosisWalk | None, previous: PairWalk | None
+    pair: DumpPair, step: int, rank: int, diagnosis: DiagnosisWalk | None, *, is_first: bool
 ) -> PairWalk:
-    """`diagnosis`: of the same step and rank, where both runs have one. `previous`: of the step before."""
+    """`diagnosis`: of the same step and rank, where both runs have one. `is_first`: no step of this rank
+    has been walked over before.
+    """
     native: CompareWalk = pair.walk()
-    calls = [_of_event(event, diagnosis is not None, previous is None) for event in native.events]
+    calls = [_of_event(event, diagnosis is not None, is_first) for event in native.events]
     findings: list[Finding] = []
     if diagnosis is not None:
         findings += diagnosis.before_calls()
@@ -73,7 +73,6 @@ def walk_pair(
         findings=placed,
         compared=native.compared,
         equal=native.equal,
-        equal_at_first=native.equal_at_first,
         median=native.median,
     )
 
