@@ -25,7 +25,8 @@ MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
     **dict.fromkeys(("tensor_file", "pt_file", "table", "sheet", "file"), "io"),
     "torch_dump": "torch",
-    **dict.fromkeys(("trace_reader", "trace_match"), "trace"),
+    **dict.fromkeys(("trace_reader", "trace_match", "trace_compare"), "trace"),
+    **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     **dict.fromkeys(("compare_walk", "compare_report"), "compare"),
 }
 

@@ -8,12 +8,12 @@
 #include <span>
 #include <utility>
 
-#include "compare/item_text.h"
 #include "compare/row_statistics.h"
 #include "msprobe/compare.h"
 #include "msprobe/sheet.h"
 #include "msprobe/table.h"
 #include "msprobe/thread_pool.h"
+#include "trace/item_text.h"
 #include "trace/python_text.h"
 
 namespace msprobe::compare {
@@ -134,7 +134,8 @@ class RowWriter {
  public:
   RowWriter(const DumpPair& pair, const std::vector<RealMetrics>& metrics) : pair_(pair), metrics_(metrics) {}
 
-  std::span<const Cell> cells(std::size_t index, const RowStatistics& statistics, const RowVerdict& verdict) {
+  std::span<const Cell> cells(std::size_t index, const StatisticsPair& statistics,
+                              const RowVerdict& verdict) {
     row_.clear();
     const ItemPair& row = pair_.matches.pairs[index];
     const trace::Item& left = pair_.left_item(row);
@@ -318,13 +319,13 @@ TableSummary write_rows(const DumpPair& pair, const std::vector<RealMetrics>& me
                         const Put& put) {
   TableSummary summary;
   RowWriter rows(pair, metrics);
-  std::vector<RowStatistics> statistics;
+  std::vector<StatisticsPair> statistics;
   std::vector<RowVerdict> verdicts;
   for (std::size_t begin = chunk.begin, end = 0; begin < chunk.end; begin = end) {
     end = end_of_record(pair, begin);
     statistics.clear();
     for (std::size_t i = begin; i < end; ++i) {
-      statistics.push_back(pair.mode == Mode::kMd5 ? RowStatistics()
+      statistics.push_back(pair.mode == Mode::kMd5 ? StatisticsPair()
                                                    : row_statistics(pair, pair.matches.pairs[i]));
     }
     judge_record(pair, metrics, begin, statistics, verdicts);

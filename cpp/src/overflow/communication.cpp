@@ -6,8 +6,8 @@
 #include <array>
 #include <charconv>
 
-#include "overflow/p2p_batch.h"
 #include "overflow/record_name.h"
+#include "trace/p2p_batch.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -172,7 +172,7 @@ void CommunicationReader::read(const Record& record, std::vector<Transfer>& out)
 }
 
 void CommunicationReader::read_batch(const Record& record, std::vector<Transfer>& out) {
-  for (const PeerOperation& operation : read_peer_operations(trace_.path(), record)) {
+  for (const trace::PeerOperation& operation : trace::read_peer_operations(trace_.path(), record)) {
     const std::string prefix = std::to_string(operation.index);
     Transfer transfer;
     transfer.pattern = operation.is_send ? Pattern::kSend : Pattern::kReceive;

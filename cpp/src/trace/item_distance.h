@@ -6,12 +6,12 @@
 
 #include "msprobe/trace_reader.h"
 
-namespace msprobe::compare {
+namespace msprobe::trace {
 
 /// Number of elements, from the text of a shape: 6 of "[2, 3]".
 double element_count(std::string_view shape);
 
 /// Root mean square of the elements of a tensor; 0: unknown.
-double typical_element(const trace::Trace& trace, const trace::Item& item);
+double typical_element(const Trace& trace, const Item& item);
 
-}  // namespace msprobe::compare
+}  // namespace msprobe::trace

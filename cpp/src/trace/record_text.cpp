@@ -1,11 +1,11 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "overflow/record_text.h"
+#include "trace/record_text.h"
 
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 
-namespace msprobe::overflow {
+namespace msprobe::trace {
 
 std::string record_text(const std::filesystem::path& path, std::uint64_t begin, std::uint64_t end) {
   const io::InputFile file(path);
@@ -18,4 +18,4 @@ std::string record_text(const std::filesystem::path& path, std::uint64_t begin, 
   return text;
 }
 
-}  // namespace msprobe::overflow
+}  // namespace msprobe::trace

@@ -1,16 +1,13 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "compare/item_text.h"
+#include "trace/item_text.h"
 
 #include <cstdio>
 
 #include "base/crc32.h"
 
-namespace msprobe::compare {
+namespace msprobe::trace {
 namespace {
-
-using trace::Item;
-using trace::Scalar;
 
 // Types that are shown by their own name; of all others the class of the value that JSON gives is shown.
 bool has_own_name(std::string_view type) {
@@ -18,13 +15,13 @@ bool has_own_name(std::string_view type) {
 }
 
 // The value as the tables know it: of a memory format they show nothing.
-Scalar shown_value(const trace::Trace& trace, const Item& item) {
+Scalar shown_value(const Trace& trace, const Item& item) {
   return trace.text(item.type) == "torch.memory_format" ? Scalar() : item.value;
 }
 
 }  // namespace
 
-std::string_view dtype_text(const trace::Trace& trace, const Item& item) {
+std::string_view dtype_text(const Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kTensor) return trace.text(item.dtype);
   if (item.kind == Item::Kind::kNull) return "None";
   if (const std::string_view type = trace.text(item.type); has_own_name(type)) return type;
@@ -38,7 +35,7 @@ std::string_view dtype_text(const trace::Trace& trace, const Item& item) {
   }
 }
 
-std::string_view shape_text(const trace::Trace& trace, const Item& item) {
+std::string_view shape_text(const Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kTensor) return trace.text(item.shape);
   if (item.kind == Item::Kind::kNull) return "None";
   const std::string_view type = trace.text(item.type);
@@ -46,7 +43,7 @@ std::string_view shape_text(const trace::Trace& trace, const Item& item) {
   return type == "slice" ? "(3,)" : "[]";
 }
 
-std::array<Scalar, 4> statistics_of(const trace::Trace& trace, const Item& item) {
+std::array<Scalar, 4> statistics_of(const Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kTensor) return {item.max, item.min, item.mean, item.norm};
   const std::string_view type = trace.text(item.type);
   if (item.kind == Item::Kind::kNull || type == "torch.Size" || type == "slice") return {};
@@ -54,7 +51,7 @@ std::array<Scalar, 4> statistics_of(const trace::Trace& trace, const Item& item)
   return {value, value, value, value};
 }
 
-std::string md5_text(const trace::Trace& trace, const Item& item) {
+std::string md5_text(const Trace& trace, const Item& item) {
   if (item.md5.length > 0) return std::string(trace.text(item.md5));
   if (item.kind == Item::Kind::kNull) return {};
   std::string_view text = trace.text(shown_value(trace, item));
@@ -68,4 +65,4 @@ std::string md5_text(const trace::Trace& trace, const Item& item) {
   return digits.data();
 }
 
-}  // namespace msprobe::compare
+}  // namespace msprobe::trace

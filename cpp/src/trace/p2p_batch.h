@@ -4,11 +4,12 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "msprobe/trace_reader.h"
 
-namespace msprobe::overflow {
+namespace msprobe::trace {
 
 /// One entry of the list that batch_isend_irecv was given.
 struct PeerOperation {
@@ -16,11 +17,11 @@ struct PeerOperation {
   bool is_send = false;
   int peer = 0;
   int tag = 0;
+  std::string group;  // group_id; empty: none
 };
 
 /// Reads the operations of the record from the file, as the Trace has no place for them. Those without a
 /// peer, or with another name than isend and irecv, are left out. Throws IoError, FormatError.
-std::vector<PeerOperation> read_peer_operations(const std::filesystem::path& path,
-                                                const trace::Record& record);
+std::vector<PeerOperation> read_peer_operations(const std::filesystem::path& path, const Record& record);
 
-}  // namespace msprobe::overflow
+}  // namespace msprobe::trace

@@ -1,19 +1,16 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "compare/distance.h"
+#include "trace/item_distance.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "msprobe/compare_walk.h"
+#include "msprobe/trace_compare.h"
 
-namespace msprobe::compare {
+namespace msprobe::trace {
 namespace {
-
-using trace::Item;
-using trace::ItemPair;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -29,15 +26,19 @@ double epsilon(std::string_view dtype) {
   return dtype == "float32" || dtype == "float64" ? 0x1p-23 : 0;
 }
 
-bool same_text(const DumpPair& pair, trace::Text a, trace::Text b) {
-  return pair.left.text(a) == pair.right.text(b);
-}
+// Two items of two traces.
+struct Pair {
+  const Trace& left;
+  const Trace& right;
+};
+
+bool same_text(const Pair& pair, Text a, Text b) { return pair.left.text(a) == pair.right.text(b); }
 
 struct Numbers {
   std::array<std::optional<double>, 4> values;  // max, min, mean, norm
 };
 
-Numbers numbers(const trace::Trace& trace, const Item& item) {
+Numbers numbers(const Trace& trace, const Item& item) {
   return {{trace.number(item.max), trace.number(item.min), trace.number(item.mean), trace.number(item.norm)}};
 }
 
@@ -68,18 +69,17 @@ double statistics_distance(const Numbers& a, const Numbers& b, double count, dou
                    relative(a.values[2], b.values[2], typical), relative(a.values[3], b.values[3], norm)});
 }
 
-Distance value_distance(const DumpPair& pair, const Item& left, const Item& right) {
+Distance value_distance(const Pair& pair, const Item& left, const Item& right) {
   if (same_text(pair, left.value.text, right.value.text)) return {};
   const auto a = pair.left.number(left.value), b = pair.right.number(right.value);
-  const bool are_floats =
-      left.value.kind == trace::Scalar::Kind::kFloat || right.value.kind == trace::Scalar::Kind::kFloat;
+  const bool are_floats = left.value.kind == Scalar::Kind::kFloat || right.value.kind == Scalar::Kind::kFloat;
   if (!a || !b || !are_floats) return {.ulps = kInfinity, .equal = false};
   const double apart = relative(a, b, largest_finite({a, b}));
   return {.ulps = apart / 0x1p-23, .equal = apart == 0};
 }
 
-Distance tensor_distance(const DumpPair& pair, const Item& left, const Item& right,
-                         const RealMetrics* metrics, double floor) {
+Distance tensor_distance(const Pair& pair, const Item& left, const Item& right, const RealMetrics* metrics,
+                         double floor) {
   const std::string_view dtype = pair.right.text(right.dtype);
   const Numbers a = numbers(pair.left, left), b = numbers(pair.right, right);
   Distance result;
@@ -125,18 +125,18 @@ double element_count(std::string_view shape) {
   return count;
 }
 
-double typical_element(const trace::Trace& trace, const Item& item) {
+double typical_element(const Trace& trace, const Item& item) {
   const double norm = largest_finite({trace.number(item.norm)});
   return norm / std::sqrt(std::max(element_count(trace.text(item.shape)), 1.0));
 }
 
-Distance distance(const DumpPair& pair, const ItemPair& row, const RealMetrics* metrics, double floor) {
-  const Item& left = pair.left_item(row);
-  const Item* const right = pair.right_item(row);
+Distance distance(const Trace& left_trace, const Item& left, const Trace& right_trace, const Item* right,
+                  const RealMetrics* metrics, double floor) {
+  const Pair pair{left_trace, right_trace};
   if (right == nullptr || left.kind != right->kind) return {.ulps = kInfinity, .equal = false};
   if (left.kind == Item::Kind::kNull) return {};
   return left.kind == Item::Kind::kTensor ? tensor_distance(pair, left, *right, metrics, floor)
                                           : value_distance(pair, left, *right);
 }
 
-}  // namespace msprobe::compare
+}  // namespace msprobe::trace

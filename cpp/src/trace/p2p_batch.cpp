@@ -1,18 +1,18 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "overflow/p2p_batch.h"
+#include "trace/p2p_batch.h"
 
 #include <charconv>
 #include <optional>
 
-#include "overflow/record_text.h"
 #include "trace/json_input.h"
+#include "trace/record_text.h"
 
-namespace msprobe::overflow {
+namespace msprobe::trace {
 namespace {
 
 // {"input_args": [[{operation}, ...]], ...}, or the list under the keyword p2p_op_list.
-class OperationHandler : public trace::JsonHandler<OperationHandler> {
+class OperationHandler : public JsonHandler<OperationHandler> {
  public:
   void null() { next(); }
   void boolean(bool) { next(); }
@@ -28,6 +28,7 @@ class OperationHandler : public trace::JsonHandler<OperationHandler> {
   }
   void text(std::string_view text) {
     if (depth() == kOperation && key_ == "op") kind_ = text;
+    if (depth() == kOperation && key_ == "group_id") operation_.group = text;
     next();
   }
   void key(std::string_view text) {
@@ -72,12 +73,11 @@ class OperationHandler : public trace::JsonHandler<OperationHandler> {
 
 }  // namespace
 
-std::vector<PeerOperation> read_peer_operations(const std::filesystem::path& path,
-                                                const trace::Record& record) {
+std::vector<PeerOperation> read_peer_operations(const std::filesystem::path& path, const Record& record) {
   std::string text = record_text(path, record.begin, record.end);
   OperationHandler handler;
-  trace::parse_json(text, path, handler);
+  parse_json(text, path, handler);
   return std::move(handler.found);
 }
 
-}  // namespace msprobe::overflow
+}  // namespace msprobe::trace

@@ -1,0 +1,71 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/call_tree.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "graph/dotted_name.h"
+
+namespace msprobe::graph {
+namespace {
+
+// "train_step" of "File /job/train.py, line 120, in train_step, \n loss = model(batch)".
+std::string_view function_of(std::string_view frame) {
+  const std::size_t at = frame.find(", in ");
+  if (at == std::string_view::npos) return {};
+  frame.remove_prefix(at + 5);
+  return frame.substr(0, frame.find(','));
+}
+
+// Everything but the text of the line, which says no more than its number.
+std::string_view place_of(std::string_view frame) { return frame.substr(0, frame.find(", \n")); }
+
+bool is_of_torch(std::string_view frame) { return frame.find("/torch/") < frame.find(", line "); }
+
+class CallTree {
+ public:
+  explicit CallTree(Graph& graph) : graph_(graph) {}
+
+  void add(std::string_view record) {
+    if (graph_.find(record) != kNoNode) return;
+    const NodeId node = graph_.add(record, NodeKind::kCall);
+    const bool is_backward = direction_of(record) == "backward";
+    const auto& stack = graph_[node].stack;
+    NodeId above = Graph::kRoot;
+    if (is_backward) above = function_node(Graph::kRoot, "backward", "backward");
+    for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
+      const std::string_view function = function_of(*frame);
+      if (!function.empty() && !is_of_torch(*frame)) above = function_node(above, place_of(*frame), function);
+    }
+    graph_.attach(node, above);
+  }
+
+ private:
+  NodeId function_node(NodeId above, std::string_view place, std::string_view function) {
+    const auto [found, is_new] = nodes_.try_emplace({above, place}, kNoNode);
+    if (!is_new) return found->second;
+    std::string name = "Stack." + std::string(function);
+    std::replace(name.begin() + 6, name.end(), '.', '_');
+    name += '.';
+    name += std::to_string(counts_[name]++);
+    const NodeId node = graph_.add(name, NodeKind::kModule);
+    graph_.attach(node, above);
+    return found->second = node;
+  }
+
+  Graph& graph_;
+  std::map<std::pair<NodeId, std::string_view>, NodeId> nodes_;
+  std::map<std::string, int, std::less<>> counts_;
+};
+
+}  // namespace
+
+void add_call_tree(Graph& graph) {
+  const std::shared_ptr<const Dump> dump = graph.dumps().front();
+  CallTree tree(graph);
+  for (const trace::Record& record : dump->trace.records()) tree.add(dump->trace.name(record));
+}
+
+}  // namespace msprobe::graph
