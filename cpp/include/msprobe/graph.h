@@ -157,4 +157,88 @@ MSPROBE_API std::string_view name_part(std::string_view name, std::size_t index)
 /// and backward stay apart. Throws FormatError with file and key for parents in a circle.
 MSPROBE_API Graph build(std::shared_ptr<const Dump> dump);
 
+// ---- Matching: which node of the run under test ("target") belongs to which of the reference ("golden")
+
+enum class MatchRule : std::uint8_t {
+  kDefault,  // same name, same place, and as many inputs and outputs of the same types and shapes
+  kFuzzy,    // modules by name; calls in them by the operator's name and their order; types do not count
+  kMapped    // by MatchOptions::names
+};
+
+struct MatchOptions {
+  MatchRule rule = MatchRule::kDefault;
+  bool check_shapes = true;  // of kFuzzy
+  /// Of kMapped: name of a target node -> that of a golden one; "N/A": none. Names that it lacks stand for
+  /// themselves.
+  std::unordered_map<std::string, std::string> names;
+};
+
+/// For each node of one side its counterpart on the other; kNoNode: none.
+struct NodeMatches {
+  std::vector<NodeId> of_target;
+  std::vector<NodeId> of_golden;
+};
+
+/// Pairs nodes by the rules of the existing tool.
+MSPROBE_API NodeMatches match_nodes(const Graph& target, const Graph& golden, const MatchOptions& options);
+
+/// The counterpart of a target node by the alignment of trace_match.h, and how it was found.
+struct Counterpart {
+  NodeId node = kNoNode;
+  trace::MatchKind how = trace::MatchKind::kNone;
+};
+
+/// Pairs nodes by alignment: also those whose names or places differ. Where the graphs are those of several
+/// ranks, and for nodes without a record, `matches` is what counts. One for each target node.
+MSPROBE_API std::vector<Counterpart> align_nodes(const Graph& target, const Graph& golden,
+                                                 const NodeMatches& matches, MatchRule rule);
+
+/// Numbers the micro steps of golden nodes after those of the target nodes at the top that they match.
+MSPROBE_API void follow_micro_steps(const Graph& target, Graph& golden, const NodeMatches& matches);
+
+// ---- Judging
+
+/// What the dumps allow to compare.
+enum class Mode : std::uint8_t {
+  kStatistics,
+  kMd5,
+  kRealData,
+  kStructure  // nothing but names and places
+};
+
+/// The mode both dumps allow. Throws InvalidArgument when the tasks differ, or only one has checksums.
+MSPROBE_API Mode common_mode(const trace::Trace& target, const trace::Trace& golden);
+
+/// What a comparison says of a target node.
+struct NodeVerdict {
+  /// The precision index of the existing tool: 0 is good and 1 is bad, of kMd5 the opposite. Nothing for
+  /// nodes without a match or without data.
+  std::optional<double> index;
+  bool index_is_whole = true;  // the existing tool stores a whole number: 0, or 1 for all above
+  /// Distance to the counterpart of what goes in, comes out, and of parameters and their gradients; nothing:
+  /// there is none to measure. See trace::Distance.
+  std::optional<double> input_ulps, output_ulps, weight_ulps, gradient_ulps;
+};
+
+/// The elements of the tensors of one node against those of its match: inputs, then outputs; empty unless the
+/// mode is kRealData.
+using NodeMetrics = std::vector<trace::RealMetrics>;
+
+/// Two graphs and how they differ.
+struct Comparison {
+  Mode mode = Mode::kStatistics;
+  NodeMatches matches;
+  std::vector<Counterpart> counterparts;  // by target node
+  std::vector<NodeVerdict> verdicts;      // by target node
+  std::vector<NodeMetrics> metrics;       // by target node; empty unless the mode is kRealData
+};
+
+struct CompareOptions {
+  MatchOptions match;
+  unsigned threads = 0;  // 0: all cores
+};
+
+/// Matches and judges. Changes the micro steps of `golden`. Throws what common_mode() does.
+MSPROBE_API Comparison compare(const Graph& target, Graph& golden, const CompareOptions& options = {});
+
 }  // namespace msprobe::graph

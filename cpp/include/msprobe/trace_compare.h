@@ -48,12 +48,19 @@ struct StatisticDifference {
   std::optional<double> relative;
 };
 
-/// Max, min, mean and norm of two items: as in the files, as numbers, and their differences.
+/// Max, min, mean and norm; nothing: it is no number.
+using StatisticNumbers = std::array<std::optional<double>, 4>;
+
+/// The statistics of two items: as in the files, as numbers, and their differences.
 struct StatisticsPair {
   std::array<Scalar, 4> left, right;
-  std::array<std::optional<double>, 4> left_numbers, right_numbers;
+  StatisticNumbers left_numbers, right_numbers;
   std::array<StatisticDifference, 4> differences;
 };
+
+/// Left minus right.
+MSPROBE_API std::array<StatisticDifference, 4> subtract(const StatisticNumbers& left,
+                                                        const StatisticNumbers& right);
 
 /// `right`: null where there is no counterpart. A scalar has its value in all four.
 MSPROBE_API StatisticsPair compare_statistics(const Trace& left_trace, const Item& left,
@@ -81,5 +88,10 @@ struct Distance {
 /// unless the elements were compared. `floor`: elements are measured against this size at least.
 MSPROBE_API Distance distance(const Trace& left_trace, const Item& left, const Trace& right_trace,
                               const Item* right, const RealMetrics* metrics, double floor = 0);
+
+/// The distance between two tensors of which only the statistics are known. `dtype` as in the files; `count`:
+/// number of elements.
+MSPROBE_API Distance statistics_distance(std::string_view dtype, double count, const StatisticNumbers& left,
+                                         const StatisticNumbers& right);
 
 }  // namespace msprobe::trace

@@ -34,12 +34,8 @@ struct Pair {
 
 bool same_text(const Pair& pair, Text a, Text b) { return pair.left.text(a) == pair.right.text(b); }
 
-struct Numbers {
-  std::array<std::optional<double>, 4> values;  // max, min, mean, norm
-};
-
-Numbers numbers(const Trace& trace, const Item& item) {
-  return {{trace.number(item.max), trace.number(item.min), trace.number(item.mean), trace.number(item.norm)}};
+StatisticNumbers numbers(const Trace& trace, const Item& item) {
+  return {trace.number(item.max), trace.number(item.min), trace.number(item.mean), trace.number(item.norm)};
 }
 
 // |a - b| / scale; NaN or the same infinity on both sides is no difference.
@@ -59,14 +55,14 @@ double largest_finite(std::initializer_list<std::optional<double>> values) {
 }
 
 // `floor`: what a typical element is measured against at least; below it there is nothing but rounding.
-double statistics_distance(const Numbers& a, const Numbers& b, double count, double floor) {
-  const double extreme = largest_finite({a.values[0], a.values[1], b.values[0], b.values[1]});
+double relative_distance(const StatisticNumbers& a, const StatisticNumbers& b, double count, double floor) {
+  const double extreme = largest_finite({a[0], a[1], b[0], b[1]});
   const double root = std::sqrt(std::max(count, 1.0));
-  const double norm = std::max(largest_finite({a.values[3], b.values[3]}), floor * root);
+  const double norm = std::max(largest_finite({a[3], b[3]}), floor * root);
   const double typical = norm > 0 ? norm / root : extreme;
   const double widest = std::max(extreme, floor);
-  return std::max({relative(a.values[0], b.values[0], widest), relative(a.values[1], b.values[1], widest),
-                   relative(a.values[2], b.values[2], typical), relative(a.values[3], b.values[3], norm)});
+  return std::max({relative(a[0], b[0], widest), relative(a[1], b[1], widest), relative(a[2], b[2], typical),
+                   relative(a[3], b[3], norm)});
 }
 
 Distance value_distance(const Pair& pair, const Item& left, const Item& right) {
@@ -81,14 +77,14 @@ Distance value_distance(const Pair& pair, const Item& left, const Item& right) {
 Distance tensor_distance(const Pair& pair, const Item& left, const Item& right, const RealMetrics* metrics,
                          double floor) {
   const std::string_view dtype = pair.right.text(right.dtype);
-  const Numbers a = numbers(pair.left, left), b = numbers(pair.right, right);
+  const StatisticNumbers a = numbers(pair.left, left), b = numbers(pair.right, right);
   Distance result;
   const double count = element_count(pair.right.text(right.shape));
-  double apart = statistics_distance(a, b, count, floor);
+  double apart = relative_distance(a, b, count, floor);
   result.equal = apart == 0;
   if (left.md5.length > 0 && right.md5.length > 0) result.equal = same_text(pair, left.md5, right.md5);
   if (metrics != nullptr && metrics->euclidean.number()) {
-    const double norm = std::max(largest_finite({b.values[3]}), floor * std::sqrt(count));
+    const double norm = std::max(largest_finite({b[3]}), floor * std::sqrt(count));
     result.equal = metrics->max_absolute.number().value_or(1) == 0;
     apart = std::max(apart, norm > 0 ? metrics->euclidean.value / norm : metrics->euclidean.value);
   }
@@ -128,6 +124,13 @@ double element_count(std::string_view shape) {
 double typical_element(const Trace& trace, const Item& item) {
   const double norm = largest_finite({trace.number(item.norm)});
   return norm / std::sqrt(std::max(element_count(trace.text(item.shape)), 1.0));
+}
+
+Distance statistics_distance(std::string_view dtype, double count, const StatisticNumbers& left,
+                             const StatisticNumbers& right) {
+  const double apart = relative_distance(left, right, count, 0), unit = epsilon(dtype);
+  if (apart == 0) return {};
+  return {.ulps = unit == 0 ? kInfinity : apart / unit, .equal = false};
 }
 
 Distance distance(const Trace& left_trace, const Item& left, const Trace& right_trace, const Item* right,
