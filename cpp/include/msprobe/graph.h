@@ -151,6 +151,16 @@ MSPROBE_API void append_parameter_name(std::string& out, const Graph& graph, Nod
 /// "Torch", "matmul" of "Torch.matmul.2.forward": parts between dots, counted from 0; empty beyond the last.
 MSPROBE_API std::string_view name_part(std::string_view name, std::size_t index) noexcept;
 
+// ---- Overflow
+
+/// What a record says about NaN and infinities; the numbers grow with how much it should be looked at.
+enum class OverflowLevel : std::uint8_t {
+  kNone,
+  kMedium,   // they go in, but do not come out
+  kHigh,     // they go in and come out; or the output is more than 100 times as large as the input
+  kCritical  // they come out, and none went in
+};
+
 // ---- Building
 
 /// Builds the graph of a dump. Of level L1, calls are grouped by the function that called them, and forward

@@ -1,0 +1,74 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts what the tests of single rules need out of sample dumps and out of the graphs that the existing tool
+(release 8.3.0) made of them.
+
+Usage: python make_golden.py SAMPLES    (a folder with the dumps and, as NAME/*.vis.db, the graphs)
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+def read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def write(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def write_table(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = ("\t".join("" if cell is None else str(cell) for cell in row) for row in rows)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def select(samples: Path, name: str, columns: str, where: str = "1") -> list[tuple[Any, ...]]:
+    (path,) = (samples / name).glob("*.vis.db")
+    with sqlite3.connect(path) as database:
+        order = "data_source, step, rank, node_order"
+        return database.execute(f"SELECT {columns} FROM tb_nodes WHERE {where} ORDER BY {order}").fetchall()
+
+
+# ---- Overflow levels
+
+
+def make_overflow_levels(samples: Path) -> None:
+    """All records of a level that is rare, and of the others one of each function or class."""
+    dump = read(samples / "nan_npu/step0/rank0/dump.json")
+    levels = dict(select(samples, "nan_oc_build", "node_name, overflow_level"))
+    assert (
+        levels.items()
+        >= dict(
+            select(samples, "nan_oc_cmp", "node_name, overflow_level", "data_source = 'NPU' AND rank = 0")
+        ).items()
+    )
+    seen = set()
+    chosen = {}
+    for name, record in dump["data"].items():
+        parts = name.split(".")
+        kind = (parts[-3], parts[-2] if parts[0] == "Module" else parts[-1], levels[name])
+        if levels[name] in ("critical", "medium") or kind not in seen:
+            chosen[name] = record
+        seen.add(kind)
+    write(HERE / "overflow/dump.json", {**dump, "data": chosen})
+    write_table(HERE / "overflow/levels.tsv", ((name, levels[name]) for name in chosen))
+
+
+def main(samples: Path) -> None:
+    make_overflow_levels(samples)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
