@@ -251,4 +251,35 @@ struct CompareOptions {
 /// Matches and judges. Changes the micro steps of `golden`. Throws what common_mode() does.
 MSPROBE_API Comparison compare(const Graph& target, Graph& golden, const CompareOptions& options = {});
 
+// ---- What a reader wants to see first
+
+inline constexpr std::size_t kMostColours = 5;
+
+/// What a node and all nodes below it hold: what a collapsed module must not hide.
+struct Aggregate {
+  std::optional<double> worst_ulps;
+  NodeId worst_node = kNoNode;
+  std::optional<double> worst_index;
+  std::uint32_t nodes = 0;
+  std::uint32_t unmatched = 0;
+  std::array<std::uint32_t, kMostColours> colours{};  // nodes in each interval of the index
+};
+
+/// One for each node. `comparison`: null for a graph alone. Of the reference (`is_golden`) only nodes are
+/// counted, and those unmatched.
+MSPROBE_API std::vector<Aggregate> aggregate(const Graph& graph, const Comparison* comparison,
+                                             bool is_golden);
+
+/// Which interval of the colours an index is in, from good (0) to bad. See docs/formats/graph.md.
+MSPROBE_API std::size_t colour_of(Mode mode, double index);
+
+/// Why a node of `graph` has no match in `other`: an English sentence. `is_golden`: `graph` is the reference.
+MSPROBE_API std::string unmatched_reason(const Graph& graph, const Graph& other, const MatchOptions& options,
+                                         NodeId node, bool is_golden);
+
+/// What is shown of the parameters of a node: JSON objects, name -> {field: text}, as in the files.
+/// `comparison` and `golden`: null for a graph alone, and for the reference.
+MSPROBE_API void append_cells(const Graph& graph, NodeId node, bool shows_md5, const Comparison* comparison,
+                              const Graph* golden, std::string& inputs, std::string& outputs);
+
 }  // namespace msprobe::graph

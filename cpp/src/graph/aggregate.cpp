@@ -1,8 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/aggregate.h"
-
 #include "graph/legend.h"
+#include "msprobe/graph.h"
 
 namespace msprobe::graph {
 namespace {

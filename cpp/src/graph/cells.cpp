@@ -1,13 +1,13 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/cells.h"
-
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 
+#include "graph/cell_number.h"
 #include "graph/parameter_pairs.h"
+#include "msprobe/graph.h"
 #include "msprobe/table.h"
 #include "trace/item_text.h"
 #include "trace/json_text.h"
@@ -64,6 +64,12 @@ std::string shown(std::string_view text) {
   return has_many_decimals(result) ? six_decimals(result) : result;
 }
 
+struct CellContext {
+  const Graph& graph;
+  bool shows_md5 = false;
+  const Comparison* comparison = nullptr;
+};
+
 // One parameter: {field: text}.
 class Cell {
  public:
@@ -92,16 +98,14 @@ class Cell {
   void add_flag(std::string_view key, std::optional<bool> flag) {
     add_plain(key, !flag ? "null" : *flag ? "True" : "False");
   }
-  void add_scalar(std::string_view key, const trace::Trace& trace, const Scalar& scalar, bool nan_is_result) {
+  void add_scalar(std::string_view key, const trace::Trace& trace, const Scalar& scalar) {
     switch (scalar.kind) {
       case Scalar::Kind::kAbsent:
       case Scalar::Kind::kNull: return add_plain(key, "null");
       case Scalar::Kind::kBool:
       case Scalar::Kind::kInteger: return add_plain(key, trace.text(scalar));
       case Scalar::Kind::kFloat: {
-        const double value = trace.number(scalar).value_or(0);
-        if (nan_is_result && std::isnan(value)) return add_plain(key, "Nan");
-        return add_number(key, value);
+        return add_number(key, trace.number(scalar).value_or(0));
       }
       case Scalar::Kind::kText: return add_text(key, trace.text(scalar));
       case Scalar::Kind::kComposite: {
@@ -239,7 +243,7 @@ class CellWriter {
     const trace::Trace& trace = *parameter.trace;
     const Item& item = *parameter.item;
     cell.add_text("type", trace.text(item.type));
-    cell.add_scalar("value", trace, item.value, false);
+    cell.add_scalar("value", trace, item.value);
     cell.add_plain("data_name", "-1");
     cell.add_flag("requires_grad", item.requires_grad);
     add_statistics(cell, parameter, statistics);
@@ -251,13 +255,13 @@ class CellWriter {
                                                      : trace::md5_text(trace, item));
   }
 
-  void add_statistics(Cell& cell, const Parameter& parameter, const trace::StatisticsPair& statistics) const {
-    const bool is_compared = has_match_ && context_.comparison->mode == Mode::kStatistics;
+  static void add_statistics(Cell& cell, const Parameter& parameter,
+                             const trace::StatisticsPair& statistics) {
     for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
       if (parameter.merged) {
         cell.add_number(kStatisticNames[i], (*parameter.merged)[i]);
       } else {
-        cell.add_scalar(kStatisticNames[i], *parameter.trace, statistics.left[i], is_compared);
+        cell.add_scalar(kStatisticNames[i], *parameter.trace, statistics.left[i]);
       }
     }
   }
@@ -338,13 +342,14 @@ void append_cell_number(std::string& out, double value) {
   out.append(text.data(), end);
 }
 
-void append_cells(const CellContext& context, NodeId node, std::string& inputs, std::string& outputs) {
+void append_cells(const Graph& graph, NodeId node, bool shows_md5, const Comparison* comparison,
+                  const Graph* golden, std::string& inputs, std::string& outputs) {
   NodeData ours, theirs;
-  context.graph.read_data(node, ours);
-  const Comparison* const comparison = context.comparison;
+  graph.read_data(node, ours);
   const NodeId match = comparison == nullptr ? kNoNode : comparison->matches.of_target[node];
-  if (match != kNoNode) context.golden->read_data(match, theirs);
+  if (match != kNoNode) golden->read_data(match, theirs);
   const bool is_measured = match != kNoNode && comparison->mode == Mode::kRealData;
+  const CellContext context{.graph = graph, .shows_md5 = shows_md5, .comparison = comparison};
   CellWriter writer(context, node, match != kNoNode, is_measured ? &comparison->metrics[node] : nullptr);
   writer.write(ours.inputs, theirs.inputs, inputs);
   writer.write(ours.outputs, theirs.outputs, outputs);

@@ -16,6 +16,8 @@
 namespace msprobe::graph {
 namespace {
 
+using std::string_view_literals::operator""sv;
+
 // The first three are those of the existing tool, in every column; ours come after them.
 constexpr std::string_view kTables = R"(
 CREATE TABLE tb_nodes (
@@ -110,29 +112,34 @@ int error_number_of(const SQLite::Exception& error) {
 
 std::string text_of(NodeKind kind) { return std::to_string(static_cast<int>(kind)); }
 
-// Binds what outlives the statement's step, without copies.
+// Binds values one after the other. A std::string must outlive run(); of other texts a copy is made.
 class Binder {
  public:
   explicit Binder(SQLite::Statement& statement) : statement_(statement) {}
 
-  Binder& text(std::string_view text) {
-    check(sqlite3_bind_text64(statement_.getPreparedStatement(), next(),
-                              text.data() == nullptr ? "" : text.data(), text.size(), SQLITE_STATIC,
-                              SQLITE_UTF8));
+  Binder& text(const std::string& text) {
+    statement_.bindNoCopy(++position_, text);
     return *this;
   }
-  Binder& text_or_null(std::string_view text) { return text.empty() ? null() : this->text(text); }
+  Binder& text(std::string_view text) {
+    statement_.bind(++position_, std::string(text));
+    return *this;
+  }
+  template <typename Text>
+  Binder& text_or_null(const Text& text) {
+    return text.empty() ? null() : this->text(text);
+  }
   Binder& number(std::int64_t value) {
-    check(sqlite3_bind_int64(statement_.getPreparedStatement(), next(), value));
+    statement_.bind(++position_, value);
     return *this;
   }
   Binder& real(std::optional<double> value) {
     if (!value) return null();
-    check(sqlite3_bind_double(statement_.getPreparedStatement(), next(), *value));
+    statement_.bind(++position_, *value);
     return *this;
   }
   Binder& null() {
-    check(sqlite3_bind_null(statement_.getPreparedStatement(), next()));
+    statement_.bind(++position_);
     return *this;
   }
   void run() {
@@ -141,11 +148,6 @@ class Binder {
   }
 
  private:
-  int next() { return ++position_; }
-  void check(int code) const {
-    if (code != SQLITE_OK) throw SQLite::Exception("cannot bind a value", code);
-  }
-
   SQLite::Statement& statement_;
   int position_ = 0;
 };
@@ -234,7 +236,7 @@ struct GraphDatabase::State {
     const std::string metrics = config.is_comparison ? metrics_json(config.mode) : "";
     SQLite::Statement statement(database, "INSERT INTO tb_config VALUES ('1',?,?,?,?,?,?,?,?)");
     Binder(statement)
-        .text(config.is_comparison ? "compare" : "build")
+        .text(std::string_view(config.is_comparison ? "compare" : "build"))
         .text(task)
         .text_or_null(metrics)
         .number(config.micro_steps)
@@ -244,10 +246,10 @@ struct GraphDatabase::State {
         .text(config.step_list)
         .run();
     SQLite::Statement info(database, "INSERT INTO msprobe_info VALUES (?,?)");
-    Binder(info).text("schema").text("1").run();
-    Binder(info).text("version").text(MSPROBE_VERSION).run();
-    Binder(info).text("target").text(config.target).run();
-    if (config.is_comparison) Binder(info).text("golden").text(config.golden).run();
+    Binder(info).text("schema"sv).text("1"sv).run();
+    Binder(info).text("version"sv).text(std::string_view(MSPROBE_VERSION)).run();
+    Binder(info).text("target"sv).text(config.target).run();
+    if (config.is_comparison) Binder(info).text("golden"sv).text(config.golden).run();
   }
 };
 

@@ -82,10 +82,6 @@ std::string GraphRows::link_of(NodeId other) const {
 }
 
 std::vector<NodeRow> GraphRows::make(std::size_t begin, std::size_t end) const {
-  const CellContext context{.graph = graph_,
-                            .shows_md5 = shows_md5_,
-                            .comparison = is_golden_ ? nullptr : comparison_,
-                            .golden = is_golden_ ? nullptr : other_};
   std::vector<NodeRow> rows;
   rows.reserve(end - begin);
   for (std::size_t i = begin; i < end; ++i) {
@@ -105,7 +101,8 @@ std::vector<NodeRow> GraphRows::make(std::size_t begin, std::size_t end) const {
     row.link = "[]";
     row.stack_id = stack_id(stack_of_[i]);
     if (const auto notes = graph_.notes(id); !notes.empty()) row.notes = json_list(notes);
-    append_cells(context, id, row.inputs, row.outputs);
+    append_cells(graph_, id, shows_md5_, is_golden_ ? nullptr : comparison_, is_golden_ ? nullptr : other_,
+                 row.inputs, row.outputs);
     const Aggregate& below = aggregates_[id];
     row.nodes = below.nodes;
     row.unmatched = below.unmatched;

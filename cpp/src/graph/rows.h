@@ -7,8 +7,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/aggregate.h"
-#include "graph/cells.h"
 #include "graph/database.h"
 
 namespace msprobe::graph {
@@ -29,8 +27,6 @@ class GraphRows {
   /// Makes the rows [begin, end), in the order of the file. From any thread.
   std::vector<NodeRow> make(std::size_t begin, std::size_t end) const;
 
-  /// Of nodes with a worst colour, for a person.
-  std::size_t unmatched() const noexcept { return aggregates_[Graph::kRoot].unmatched; }
   const Aggregate& whole() const noexcept { return aggregates_[Graph::kRoot]; }
 
  private:
@@ -51,9 +47,5 @@ class GraphRows {
   std::vector<std::uint32_t> stack_of_;     // by place in order_
   std::vector<NodeId> golden_counterpart_;  // of golden nodes, as of_golden has none for aligned ones
 };
-
-/// Why a node has no match: an English sentence.
-std::string unmatched_reason(const Graph& graph, const Graph& other, const MatchOptions& options, NodeId node,
-                             bool is_golden);
 
 }  // namespace msprobe::graph

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "graph/rows.h"
+#include "msprobe/graph.h"
 #include "trace/item_text.h"
 
 namespace msprobe::graph {

@@ -1,0 +1,263 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <set>
+
+#include "graph/database.h"
+#include "graph/legend.h"
+#include "graph/overflow_levels.h"
+#include "graph/rows.h"
+#include "msprobe/error.h"
+#include "msprobe/graph_file.h"
+#include "msprobe/thread_pool.h"
+
+namespace msprobe::graph {
+namespace {
+
+// Rows are made and written in pieces of so many, which bounds the memory of their texts.
+constexpr std::size_t kPiece = 512;
+
+// The work of a rank for the progress: reading, then its rows.
+constexpr std::size_t kReading = 300, kWriting = 700;
+
+std::string_view level_name(OverflowLevel level) {
+  switch (level) {
+    case OverflowLevel::kNone: return "";
+    case OverflowLevel::kMedium: return "medium";
+    case OverflowLevel::kHigh: return "high";
+    case OverflowLevel::kCritical: return "critical";
+  }
+  return "";
+}
+
+// Graphs that are compared with each other, ready to be written.
+struct Prepared {
+  Graph target;
+  std::optional<Graph> golden;
+  std::optional<Comparison> comparison;
+};
+
+class Job {
+ public:
+  explicit Job(const GraphJob& job)
+      : job_(job), pool_(job.threads), in_flight_(std::clamp<std::size_t>(pool_.size() / 2, 1, 4)) {
+    match_.rule = job.rule;
+  }
+
+  GraphSummary run() {
+    check();
+    GraphDatabase database(job_.output);
+    database_ = &database;
+    std::deque<std::future<Prepared>> ready;
+    std::size_t next = 0;
+    // At any time the ranks that follow are read while one is written.
+    for (std::size_t i = 0; i < job_.ranks.size(); ++i) {
+      for (; next < job_.ranks.size() && ready.size() < in_flight_; ++next) {
+        ready.push_back(std::async(std::launch::async, [this, next] { return prepare(job_.ranks[next]); }));
+      }
+      Prepared prepared = ready.front().get();
+      ready.pop_front();
+      advance(kReading);
+      write(std::move(prepared));
+    }
+    for (const Finding& finding : job_.findings) database.add_finding(finding);
+    database.commit(config());
+    return std::move(summary_);
+  }
+
+ private:
+  void check() const {
+    if (job_.ranks.empty())
+      throw InvalidArgument("cannot write " + job_.output.string() + ": there is no rank");
+    std::error_code ignored;
+    if (std::filesystem::exists(job_.output, ignored)) {
+      throw InvalidArgument(job_.output.string() + " exists; results are never overwritten");
+    }
+    const bool is_comparison = !job_.ranks.front().golden.empty();
+    std::set<std::pair<int, int>> places;
+    for (const RankFolders& folders : job_.ranks) {
+      if (folders.golden.empty() == is_comparison) {
+        throw InvalidArgument("cannot compare some ranks and only build others: " + folders.target.string());
+      }
+      if (!places.emplace(folders.step, folders.rank).second) {
+        throw InvalidArgument("step " + std::to_string(folders.step) + ", rank " +
+                              std::to_string(folders.rank) + " occurs twice: " + folders.target.string());
+      }
+    }
+  }
+
+  // ---- Reading and comparing; several ranks at a time
+
+  Prepared prepare(const RankFolders& folders) {
+    std::array<std::optional<Graph>, 2> graphs;
+    const bool is_comparison = !folders.golden.empty();
+    pool_.parallel_for(is_comparison ? 2 : 1, [&](std::size_t side) {
+      const auto& folder = side == 0 ? folders.target : folders.golden;
+      graphs[side].emplace(build(std::make_shared<Dump>(read_dump(folder, folders.step, folders.rank))));
+    });
+    Prepared prepared{.target = std::move(*graphs[0]), .golden = std::move(graphs[1]), .comparison = {}};
+    note_missing_stacks(prepared.target, folders.target);
+    if (prepared.golden) {
+      note_missing_stacks(*prepared.golden, folders.golden);
+      prepared.comparison =
+          compare(prepared.target, *prepared.golden, {.match = match_, .threads = job_.threads});
+    }
+    return prepared;
+  }
+
+  void note_missing_stacks(const Graph& graph, const std::filesystem::path& folder) {
+    if (!graph.dumps().front()->stacks.empty()) return;
+    const std::lock_guard lock(mutex_);
+    summary_.without_stacks.push_back(folder.string());
+  }
+
+  // ---- Writing; one rank at a time
+
+  void write(Prepared prepared) {
+    const Comparison* const comparison = prepared.comparison ? &*prepared.comparison : nullptr;
+    const Graph* const golden = prepared.golden ? &*prepared.golden : nullptr;
+    const bool shows_md5 = comparison != nullptr ? comparison->mode == Mode::kMd5
+                                                 : prepared.target.dumps().front()->trace.has_md5();
+    const GraphRows target(prepared.target, golden, comparison, match_, false, shows_md5);
+    std::optional<GraphRows> reference;
+    if (golden != nullptr) reference.emplace(*golden, &prepared.target, comparison, match_, true, shows_md5);
+    const std::size_t rows = target.size() + (reference ? reference->size() : 0);
+    write_graph(prepared.target, target, rows);
+    if (reference) write_graph(*golden, *reference, rows);
+    count(prepared, target);
+    advance(kWriting - written_);
+    written_ = 0;
+  }
+
+  void write_graph(const Graph& graph, const GraphRows& rows, std::size_t all_rows) {
+    for (std::size_t i = 0; i < rows.stacks().size(); ++i)
+      database_->add_stack(rows.stack_id(i), rows.stacks()[i]);
+    const std::vector<OverflowLevel> levels = worst_levels(graph);
+    // While some pieces are made the ones before them are written.
+    const std::size_t at_once = std::size_t{pool_.size()} * 2;
+    std::future<void> writing;
+    for (std::size_t begin = 0; begin < rows.size(); begin += at_once * kPiece) {
+      const std::size_t end = std::min(rows.size(), begin + at_once * kPiece);
+      std::vector<std::vector<NodeRow>> pieces((end - begin + kPiece - 1) / kPiece);
+      pool_.parallel_for(pieces.size(), [&](std::size_t i) {
+        const std::size_t first = begin + i * kPiece;
+        pieces[i] = rows.make(first, std::min(end, first + kPiece));
+        if (job_.overflow_check) set_levels(graph, levels, pieces[i]);
+      });
+      if (writing.valid()) writing.get();
+      report(kWriting * (end - begin) / std::max<std::size_t>(all_rows, 1));
+      writing = std::async(std::launch::async, [this, &rows, pieces = std::move(pieces)] {
+        for (const auto& piece : pieces) database_->add_nodes(rows.key(), piece);
+      });
+    }
+    if (writing.valid()) writing.get();
+  }
+
+  // By node: its own level, then the worst below it.
+  std::vector<OverflowLevel> worst_levels(const Graph& graph) const {
+    if (!job_.overflow_check) return {};
+    std::vector<std::vector<OverflowLevel>> by_record;
+    for (const auto& dump : graph.dumps()) by_record.push_back(overflow_levels(dump->trace));
+    const std::size_t count = graph.nodes().size();
+    std::vector<OverflowLevel> levels(2 * count, OverflowLevel::kNone);
+    for (const NodeId node : graph.post_order()) {
+      if (graph[node].record != Node::kNoRecord)
+        levels[node] = by_record[graph[node].source][graph[node].record];
+      OverflowLevel& worst = levels[count + node];
+      worst = std::max(worst, levels[node]);
+      if (const NodeId parent = graph[node].parent; parent != kNoNode) {
+        levels[count + parent] = std::max(levels[count + parent], worst);
+      }
+    }
+    return levels;
+  }
+
+  static void set_levels(const Graph& graph, const std::vector<OverflowLevel>& levels,
+                         std::vector<NodeRow>& rows) {
+    for (NodeRow& row : rows) {
+      const NodeId node = graph.find(row.name);
+      row.overflow = level_name(levels[node]);
+      row.worst_overflow = level_name(levels[graph.nodes().size() + node]);
+    }
+  }
+
+  // ---- Counting
+
+  void count(const Prepared& prepared, const GraphRows& rows) {
+    ++summary_.graphs;
+    summary_.nodes += rows.size();
+    summary_.unmatched += rows.whole().unmatched;
+    const auto& target = prepared.target;
+    micro_steps_ =
+        std::max({micro_steps_, target.micro_steps(), prepared.golden ? prepared.golden->micro_steps() : 1});
+    steps_.push_back(target.step());
+    ranks_.push_back(target.rank());
+    if (!prepared.comparison) return;
+    summary_.mode = prepared.comparison->mode;
+    const std::size_t colours = colours_of(summary_.mode).size();
+    if (colours > 0) summary_.worst += rows.whole().colours[colours - 1];
+    if (summary_.graphs > 1 && mode_ != summary_.mode) {
+      throw InvalidArgument("cannot write ranks of different tasks into one file: " +
+                            target.dumps().front()->trace.path().string());
+    }
+    mode_ = summary_.mode;
+  }
+
+  FileConfig config() const {
+    const auto list = [](const std::vector<int>& numbers) {
+      std::vector<int> seen;
+      std::string json = "[";
+      for (const int number : numbers) {
+        if (std::find(seen.begin(), seen.end(), number) != seen.end()) continue;
+        if (!seen.empty()) json += ", ";
+        json += std::to_string(number);
+        seen.push_back(number);
+      }
+      return json + "]";
+    };
+    return {.is_comparison = !job_.ranks.front().golden.empty(),
+            .mode = mode_,
+            .overflow_check = job_.overflow_check,
+            .micro_steps = micro_steps_,
+            .rank_list = list(ranks_),
+            .step_list = list(steps_),
+            .target = job_.ranks.front().target.string(),
+            .golden = job_.ranks.front().golden.string()};
+  }
+
+  void report(std::size_t work) {
+    written_ += work;
+    advance(work);
+  }
+
+  void advance(std::size_t work) {
+    if (!job_.progress) return;
+    done_ += work;
+    if (!job_.progress(done_, job_.ranks.size() * (kReading + kWriting))) {
+      throw InvalidArgument("the graph was cancelled");
+    }
+  }
+
+  const GraphJob& job_;
+  ThreadPool pool_;
+  const std::size_t in_flight_;
+  MatchOptions match_;
+  GraphDatabase* database_ = nullptr;
+  std::mutex mutex_;  // of summary_.without_stacks
+  GraphSummary summary_;
+  Mode mode_ = Mode::kStatistics;
+  std::int32_t micro_steps_ = 1;
+  std::vector<int> steps_, ranks_;
+  std::size_t done_ = 0;
+  std::size_t written_ = 0;  // of the rank, for the progress
+};
+
+}  // namespace
+
+GraphSummary write_graph_file(const GraphJob& job) { return Job(job).run(); }
+
+}  // namespace msprobe::graph
