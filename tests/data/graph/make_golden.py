@@ -66,8 +66,39 @@ def make_overflow_levels(samples: Path) -> None:
     write_table(HERE / "overflow/levels.tsv", ((name, levels[name]) for name in chosen))
 
 
+# ---- Communication links
+
+# The graph, the folder of the dump of either side, the step.
+LINKED = (
+    ("ranks_build", {"NPU": "st_npu"}, 0),
+    ("ranks_cmp", {"NPU": "st_npu", "Bench": "st_bench"}, 0),
+    ("steps_cmp", {"NPU": "st_npu", "Bench": "st_bench"}, 1),
+    ("md5_ranks", {"NPU": "md5_npu", "Bench": "md5_bench"}, 0),
+)
+
+
+def make_links(samples: Path) -> None:
+    """The calls of torch.distributed only, in the order of the graph."""
+    rows = []
+    for graph, folders, step in LINKED:
+        for source, folder in folders.items():
+            columns = "rank, node_name, precision_index, matched_distributed"
+            where = f"data_source = '{source}' AND step = {step} AND node_name LIKE 'Distributed%'"
+            nodes = select(samples, graph, columns, where)
+            for rank in (0, 1):
+                place = f"{folder}/step{step}/rank{rank}"
+                names = [name for r, name, *_ in nodes if r == rank]
+                dump = read(samples / place / "dump.json")
+                dump["data"] = {name: dump["data"][name] for name in names}
+                write(HERE / "links" / place / "dump.json", dump)
+                write(HERE / "links" / place / "construct.json", dict.fromkeys(names))
+            rows += [(graph, f"{folder}/step{step}", *node) for node in nodes]
+    write_table(HERE / "links/expected.tsv", rows)
+
+
 def main(samples: Path) -> None:
     make_overflow_levels(samples)
+    make_links(samples)
 
 
 if __name__ == "__main__":
