@@ -96,9 +96,39 @@ def make_links(samples: Path) -> None:
     write_table(HERE / "links/expected.tsv", rows)
 
 
+# ---- Layer mapping
+
+# What of the samples the graphs were made of.
+MAPPED = {"lm_plain": ("st_npu", "st_bench"), "var_lm": ("st_npu", "var_bench")}
+
+
+def make_layer_map(samples: Path) -> None:
+    """Names, hierarchy and the inner part of the stacks, without the tensors."""
+    rows = []
+    for graph, folders in MAPPED.items():
+        for folder in folders:
+            source, target = samples / folder / "step0/rank0", HERE / "layer_map" / folder
+            dump = read(source / "dump.json")
+            write(target / "dump.json", {**dump, "data": dict.fromkeys(dump["data"])})
+            write(target / "construct.json", read(source / "construct.json"))
+            stacks = read(source / "stack.json")
+            write(
+                target / "stack.json", {key: [names, frames[:6]] for key, (names, frames) in stacks.items()}
+            )
+        nodes = select(samples, graph, "node_name, matched_node_link", "data_source = 'NPU'")
+        names = read(samples / folders[0] / "step0/rank0/dump.json")["data"]
+        rows += [
+            (graph, *folders, name, json.loads(link)[-1] if link != "[]" else "")
+            for name, link in nodes
+            if name in names
+        ]
+    write_table(HERE / "layer_map/expected.tsv", rows)
+
+
 def main(samples: Path) -> None:
     make_overflow_levels(samples)
     make_links(samples)
+    make_layer_map(samples)
 
 
 if __name__ == "__main__":
