@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -150,6 +151,13 @@ MSPROBE_API void append_parameter_name(std::string& out, const Graph& graph, Nod
 
 /// "Torch", "matmul" of "Torch.matmul.2.forward": parts between dots, counted from 0; empty beyond the last.
 MSPROBE_API std::string_view name_part(std::string_view name, std::size_t index) noexcept;
+
+// ---- Matching models whose layers have other names
+
+/// By class of a layer of the target side: the path of a part inside it, and what that part is called on the
+/// golden side. {"Block": {("mlp", "ffn")}}. "TopLayer" is the model itself. Only names that differ need a
+/// rule. Paths are parts joined by dots: "linear_attn.qkv", "language_model.encoder".
+using LayerRules = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
 
 // ---- Overflow
 

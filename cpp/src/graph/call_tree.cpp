@@ -7,22 +7,13 @@
 #include <tuple>
 
 #include "graph/dotted_name.h"
+#include "graph/stack_frame.h"
 
 namespace msprobe::graph {
 namespace {
 
-// "train_step" of "File /job/train.py, line 120, in train_step, \n loss = model(batch)".
-std::string_view function_of(std::string_view frame) {
-  const std::size_t at = frame.find(", in ");
-  if (at == std::string_view::npos) return {};
-  frame.remove_prefix(at + 5);
-  return frame.substr(0, frame.find(','));
-}
-
 // Everything but the text of the line, which says no more than its number.
 std::string_view place_of(std::string_view frame) { return frame.substr(0, frame.find(", \n")); }
-
-bool is_of_torch(std::string_view frame) { return frame.find("/torch/") < frame.find(", line "); }
 
 class CallTree {
  public:
@@ -37,7 +28,8 @@ class CallTree {
     if (is_backward) above = function_node(Graph::kRoot, "backward", "backward");
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
       const std::string_view function = function_of(*frame);
-      if (!function.empty() && !is_of_torch(*frame)) above = function_node(above, place_of(*frame), function);
+      if (!function.empty() && !is_of_package(*frame, "torch"))
+        above = function_node(above, place_of(*frame), function);
     }
     graph_.attach(node, above);
   }

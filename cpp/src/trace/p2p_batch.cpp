@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/p2p_batch.h"
 
-#include <charconv>
 #include <optional>
 
 #include "trace/json_input.h"
+#include "trace/rank_numbers.h"
 #include "trace/record_text.h"
 
 namespace msprobe::trace {
@@ -18,11 +18,9 @@ class OperationHandler : public JsonHandler<OperationHandler> {
   void boolean(bool) { next(); }
   void number(std::string_view text) {
     if (depth() == kOperation) {
-      int number = 0;
-      const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-      const bool whole = problem == std::errc() && end == text.data() + text.size();
-      if (whole && key_ == "peer") peer_ = number;
-      if (whole && key_ == "tag") operation_.tag = number;
+      const std::optional<int> number = whole_number(text);
+      if (key_ == "peer") peer_ = number;
+      if (key_ == "tag") operation_.tag = number.value_or(0);
     }
     next();
   }

@@ -66,8 +66,69 @@ def make_overflow_levels(samples: Path) -> None:
     write_table(HERE / "overflow/levels.tsv", ((name, levels[name]) for name in chosen))
 
 
+# ---- Communication links
+
+# The graph, the folder of the dump of either side, the step.
+LINKED = (
+    ("ranks_build", {"NPU": "st_npu"}, 0),
+    ("ranks_cmp", {"NPU": "st_npu", "Bench": "st_bench"}, 0),
+    ("steps_cmp", {"NPU": "st_npu", "Bench": "st_bench"}, 1),
+    ("md5_ranks", {"NPU": "md5_npu", "Bench": "md5_bench"}, 0),
+)
+
+
+def make_links(samples: Path) -> None:
+    """The calls of torch.distributed only, in the order of the graph."""
+    rows = []
+    for graph, folders, step in LINKED:
+        for source, folder in folders.items():
+            columns = "rank, node_name, precision_index, matched_distributed"
+            where = f"data_source = '{source}' AND step = {step} AND node_name LIKE 'Distributed%'"
+            nodes = select(samples, graph, columns, where)
+            for rank in (0, 1):
+                place = f"{folder}/step{step}/rank{rank}"
+                names = [name for r, name, *_ in nodes if r == rank]
+                dump = read(samples / place / "dump.json")
+                dump["data"] = {name: dump["data"][name] for name in names}
+                write(HERE / "links" / place / "dump.json", dump)
+                write(HERE / "links" / place / "construct.json", dict.fromkeys(names))
+            rows += [(graph, f"{folder}/step{step}", *node) for node in nodes]
+    write_table(HERE / "links/expected.tsv", rows)
+
+
+# ---- Layer mapping
+
+# What of the samples the graphs were made of.
+MAPPED = {"lm_plain": ("st_npu", "st_bench"), "var_lm": ("st_npu", "var_bench")}
+
+
+def make_layer_map(samples: Path) -> None:
+    """Names, hierarchy and the inner part of the stacks, without the tensors."""
+    rows = []
+    for graph, folders in MAPPED.items():
+        for folder in folders:
+            source, target = samples / folder / "step0/rank0", HERE / "layer_map" / folder
+            dump = read(source / "dump.json")
+            write(target / "dump.json", {**dump, "data": dict.fromkeys(dump["data"])})
+            write(target / "construct.json", read(source / "construct.json"))
+            stacks = read(source / "stack.json")
+            write(
+                target / "stack.json", {key: [names, frames[:6]] for key, (names, frames) in stacks.items()}
+            )
+        nodes = select(samples, graph, "node_name, matched_node_link", "data_source = 'NPU'")
+        names = read(samples / folders[0] / "step0/rank0/dump.json")["data"]
+        rows += [
+            (graph, *folders, name, json.loads(link)[-1] if link != "[]" else "")
+            for name, link in nodes
+            if name in names
+        ]
+    write_table(HERE / "layer_map/expected.tsv", rows)
+
+
 def main(samples: Path) -> None:
     make_overflow_levels(samples)
+    make_links(samples)
+    make_layer_map(samples)
 
 
 if __name__ == "__main__":
