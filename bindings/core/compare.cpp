@@ -141,6 +141,12 @@ void register_compare(py::module_& m) {
           },
           py::arg("path"), py::kw_only(), py::arg("threads") = 0, released)
       .def(
+          "summarize",
+          [](const ComparedPair& self, unsigned threads) {
+            return compare::summarize(self.pair, self.metrics, threads);
+          },
+          py::kw_only(), py::arg("threads") = 0, released)
+      .def(
           "walk", [](const ComparedPair& self) { return compare::walk(self.pair, self.metrics); }, released)
       .def("frames", &frames, py::arg("record"));
 

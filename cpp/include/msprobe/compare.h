@@ -124,6 +124,10 @@ struct TableOptions {
 MSPROBE_API TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                      const TableOptions& options);
 
+/// The same counts without a table. `threads`: 0 = all cores.
+MSPROBE_API TableSummary summarize(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                   unsigned threads = 0);
+
 /// The existing tool's advice about the first failing row.
 MSPROBE_API std::string advice(const TableSummary& summary);
 

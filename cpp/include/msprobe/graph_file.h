@@ -14,15 +14,21 @@
 
 #include "msprobe/export.h"
 #include "msprobe/graph.h"
+#include "msprobe/graph_merge.h"
 
 namespace msprobe::graph {
 
-/// The folders of one rank and step.
-struct RankFolders {
-  int step = 0;
+/// The folder of one rank.
+struct RankFolder {
   int rank = 0;
-  std::filesystem::path target;
-  std::filesystem::path golden;  // empty: a graph alone
+  std::filesystem::path path;
+};
+
+/// What is read together: one rank of a step, or all of them where they are merged.
+struct GraphUnit {
+  int step = 0;
+  std::vector<RankFolder> target;
+  std::vector<RankFolder> golden;  // empty: graphs alone
 };
 
 /// Where a difference may begin, for the table msprobe_findings.
@@ -34,11 +40,15 @@ struct Finding {
 };
 
 struct GraphJob {
-  /// In the order of the file. All with `golden`, or none.
-  std::vector<RankFolders> ranks;
+  /// In the order of the file. All with `golden`, or none; without layouts of one rank each.
+  std::vector<GraphUnit> units;
+  /// How the ranks of the sides are merged; both or none where there are both sides.
+  std::optional<ParallelLayout> target_layout, golden_layout;
   /// The file to write; it must not be there yet.
   std::filesystem::path output;
   MatchRule rule = MatchRule::kDefault;
+  /// Of kMapped: which paths inside a module of some class have another name in the reference.
+  std::optional<LayerRules> layer_rules;
   bool overflow_check = false;
   unsigned threads = 0;  // 0: all cores
   std::vector<Finding> findings;

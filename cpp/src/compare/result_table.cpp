@@ -313,12 +313,11 @@ std::vector<Chunk> chunks_of(const DumpPair& pair) {
   return chunks;
 }
 
-// Judges the rows of a chunk and hands their cells to `put`.
-template <typename Put>
-TableSummary write_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, Chunk chunk,
-                        const Put& put) {
+// Judges the rows of a chunk; `visit` is given the number of a row, its statistics and its verdict.
+template <typename Visit>
+TableSummary judge_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, Chunk chunk,
+                        const Visit& visit) {
   TableSummary summary;
-  RowWriter rows(pair, metrics);
   std::vector<StatisticsPair> statistics;
   std::vector<RowVerdict> verdicts;
   for (std::size_t begin = chunk.begin, end = 0; begin < chunk.end; begin = end) {
@@ -331,11 +330,22 @@ TableSummary write_rows(const DumpPair& pair, const std::vector<RealMetrics>& me
     judge_record(pair, metrics, begin, statistics, verdicts);
     for (std::size_t i = begin; i < end; ++i) {
       const RowVerdict& verdict = verdicts[i - begin];
-      put(rows.cells(i, statistics[i - begin], verdict), fill_of(verdict.colour));
+      visit(i, statistics[i - begin], verdict);
       count(summary, pair, i, verdict);
     }
   }
   return summary;
+}
+
+// Judges the rows of a chunk and hands their cells to `put`.
+template <typename Put>
+TableSummary write_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, Chunk chunk,
+                        const Put& put) {
+  RowWriter rows(pair, metrics);
+  return judge_rows(pair, metrics, chunk,
+                    [&](std::size_t i, const StatisticsPair& statistics, const RowVerdict& verdict) {
+                      put(rows.cells(i, statistics, verdict), fill_of(verdict.colour));
+                    });
 }
 
 // `part` follows `whole`.
@@ -394,6 +404,19 @@ TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& m
   }
   summary.right_only = pair.matches.right_only.size();
   writer.commit();
+  return summary;
+}
+
+TableSummary summarize(const DumpPair& pair, const std::vector<RealMetrics>& metrics, unsigned threads) {
+  const std::vector<Chunk> chunks = chunks_of(pair);
+  std::vector<TableSummary> parts(chunks.size());
+  ThreadPool pool(threads);
+  pool.parallel_for(chunks.size(), [&](std::size_t i) {
+    parts[i] = judge_rows(pair, metrics, chunks[i], [](auto&&...) {});
+  });
+  TableSummary summary;
+  for (TableSummary& part : parts) append(summary, std::move(part));
+  summary.right_only = pair.matches.right_only.size();
   return summary;
 }
 

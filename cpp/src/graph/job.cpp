@@ -4,11 +4,13 @@
 #include <array>
 #include <deque>
 #include <future>
+#include <map>
 #include <mutex>
 #include <set>
 
 #include "graph/database.h"
 #include "graph/legend.h"
+#include "graph/links.h"
 #include "graph/overflow_levels.h"
 #include "graph/rows.h"
 #include "msprobe/error.h"
@@ -41,6 +43,13 @@ struct Prepared {
   std::optional<Comparison> comparison;
 };
 
+// The calls of all ranks of one step and side that may be linked, while the graphs are written.
+struct StepCalls {
+  std::vector<CommunicationCalls> ranks;
+  std::map<std::pair<int, std::string_view>, std::string>
+      texts;  // what is shown of a node; names are in `ranks`
+};
+
 class Job {
  public:
   explicit Job(const GraphJob& job)
@@ -64,6 +73,7 @@ class Job {
       advance(kReading);
       write(std::move(prepared));
     }
+    link_step();
     for (const Finding& finding : job_.findings) database.add_finding(finding);
     database.commit(config());
     return std::move(summary_);
@@ -118,6 +128,8 @@ class Job {
   // ---- Writing; one rank at a time
 
   void write(Prepared prepared) {
+    if (step_ != prepared.target.step()) link_step();
+    step_ = prepared.target.step();
     const Comparison* const comparison = prepared.comparison ? &*prepared.comparison : nullptr;
     const Graph* const golden = prepared.golden ? &*prepared.golden : nullptr;
     const bool shows_md5 = comparison != nullptr ? comparison->mode == Mode::kMd5
@@ -126,17 +138,20 @@ class Job {
     std::optional<GraphRows> reference;
     if (golden != nullptr) reference.emplace(*golden, &prepared.target, comparison, match_, true, shows_md5);
     const std::size_t rows = target.size() + (reference ? reference->size() : 0);
-    write_graph(prepared.target, target, rows);
-    if (reference) write_graph(*golden, *reference, rows);
+    write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts, rows);
+    if (reference) write_graph(*golden, *reference, nullptr, rows);
     count(prepared, target);
     advance(kWriting - written_);
     written_ = 0;
   }
 
-  void write_graph(const Graph& graph, const GraphRows& rows, std::size_t all_rows) {
+  // `verdicts`: null for the reference and for a graph alone.
+  void write_graph(const Graph& graph, const GraphRows& rows, const std::vector<NodeVerdict>* verdicts,
+                   std::size_t all_rows) {
     for (std::size_t i = 0; i < rows.stacks().size(); ++i)
       database_->add_stack(rows.stack_id(i), rows.stacks()[i]);
     const std::vector<OverflowLevel> levels = worst_levels(graph);
+    keep_calls(graph, rows.key().source, verdicts, levels);
     // While some pieces are made the ones before them are written.
     const std::size_t at_once = std::size_t{pool_.size()} * 2;
     std::future<void> writing;
@@ -182,6 +197,47 @@ class Job {
       const NodeId node = graph.find(row.name);
       row.overflow = level_name(levels[node]);
       row.worst_overflow = level_name(levels[graph.nodes().size() + node]);
+    }
+  }
+
+  // ---- Links
+
+  void keep_calls(const Graph& graph, std::string_view source, const std::vector<NodeVerdict>* verdicts,
+                  const std::vector<OverflowLevel>& levels) {
+    if (job_.ranks.size() == 1) return;
+    StepCalls& calls = calls_[std::string(source)];
+    calls.ranks.push_back(read_calls(graph));
+    const int rank = calls.ranks.back().rank;
+    for (const CommunicationCalls::Node& node : calls.ranks.back().nodes) {
+      std::string text = "Nan";
+      if (job_.overflow_check) {
+        if (levels[node.id] != OverflowLevel::kNone) text = level_name(levels[node.id]);
+      } else if (verdicts != nullptr && (*verdicts)[node.id].index) {
+        const NodeVerdict& verdict = (*verdicts)[node.id];
+        text = index_text(*verdict.index, verdict.index_is_whole);
+      }
+      calls.texts.emplace(std::pair(rank, std::string_view(node.name)), std::move(text));
+    }
+  }
+
+  // Of the step that was written last.
+  void link_step() {
+    for (const auto& [source, calls] : std::exchange(calls_, {})) {
+      const auto text_of = [&calls = calls](int rank, std::string_view node) {
+        const auto found = calls.texts.find({rank, node});
+        return found == calls.texts.end() ? std::string("Nan") : found->second;
+      };
+      std::map<std::pair<int, NodeId>, std::string_view> names;
+      for (const CommunicationCalls& rank : calls.ranks) {
+        for (const CommunicationCalls::Node& node : rank.nodes)
+          names.emplace(std::pair(rank.rank, node.id), node.name);
+      }
+      for (const Link& link : link_calls(calls.ranks)) {
+        const std::string graph =
+            source + "_" + std::to_string(step_) + "_" + std::to_string(link.rank) + "_";
+        database_->set_distributed(graph + std::string(names.at({link.rank, link.node})),
+                                   matched_distributed_json(link, text_of));
+      }
     }
   }
 
@@ -251,6 +307,8 @@ class Job {
   GraphSummary summary_;
   Mode mode_ = Mode::kStatistics;
   std::int32_t micro_steps_ = 1;
+  std::map<std::string, StepCalls> calls_;  // by side, of the step that is written
+  int step_ = -1;
   std::vector<int> steps_, ranks_;
   std::size_t done_ = 0;
   std::size_t written_ = 0;  // of the rank, for the progress
