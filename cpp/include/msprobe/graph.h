@@ -103,12 +103,18 @@ class MSPROBE_API Graph {
   /// A new node without a parent; its record and stack are those of `name` in the dump `source`, if that has
   /// them. `name` is not there yet.
   NodeId add(std::string_view name, NodeKind kind, std::uint16_t source = 0);
+  /// A copy of a node of another graph with its data, under another name, without parent and children.
+  /// `source`: number here of the dump it comes from. `name` is not there yet.
+  NodeId add_copy(const Graph& other, NodeId node, std::string_view name, std::uint16_t source);
   /// Makes `child` the last child of `parent`; before, it has no parent.
   void attach(NodeId child, NodeId parent);
   /// Takes `child` from its parent; what is below it stays with it.
   void detach(NodeId child);
   /// Another name for a node; record and stack stay. `name` is not there yet.
   void rename(NodeId node, std::string_view name);
+  /// The same for several nodes at once, which may take over names of each other. Whose new name another node
+  /// has keeps the old one, with "_" behind it if that is gone too.
+  void rename(std::span<const std::pair<NodeId, std::string>> names);
   /// A dump that nodes may come from; gives its number. At most 65536.
   std::uint16_t add_dump(std::shared_ptr<const Dump> dump);
 

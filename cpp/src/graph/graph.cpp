@@ -87,6 +87,19 @@ NodeId Graph::add(std::string_view name, NodeKind kind, std::uint16_t source) {
   return id;
 }
 
+NodeId Graph::add_copy(const Graph& other, NodeId node, std::string_view name, std::uint16_t source) {
+  const auto id = static_cast<NodeId>(nodes_.size());
+  Node copy = other[node];
+  copy.name = keep(name);
+  copy.parent = kNoNode;
+  copy.children.clear();
+  copy.source = source;
+  by_name_.emplace(copy.name, id);
+  nodes_.push_back(std::move(copy));
+  if (const auto data = other.data_.find(node); data != other.data_.end()) data_.emplace(id, data->second);
+  return id;
+}
+
 void Graph::attach(NodeId child, NodeId parent) {
   nodes_[parent].children.push_back(child);
   nodes_[child].parent = parent;
@@ -101,6 +114,24 @@ void Graph::rename(NodeId node, std::string_view name) {
   by_name_.erase(nodes_[node].name);
   nodes_[node].name = keep(name);
   by_name_.emplace(nodes_[node].name, node);
+}
+
+void Graph::rename(std::span<const std::pair<NodeId, std::string>> names) {
+  for (const auto& [node, name] : names) by_name_.erase(nodes_[node].name);
+  std::vector<NodeId> refused;
+  for (const auto& [node, name] : names) {
+    const std::string_view kept = keep(name);
+    if (by_name_.emplace(kept, node).second) {
+      nodes_[node].name = kept;
+    } else {
+      refused.push_back(node);
+    }
+  }
+  for (const NodeId node : refused) {
+    while (!by_name_.emplace(nodes_[node].name, node).second) {
+      nodes_[node].name = keep(std::string(nodes_[node].name) + "_");
+    }
+  }
 }
 
 std::vector<NodeId> Graph::post_order() const {
