@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "msprobe/graph.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "core.h"
@@ -119,16 +121,48 @@ py::dict parameters(const NodeView& self) {
   return result;
 }
 
-using Folders = std::tuple<int, int, path, std::optional<path>>;
+using Folders = std::vector<std::pair<int, path>>;             // rank, folder
+using Units = std::vector<std::tuple<int, Folders, Folders>>;  // step, of the target, of the reference
+using Layout = std::map<std::string, std::variant<int, std::string>>;
 using Findings = std::vector<std::tuple<int, int, std::string, std::string>>;
 
-graph::GraphSummary write_graph_file(const std::vector<Folders>& ranks, const path& output,
-                                     const std::string& rule, bool overflow_check, unsigned threads,
-                                     const Findings& findings, const std::optional<py::function>& progress) {
-  graph::GraphJob job;
-  for (const auto& [step, rank, target, golden] : ranks) {
-    job.ranks.push_back({step, rank, target, golden.value_or(path())});
+graph::ParallelLayout layout_of(const Layout& given) {
+  graph::ParallelLayout layout;
+  const std::map<std::string, int*> sizes = {{"rank_size", &layout.rank_size},
+                                             {"tp", &layout.tp},
+                                             {"pp", &layout.pp},
+                                             {"vpp", &layout.vpp},
+                                             {"cp", &layout.cp},
+                                             {"ep", &layout.ep}};
+  for (const auto& [key, value] : given) {
+    const auto size = sizes.find(key);
+    if (size != sizes.end() && std::holds_alternative<int>(value)) {
+      *size->second = std::get<int>(value);
+    } else if (key == "order" && std::holds_alternative<std::string>(value)) {
+      layout.order = std::get<std::string>(value);
+    } else {
+      throw msprobe::InvalidArgument("layout: expected sizes and an order, found " + key);
+    }
   }
+  return layout;
+}
+
+graph::GraphSummary write_graph_file(const Units& units, const path& output, const std::string& rule,
+                                     const std::optional<Layout>& target_layout,
+                                     const std::optional<Layout>& golden_layout, bool overflow_check,
+                                     unsigned threads, const Findings& findings,
+                                     const std::optional<py::function>& progress) {
+  graph::GraphJob job;
+  const auto folders_of = [](const Folders& folders) {
+    std::vector<graph::RankFolder> result;
+    for (const auto& [rank, folder] : folders) result.push_back({rank, folder});
+    return result;
+  };
+  for (const auto& [step, target, golden] : units) {
+    job.units.push_back({step, folders_of(target), folders_of(golden)});
+  }
+  if (target_layout) job.target_layout = layout_of(*target_layout);
+  if (golden_layout) job.golden_layout = layout_of(*golden_layout);
   job.output = output;
   job.rule = rule_of(rule);
   job.overflow_check = overflow_check;
@@ -234,7 +268,8 @@ void register_graph(py::module_& m) {
       .def_readonly("unmatched", &GraphSummary::unmatched)
       .def_readonly("worst", &GraphSummary::worst)
       .def_readonly("without_stacks", &GraphSummary::without_stacks);
-  m.def("write_graph_file", &write_graph_file, py::arg("ranks"), py::arg("output"), py::kw_only(),
-        py::arg("rule") = "default", py::arg("overflow_check") = false, py::arg("threads") = 0,
+  m.def("write_graph_file", &write_graph_file, py::arg("units"), py::arg("output"), py::kw_only(),
+        py::arg("rule") = "default", py::arg("target_layout") = py::none(),
+        py::arg("golden_layout") = py::none(), py::arg("overflow_check") = false, py::arg("threads") = 0,
         py::arg("findings") = Findings(), py::arg("progress") = py::none());
 }

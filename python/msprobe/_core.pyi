@@ -463,10 +463,12 @@ def open_graph(
     threads: int = 0,
 ) -> OpenGraph: ...
 def write_graph_file(
-    ranks: list[tuple[int, int, Path, Path | None]],
+    units: list[tuple[int, list[tuple[int, Path]], list[tuple[int, Path]]]],
     output: str | os.PathLike[str],
     *,
     rule: str = "default",
+    target_layout: dict[str, int | str] | None = None,
+    golden_layout: dict[str, int | str] | None = None,
     overflow_check: bool = False,
     threads: int = 0,
     findings: list[tuple[int, int, str, str]] = ...,

@@ -47,8 +47,6 @@ struct GraphJob {
   /// The file to write; it must not be there yet.
   std::filesystem::path output;
   MatchRule rule = MatchRule::kDefault;
-  /// Of kMapped: which paths inside a module of some class have another name in the reference.
-  std::optional<LayerRules> layer_rules;
   bool overflow_check = false;
   unsigned threads = 0;  // 0: all cores
   std::vector<Finding> findings;

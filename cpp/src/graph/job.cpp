@@ -38,6 +38,8 @@ std::string_view level_name(OverflowLevel level) {
 
 // Graphs that are compared with each other, ready to be written.
 struct Prepared {
+  explicit Prepared(Graph graph) : target(std::move(graph)) {}
+
   Graph target;
   std::optional<Graph> golden;
   std::optional<Comparison> comparison;
@@ -54,24 +56,27 @@ class Job {
  public:
   explicit Job(const GraphJob& job)
       : job_(job), pool_(job.threads), in_flight_(std::clamp<std::size_t>(pool_.size() / 2, 1, 4)) {
-    match_.rule = job.rule;
+    // Cut in another way, modules have other shapes.
+    match_.rule = job.target_layout ? MatchRule::kFuzzy : job.rule;
+    match_.check_shapes = !job.target_layout.has_value();
   }
 
   GraphSummary run() {
     check();
     GraphDatabase database(job_.output);
     database_ = &database;
-    std::deque<std::future<Prepared>> ready;
+    std::deque<std::future<std::vector<Prepared>>> ready;
     std::size_t next = 0;
     // At any time the ranks that follow are read while one is written.
-    for (std::size_t i = 0; i < job_.ranks.size(); ++i) {
-      for (; next < job_.ranks.size() && ready.size() < in_flight_; ++next) {
-        ready.push_back(std::async(std::launch::async, [this, next] { return prepare(job_.ranks[next]); }));
+    for (std::size_t i = 0; i < job_.units.size(); ++i) {
+      for (; next < job_.units.size() && ready.size() < in_flight_; ++next) {
+        ready.push_back(std::async(std::launch::async, [this, next] { return prepare(job_.units[next]); }));
       }
-      Prepared prepared = ready.front().get();
+      std::vector<Prepared> prepared = ready.front().get();
       ready.pop_front();
       advance(kReading);
-      write(std::move(prepared));
+      for (Prepared& one : prepared) write(std::move(one), kWriting / prepared.size());
+      advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
     link_step();
     for (const Finding& finding : job_.findings) database.add_finding(finding);
@@ -80,43 +85,68 @@ class Job {
   }
 
  private:
+  bool is_merged() const { return job_.target_layout.has_value(); }
+  bool is_comparison() const { return !job_.units.front().golden.empty(); }
+
   void check() const {
-    if (job_.ranks.empty())
-      throw InvalidArgument("cannot write " + job_.output.string() + ": there is no rank");
+    const std::string doing = "cannot write " + job_.output.string() + ": ";
+    if (job_.units.empty()) throw InvalidArgument(doing + "there is no rank");
     std::error_code ignored;
     if (std::filesystem::exists(job_.output, ignored)) {
       throw InvalidArgument(job_.output.string() + " exists; results are never overwritten");
     }
-    const bool is_comparison = !job_.ranks.front().golden.empty();
+    if (is_comparison() ? is_merged() != job_.golden_layout.has_value() : job_.golden_layout.has_value()) {
+      throw InvalidArgument(doing + "both runs are merged, or none");
+    }
     std::set<std::pair<int, int>> places;
-    for (const RankFolders& folders : job_.ranks) {
-      if (folders.golden.empty() == is_comparison) {
-        throw InvalidArgument("cannot compare some ranks and only build others: " + folders.target.string());
+    for (const GraphUnit& unit : job_.units) {
+      if (unit.target.empty() || unit.golden.empty() == is_comparison()) {
+        throw InvalidArgument(doing + "some ranks have a reference and others have none");
       }
-      if (!places.emplace(folders.step, folders.rank).second) {
-        throw InvalidArgument("step " + std::to_string(folders.step) + ", rank " +
-                              std::to_string(folders.rank) + " occurs twice: " + folders.target.string());
+      if (!is_merged() && (unit.target.size() > 1 || unit.golden.size() > 1)) {
+        throw InvalidArgument(doing + "ranks that are not merged come one by one");
+      }
+      if (!places.emplace(unit.step, is_merged() ? 0 : unit.target.front().rank).second) {
+        throw InvalidArgument(doing + "twice the same step and rank: " + unit.target.front().path.string());
       }
     }
   }
 
-  // ---- Reading and comparing; several ranks at a time
+  // ---- Reading and comparing; several units at a time
 
-  Prepared prepare(const RankFolders& folders) {
-    std::array<std::optional<Graph>, 2> graphs;
-    const bool is_comparison = !folders.golden.empty();
-    pool_.parallel_for(is_comparison ? 2 : 1, [&](std::size_t side) {
-      const auto& folder = side == 0 ? folders.target : folders.golden;
-      graphs[side].emplace(build(std::make_shared<Dump>(read_dump(folder, folders.step, folders.rank))));
+  std::vector<Prepared> prepare(const GraphUnit& unit) {
+    std::vector<const RankFolder*> folders;
+    for (const RankFolder& folder : unit.target) folders.push_back(&folder);
+    for (const RankFolder& folder : unit.golden) folders.push_back(&folder);
+    std::vector<std::optional<Graph>> graphs(folders.size());
+    pool_.parallel_for(folders.size(), [&](std::size_t i) {
+      const RankFolder& folder = *folders[i];
+      graphs[i].emplace(build(std::make_shared<Dump>(read_dump(folder.path, unit.step, folder.rank))));
+      note_missing_stacks(*graphs[i], folder.path);
     });
-    Prepared prepared{.target = std::move(*graphs[0]), .golden = std::move(graphs[1]), .comparison = {}};
-    note_missing_stacks(prepared.target, folders.target);
-    if (prepared.golden) {
-      note_missing_stacks(*prepared.golden, folders.golden);
-      prepared.comparison =
-          compare(prepared.target, *prepared.golden, {.match = match_, .threads = job_.threads});
+    const auto middle = graphs.begin() + static_cast<std::ptrdiff_t>(unit.target.size());
+    std::vector<Graph> target = merged({graphs.begin(), middle}, job_.target_layout);
+    std::vector<Graph> golden = merged({middle, graphs.end()}, job_.golden_layout);
+    if (is_comparison() && target.size() != golden.size()) {
+      throw InvalidArgument("cannot compare " + std::to_string(target.size()) + " merged graphs with " +
+                            std::to_string(golden.size()) + ": " + unit.target.front().path.string() +
+                            ": the layouts leave other numbers of replicas");
     }
-    return prepared;
+    std::vector<Prepared> result;
+    for (std::size_t i = 0; i < target.size(); ++i) {
+      Prepared& one = result.emplace_back(std::move(target[i]));
+      if (!is_comparison()) continue;
+      one.golden.emplace(std::move(golden[i]));
+      one.comparison = compare(one.target, *one.golden, {.match = match_, .threads = job_.threads});
+    }
+    return result;
+  }
+
+  static std::vector<Graph> merged(std::span<std::optional<Graph>> graphs,
+                                   const std::optional<ParallelLayout>& layout) {
+    std::vector<Graph> result;
+    for (std::optional<Graph>& graph : graphs) result.push_back(std::move(*graph));
+    return layout && !result.empty() ? merge_ranks(std::move(result), *layout) : std::move(result);
   }
 
   void note_missing_stacks(const Graph& graph, const std::filesystem::path& folder) {
@@ -127,7 +157,7 @@ class Job {
 
   // ---- Writing; one rank at a time
 
-  void write(Prepared prepared) {
+  void write(Prepared prepared, std::size_t work) {
     if (step_ != prepared.target.step()) link_step();
     step_ = prepared.target.step();
     const Comparison* const comparison = prepared.comparison ? &*prepared.comparison : nullptr;
@@ -137,17 +167,15 @@ class Job {
     const GraphRows target(prepared.target, golden, comparison, match_, false, shows_md5);
     std::optional<GraphRows> reference;
     if (golden != nullptr) reference.emplace(*golden, &prepared.target, comparison, match_, true, shows_md5);
-    const std::size_t rows = target.size() + (reference ? reference->size() : 0);
-    write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts, rows);
-    if (reference) write_graph(*golden, *reference, nullptr, rows);
+    work_per_row_ =
+        static_cast<double>(work) / static_cast<double>(target.size() + (reference ? reference->size() : 0));
+    write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts);
+    if (reference) write_graph(*golden, *reference, nullptr);
     count(prepared, target);
-    advance(kWriting - written_);
-    written_ = 0;
   }
 
   // `verdicts`: null for the reference and for a graph alone.
-  void write_graph(const Graph& graph, const GraphRows& rows, const std::vector<NodeVerdict>* verdicts,
-                   std::size_t all_rows) {
+  void write_graph(const Graph& graph, const GraphRows& rows, const std::vector<NodeVerdict>* verdicts) {
     for (std::size_t i = 0; i < rows.stacks().size(); ++i)
       database_->add_stack(rows.stack_id(i), rows.stacks()[i]);
     const std::vector<OverflowLevel> levels = worst_levels(graph);
@@ -164,7 +192,7 @@ class Job {
         if (job_.overflow_check) set_levels(graph, levels, pieces[i]);
       });
       if (writing.valid()) writing.get();
-      report(kWriting * (end - begin) / std::max<std::size_t>(all_rows, 1));
+      report(static_cast<std::size_t>(static_cast<double>(end - begin) * work_per_row_));
       writing = std::async(std::launch::async, [this, &rows, pieces = std::move(pieces)] {
         for (const auto& piece : pieces) database_->add_nodes(rows.key(), piece);
       });
@@ -204,7 +232,7 @@ class Job {
 
   void keep_calls(const Graph& graph, std::string_view source, const std::vector<NodeVerdict>* verdicts,
                   const std::vector<OverflowLevel>& levels) {
-    if (job_.ranks.size() == 1) return;
+    if (is_merged() || job_.units.size() == 1) return;
     StepCalls& calls = calls_[std::string(source)];
     calls.ranks.push_back(read_calls(graph));
     const int rank = calls.ranks.back().rank;
@@ -275,14 +303,15 @@ class Job {
       }
       return json + "]";
     };
-    return {.is_comparison = !job_.ranks.front().golden.empty(),
+    const GraphUnit& first = job_.units.front();
+    return {.is_comparison = is_comparison(),
             .mode = mode_,
             .overflow_check = job_.overflow_check,
             .micro_steps = micro_steps_,
             .rank_list = list(ranks_),
             .step_list = list(steps_),
-            .target = job_.ranks.front().target.string(),
-            .golden = job_.ranks.front().golden.string()};
+            .target = first.target.front().path.string(),
+            .golden = first.golden.empty() ? std::string() : first.golden.front().path.string()};
   }
 
   void report(std::size_t work) {
@@ -293,7 +322,7 @@ class Job {
   void advance(std::size_t work) {
     if (!job_.progress) return;
     done_ += work;
-    if (!job_.progress(done_, job_.ranks.size() * (kReading + kWriting))) {
+    if (!job_.progress(done_, job_.units.size() * (kReading + kWriting))) {
       throw InvalidArgument("the graph was cancelled");
     }
   }
@@ -311,7 +340,8 @@ class Job {
   int step_ = -1;
   std::vector<int> steps_, ranks_;
   std::size_t done_ = 0;
-  std::size_t written_ = 0;  // of the rank, for the progress
+  std::size_t written_ = 0;  // of the unit
+  double work_per_row_ = 0;
 };
 
 }  // namespace
