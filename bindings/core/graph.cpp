@@ -149,7 +149,8 @@ graph::ParallelLayout layout_of(const Layout& given) {
 
 graph::GraphSummary write_graph_file(const Units& units, const path& output, const std::string& rule,
                                      const std::optional<Layout>& target_layout,
-                                     const std::optional<Layout>& golden_layout, bool overflow_check,
+                                     const std::optional<Layout>& golden_layout,
+                                     const std::optional<graph::LayerRules>& layer_rules, bool overflow_check,
                                      unsigned threads, const Findings& findings,
                                      const std::optional<py::function>& progress) {
   graph::GraphJob job;
@@ -165,6 +166,7 @@ graph::GraphSummary write_graph_file(const Units& units, const path& output, con
   if (golden_layout) job.golden_layout = layout_of(*golden_layout);
   job.output = output;
   job.rule = rule_of(rule);
+  job.layer_rules = layer_rules;
   job.overflow_check = overflow_check;
   job.threads = threads;
   for (const auto& [step, rank, node, sentence] : findings)
@@ -270,6 +272,7 @@ void register_graph(py::module_& m) {
       .def_readonly("without_stacks", &GraphSummary::without_stacks);
   m.def("write_graph_file", &write_graph_file, py::arg("units"), py::arg("output"), py::kw_only(),
         py::arg("rule") = "default", py::arg("target_layout") = py::none(),
-        py::arg("golden_layout") = py::none(), py::arg("overflow_check") = false, py::arg("threads") = 0,
-        py::arg("findings") = Findings(), py::arg("progress") = py::none());
+        py::arg("golden_layout") = py::none(), py::arg("layer_rules") = py::none(),
+        py::arg("overflow_check") = false, py::arg("threads") = 0, py::arg("findings") = Findings(),
+        py::arg("progress") = py::none());
 }

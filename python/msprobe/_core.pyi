@@ -469,6 +469,7 @@ def write_graph_file(
     rule: str = "default",
     target_layout: dict[str, int | str] | None = None,
     golden_layout: dict[str, int | str] | None = None,
+    layer_rules: dict[str, list[tuple[str, str]]] | None = None,
     overflow_check: bool = False,
     threads: int = 0,
     findings: list[tuple[int, int, str, str]] = ...,

@@ -47,6 +47,8 @@ struct GraphJob {
   /// The file to write; it must not be there yet.
   std::filesystem::path output;
   MatchRule rule = MatchRule::kDefault;
+  /// Of kMapped: which layers have other names in the reference; nothing: equal names only.
+  std::optional<LayerRules> layer_rules;
   bool overflow_check = false;
   unsigned threads = 0;  // 0: all cores
   std::vector<Finding> findings;

@@ -9,12 +9,14 @@
 #include <set>
 
 #include "graph/database.h"
+#include "graph/layer_map.h"
 #include "graph/legend.h"
 #include "graph/links.h"
 #include "graph/overflow_levels.h"
 #include "graph/rows.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_file.h"
+#include "msprobe/log.h"
 #include "msprobe/thread_pool.h"
 
 namespace msprobe::graph {
@@ -41,6 +43,7 @@ struct Prepared {
   explicit Prepared(Graph graph) : target(std::move(graph)) {}
 
   Graph target;
+  MatchOptions match;
   std::optional<Graph> golden;
   std::optional<Comparison> comparison;
 };
@@ -55,11 +58,7 @@ struct StepCalls {
 class Job {
  public:
   explicit Job(const GraphJob& job)
-      : job_(job), pool_(job.threads), in_flight_(std::clamp<std::size_t>(pool_.size() / 2, 1, 4)) {
-    // Cut in another way, modules have other shapes.
-    match_.rule = job.target_layout ? MatchRule::kFuzzy : job.rule;
-    match_.check_shapes = !job.target_layout.has_value();
-  }
+      : job_(job), pool_(job.threads), in_flight_(std::clamp<std::size_t>(pool_.size() / 2, 1, 4)) {}
 
   GraphSummary run() {
     check();
@@ -137,9 +136,25 @@ class Job {
       Prepared& one = result.emplace_back(std::move(target[i]));
       if (!is_comparison()) continue;
       one.golden.emplace(std::move(golden[i]));
-      one.comparison = compare(one.target, *one.golden, {.match = match_, .threads = job_.threads});
+      one.match = match_options(one);
+      one.comparison = compare(one.target, *one.golden, {.match = one.match, .threads = job_.threads});
     }
     return result;
+  }
+
+  MatchOptions match_options(const Prepared& prepared) const {
+    // Cut in another way, modules have other shapes.
+    if (is_merged()) return {.rule = MatchRule::kFuzzy, .check_shapes = false, .names = {}};
+    MatchOptions options;
+    options.rule = job_.rule;
+    if (job_.rule != MatchRule::kMapped || !job_.layer_rules) return options;
+    try {
+      options.names =
+          map_layers(*prepared.target.dumps().front(), *prepared.golden->dumps().front(), *job_.layer_rules);
+    } catch (const InvalidArgument& error) {
+      log(LogLevel::kWarning, std::string("the layers are paired by equal names only: ") + error.what());
+    }
+    return options;
   }
 
   static std::vector<Graph> merged(std::span<std::optional<Graph>> graphs,
@@ -164,9 +179,10 @@ class Job {
     const Graph* const golden = prepared.golden ? &*prepared.golden : nullptr;
     const bool shows_md5 = comparison != nullptr ? comparison->mode == Mode::kMd5
                                                  : prepared.target.dumps().front()->trace.has_md5();
-    const GraphRows target(prepared.target, golden, comparison, match_, false, shows_md5);
+    const GraphRows target(prepared.target, golden, comparison, prepared.match, false, shows_md5);
     std::optional<GraphRows> reference;
-    if (golden != nullptr) reference.emplace(*golden, &prepared.target, comparison, match_, true, shows_md5);
+    if (golden != nullptr)
+      reference.emplace(*golden, &prepared.target, comparison, prepared.match, true, shows_md5);
     work_per_row_ =
         static_cast<double>(work) / static_cast<double>(target.size() + (reference ? reference->size() : 0));
     write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts);
@@ -330,7 +346,6 @@ class Job {
   const GraphJob& job_;
   ThreadPool pool_;
   const std::size_t in_flight_;
-  MatchOptions match_;
   GraphDatabase* database_ = nullptr;
   std::mutex mutex_;  // of summary_.without_stacks
   GraphSummary summary_;
