@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <libdeflate.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -203,6 +204,78 @@ TEST_CASE("Ranks are merged as by the existing tool") {
     check_graph(merge_one(ranks_of(golden), {.rank_size = 4, .tp = 2, .pp = 2}), nodes_of(golden),
                 {.has_other_data = runs_over_stages});
   }
+}
+
+namespace {
+
+// Calls that the parallel model has besides those of the model on one rank.
+bool is_of_parallelism(std::string_view call) {
+  return call.starts_with("Distributed.") || call.starts_with("Tensor.view_as");
+}
+
+// "Torch.matmul.forward" of "Torch.matmul_rank2.0.forward".
+std::string operator_of(std::string_view call) {
+  const std::string second(name_part(call, 1));
+  return std::string(name_part(call, 0)) + "." + second.substr(0, second.find("_rank")) + "." +
+         std::string(name_part(call, 3));
+}
+
+std::vector<NodeId> calls_of(const Graph& graph, NodeId module) {
+  std::vector<NodeId> calls;
+  for (const NodeId child : graph[module].children) {
+    if (graph[child].kind == NodeKind::kCall && !is_of_parallelism(graph[child].name)) calls.push_back(child);
+  }
+  return calls;
+}
+
+// The statistics that are not equal within rounding, as "node: section position".
+void compare_data(const Graph& merged, NodeId node, const Graph& single, NodeId same,
+                  std::vector<std::string>& different) {
+  NodeData left, right;
+  merged.read_data(node, left);
+  single.read_data(same, right);
+  for (const auto part : {&NodeData::inputs, &NodeData::outputs}) {
+    REQUIRE((left.*part).size() == (right.*part).size());
+    for (std::size_t i = 0; i < (left.*part).size(); ++i) {
+      const auto found = numbers_of((left.*part)[i]), expected = numbers_of((right.*part)[i]);
+      REQUIRE(found.has_value() == expected.has_value());
+      if (!found) continue;
+      const double size = std::max(std::abs((*expected)[0]), std::abs((*expected)[1]));
+      bool is_equal = true;
+      for (std::size_t k = 0; k < found->size(); ++k) {
+        const double scale = k == 3 ? (*expected)[3] : size;
+        is_equal = is_equal && std::abs((*found)[k] - (*expected)[k]) <= 1e-5 * scale;
+      }
+      const char* const section = part == &NodeData::inputs ? ": in " : ": out ";
+      if (!is_equal) different.push_back(name_of(single, same) + section + std::to_string(i));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Four ranks merged are the model on one rank") {
+  const Graph merged = merge_one(ranks_of(read_golden("tppp")), {.rank_size = 4, .tp = 2, .pp = 2});
+  const Graph single = merge_one(ranks_of(read_golden("one")), {});
+  std::vector<std::string> different;
+  std::size_t compared = 0;
+  for (const NodeId same : single.post_order()) {
+    if (single[same].kind != NodeKind::kModule || same == Graph::kRoot) continue;
+    INFO(name_of(single, same));
+    const NodeId node = merged.find(single[same].name);
+    REQUIRE(node != kNoNode);
+    CHECK(name_of(merged, merged[node].parent) == name_of(single, single[same].parent));
+    compare_data(merged, node, single, same, different);
+    const auto calls = calls_of(merged, node), expected = calls_of(single, same);
+    REQUIRE(calls.size() == expected.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      REQUIRE(operator_of(merged[calls[i]].name) == operator_of(single[expected[i]].name));
+      compare_data(merged, calls[i], single, expected[i], different);
+    }
+    compared += 1 + calls.size();
+  }
+  CHECK(compared == 138);
+  CHECK(different == std::vector<std::string>());
 }
 
 }  // namespace msprobe::graph
