@@ -54,7 +54,8 @@ bool is_in_parallel_module(const Graph& graph, std::string_view name) {
   const NodeId parent = node == kNoNode ? kNoNode : graph[node].parent;
   if (parent == kNoNode || graph[parent].kind != NodeKind::kModule) return false;
   const std::string_view type = last_part(without_parts(graph[parent].name, 2));
-  return type.find("Parallel") != std::string_view::npos && type.find("DataParallel") == std::string_view::npos;
+  return type.find("Parallel") != std::string_view::npos &&
+         type.find("DataParallel") == std::string_view::npos;
 }
 
 Group reducing_group(const Graph& graph, bool in_parallel_modules) {
@@ -97,7 +98,8 @@ bool are_compatible(const std::vector<Group>& tp, const std::vector<Group>& pp) 
   std::set<int> first;
   for (const Group& group : pp) first.insert(group.front());
   return std::all_of(tp.begin(), tp.end(), [&first](const Group& group) {
-    const auto count = std::count_if(group.begin(), group.end(), [&](int rank) { return first.count(rank) > 0; });
+    const auto count =
+        std::count_if(group.begin(), group.end(), [&](int rank) { return first.count(rank) > 0; });
     return count == 0 || static_cast<std::size_t>(count) == group.size();
   });
 }
@@ -158,7 +160,8 @@ bool covers_ranks(const std::vector<Group>& groups, std::size_t size, std::size_
   for (const Group& group : groups) {
     if (group.size() != size) return false;
     for (const int rank : group) {
-      if (rank < 0 || static_cast<std::size_t>(rank) >= rank_count || seen[static_cast<std::size_t>(rank)]) return false;
+      if (rank < 0 || static_cast<std::size_t>(rank) >= rank_count || seen[static_cast<std::size_t>(rank)])
+        return false;
       seen[static_cast<std::size_t>(rank)] = true;
       ++count;
     }

@@ -44,8 +44,8 @@ class Places {
   /// `groups` outlives the object, and holds each rank once.
   explicit Places(const std::vector<Group>& groups);
 
-  /// The rank `distance` behind `rank` in its group; behind the last comes the first. A number that is no rank
-  /// stays as it is.
+  /// The rank `distance` behind `rank` in its group; behind the last comes the first. A number that is no
+  /// rank stays as it is.
   int behind(int rank, std::size_t distance) const;
   /// The first of its group.
   int first(int rank) const;

@@ -19,7 +19,9 @@ namespace msprobe::graph {
 namespace {
 
 void check_ranks(std::span<const Graph> ranks, const ParallelLayout& layout) {
-  const auto refuse = [](const std::string& problem) { throw InvalidArgument("cannot merge ranks: " + problem); };
+  const auto refuse = [](const std::string& problem) {
+    throw InvalidArgument("cannot merge ranks: " + problem);
+  };
   if (ranks.size() != static_cast<std::size_t>(layout.rank_size)) {
     refuse("found " + std::to_string(ranks.size()) + ", expected as many as \"rank_size\", " +
            std::to_string(layout.rank_size));
@@ -35,7 +37,8 @@ void check_ranks(std::span<const Graph> ranks, const ParallelLayout& layout) {
              std::to_string(ranks.front().step()) + ", expected one step");
     }
     if (dump.trace.task() != "statistics" || dump.trace.has_md5()) {
-      const std::string found = dump.trace.has_md5() ? "md5 sums" : "task " + io::in_quotes(dump.trace.task());
+      const std::string found =
+          dump.trace.has_md5() ? "md5 sums" : "task " + io::in_quotes(dump.trace.task());
       refuse(dump.trace.path().string() + ": found " + found +
              ", expected statistics: other data of several ranks cannot be joined");
     }
@@ -76,7 +79,8 @@ class RankMerge {
   void join_all_collections() {
     std::vector<std::vector<const Graph*>> others(graphs_.size());
     for (int rank = 0; rank < layout_.rank_size; ++rank) {
-      if (const int main = main_of(rank); main != rank) others[static_cast<std::size_t>(main)].push_back(&graph(rank));
+      if (const int main = main_of(rank); main != rank)
+        others[static_cast<std::size_t>(main)].push_back(&graph(rank));
     }
     for (int rank = 0; rank < layout_.rank_size; ++rank) {
       if (main_of(rank) == rank) join_collections(graph(rank), others[static_cast<std::size_t>(rank)]);
