@@ -19,7 +19,10 @@ std::string prefix_of(int chunk) { return "Module." + std::to_string(chunk) + ".
 class Chunks {
  public:
   Chunks(Graph& graph, std::span<const NodeId> containers, int count)
-      : graph_(graph), containers_(containers), is_container_(containers.begin(), containers.end()), count_(count) {}
+      : graph_(graph),
+        containers_(containers),
+        is_container_(containers.begin(), containers.end()),
+        count_(count) {}
 
   void merge() {
     for (const NodeId node : containers_) {

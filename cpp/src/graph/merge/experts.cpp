@@ -34,7 +34,8 @@ std::optional<ExpertName> parse_expert(std::string_view name) {
   const char* const begin = rest.data();
   const auto [end, error] = std::from_chars(begin, begin + rest.size(), expert.number);
   constexpr int kMost = 1 << 20;  // no model has more; larger numbers are no numbers of experts
-  if (error != std::errc() || end == begin + rest.size() || *end != '.' || expert.number > kMost) return std::nullopt;
+  if (error != std::errc() || end == begin + rest.size() || *end != '.' || expert.number > kMost)
+    return std::nullopt;
   return expert;
 }
 
@@ -115,7 +116,8 @@ class Experts {
       std::vector<NodeId> open = {top};
       for (std::size_t next = 0; next < open.size(); ++next) {
         const Node& node = graph[open[next]];
-        if (offset > 0 && node.name.starts_with(renaming.from)) names.emplace_back(open[next], renaming(node.name));
+        if (offset > 0 && node.name.starts_with(renaming.from))
+          names.emplace_back(open[next], renaming(node.name));
         open.insert(open.end(), node.children.begin(), node.children.end());
       }
     }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "graph/dotted_name.h"
 #include "graph/merge/order.h"
 #include "trace/p2p_batch.h"
 
@@ -46,20 +47,24 @@ const Item* find_item(const Trace& trace, const Record& record, Item::Part part,
   return nullptr;
 }
 
-bool is_in_module(const Graph& graph, std::string_view name) {
+// Inside a module that says it is a part: "RowParallelLinear". Data parallelism reduces gradients, also while
+// modules run.
+bool is_in_parallel_module(const Graph& graph, std::string_view name) {
   const NodeId node = graph.find(name);
-  if (node == kNoNode || graph[node].parent == kNoNode) return false;
-  const NodeId parent = graph[node].parent;
-  return parent != Graph::kRoot && graph[parent].kind == NodeKind::kModule;
+  const NodeId parent = node == kNoNode ? kNoNode : graph[node].parent;
+  if (parent == kNoNode || graph[parent].kind != NodeKind::kModule) return false;
+  const std::string_view type = last_part(without_parts(graph[parent].name, 2));
+  return type.find("Parallel") != std::string_view::npos &&
+         type.find("DataParallel") == std::string_view::npos;
 }
 
-Group reducing_group(const Graph& graph, bool in_module_only) {
+Group reducing_group(const Graph& graph, bool in_parallel_modules) {
   const Trace& trace = graph.dumps().front()->trace;
   for (const Record& record : trace.records()) {
     const std::string_view name = trace.name(record);
     const bool reduces = name.find("all_reduce") != std::string_view::npos ||
                          name.find("reduce_scatter") != std::string_view::npos;
-    if (!reduces || (in_module_only && !is_in_module(graph, name))) continue;
+    if (!reduces || (in_parallel_modules && !is_in_parallel_module(graph, name))) continue;
     const Item* group = find_item(trace, record, Item::Part::kInputKwargs, "group");
     if (group == nullptr) continue;
     if (Group ranks = parse_ranks(trace.text(group->value)); !ranks.empty()) return ranks;
@@ -93,17 +98,35 @@ bool are_compatible(const std::vector<Group>& tp, const std::vector<Group>& pp) 
   std::set<int> first;
   for (const Group& group : pp) first.insert(group.front());
   return std::all_of(tp.begin(), tp.end(), [&first](const Group& group) {
-    const auto count = std::count_if(group.begin(), group.end(), [&](int rank) { return first.count(rank) > 0; });
+    const auto count =
+        std::count_if(group.begin(), group.end(), [&](int rank) { return first.count(rank) > 0; });
     return count == 0 || static_cast<std::size_t>(count) == group.size();
   });
 }
 
 }  // namespace
 
-std::vector<Group> reducing_groups(std::span<const Graph> ranks, bool in_module_only) {
+Places::Places(const std::vector<Group>& groups) : groups_(groups) {
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (std::size_t position = 0; position < groups[group].size(); ++position) {
+      places_.emplace(groups[group][position], std::pair(group, position));
+    }
+  }
+}
+
+int Places::behind(int rank, std::size_t distance) const {
+  const auto place = places_.find(rank);
+  if (place == places_.end()) return rank;
+  const Group& group = groups_[place->second.first];
+  return group[(place->second.second + distance) % group.size()];
+}
+
+int Places::first(int rank) const { return groups_[places_.at(rank).first].front(); }
+
+std::vector<Group> reducing_groups(std::span<const Graph> ranks, bool in_parallel_modules) {
   std::vector<Group> groups;
   for (const Graph& graph : ranks) {
-    Group group = reducing_group(graph, in_module_only);
+    Group group = reducing_group(graph, in_parallel_modules);
     if (!group.empty() && std::find(groups.begin(), groups.end(), group) == groups.end()) {
       groups.push_back(std::move(group));
     }
@@ -137,8 +160,9 @@ bool covers_ranks(const std::vector<Group>& groups, std::size_t size, std::size_
   for (const Group& group : groups) {
     if (group.size() != size) return false;
     for (const int rank : group) {
-      if (rank < 0 || static_cast<std::size_t>(rank) >= rank_count || seen[rank]) return false;
-      seen[rank] = true;
+      if (rank < 0 || static_cast<std::size_t>(rank) >= rank_count || seen[static_cast<std::size_t>(rank)])
+        return false;
+      seen[static_cast<std::size_t>(rank)] = true;
       ++count;
     }
   }

@@ -25,7 +25,8 @@ Import::Import(Graph& into, const Graph& from) : into_(into), from_(from) {
 NodeId Import::copy(NodeId node, const Renaming& renaming) {
   const Node& original = from_[node];
   const int rank = from_.dump(node).rank;
-  std::string name = original.kind == NodeKind::kCall ? with_rank(original.name, rank) : renaming(original.name);
+  std::string name =
+      original.kind == NodeKind::kCall ? with_rank(original.name, rank) : renaming(original.name);
   if (into_.find(name) != kNoNode) name = with_rank(name, rank);
   while (into_.find(name) != kNoNode) name += '_';
   return into_.add_copy(from_, node, name, sources_[original.source]);

@@ -47,8 +47,8 @@ class Check {
     }
     const std::int64_t product = std::int64_t{layout_.tp} * layout_.pp * layout_.cp;
     if (product > layout_.rank_size || layout_.rank_size % product != 0) {
-      refuse("rank_size", "found " + std::to_string(layout_.rank_size) + ", expected a multiple of tp * pp * cp, " +
-                              std::to_string(product));
+      refuse("rank_size", "found " + std::to_string(layout_.rank_size) +
+                              ", expected a multiple of tp * pp * cp, " + std::to_string(product));
     }
     const std::int64_t copies = layout_.rank_size / product;
     if (copies % layout_.ep != 0) {
@@ -73,10 +73,12 @@ class Check {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool is_named = std::find(names.begin(), names.end(), kDimensions[i]) != names.end();
       if (!is_named && sizes[i] > 1) {
-        refuse_order("expected " + std::string(kDimensions[i]) + " in it, which is " + std::to_string(sizes[i]));
+        refuse_order("expected " + std::string(kDimensions[i]) + " in it, which is " +
+                     std::to_string(sizes[i]));
       }
     }
-    const auto ep = std::find(names.begin(), names.end(), "ep"), dp = std::find(names.begin(), names.end(), "dp");
+    const auto ep = std::find(names.begin(), names.end(), "ep"),
+               dp = std::find(names.begin(), names.end(), "dp");
     if (ep != names.end() && dp != names.end() && ep - dp != 1 && dp - ep != 1) {
       refuse_order("expected ep beside dp");
     }
@@ -102,7 +104,8 @@ int chunk_count(std::span<const Graph> ranks) {
       const std::string_view name = graph[node].name, number = name_part(name, 1);
       int chunk = 0;
       const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), chunk);
-      if (!name.starts_with("Module.") || error != std::errc() || end != number.data() + number.size()) continue;
+      if (!name.starts_with("Module.") || error != std::errc() || end != number.data() + number.size())
+        continue;
       if (chunk < 1024) count = std::max(count, chunk + 1);
     }
   }

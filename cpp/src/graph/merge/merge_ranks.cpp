@@ -19,7 +19,9 @@ namespace msprobe::graph {
 namespace {
 
 void check_ranks(std::span<const Graph> ranks, const ParallelLayout& layout) {
-  const auto refuse = [](const std::string& problem) { throw InvalidArgument("cannot merge ranks: " + problem); };
+  const auto refuse = [](const std::string& problem) {
+    throw InvalidArgument("cannot merge ranks: " + problem);
+  };
   if (ranks.size() != static_cast<std::size_t>(layout.rank_size)) {
     refuse("found " + std::to_string(ranks.size()) + ", expected as many as \"rank_size\", " +
            std::to_string(layout.rank_size));
@@ -35,7 +37,8 @@ void check_ranks(std::span<const Graph> ranks, const ParallelLayout& layout) {
              std::to_string(ranks.front().step()) + ", expected one step");
     }
     if (dump.trace.task() != "statistics" || dump.trace.has_md5()) {
-      const std::string found = dump.trace.has_md5() ? "md5 sums" : "task " + io::in_quotes(dump.trace.task());
+      const std::string found =
+          dump.trace.has_md5() ? "md5 sums" : "task " + io::in_quotes(dump.trace.task());
       refuse(dump.trace.path().string() + ": found " + found +
              ", expected statistics: other data of several ranks cannot be joined");
     }
@@ -52,8 +55,8 @@ class RankMerge {
   std::vector<Graph> merge() {
     join_all_collections();
     for (const Group& group : groups_.pp) merge_stages(group);
-    for (const Group& group : groups_.tp) merge_group(groups_.tp, group, merge_tensor);
-    for (const Group& group : groups_.cp) merge_group(groups_.cp, group, merge_context);
+    for (const Group& group : groups_.tp) merge_group(tp_, group, merge_tensor);
+    for (const Group& group : groups_.cp) merge_group(cp_, group, merge_context);
     for (const Group& group : groups_.ep) share_experts(group);
     std::vector<Graph> merged;
     for (auto& graph : graphs_) {
@@ -64,24 +67,20 @@ class RankMerge {
 
  private:
   Graph& graph(int rank) { return *graphs_[static_cast<std::size_t>(rank)]; }
-  bool is_there(int rank) const { return graphs_[static_cast<std::size_t>(rank)].has_value(); }
+  // Whether no rank of the group became part of another.
+  bool are_there(const Group& group) const {
+    return std::all_of(group.begin(), group.end(),
+                       [this](int rank) { return graphs_[static_cast<std::size_t>(rank)].has_value(); });
+  }
 
   // The graph that a rank becomes part of.
-  int main_of(int rank) const {
-    for (const std::vector<Group>* groups : {&groups_.pp, &groups_.tp, &groups_.cp}) rank = group_of(*groups, rank).front();
-    return rank;
-  }
-
-  static const Group& group_of(const std::vector<Group>& groups, int rank) {
-    return *std::find_if(groups.begin(), groups.end(), [rank](const Group& group) {
-      return std::find(group.begin(), group.end(), rank) != group.end();
-    });
-  }
+  int main_of(int rank) const { return cp_.first(tp_.first(pp_.first(rank))); }
 
   void join_all_collections() {
     std::vector<std::vector<const Graph*>> others(graphs_.size());
     for (int rank = 0; rank < layout_.rank_size; ++rank) {
-      if (const int main = main_of(rank); main != rank) others[static_cast<std::size_t>(main)].push_back(&graph(rank));
+      if (const int main = main_of(rank); main != rank)
+        others[static_cast<std::size_t>(main)].push_back(&graph(rank));
     }
     for (int rank = 0; rank < layout_.rank_size; ++rank) {
       if (main_of(rank) == rank) join_collections(graph(rank), others[static_cast<std::size_t>(rank)]);
@@ -107,33 +106,26 @@ class RankMerge {
     drop_others(group);
   }
 
-  // The rank `distance` behind `rank` in its group.
-  static int counterpart(const std::vector<Group>& groups, int rank, std::size_t distance) {
-    const Group& group = group_of(groups, rank);
-    const auto at = static_cast<std::size_t>(std::find(group.begin(), group.end(), rank) - group.begin());
-    return group[(at + distance) % group.size()];
-  }
-
-  void merge_group(const std::vector<Group>& groups, const Group& group, void (*merge_parts)(const Shards&)) {
-    if (!std::all_of(group.begin(), group.end(), [this](int rank) { return is_there(rank); })) return;
+  void merge_group(const Places& places, const Group& group, void (*merge_parts)(const Shards&)) {
+    if (!are_there(group)) return;
     merge_parts({.main = graph(group.front()),
                  .others = others_of(group),
-                 .counterpart_of_rank = [&groups](std::size_t other, int rank) {
-                   return counterpart(groups, rank, other + 1);
+                 .counterpart_of_rank = [&places](std::size_t other, int rank) {
+                   return places.behind(rank, other + 1);
                  }});
     drop_others(group);
   }
 
   void share_experts(const Group& group) {
-    if (!std::all_of(group.begin(), group.end(), [this](int rank) { return is_there(rank); })) return;
+    if (!are_there(group)) return;
     std::vector<Graph*> graphs;
     for (const int rank : group) graphs.push_back(&graph(rank));
-    merge_experts(graphs,
-                  [this](std::size_t index, int rank) { return counterpart(groups_.ep, rank, index); });
+    merge_experts(graphs, [this](std::size_t index, int rank) { return ep_.behind(rank, index); });
   }
 
   const ParallelLayout& layout_;
   Groups groups_;
+  Places tp_{groups_.tp}, pp_{groups_.pp}, cp_{groups_.cp}, ep_{groups_.ep};
   std::vector<std::optional<Graph>> graphs_;  // by rank; without those that became part of another
 };
 

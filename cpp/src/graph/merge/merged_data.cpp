@@ -85,7 +85,8 @@ class Whole {
   double mean(std::vector<std::string>& notes) const {
     std::vector<double> counts;
     for (const Parameter* part : parts_) counts.push_back(element_count(*part));
-    const bool are_equal = std::all_of(counts.begin(), counts.end(), [&](double count) { return count == counts[0]; });
+    const bool are_equal =
+        std::all_of(counts.begin(), counts.end(), [&](double count) { return count == counts[0]; });
     double sum = 0, total = 0;
     for (std::size_t i = 0; i < numbers_.size(); ++i) {
       const double weight = are_equal ? 1 : counts[i];

@@ -26,10 +26,10 @@ bool agree(std::span<const Parameter> left, std::span<const Parameter> right);
 /// The parameter of `others` that stands at the same place as `wanted`; null: there is none.
 const Parameter* find_same(std::span<const Parameter> others, const Parameter& wanted, std::size_t position);
 
-/// Puts the statistics of the whole tensor in `parts[0]`, of which each of `parts` holds a piece, and how they
-/// were found into `notes`: largest, smallest, mean by numbers of elements, square root of the sum of squares.
-/// NaN in a piece is NaN in the whole. `label`: what the notes call it. False, and nothing changed, when a
-/// piece has no statistics.
+/// Puts the statistics of the whole tensor in `parts[0]`, of which each of `parts` holds a piece, and how
+/// they were found into `notes`: largest, smallest, mean by numbers of elements, square root of the sum of
+/// squares. NaN in a piece is NaN in the whole. `label`: what the notes call it. False, and nothing changed,
+/// when a piece has no statistics.
 bool merge_parts(std::span<Parameter* const> parts, std::string_view label, std::vector<std::string>& notes);
 
 /// "input.0", "parameters.weight", "weight" for gradients: what follows the name of the node.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -50,17 +49,16 @@ class Pipeline {
     std::size_t position = 0;  // among the children of its parent
     NodeId node = kNoNode;
   };
-  using Same = std::vector<NodeId>;  // the node of the same name, in each of others_
+  using Same = std::vector<NodeId>;  // the node of the same name in each of others_, or kNoNode
 
   const Graph& graph_of(std::size_t stage) const { return stage == kMain ? main_ : *others_[stage - 1]; }
 
-  // Empty: some stage has none.
   Same same_in_others(NodeId node) const {
     Same same;
     for (const Graph* other : others_) {
       const NodeId found = other->find(main_[node].name);
-      if (found == kNoNode || (found != Graph::kRoot && (*other)[found].parent == kNoNode)) return {};
-      same.push_back(found);
+      const bool is_there = found == Graph::kRoot || (found != kNoNode && (*other)[found].parent != kNoNode);
+      same.push_back(is_there ? found : kNoNode);
     }
     return same;
   }
@@ -73,19 +71,19 @@ class Pipeline {
       const NodeId node = open.back();
       open.pop_back();
       const Same same = same_in_others(node);
-      if (same.empty()) continue;
-      if (node != Graph::kRoot) {
-        if (is_split(node, same)) {
-          split_.push_back(node);
-          for (std::size_t i = 0; i < same.size(); ++i) add(main_[node].parent, i + 1, same[i]);
-          continue;
+      if (is_split(node, same)) {
+        for (std::size_t i = 0; i < same.size(); ++i) {
+          if (same[i] != kNoNode) add(main_[node].parent, i + 1, same[i]);
         }
-        shared_.emplace_back(node, same);
+        continue;
       }
+      if (std::find(same.begin(), same.end(), kNoNode) != same.end()) continue;
+      if (node != Graph::kRoot) shared_.emplace_back(node, same);
       add_children_of_others(node, same);
       const auto& children = main_[node].children;
       for (auto child = children.rbegin(); child != children.rend(); ++child) {
-        if (main_[*child].kind == NodeKind::kModule && !is_of_optimizer(main_[*child].name)) open.push_back(*child);
+        if (main_[*child].kind == NodeKind::kModule && !is_of_optimizer(main_[*child].name))
+          open.push_back(*child);
       }
     }
   }
@@ -94,18 +92,20 @@ class Pipeline {
   // knows better: gradients may be all 0.
   bool is_split(NodeId node, const Same& same) {
     if (!parse_layer(main_[node].name)) return false;
-    if (is_backward(main_[node].name)) {
-      const NodeId forward = main_.find(with_direction(main_[node].name, "forward"));
-      const Same same_forward = forward == kNoNode ? Same() : same_in_others(forward);
-      if (!same_forward.empty()) return differ(forward, same_forward, &NodeData::inputs) &&
-                                        differ(forward, same_forward, &NodeData::outputs);
-    }
+    const NodeId forward =
+        is_backward(main_[node].name) ? main_.find(with_direction(main_[node].name, "forward")) : kNoNode;
+    if (forward != kNoNode) return has_other_data(forward, same_in_others(forward));
+    return has_other_data(node, same);
+  }
+
+  bool has_other_data(NodeId node, const Same& same) {
     return differ(node, same, &NodeData::inputs) && differ(node, same, &NodeData::outputs);
   }
 
   bool differ(NodeId node, const Same& same, std::vector<Parameter> NodeData::* part) {
     main_.read_data(node, data_);
     for (std::size_t i = 0; i < same.size(); ++i) {
+      if (same[i] == kNoNode) continue;
       others_[i]->read_data(same[i], other_data_);
       if (!agree(data_.*part, other_data_.*part)) return true;
     }
@@ -155,8 +155,13 @@ class Pipeline {
   }
 
   void find_containers() {
-    for (const NodeId layer : split_) {
-      for (NodeId node = main_[layer].parent; node != Graph::kRoot && containers_.insert(node).second;) {
+    for (const auto& [parent, additions] : additions_) {
+      const bool has_layers =
+          std::any_of(additions.begin(), additions.end(), [this](const Addition& addition) {
+            return parse_layer(graph_of(addition.stage)[addition.node].name).has_value();
+          });
+      if (!has_layers) continue;
+      for (NodeId node = parent; node != Graph::kRoot && containers_.insert(node).second;) {
         node = main_[node].parent;
       }
     }
@@ -220,7 +225,8 @@ class Pipeline {
     std::vector<Child> before, behind;
     const bool is_root = parent == Graph::kRoot, backward_parent = is_backward(main_[parent].name);
     for (const Addition& addition : additions) {
-      const bool backward = is_root ? is_backward(graph_of(addition.stage)[addition.node].name) : backward_parent;
+      const bool backward =
+          is_root ? is_backward(graph_of(addition.stage)[addition.node].name) : backward_parent;
       (backward ? before : behind).push_back({addition.stage, addition.node, {}});
     }
     std::vector<Child> children;
@@ -248,7 +254,8 @@ class Pipeline {
       (is_backward(name) ? backward_calls : forward_calls).push_back(std::move(call));
       layers.push_back(&child);
     }
-    const auto forward = running_numbers(forward_calls, false), backward = running_numbers(backward_calls, true);
+    const auto forward = running_numbers(forward_calls, false),
+               backward = running_numbers(backward_calls, true);
     auto next_forward = forward.begin();
     auto next_backward = backward.begin();
     for (Child* child : layers) {
@@ -264,7 +271,8 @@ class Pipeline {
     std::vector<NodeId> open = {child.node};
     for (std::size_t next = 0; next < open.size(); ++next) {
       const Node& node = main_[open[next]];
-      if (node.name.starts_with(child.renaming.from)) names.emplace_back(open[next], child.renaming(node.name));
+      if (node.name.starts_with(child.renaming.from))
+        names.emplace_back(open[next], child.renaming(node.name));
       open.insert(open.end(), node.children.begin(), node.children.end());
     }
   }
@@ -277,8 +285,7 @@ class Pipeline {
   std::span<const Graph* const> others_;
   std::map<std::size_t, Import> imports_;
   std::vector<std::pair<NodeId, Same>> shared_;  // modules that all stages have, parents first
-  std::vector<NodeId> split_;                    // different layers of one name
-  std::unordered_set<NodeId> containers_;        // modules above those
+  std::unordered_set<NodeId> containers_;        // modules whose layers are on several stages
   std::map<NodeId, std::vector<Addition>> additions_;
   NodeData data_, other_data_;
 };

@@ -26,8 +26,8 @@ void ShardMerge::find_counterparts() {
       std::vector<NodeId> same;
       for (std::size_t i = 0; i < shards_.others.size(); ++i) {
         const Graph& other = *shards_.others[i];
-        const NodeId found = other.find(with_other_rank(
-            main[node].name, [&](int rank) { return shards_.counterpart_of_rank(i, rank); }));
+        const NodeId found = other.find(
+            with_other_rank(main[node].name, [&](int rank) { return shards_.counterpart_of_rank(i, rank); }));
         if (found == kNoNode || other[found].parent != counterparts_[parent][i]) break;
         same.push_back(found);
       }
@@ -46,7 +46,8 @@ std::vector<int> ShardMerge::ranks_of(NodeId node) const {
   return ranks;
 }
 
-bool ShardMerge::is_copied(NodeId node, const Parameter& parameter, std::size_t position, bool is_output) const {
+bool ShardMerge::is_copied(NodeId node, const Parameter& parameter, std::size_t position,
+                           bool is_output) const {
   NodeData data;
   for (std::size_t i = 0; i < shards_.others.size(); ++i) {
     shards_.others[i]->read_data(counterpart(node, i), data);
@@ -60,7 +61,8 @@ bool ShardMerge::merge(NodeId node, const Choice& inputs, const Choice& outputs)
   NodeData data;
   shards_.main.read_data(node, data);
   std::vector<NodeData> others(shards_.others.size());
-  for (std::size_t i = 0; i < others.size(); ++i) shards_.others[i]->read_data(counterpart(node, i), others[i]);
+  for (std::size_t i = 0; i < others.size(); ++i)
+    shards_.others[i]->read_data(counterpart(node, i), others[i]);
   const std::string ranks = list_of(ranks_of(node));
   std::vector<std::string> merge_notes, sum_notes;
 
@@ -94,8 +96,8 @@ bool ShardMerge::merge(NodeId node, const Choice& inputs, const Choice& outputs)
 
   if (merge_notes.empty() && sum_notes.empty()) return false;
   if (!merge_notes.empty()) {
-    data.notes.push_back("This data is the merged data after " + title_ + ", and the data is merged from rank " +
-                         ranks + ".");
+    data.notes.push_back("This data is the merged data after " + title_ +
+                         ", and the data is merged from rank " + ranks + ".");
   }
   data.notes.insert(data.notes.end(), merge_notes.begin(), merge_notes.end());
   data.notes.insert(data.notes.end(), sum_notes.begin(), sum_notes.end());

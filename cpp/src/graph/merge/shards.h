@@ -34,10 +34,10 @@ class ShardMerge {
   bool is_merged(NodeId node) const { return merged_[node]; }
 
   enum class Rule {
-    kMerge,         // parts of one tensor, if they differ
-    kMergeAlways,   // parts of one tensor, also if they are equal
-    kKeep,          // copies of one tensor: as on the first rank
-    kPartOfSum      // as kKeep; where they differ, a note says that they are summands
+    kMerge,        // parts of one tensor, if they differ
+    kMergeAlways,  // parts of one tensor, also if they are equal
+    kKeep,         // copies of one tensor: as on the first rank
+    kPartOfSum     // as kKeep; where they differ, a note says that they are summands
   };
   using Choice = std::function<Rule(const Parameter& parameter, std::string_view label)>;
 
@@ -56,7 +56,8 @@ class ShardMerge {
 
   const Shards& shards_;
   std::string title_;
-  std::vector<std::vector<NodeId>> counterparts_;  // by node of main, one for each other; empty: not everywhere
+  std::vector<std::vector<NodeId>>
+      counterparts_;  // by node of main, one for each other; empty: not everywhere
   std::vector<bool> merged_;
 };
 

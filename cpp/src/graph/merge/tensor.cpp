@@ -63,7 +63,8 @@ class Tensors {
       if (!scatters && !has(name, "all_reduce")) continue;
       graph_.read_data(child, reduced);
       const std::size_t summand = scatters ? 1 : 0;
-      if (reduced.inputs.size() > summand && agree(data.outputs.front(), &reduced.inputs[summand], 0)) return child;
+      if (reduced.inputs.size() > summand && agree(data.outputs.front(), &reduced.inputs[summand], 0))
+        return child;
     }
     return kNoNode;
   }
@@ -71,7 +72,9 @@ class Tensors {
   // From a layer that splits columns to the next sibling that splits rows each tensor is a part.
   void merge_between(NodeId parent) {
     const auto& children = graph_[parent].children;
-    const auto is_columns = [this](NodeId node) { return is_call_of(graph_[node].name, kColumns, "forward"); };
+    const auto is_columns = [this](NodeId node) {
+      return is_call_of(graph_[node].name, kColumns, "forward");
+    };
     const auto is_rows = [this](NodeId node) { return is_call_of(graph_[node].name, kRows, "forward"); };
     for (auto first = children.begin(); first != children.end();) {
       first = std::find_if(first, children.end(), is_columns);
