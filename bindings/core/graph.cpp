@@ -268,7 +268,10 @@ void register_graph(py::module_& m) {
       .def_readonly("graphs", &GraphSummary::graphs)
       .def_readonly("nodes", &GraphSummary::nodes)
       .def_readonly("unmatched", &GraphSummary::unmatched)
+      .def_readonly("golden_unmatched", &GraphSummary::golden_unmatched)
       .def_readonly("worst", &GraphSummary::worst)
+      .def_readonly("worst_ulps", &GraphSummary::worst_ulps)
+      .def_readonly("worst_node", &GraphSummary::worst_node)
       .def_readonly("without_stacks", &GraphSummary::without_stacks);
   m.def("write_graph_file", &write_graph_file, py::arg("units"), py::arg("output"), py::kw_only(),
         py::arg("rule") = "default", py::arg("target_layout") = py::none(),

@@ -17,6 +17,16 @@ COMMANDS = {
         "main",
         "compare two data dumps: where does a difference come into being?",
     ),
+    "graph": (
+        "msprobe.graph_command",
+        "main",
+        "the hierarchy of a model, and where two runs of it differ; merges parallel ranks",
+    ),
+    "graph_visualize": (
+        "msprobe.graph_command",
+        "main",
+        "another name of graph",
+    ),
     "grad_compare": (
         "msprobe.grad_probe.command",
         "main",

@@ -14,6 +14,7 @@ from msprobe.native import InvalidArgument
 DUMPS = ("dump.json", "debug.json")
 RANK = re.compile(r"rank([0-9]{0,9})")
 STEP = re.compile(r"step([0-9]{1,9})")
+_HEAD = 4096  # bytes
 
 
 class Form(Enum):
@@ -45,6 +46,18 @@ def form_of(path: Path) -> Form:
     raise InvalidArgument(
         f"{path}: expected dump.json or debug.json, or folders rank{{N}} or step{{N}} in it"
     )
+
+
+def records_only_structure(folder: Path) -> bool:
+    """Whether the dump in `folder` was made by task "structure". Looks at the head of the file, where all
+    tools write the task.
+    """
+    try:
+        with open(folder / "dump.json", "rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False  # who reads the file will say so
+    return re.search(rb'"task"\s*:\s*"structure"', head) is not None
 
 
 def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:

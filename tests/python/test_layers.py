@@ -42,7 +42,7 @@ THIRD_PARTY = (
 # ---- Python: a package of python/msprobe is a feature and a module is shared, but for these.
 HOOKS = "hooks"
 SHARED = {"config"}  # packages that are no feature
-FACES = {"__init__", "__main__", "cli", "debugger", "pytorch", "core"}
+FACES = {"__init__", "__main__", "cli", "debugger", "graph_command", "pytorch", "core"}
 NATIVE = {"_core", "_torch"}
 HEAVY = {"torch", "numpy", "matplotlib", "pandas", "PIL"}
 

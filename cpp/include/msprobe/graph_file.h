@@ -63,7 +63,10 @@ struct GraphSummary {
   std::size_t graphs = 0;                   // of the run under test
   std::size_t nodes = 0;                    // of the run under test
   std::size_t unmatched = 0;                // of these
+  std::size_t golden_unmatched = 0;         // of the nodes of the reference
   std::size_t worst = 0;                    // nodes in the last interval of colours
+  double worst_ulps = 0;                    // largest distance of a node to its counterpart; may be infinite
+  std::string worst_node;                   // the first that has it
   std::vector<std::string> without_stacks;  // folders that have no stack.json
 };
 

@@ -187,7 +187,7 @@ class Job {
         static_cast<double>(work) / static_cast<double>(target.size() + (reference ? reference->size() : 0));
     write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts);
     if (reference) write_graph(*golden, *reference, nullptr);
-    count(prepared, target);
+    count(prepared, target, reference ? reference->whole().unmatched : 0);
   }
 
   // `verdicts`: null for the reference and for a graph alone.
@@ -287,15 +287,20 @@ class Job {
 
   // ---- Counting
 
-  void count(const Prepared& prepared, const GraphRows& rows) {
+  void count(const Prepared& prepared, const GraphRows& rows, std::size_t golden_unmatched) {
     ++summary_.graphs;
     summary_.nodes += rows.size();
     summary_.unmatched += rows.whole().unmatched;
+    summary_.golden_unmatched += golden_unmatched;
     const auto& target = prepared.target;
     micro_steps_ =
         std::max({micro_steps_, target.micro_steps(), prepared.golden ? prepared.golden->micro_steps() : 1});
     steps_.push_back(target.step());
     ranks_.push_back(target.rank());
+    if (const double worst = rows.whole().worst_ulps.value_or(0); worst > summary_.worst_ulps) {
+      summary_.worst_ulps = worst;
+      summary_.worst_node = target[rows.whole().worst_node].name;
+    }
     if (!prepared.comparison) return;
     summary_.mode = prepared.comparison->mode;
     const std::size_t colours = colours_of(summary_.mode).size();

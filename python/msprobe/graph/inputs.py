@@ -1,13 +1,13 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Which folders a graph is made of: one rank, the ranks of a step, or the steps of a run; alone or in pairs."""
+"""Which folders graphs are made of: one rank, the ranks of a step, the steps of a run; alone or in pairs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.dump_folders import RANK, STEP, Form, form_of, number_of, numbered
+from msprobe.dump_folders import RANK, STEP, Form, form_of, numbered
 from msprobe.json_file import read_flag, read_object, read_path, shown, warn_of_unknown_keys
 from msprobe.native import InvalidArgument, NothingToCompare
 
@@ -50,21 +50,24 @@ class Paths:
     shows_log: bool = True
 
 
+Folders = list[tuple[int, Path]]
+"""Numbers of ranks, and their folders."""
+
+
 @dataclass(frozen=True)
-class RankFolders:
-    """The folders of one rank and step."""
+class Unit:
+    """What is read together: one rank of a step, or all of them where they are merged."""
 
     step: int
-    rank: int
-    target: Path
-    golden: Path | None
+    target: Folders
+    golden: Folders
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """All ranks, by step, then rank, and what one run has alone."""
+    """All units, by step, then rank, and what one run has alone."""
 
-    ranks: list[RankFolders]
+    units: list[Unit]
     left_out: list[str]
 
 
@@ -121,35 +124,30 @@ def _size(place: str, content: Mapping[str, Any], key: str) -> int:
     return value
 
 
-def find_ranks(paths: Paths) -> Inputs:
-    """The folders of all ranks. Those of two runs are paired by step and rank; with layouts only by step.
+def find_units(paths: Paths) -> Inputs:
+    """The folders of all ranks. Those of two runs are paired by step and rank; with layouts by step.
 
     Raises InvalidArgument when a path is missing or the two are of different forms, and NothingToCompare when
     they have nothing in common.
     """
-    search = _Search(is_merged=paths.target_layout is not None)
     target = _folder(paths.target)
     golden = _folder(paths.golden) if paths.golden is not None else None
     form = form_of(target)
-    if golden is not None and form_of(golden) is not form:
+    if golden is not None and (other := form_of(golden)) is not form:
         raise InvalidArgument(
-            f"expected two paths of the same kind: {target} is {form.value}, "
-            f"{golden} is {form_of(golden).value}"
+            f"expected two paths of the same kind: {target} is {form.value}, {golden} is {other.value}"
         )
+    search = _Search(is_merged=paths.target_layout is not None)
     if form is Form.RANK:
-        search.rank(number_of(STEP, target.resolve().parent), number_of(RANK, target.resolve()), target, golden)
-        if len(search.ranks) == 1:
-            # As in the existing tool: a graph alone has the numbers 0.
-            only = search.ranks[0]
-            search.ranks = [RankFolders(0, 0, only.target, only.golden)]
+        search.rank(0, 0, target, golden)  # as in the existing tool, whatever the folder is called
     elif form is Form.STEP:
         search.step(0, target, golden)
     else:
         search.run(target, golden)
-    if not search.ranks:
+    if not search.units:
         reasons = "; ".join(search.left_out[:3])
         raise NothingToCompare(f"{paths.target} and {paths.golden} have nothing in common ({reasons})")
-    return Inputs(search.ranks, search.left_out)
+    return Inputs(search.units, search.left_out)
 
 
 def _folder(path: Path) -> Path:
@@ -158,7 +156,7 @@ def _folder(path: Path) -> Path:
 
 class _Search:
     def __init__(self, *, is_merged: bool) -> None:
-        self.ranks: list[RankFolders] = []
+        self.units: list[Unit] = []
         self.left_out: list[str] = []
         self._is_merged = is_merged
 
@@ -168,13 +166,15 @@ class _Search:
 
     def step(self, step: int, target: Path, golden: Path | None) -> None:
         if self._is_merged:
-            self.ranks.append(RankFolders(step, 0, target, golden))
+            ours = sorted(numbered(target, RANK).items())
+            theirs = sorted(numbered(golden, RANK).items()) if golden is not None else []
+            self.units.append(Unit(step, ours, theirs))
             return
-        for rank, ours, theirs in self._paired(target, golden, RANK, f"step {step}, rank"):
-            self.rank(step, rank, ours, theirs)
+        for rank, our, their in self._paired(target, golden, RANK, f"step {step}, rank"):
+            self.rank(step, rank, our, their)
 
     def rank(self, step: int, rank: int, target: Path, golden: Path | None) -> None:
-        self.ranks.append(RankFolders(step, rank, target, golden))
+        self.units.append(Unit(step, [(rank, target)], [] if golden is None else [(rank, golden)]))
 
     def _paired(
         self, target: Path, golden: Path | None, pattern: re.Pattern[str], what: str
