@@ -39,8 +39,8 @@ def compare(
     """The graph of a rank of the run under test, `target`; its nodes know how they differ from the reference.
 
     `rule`: "default" pairs nodes of the same name, place, types and shapes; "fuzzy" modules by name, and
-    calls in them by their order. `threads`: 0 = all cores. Raises InvalidArgument when the two were recorded with
-    different tasks, FormatError and IoError.
+    calls in them by their order. `threads`: 0 = all cores. Raises InvalidArgument when the two were recorded
+    with different tasks, FormatError and IoError.
     """
     graph = core.open_graph(target, golden, rule=rule, threads=threads)
     return GraphView(Path(target), Path(golden), rule, graph)
