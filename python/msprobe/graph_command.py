@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Distance between nodes of merged ranks, in rounding errors, that another order of sums explains.
 _MERGED_ULPS = 1024
 
-_EPILOG = """exit code: 0 the runs agree, or there is one; 1 they differ, or not all could be compared; 2 an error.
+_EPILOG = """exit code: 0 the runs agree (or there is one), 1 they differ or not all could be compared, 2 an error.
 GOLDEN is the reference, TARGET the run under test: the folder of a rank (with dump.json, construct.json and
 stack.json), of a step (rank0, rank1, ...) or a whole dump path (step0, step1, ...).
 example: msprobe graph golden_dump target_dump -o result && msprobe view result"""
