@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # Distance between nodes of merged ranks, in rounding errors, that another order of sums explains.
 _MERGED_ULPS = 1024
 
-_EPILOG = """exit code: 0 the runs agree (or there is one), 1 they differ or not all could be compared, 2 an error.
+_EPILOG = """exit code: 0 the runs agree, 1 they differ or not all could be compared, 2 an error.
 GOLDEN is the reference, TARGET the run under test: the folder of a rank (with dump.json, construct.json and
 stack.json), of a step (rank0, rank1, ...) or a whole dump path (step0, step1, ...).
 example: msprobe graph golden_dump target_dump -o result && msprobe view result"""
@@ -61,47 +61,53 @@ def _write(paths: Paths, options: GraphOptions) -> GraphResult:
 
 def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
-    from msprobe.native import log
+    if paths.target_layout is not None or _has_no_data(paths):
+        return _show_counts(asked, _write(paths, options))
+    from concurrent.futures import ThreadPoolExecutor
 
-    verdict = None if paths.target_layout is not None else _verdict(paths, options)
-    culprits: list[Culprit] = []
-    if verdict is not None:
-        from msprobe.compare.verdict_file import culprits_of
+    from msprobe.compare.verdict_file import culprits_of
 
-        culprits = culprits_of(verdict, verdict.frames)
-        options = replace(options, findings=list(_findings(culprits)))
-    result = _write(paths, options)
-    for one in result.inputs.left_out:
-        log.warning("not compared: %s", one)
-    if verdict is None:
-        return _show_counts(asked, result)
-    return _show_verdict(asked, result, verdict, culprits)
+    with ThreadPoolExecutor(1, "verdict") as other:  # while the graphs are written
+        judging = other.submit(_verdict, paths, options)
+
+        def findings() -> list[Finding]:
+            verdict = judging.result()
+            return list(_findings(culprits_of(verdict, verdict.frames)))
+
+        result = _write(paths, replace(options, findings=findings))
+        verdict = judging.result()
+    return _show_verdict(asked, result, verdict, culprits_of(verdict, verdict.frames))
 
 
-def _verdict(paths: Paths, options: GraphOptions) -> CompareResult | None:
-    """What msprobe compare says of the two; None: they hold no data."""
-    from msprobe.compare.inputs import Paths as ComparedPaths
-    from msprobe.compare.run import CompareOptions, compare_runs
-    from msprobe.dump_folders import Form, form_of, records_only_structure
+def _has_no_data(paths: Paths) -> bool:
+    from msprobe.dump_folders import records_only_structure
     from msprobe.graph.inputs import find_units
 
-    units = find_units(paths).units
-    if records_only_structure(units[0].target[0][1]):
-        return None
+    return records_only_structure(find_units(paths).units[0].target[0][1])
+
+
+def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
+    """What msprobe compare says of the two."""
+    from msprobe.compare.inputs import Paths as ComparedPaths
+    from msprobe.compare.run import CompareOptions, compare_runs
+    from msprobe.dump_folders import Form, form_of
+
     assert paths.golden is not None
     golden, target = (
         path.parent if form_of(path) is Form.FILE else path for path in (paths.golden, paths.target)
     )
-    return compare_runs(
+    result = compare_runs(
         ComparedPaths(target=target, golden=golden),
         CompareOptions(
             output=options.output,
             table=None,
             advice=False,
             threads=options.threads,
-            shows_progress=options.shows_progress,
+            shows_progress=False,
         ),
     )
+    assert result is not None  # there is one process
+    return result
 
 
 def _findings(culprits: list[Culprit]) -> Iterator[Finding]:

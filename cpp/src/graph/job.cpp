@@ -78,7 +78,9 @@ class Job {
       advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
     link_step();
-    for (const Finding& finding : job_.findings) database.add_finding(finding);
+    if (job_.findings) {
+      for (const Finding& finding : job_.findings()) database.add_finding(finding);
+    }
     database.commit(config());
     return std::move(summary_);
   }

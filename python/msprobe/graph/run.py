@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from msprobe.atomic_file import make_directory
@@ -45,7 +46,8 @@ class GraphOptions:
     threads: int = 0
     """0: all cores."""
     shows_progress: bool = True
-    findings: Sequence[Finding] = field(default_factory=list)
+    findings: Callable[[], Sequence[Finding]] | None = None
+    """Called when all graphs are written, just before the file gets its name."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def write_graph(paths: Paths, options: GraphOptions) -> GraphResult:
             else None,
             overflow_check=options.overflow_check,
             threads=options.threads,
-            findings=[(one.step, one.rank, one.node, one.sentence) for one in options.findings],
+            findings=partial(_tuples, options.findings) if options.findings is not None else None,
             progress=progress,
         )
     if summary.without_stacks:
@@ -101,6 +103,10 @@ def write_graph(paths: Paths, options: GraphOptions) -> GraphResult:
             f" and {more} more" if more else "",
         )
     return GraphResult(file, summary, inputs, time.monotonic() - start)
+
+
+def _tuples(findings: Callable[[], Sequence[Finding]]) -> list[tuple[int, int, str, str]]:
+    return [(one.step, one.rank, one.node, one.sentence) for one in findings()]
 
 
 def _wrong_count(path: Path, found: int, layout: Layout) -> InvalidArgument:
