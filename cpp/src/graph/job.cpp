@@ -78,6 +78,7 @@ class Job {
       advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
     link_step();
+    database.add_indices();
     if (job_.findings) {
       for (const Finding& finding : job_.findings()) database.add_finding(finding);
     }
