@@ -509,6 +509,12 @@ TEST_CASE("Ranks are grouped as they are numbered") {
         std::vector<Group>{{0, 2}, {1, 3}, {4, 6}, {5, 7}});
   CHECK(numbered_groups({.rank_size = 4, .pp = 2, .order = "pp-dp"}, "tp") ==
         std::vector<Group>{{0}, {1}, {2}, {3}});
+  const std::vector<Group> groups = {{0, 3, 5}, {4, 1, 2}};
+  const Places places(groups);
+  CHECK(places.behind(3, 1) == 5);
+  CHECK(places.behind(2, 2) == 1);
+  CHECK(places.behind(99, 1) == 99);
+  CHECK(places.first(2) == 4);
   // Copies of the model stay apart.
   const auto merged = merge_ranks(graphs_of(std::vector<Rank>(8)), layout);
   REQUIRE(merged.size() == 2);
@@ -734,6 +740,70 @@ TEST_CASE("Parts of a sequence") {
   CHECK_FALSE(gradients.inputs.at(0).merged);
   REQUIRE(gradients.notes.size() == 1);
   CHECK(gradients.notes[0].find("summands of weight,") != std::string::npos);
+}
+
+TEST_CASE("A part of a sequence that is 0") {
+  // Then the whole has the statistics of the other part; the gradient of it is still no sum.
+  const std::string zero = tensor(Matrix{{0, 0}, 1}), other = tensor(Matrix{{1, -1}, 1});
+  std::vector<Rank> ranks;
+  for (const std::string& part : {zero, other}) {
+    ranks.push_back(Rank()
+                        .call("Module.fc.Linear.forward.0", "", part, number(1))
+                        .call("Module.fc.Linear.backward.0", "", number(1), part));
+  }
+  const Graph merged = merge_one(graphs_of(ranks), {.rank_size = 2, .cp = 2});
+  CHECK(data_of(merged, "Module.fc.Linear.forward.0").inputs[0].merged);
+  CHECK(data_of(merged, "Module.fc.Linear.backward.0").outputs[0].merged);
+}
+
+TEST_CASE("Equal tensors between a layer split by columns and one split by rows are parts") {
+  const std::string columns = "Module.mlp.fc1.TEColumnParallelLinear.forward.0";
+  const std::string rows = "Module.mlp.fc2.RowParallelLinear.forward.0";
+  const std::string weight = "\"weight\":" + number(3), both = weight + ",\"bias\":" + number(3);
+  Rank rank;
+  rank.call("Module.mlp.MLP.forward.0", "", number(3), number(3));
+  rank.call(columns, "Module.mlp.MLP.forward.0", number(3), number(3), both);
+  rank.call("Torch.matmul.0.forward", columns, number(3) + "," + number(3), number(3));
+  rank.call("Tensor.view.0.forward", columns, number(3), number(3));
+  rank.call("Module.mlp.act.Gelu.forward.0", "Module.mlp.MLP.forward.0", number(3), number(3));
+  rank.call("Functional.gelu.0.forward", "Module.mlp.act.Gelu.forward.0", number(3), number(3));
+  rank.call(rows, "Module.mlp.MLP.forward.0", number(3), number(3), both);
+  rank.call("Torch.matmul.1.forward", rows, number(3) + "," + number(3), number(3));
+  rank.call("Torch.add.0.forward", "Module.mlp.MLP.forward.0", number(3), number(3));
+  const Graph merged = merge_one(graphs_of({rank, rank}), {.rank_size = 2, .tp = 2});
+  const auto merged_places = [&merged](const std::string& name) {
+    const NodeData data = data_of(merged, name);
+    std::string places;
+    for (const Parameter& parameter : data.inputs) places += parameter.merged ? '+' : '-';
+    places += '>';
+    for (const Parameter& parameter : data.outputs) places += parameter.merged ? '+' : '-';
+    return places;
+  };
+  CHECK(merged_places("Module.mlp.MLP.forward.0") == "->-");
+  CHECK(merged_places(columns) == "-++>+");
+  CHECK(merged_places("Torch.matmul.0.forward") == "-+>+");
+  CHECK(merged_places("Tensor.view.0.forward") == "->-");
+  CHECK(merged_places("Module.mlp.act.Gelu.forward.0") == "+>+");
+  CHECK(merged_places("Functional.gelu.0.forward") == "+>+");
+  CHECK(merged_places(rows) == "++->-");
+  CHECK(merged_places("Torch.matmul.1.forward") == "++>-");
+  CHECK(merged_places("Torch.add.0.forward") == "->-");
+  CHECK(data_of(merged, columns).outputs[0].merged == Statistics{3, 3, 3, std::sqrt(18.0)});
+}
+
+TEST_CASE("Calls of one name in different modules are not merged") {
+  const auto rank = [](const std::string& parent, double value) {
+    return Rank()
+        .call("Module.a.Linear.forward.0", "", number(1), number(1))
+        .call("Module.b.Linear.forward.0", "", number(1), number(1))
+        .call("Torch.matmul.0.forward", parent, number(value), number(value));
+  };
+  const auto merge = [&](const std::string& other_parent) {
+    return merge_one(graphs_of({rank("Module.a.Linear.forward.0", 1), rank(other_parent, 2)}),
+                     {.rank_size = 2, .tp = 2});
+  };
+  CHECK(data_of(merge("Module.a.Linear.forward.0"), "Torch.matmul.0.forward").inputs[0].merged);
+  CHECK_FALSE(data_of(merge("Module.b.Linear.forward.0"), "Torch.matmul.0.forward").inputs[0].merged);
 }
 
 TEST_CASE("Experts of all ranks") {
