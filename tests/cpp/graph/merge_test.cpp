@@ -133,6 +133,14 @@ std::string name_of(const Graph& graph, NodeId node) {
   return node == kNoNode ? std::string() : std::string(graph[node].name);
 }
 
+std::vector<std::string> children_of(const Graph& graph, const std::string& name) {
+  std::vector<std::string> names;
+  const NodeId node = graph.find(name);
+  REQUIRE(node != kNoNode);
+  for (const NodeId child : graph[node].children) names.push_back(name_of(graph, child));
+  return names;
+}
+
 // Where the result differs on purpose (docs/formats/graph_merge.md).
 struct Exceptions {
   std::function<bool(const std::string& node)> is_new = [](const std::string&) { return false; };
@@ -257,11 +265,8 @@ void compare_data(const Graph& merged, NodeId node, const Graph& single, NodeId 
   }
 }
 
-}  // namespace
-
-TEST_CASE("Four ranks merged are the model on one rank") {
-  const Graph merged = merge_one(ranks_of(read_golden("tppp")), {.rank_size = 4, .tp = 2, .pp = 2});
-  const Graph single = merge_one(ranks_of(read_golden("one")), {});
+// Modules have the same names; the calls in them follow each other in the same order.
+void check_equal_models(const Graph& merged, const Graph& single) {
   std::vector<std::string> different;
   std::size_t compared = 0;
   for (const NodeId same : single.post_order()) {
@@ -281,6 +286,39 @@ TEST_CASE("Four ranks merged are the model on one rank") {
   }
   CHECK(compared == 138);
   CHECK(different == std::vector<std::string>());
+}
+
+}  // namespace
+
+TEST_CASE("Four ranks merged are the model on one rank") {
+  const auto golden = read_golden("tppp");
+  const Graph single = merge_one(ranks_of(read_golden("one")), {});
+  SECTION("as they communicate") {
+    check_equal_models(merge_one(ranks_of(golden), {.rank_size = 4, .tp = 2, .pp = 2}), single);
+  }
+  SECTION("twice, as they are numbered") {
+    const auto eight_ranks = [&golden] {
+      std::vector<Row> files;
+      for (const Row& row : golden) {
+        if (row[0] == "D" || row[0] == "S") files.push_back(row);
+      }
+      std::vector<Row> of_eight;
+      for (const std::size_t rank : {0, 1, 0, 1, 2, 3, 2, 3}) {
+        of_eight.insert(of_eight.end(), {files[rank * 2], files[rank * 2 + 1]});
+      }
+      return ranks_of(of_eight);
+    };
+    const auto copies = merge_ranks(eight_ranks(), {.rank_size = 8, .tp = 2, .pp = 2});
+    REQUIRE(copies.size() == 2);
+    for (const Graph& copy : copies) check_equal_models(copy, single);
+    CHECK(copies[1].rank() == 2);
+    CHECK(children_of(copies[1], "Apis_Between_Modules_All_Ranks.0") ==
+          std::vector<std::string>{"Apis_Between_Modules_Rank2.0", "Apis_Between_Modules_Rank3.0",
+                                   "Apis_Between_Modules_Rank6.0", "Apis_Between_Modules_Rank7.0"});
+    // Copies of a tensor are no parts of a sequence.
+    check_equal_models(merge_one(eight_ranks(), {.rank_size = 8, .tp = 2, .pp = 2, .cp = 2}), single);
+    CHECK(merge_ranks(eight_ranks(), {.rank_size = 8, .tp = 2, .pp = 2, .ep = 2}).size() == 2);
+  }
 }
 
 namespace {
@@ -378,14 +416,6 @@ std::vector<Graph> graphs_of(const std::vector<Rank>& ranks) {
   std::vector<Graph> graphs;
   for (const Rank& rank : ranks) graphs.push_back(rank.graph(static_cast<int>(graphs.size())));
   return graphs;
-}
-
-std::vector<std::string> children_of(const Graph& graph, const std::string& name) {
-  std::vector<std::string> names;
-  const NodeId node = graph.find(name);
-  REQUIRE(node != kNoNode);
-  for (const NodeId child : graph[node].children) names.push_back(name_of(graph, child));
-  return names;
 }
 
 NodeData data_of(const Graph& graph, const std::string& name) {
