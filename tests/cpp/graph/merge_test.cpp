@@ -867,6 +867,29 @@ TEST_CASE("Equal tensors between a layer split by columns and one split by rows 
   CHECK(data_of(merged, columns).outputs[0].merged == Statistics{3, 3, 3, std::sqrt(18.0)});
 }
 
+TEST_CASE("Summands get their sum, also where each rank keeps a part of it") {
+  const std::string rows = "Module.mlp.fc2.RowParallelLinear.forward.0";
+  for (const bool scatters : {false, true}) {
+    const std::string reduction =
+        scatters ? "Distributed.reduce_scatter_tensor.0.forward" : "Distributed.all_reduce.0.forward";
+    std::vector<Rank> ranks;
+    for (const double rank : {0.0, 1.0}) {
+      const std::string summand = number(5 + rank), sum = number(scatters ? 20 + rank : 11);
+      ranks.push_back(Rank()
+                          .call(rows, "", number(rank), sum)
+                          .call("Torch.matmul.0.forward", rows, number(rank), summand)
+                          .call(reduction, rows, scatters ? number(0) + "," + summand : summand, sum));
+    }
+    const NodeData data =
+        data_of(merge_one(graphs_of(ranks), {.rank_size = 2, .tp = 2}), "Torch.matmul.0.forward");
+    CHECK(data.inputs[0].merged == Statistics{1, 0, 0.5, 1});
+    REQUIRE(data.notes.size() == (scatters ? 10 : 6));
+    CHECK(data.notes[5] == "The output of this data is merged from " + reduction + ".output.0");
+    const Statistics whole = {21, 20, 20.5, std::sqrt(20.0 * 20 + 21 * 21)};
+    CHECK(data.outputs[0].merged == (scatters ? whole : Statistics{11, 11, 11, 11}));
+  }
+}
+
 TEST_CASE("Calls of one name in different modules are not merged") {
   const auto rank = [](const std::string& parent, double value) {
     return Rank()

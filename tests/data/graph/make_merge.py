@@ -4,8 +4,8 @@
 existing tool (release 8.3.0) merged of them.
 
 FOLDER has the inputs tp2, pp2, vpp2, tppp and one, and the results pm_build, pm_cmp, pm_vpp and pm_tppp.
-Written is merge/INPUT.deflate: lines of text, behind their size in 4 bytes (little endian). Columns are divided
-by tabs:
+Written is merge/INPUT.deflate: lines of text, behind their size in 4 bytes (little endian). Columns are
+divided by tabs:
 
 D, S   dump.json and construct.json of the next rank
 N      a node: name, kind, parent, micro step; in the order of the database
