@@ -473,6 +473,7 @@ def write_graph_file(
     output: str | os.PathLike[str],
     *,
     rule: str = "default",
+    merge: bool = False,
     target_layout: dict[str, int | str] | None = None,
     golden_layout: dict[str, int | str] | None = None,
     layer_rules: dict[str, list[tuple[str, str]]] | None = None,
