@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core.h"
+#include "mode_name.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_file.h"
 #include "progress.h"
@@ -20,16 +21,6 @@ namespace {
 namespace graph = msprobe::graph;
 using graph::NodeId;
 using std::filesystem::path;
-
-const char* mode_name(graph::Mode mode) {
-  switch (mode) {
-    case graph::Mode::kStatistics: return "statistics";
-    case graph::Mode::kMd5: return "md5";
-    case graph::Mode::kRealData: return "real_data";
-    case graph::Mode::kStructure: return "structure";
-  }
-  throw msprobe::InternalError("a mode of unknown kind");
-}
 
 graph::MatchRule rule_of(const std::string& name) {
   if (name == "default") return graph::MatchRule::kDefault;

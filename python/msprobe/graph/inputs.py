@@ -49,7 +49,6 @@ class Paths:
     target_layout: Layout | None = None
     """How they were split; None: found out from what they send each other."""
     golden_layout: Layout | None = None
-    shows_log: bool = True
 
 
 Folders = list[tuple[int, Path]]
@@ -80,6 +79,7 @@ def read_compare_file(path: str) -> Paths:
     """
     content = read_object(path, 'an object with "npu_path"')
     warn_of_unknown_keys(path, content, _KEYS)
+    read_flag(path, content, "is_print_compare_log", default=True)  # there are no such lines to print
     merge = content.get("parallel_merge") or {}
     if not isinstance(merge, dict):
         raise InvalidArgument(f'{path}: "parallel_merge": expected an object, found {shown(merge)}')
@@ -97,7 +97,6 @@ def read_compare_file(path: str) -> Paths:
         merges=target_layout is not None,
         target_layout=target_layout,
         golden_layout=golden_layout,
-        shows_log=read_flag(path, content, "is_print_compare_log", default=True),
     )
 
 
