@@ -704,6 +704,18 @@ TEST_CASE("What is no number on some rank") {
     CHECK(merged_input(number(1), "null").notes.empty());
     CHECK(merged_input(number(1), "").notes.empty());
   }
+  SECTION("empty parts add nothing") {
+    const std::string empty =
+        R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[0, 2],"Max":null,"Min":null,)"
+        R"("Mean":null,"Norm":null})";
+    for (const bool first : {true, false}) {
+      const NodeData data = merged_input(first ? empty : number(3), first ? number(3) : empty);
+      CHECK(data.inputs[0].merged == Statistics{3, 3, 3, 3});
+      REQUIRE(data.notes.size() == 5);
+      CHECK(data.notes[1] == "The Max value merging method for input.0 is: max(3.0) = 3.0");
+    }
+    CHECK(merged_input(empty, empty).notes.empty());
+  }
   SECTION("integers are shown as such") {
     const std::string three =
         R"({"type":"torch.Tensor","dtype":"torch.int64","shape":[],"Max":3,"Min":3,"Mean":3,"Norm":3})";
