@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "catch.h"
@@ -703,6 +704,18 @@ TEST_CASE("What is no number on some rank") {
     CHECK(merged_input(number(1), "null").notes.empty());
     CHECK(merged_input(number(1), "").notes.empty());
   }
+  SECTION("empty parts add nothing") {
+    const std::string empty =
+        R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[0, 2],"Max":null,"Min":null,)"
+        R"("Mean":null,"Norm":null})";
+    for (const bool first : {true, false}) {
+      const NodeData data = merged_input(first ? empty : number(3), first ? number(3) : empty);
+      CHECK(data.inputs[0].merged == Statistics{3, 3, 3, 3});
+      REQUIRE(data.notes.size() == 5);
+      CHECK(data.notes[1] == "The Max value merging method for input.0 is: max(3.0) = 3.0");
+    }
+    CHECK(merged_input(empty, empty).notes.empty());
+  }
   SECTION("integers are shown as such") {
     const std::string three =
         R"({"type":"torch.Tensor","dtype":"torch.int64","shape":[],"Max":3,"Min":3,"Mean":3,"Norm":3})";
@@ -946,6 +959,82 @@ TEST_CASE("Experts of all ranks") {
     CHECK_FALSE(data_of(graph, "Module.mlp.router.Router.forward.0").inputs[0].merged);
     CHECK(numbers_of(data_of(graph, "Module.mlp.router.Router.forward.0").inputs[0])->at(0) == 10 + rank);
   }
+}
+
+TEST_CASE("Whatever ranks recorded becomes trees with names of their own") {
+  const std::vector<std::string> names = {"Module.0.decoder.Block",
+                                          "Module.1.decoder.Block",
+                                          "Module.0.decoder.layers.0.Layer",
+                                          "Module.0.decoder.layers.1.Layer",
+                                          "Module.1.decoder.layers.0.Layer",
+                                          "Module.0.decoder.layers.2.layers.1.Layer",
+                                          "Module.0_rank1.decoder.layers.0.Layer",
+                                          "Module.layers.1.Layer",
+                                          "Module.0.x.experts.SequentialMLP",
+                                          "Module.0.x.experts.local_experts.0.MLP",
+                                          "Module.0.x.experts.local_experts.1.MLP",
+                                          "Module.0.x.experts.local_experts.1.fc.ColumnParallelLinear",
+                                          "Module.0.a.ColumnParallelLinear",
+                                          "Module.0.a.RowParallelLinear",
+                                          "Torch.matmul",
+                                          "Torch.matmul_rank1",
+                                          "Torch.matmul_rank7",
+                                          "Tensor.a",
+                                          "Distributed.all_reduce",
+                                          "Apis_Between_Modules",
+                                          "optimizer",
+                                          "clip_grad",
+                                          "x"};
+  std::mt19937 random(9);
+  const auto below = [&random](std::size_t limit) { return random() % limit; };
+  const std::vector<ParallelLayout> layouts = {{.rank_size = 4, .tp = 2, .pp = 2},
+                                               {.rank_size = 4, .pp = 4, .vpp = 2},
+                                               {.rank_size = 4, .pp = 2, .vpp = 2, .ep = 2},
+                                               {.rank_size = 4, .tp = 4},
+                                               {.rank_size = 4, .cp = 2, .ep = 2},
+                                               {.rank_size = 4, .tp = 2, .cp = 2},
+                                               {.rank_size = 4, .ep = 4}};
+  int merged = 0;
+  for (int round = 0; round < 400; ++round) {
+    std::vector<Rank> ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      Rank made;
+      std::vector<std::string> placed = {""};
+      std::set<std::string> known;
+      for (int i = 0; i < 25; ++i) {
+        const std::string name = names[below(names.size())] + (below(2) == 0 ? ".forward." : ".backward.") +
+                                 std::to_string(below(3));
+        if (!known.insert(name).second) continue;
+        made.call(name, placed[below(placed.size())], number(static_cast<double>(below(3))),
+                  number(static_cast<double>(below(3))));
+        placed.push_back(name);
+      }
+      ranks.push_back(made);
+    }
+    const ParallelLayout& layout = layouts[static_cast<std::size_t>(round) % layouts.size()];
+    INFO(round);
+    std::vector<Graph> graphs;
+    try {
+      graphs = graphs_of(ranks);
+    } catch (const FormatError&) {  // parents in a circle
+      continue;
+    }
+    ++merged;
+    for (const Graph& graph : merge_ranks(std::move(graphs), layout)) {
+      std::set<NodeId> seen;
+      std::set<std::string_view> own_names;
+      for (const NodeId node : graph.post_order()) {
+        REQUIRE(seen.insert(node).second);
+        REQUIRE(own_names.insert(graph[node].name).second);
+        REQUIRE(graph.find(graph[node].name) == node);
+        for (const NodeId child : graph[node].children) REQUIRE(graph[child].parent == node);
+        NodeData data;
+        graph.read_data(node, data);
+        for (const Parameter& parameter : data.inputs) REQUIRE(label_of(graph, node, parameter) != "");
+      }
+    }
+  }
+  CHECK(merged > 200);
 }
 
 TEST_CASE("Names with ranks") {

@@ -77,7 +77,7 @@ bool ShardMerge::merge(NodeId node, const Choice& inputs, const Choice& outputs)
       for (const NodeData& other : others) {
         const Parameter* same = find_same(other.*part, own, position);
         if (same == nullptr) break;
-        is_equal = is_equal && agree(own, same, kRounding);
+        is_equal = is_equal && agree(own, same, kRounding) && (statistics_of(own) || !statistics_of(*same));
         copies.push_back(*same);
       }
       if (copies.size() != others.size() || (is_equal && rule != Rule::kMergeAlways)) continue;
