@@ -209,6 +209,7 @@ TEST_CASE("write_graph_file: units that do not go together are refused") {
   job.units[0].target.push_back(job.units[1].target[0]);
   CHECK(has(problem(job), "one by one"));
   job = runs.job();
+  job.merge = true;
   job.target_layout = ParallelLayout{.rank_size = 2, .tp = 2};
   CHECK(has(problem(job), "both runs are merged, or none"));
   CHECK(runs.results().empty());
@@ -224,7 +225,10 @@ TEST_CASE("write_graph_file: folders without stack.json are named") {
 TEST_CASE("write_graph_file: what compare found stands beside the nodes") {
   const Runs runs(1, 10);
   GraphJob job = runs.job();
-  job.findings = {{0, 0, "Torch.x.1.forward", "it's \"first\""}, {0, 0, "Torch.x.2.forward", "second"}};
+  job.findings = [] {
+    return std::vector<Finding>{{0, 0, "Torch.x.1.forward", "it's \"first\""},
+                                {0, 0, "Torch.x.2.forward", "second"}};
+  };
   write_graph_file(job);
   File file(runs.dir() / "out.vis.db");
   CHECK(
