@@ -338,6 +338,14 @@ TEST_CASE("Four ranks merged are the model on one rank") {
   }
 }
 
+TEST_CASE("Stages merged are the model on one rank") {
+  const Graph single = merge_one(ranks_of(read_golden("one")), {});
+  CHECK(differences(merge_one(ranks_of(read_golden("pp2")), {.rank_size = 2, .pp = 2}), single, 138) ==
+        kNothing);
+  CHECK(differences(merge_one(ranks_of(read_golden("vpp2")), {.rank_size = 2, .pp = 2, .vpp = 2}), single,
+                    138) == kNothing);
+}
+
 TEST_CASE("Halves of sequences are the model on one rank, but for summands") {
   const Graph single = merge_one(ranks_of(read_golden("cp1")), {});
   const Graph merged = merge_one(ranks_of(read_golden("cp2")), {.rank_size = 2, .cp = 2});
