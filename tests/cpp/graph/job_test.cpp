@@ -210,8 +210,7 @@ TEST_CASE("write_graph_file: units that do not go together are refused") {
   CHECK(has(problem(job), "one by one"));
   job = runs.job();
   job.merge = true;
-  job.target_layout = ParallelLayout{.rank_size = 2, .tp = 2};
-  CHECK(has(problem(job), "both runs are merged, or none"));
+  CHECK(has(problem(job), "twice the same step and rank"));
   CHECK(runs.results().empty());
 }
 
