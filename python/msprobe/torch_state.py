@@ -175,3 +175,19 @@ def plain(value: object) -> Any:
         items = [plain(item) for item in value]
         return OMITTED if any(item is OMITTED for item in items) else items
     return OMITTED
+
+
+# ---- tensors
+
+
+def memory_of(tensor: Any) -> tuple[Any, str]:
+    """What can be measured of a tensor, and which part of it that is."""
+    import torch
+
+    # By what a DTensor has, not by its class: that moved between the modules of several torch releases.
+    if hasattr(tensor, "placements") and hasattr(tensor, "to_local"):
+        with torch.no_grad():
+            return tensor.to_local(), f"local shard of {list(tensor.placements)}"
+    if tensor.layout is torch.sparse_coo:
+        return tensor._values(), "values of a sparse tensor"
+    return tensor, ""

@@ -9,7 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from msprobe.native import UnsupportedError, torch_adapter
-from msprobe.torch_state import OMITTED, plain
+from msprobe.torch_state import OMITTED, memory_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def measure(tensor: Any) -> Entry:
         return {**entry, "unmeasured": "the parameter of a lazy module has no value yet"}
     if not tensor.is_nested:
         entry["shape"] = [size if isinstance(size, int) else str(size) for size in tensor.shape]
-    memory, part = _memory(tensor)
+    memory, part = memory_of(tensor)
     if part:
         entry["part"] = part
     try:
@@ -57,19 +57,6 @@ def measure(tensor: Any) -> Entry:
 @functools.lru_cache(maxsize=1)
 def _adapter() -> types.ModuleType:
     return torch_adapter()
-
-
-def _memory(tensor: Any) -> tuple[Any, str]:
-    """What can be measured of a tensor, and which part of it that is."""
-    import torch
-
-    # By what a DTensor has, not by its class: that moved between the modules of several torch releases.
-    if hasattr(tensor, "placements") and hasattr(tensor, "to_local"):
-        with torch.no_grad():
-            return tensor.to_local(), f"local shard of {list(tensor.placements)}"
-    if tensor.layout is torch.sparse_coo:
-        return tensor._values(), "values of a sparse tensor"
-    return tensor, ""
 
 
 def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Entry]]:
