@@ -9,7 +9,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config_check.check_result import Cell, CheckResult, Difference, shown
+from msprobe.config_check.check_result import ERROR, CheckResult, Difference, shown
 from msprobe.config_check.random_functions import KNOWN_TO_THE_EXISTING_TOOL
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ NO_MATCH = "no match stack"
 
 _LEAST_SCORE = 0.8
 _MOST_NAMED = 6
+_SEED = "seed"
+_STATE = "state at the first step"
 _FRAME = re.compile(r"File (?P<file>.*?), line [0-9]+, in (?P<function>.*?), (?P<code>.*)\Z", re.DOTALL)
 
 _Call = tuple[tuple[str, ...], int]  # stack, count
@@ -136,9 +138,17 @@ def check_seeds(bench: Pack, cmp: Pack) -> CheckResult | None:
         return None
     result = CheckResult("seeds", SEED_COLUMNS)
     for place in sorted(sides[0].keys() & sides[1].keys()):
-        trees = [side.json(files[place]) or {} for side, files in zip((bench, cmp), sides)]
-        _compare_seeds(result, place[1], *([_seed_calls(tree.get("calls")) for tree in trees]))
-        _compare_states(result, place[1], *([_texts(tree.get("states")) for tree in trees]))
+        left, right = (side.json(files[place]) or {} for side, files in zip((bench, cmp), sides))
+        rank = place[1]
+        _compare_seeds(result, rank, _seed_calls(left.get("calls")), _seed_calls(right.get("calls")))
+        _compare_states(result, rank, _texts(left.get("states")), _texts(right.get("states")))
+    for kind in (_SEED, _STATE):
+        rows = [row for row in result.rows if row[0] == kind]
+        if rows:
+            texts = [f"{row[1]} {shown(row[3])} -> {shown(row[4])} (rank {row[2]})" for row in rows]
+            more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
+            detail = ", ".join(texts[:_MOST_NAMED]) + more
+            result.fail(Difference("seeds", kind, "", "", count=len(rows), detail=detail))
     return result
 
 
@@ -163,19 +173,10 @@ def _compare_seeds(
     for name in dict.fromkeys([call for call, _ in (*bench, *cmp)]):
         values = [", ".join(arguments for call, arguments in side if call == name) for side in (bench, cmp)]
         if values[0] != values[1]:
-            _add_seed_row(result, "seed", name, rank, values[0] or None, values[1] or None)
+            result.rows.append([_SEED, name, rank, values[0] or None, values[1] or None, ERROR])
 
 
 def _compare_states(result: CheckResult, rank: int, bench: dict[str, str], cmp: dict[str, str]) -> None:
     for name in bench:
         if name in cmp and bench[name] != cmp[name]:
-            _add_seed_row(result, "state at the first step", name, rank, bench[name], cmp[name])
-
-
-def _add_seed_row(
-    result: CheckResult, kind: str, name: str, rank: int, bench: str | None, cmp: str | None
-) -> None:
-    row: list[Cell] = [kind, name, rank, bench, cmp, "error"]
-    result.rows.append(row)
-    label = name if kind == "seed" else f"{name} generator"
-    result.fail(Difference("seeds", label, shown(bench), shown(cmp), detail=f"{kind}, rank {rank}"))
+            result.rows.append([_STATE, name, rank, bench[name], cmp[name], ERROR])

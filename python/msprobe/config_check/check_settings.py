@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 COLUMNS = ("setting", "rank", "bench_value", "cmp_value", "level")
 ALL_RANKS = "all"
 
+_HOW = "collected"  # by a training or by the command
+
 _DEEPEST = 16
 
 
@@ -28,12 +30,23 @@ def check_settings(bench: Pack, cmp: Pack, likelihood: Likelihood) -> CheckResul
         return None
     result = CheckResult("settings", COLUMNS)
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
+    kinds: set[object] = set()
     for rank in ranks:
-        flat = [dict(flattened(side.json(files[0, rank]) or {})) for side, files in zip((bench, cmp), sides)]
-        for name in sorted({*flat[0], *flat[1]}):
-            values = shown(flat[0].get(name)), shown(flat[1].get(name))
+        left, right = (
+            dict(flattened(side.json(files[0, rank]) or {})) for side, files in zip((bench, cmp), sides)
+        )
+        how = left.pop(_HOW, None), right.pop(_HOW, None)
+        kinds.update(how)
+        # Of what only a training knows the command can say nothing.
+        names = {*left, *right} if how[0] == how[1] else left.keys() & right.keys()
+        for name in sorted(names):
+            values = shown(left.get(name)), shown(right.get(name))
             if values[0] != values[1]:
                 found.setdefault(name, {}).setdefault(values, []).append(rank)
+    if len(kinds) > 1:
+        result.notes.append(
+            "settings: one pack was made without a training: only what both have was compared"
+        )
     for name, by_values in found.items():
         for values, where in by_values.items():
             _add(result, name, values, where, len(where) == len(ranks), likelihood)

@@ -52,6 +52,7 @@ class RandomCalls:
         self._lock = threading.RLock()  # a finalizer may draw a number while we count
         self._counts: dict[_Key, int] = {}
         self._stacks: dict[_Key, list[str]] = {}
+        self._inside: set[_Key] = set()  # calls that a counted function makes itself
         self._codes: list[object] = []  # keeps the codes alive whose numbers are in the keys
         self._seeds: list[dict[str, str]] = []
         self._exchanges: list[AttributeExchange] = []
@@ -69,6 +70,7 @@ class RandomCalls:
             return
         with self._lock:
             self._counts, self._stacks, self._codes, self._seeds, self._calls = {}, {}, [], [], 0
+            self._inside = set()
         for prefix, names in FUNCTIONS.items():
             module_name, attribute = _OWNERS[prefix]
             owner = _module(module_name)
@@ -130,9 +132,8 @@ class RandomCalls:
             with self._lock:
                 count = self._counts.get(key)
                 if count is None:
-                    if len(self._counts) >= _MOST_STACKS:
+                    if not self._is_new(key, caller):
                         return
-                    self._keep_stack(key, caller)
                     count = 0
                 self._counts[key] = count + 1
                 self._calls += 1
@@ -146,14 +147,21 @@ class RandomCalls:
             self._active = False
             log.warning("config check: random calls are not counted any more: %s", error)
 
-    def _keep_stack(self, key: _Key, caller: FrameType) -> None:
-        stack = []
+    def _is_new(self, key: _Key, caller: FrameType) -> bool:
+        """Whether a stack that was not counted so far is to be counted; keeps its text."""
+        if key in self._inside or len(self._counts) + len(self._inside) >= _MOST_STACKS:
+            return False
+        frames: list[FrameType] = []
         frame: FrameType | None = caller
         while frame is not None:
-            self._codes.append(frame.f_code)
-            stack.append(_frame_text(frame))
+            frames.append(frame)
             frame = frame.f_back
-        self._stacks[key] = stack[::-1]
+        self._codes += [one.f_code for one in frames]
+        if any(one.f_code.co_filename == __file__ for one in frames):
+            self._inside.add(key)
+            return False
+        self._stacks[key] = [_frame_text(one) for one in reversed(frames)]
+        return True
 
     # ---- wrappers
 
@@ -226,7 +234,8 @@ def _keep_known_to_torch(wrapper: Any, original: Any) -> None:
     if torch is None:
         return
     # Which functions torch.device("cuda") as a context moves: found once, at the first question.
-    torch.utils._device._device_constructors()
+    constructors: Any = _module("torch.utils._device")
+    constructors._device_constructors()
     builtins = getattr(torch.jit, "_builtins", None)  # what torch.jit.script compiles as an operator
     if builtins is not None and hasattr(builtins, "_register_builtin"):
         operator = builtins._find_builtin(original)
