@@ -103,18 +103,21 @@ class Pack:
         """The content of a JSON entry, an object; None as for bytes()."""
         if name in self._trees:
             return self._trees[name]
-        tree = None
         text = self.text(name)
-        if text is not None:
-            try:
-                tree = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                self._leave_out(name, f"expected JSON: {error}")
-        if tree is not None and not isinstance(tree, dict):
-            self._leave_out(name, f"expected a JSON object, found {type(tree).__name__}")
-            tree = None
+        tree = None if text is None else self._parsed(name, text)
         if name in pack.SINGLE:  # the others are asked for once, and may be many
             self._trees[name] = tree
+        return tree
+
+    def _parsed(self, name: str, text: str) -> Tree | None:
+        try:
+            tree = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            self._leave_out(name, f"expected JSON: {error}")
+            return None
+        if not isinstance(tree, dict):
+            self._leave_out(name, f"expected a JSON object, found {type(tree).__name__}")
+            return None
         return tree
 
     def extract(self, folder: Path) -> None:

@@ -11,7 +11,9 @@ import hashlib
 import re
 
 # Anywhere in a name.
-_PARTS = re.compile(r"passw|passphrase|passcode|secret|credential|apikey|privatekey|accesskey", re.IGNORECASE)
+_PARTS = re.compile(
+    r"passw|passphrase|passcode|secret|credential|(api|private|access)[_.-]?key", re.IGNORECASE
+)
 # As a word of a name: API_KEY, accessToken, http-auth; not TOKENIZERS_PARALLELISM or PWD, the folder.
 _WORDS = frozenset(
     ("auth", "authorization", "bearer", "cookie", "dsn", "jwt", "key", "keys", "pat", "pw", "pwd", "sas",

@@ -154,13 +154,13 @@ class _Reader:
 
     def _until(self, end: str) -> str:
         """What is quoted. A quote that is never closed ends with its line: that is better than nothing."""
-        close = self._text.find(end, self._at + 1)
-        if close < 0:
-            close = self._text.find("\n", self._at + 1)
-            close = len(self._text) if close < 0 else close
-        found = self._text[self._at + 1 : close]
-        self._at = close + 1
-        return found
+        start = self._at + 1
+        close = self._text.find(end, start)
+        if close >= 0:
+            self._at = close + 1
+            return self._text[start:close]
+        self._skip_to("\n")
+        return self._text[start : self._at]
 
     def _double_quoted(self, word: _Word) -> None:
         self._at += 1
