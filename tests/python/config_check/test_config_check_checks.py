@@ -333,5 +333,6 @@ def test_every_check_has_a_last_rule_and_every_rule_a_reason():
 
 def test_checks_that_were_not_made_are_named(compared):
     assert compared({"env": {}}, {"env": {}}).notes == [
-        "not compared, because a pack has none: packages, inputs, weights, hyper-parameters, random operations"
+        "not compared, because a pack has none: packages, inputs, weights, hyper-parameters, random "
+        "operations"
     ]

@@ -45,7 +45,8 @@ def draw() -> list[object]:
         np.random.normal(size=3).tobytes(), np.random.permutation(5).tobytes(), np.random.randn(2).tobytes(),
         legacy.rand(2).tobytes(), modern.random(3).tobytes(), modern.integers(0, 9, 5).tobytes(),
         modern.normal(size=2).tobytes(), modern.choice(5), modern.permutation(4).tobytes(),
-        modern.spawn(1)[0].random(), pickle.loads(pickle.dumps(modern)).random(), copy.deepcopy(modern).random(),
+        modern.spawn(1)[0].random(), pickle.loads(pickle.dumps(modern)).random(),
+        copy.deepcopy(modern).random(),
         *[tensor.numpy().tobytes() for tensor in (
             torch.rand(3), torch.randn(3, generator=generator), torch.randint(0, 9, (3,)), torch.randperm(5),
             torch.rand_like(torch.ones(2)), torch.randn_like(torch.ones(2)), torch.normal(0.0, 1.0, (2,)),
@@ -92,7 +93,7 @@ def test_everything_is_put_back():
 def test_counts_by_place(calls):
     for _ in range(3):
         torch.rand(1)
-    random.random(), random.random()  # noqa: B018
+    random.random(), random.random()
     found = calls.counted()
     assert [entry["count"] for entry in found["torch.rand"]] == [3]
     assert sum(entry["count"] for entry in found["random.random"]) == 2

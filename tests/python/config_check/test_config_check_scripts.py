@@ -21,6 +21,11 @@ from msprobe import FormatError, InvalidArgument
 from msprobe.config_check.hyperparameters import check_paths, of_files, of_megatron, of_objects
 from msprobe.config_check.shell_script import launch_options
 
+# Each line is nine times the one before it.
+BILLIONS = "a: &a [[x]]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij")
+)
+
 
 def files(tmp_path, text, suffix):
     path = tmp_path / f"file{suffix}"
@@ -81,8 +86,10 @@ class TestShell:
 
     @pytest.mark.parametrize(
         "script",
-        ["torchrun t.py --a 'x --b 2\n", 'torchrun t.py --a "x --b 2\n', "torchrun t.py --a `x", "torchrun t.py $(",
-         "torchrun t.py --a ${X", "M=(--a 1", "torchrun t.py --a \\", '"', "'", "((((", "))", "\\", "${", "$", "A=(",
+        ["torchrun t.py --a 'x --b 2\n", 'torchrun t.py --a "x --b 2\n', "torchrun t.py --a `x",
+         "torchrun t.py $(",
+         "torchrun t.py --a ${X", "M=(--a 1", "torchrun t.py --a \\", '"', "'", "((((",
+         "))", "\\", "${", "$", "A=(",
          'torchrun "a\\', "<<<<", "> ", "2>"],
     )  # fmt: skip
     def test_what_is_not_closed_ends_somewhere(self, script):
@@ -109,8 +116,8 @@ class TestShell:
 
     def test_random_scripts(self):
         source = random.Random(1)
-        pieces = ["torchrun ", "t.py ", "--a ", "b=c ", "'", '"', "$", "{", "}", "(", ")", "`", "\\", "\n", "#", ";",
-                  "|", "&", ">", "<", "A=", "$A", "${A[@]}", "A=(", "$(", "x", " ", "+="]  # fmt: skip
+        pieces = ["torchrun ", "t.py ", "--a ", "b=c ", "'", '"', "$", "{", "}", "(", ")", "`", "\\", "\n",
+                  "#", ";", "|", "&", ">", "<", "A=", "$A", "${A[@]}", "A=(", "$(", "x", " ", "+="]  # fmt: skip
         for _ in range(4000):
             script = "".join(source.choice(pieces) for _ in range(source.randrange(40)))
             launch_options(script)
@@ -163,9 +170,10 @@ class TestSettingsFiles:
 
     @pytest.mark.parametrize(
         ("text", "suffix"),
-        [("a: [", ".yaml"), ("a: &x [*x]", ".yaml"), ("{" * 5000, ".yaml"), ("{", ".json"), ("[" * 90_000, ".json"),
+        [("a: [", ".yaml"), ("a: &x [*x]", ".yaml"), ("{" * 5000, ".yaml"), ("{", ".json"),
+         ("[" * 90_000, ".json"),
          ("a: 2020-99-99", ".yaml"), ("\0", ".yaml"), ("? [a]: b", ".yaml"),
-         ("a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(9)), ".yaml")],
+         (BILLIONS, ".yaml")],
     )  # fmt: skip
     def test_what_cannot_be_read_is_left_out_with_a_warning(self, tmp_path, caplog, text, suffix):
         assert files(tmp_path, text, suffix) == {}

@@ -16,7 +16,8 @@ from msprobe.config_check.secrets import concealed, hashed, is_secret
 
 @pytest.mark.parametrize(
     "name",
-    ["API_KEY", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "HF_TOKEN", "GITHUB_PAT", "DB_PASSWORD",
+    ["API_KEY", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "HF_TOKEN", "GITHUB_PAT",
+     "DB_PASSWORD",
      "PGPASSWORD", "MYSQL_PWD", "passwd", "accessToken", "http-auth", "SENTRY_DSN", "client_secret", "apikey",
      "SLACK_WEBHOOK", "MY_CREDENTIALS", "SESSION_COOKIE", "SSH_KEY", "PASSPHRASE", "wandb.api-key"],
 )  # fmt: skip
@@ -55,7 +56,8 @@ def test_tokens_of_a_text_are_no_credentials(name):
 
 @pytest.mark.parametrize(
     ("value", "rest"),
-    [("http://user:hunter22@proxy:80/x", "http://{}@proxy:80/x"), ("x hf_abcdefghijklmnopqrstuvwx y", "x {} y"),
+    [("http://user:hunter22@proxy:80/x", "http://{}@proxy:80/x"),
+     ("x hf_abcdefghijklmnopqrstuvwx y", "x {} y"),
      ("ghp_0123456789abcdefghij", "{}"), ("AKIAABCDEFGHIJKLMNOP", "{}")],
 )  # fmt: skip
 def test_values_that_look_like_credentials(value, rest):
