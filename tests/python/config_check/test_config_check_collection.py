@@ -76,7 +76,10 @@ class TestAgainstTheExistingTool:
                 # Ours are rounded once, theirs are summed in float32.
                 left, right = (dict(flattened(json.loads(side[name]))) for side in (ours, theirs))
                 assert list(left) == list(right)
-                assert left == pytest.approx(right, rel=1e-6)
+                texts = {key for key, value in right.items() if value == ""}
+                assert texts == {key for key, value in left.items() if value == ""}
+                for key in right.keys() - texts:
+                    assert left[key] == pytest.approx(right[key], rel=1e-6)
         assert ours["weights/step0/rank0/weight.json"] == theirs["weights/step0/rank0/weight.json"]
         theirs_random, ours_random = (json.loads(side["random/rank0.json"]) for side in (theirs, ours))
         for name, calls in theirs_random.items():

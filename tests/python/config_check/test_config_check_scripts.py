@@ -116,8 +116,36 @@ class TestShell:
 
     def test_random_scripts(self):
         source = random.Random(1)
-        pieces = ["torchrun ", "t.py ", "--a ", "b=c ", "'", '"', "$", "{", "}", "(", ")", "`", "\\", "\n",
-                  "#", ";", "|", "&", ">", "<", "A=", "$A", "${A[@]}", "A=(", "$(", "x", " ", "+="]  # fmt: skip
+        pieces = [
+            "torchrun ",
+            "t.py ",
+            "--a ",
+            "b=c ",
+            "'",
+            '"',
+            "$",
+            "{",
+            "}",
+            "(",
+            ")",
+            "`",
+            "\\",
+            "\n",
+            "#",
+            ";",
+            "|",
+            "&",
+            ">",
+            "<",
+            "A=",
+            "$A",
+            "${A[@]}",
+            "A=(",
+            "$(",
+            "x",
+            " ",
+            "+=",
+        ]
         for _ in range(4000):
             script = "".join(source.choice(pieces) for _ in range(source.randrange(40)))
             launch_options(script)
