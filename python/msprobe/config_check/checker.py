@@ -18,6 +18,7 @@ from msprobe.config_check.hyperparameters import check_paths, merge, of_files, o
 from msprobe.config_check.outputs import check_output, write_outputs
 from msprobe.config_check.pack_reader import read_pack
 from msprobe.config_check.pack_writer import PackWriter
+from msprobe.config_check.parsed_arguments import ParsedArguments
 from msprobe.config_check.random_calls import RandomCalls
 from msprobe.config_check.run_identity import current_rank, own_run
 from msprobe.config_check.settings import training_settings
@@ -33,6 +34,7 @@ _DEFAULT_STEPS = 10
 _STEPS_WRITTEN_AT_ONCE = 16
 
 _random_calls = RandomCalls()
+_parsed_arguments = ParsedArguments()
 
 
 class ConfigChecker:
@@ -48,7 +50,7 @@ class ConfigChecker:
     steps: after how many forward calls collecting ends; None: never.
     hyperparameters: objects that hold them: namespaces of argparse, dataclasses (TrainingArguments),
         OmegaConf, mappings, objects with to_dict(), paths of files; one or a list. The arguments of a
-        Megatron are found without it.
+        Megatron, and else those that argparse parsed since apply_patches(), are found without it.
     checksum: "crc32", or "md5" for a stronger and slower one.
 
     Raises InvalidArgument for wrong arguments. After that nothing here stops a training: a fault is logged
@@ -95,23 +97,26 @@ class ConfigChecker:
 
     @staticmethod
     def apply_patches(fmk: str = "pytorch") -> None:
-        """Counts the calls of random functions from now on, until the first forward call of a checked model.
-        Call it in the first lines of the first script: functions that were imported by name before are not
-        seen. Raises InvalidArgument for an unknown framework.
+        """Counts the calls of random functions from now on, until the first forward call of a checked model,
+        and remembers what argparse makes of the command line. Call it in the first lines of the first script:
+        functions that were imported by name before are not seen. Raises InvalidArgument for an unknown
+        framework.
         """
         _check_framework(fmk)
         if fmk == "pytorch":
             import_torch()
         try:
             _random_calls.install()
+            _parsed_arguments.install()
         except Exception as error:
-            _random_calls.stop()
+            ConfigChecker.remove_patches()
             log.warning("config check: random calls are not counted: %s", error)
 
     @staticmethod
     def remove_patches() -> None:
         """Takes apply_patches() back; what was counted stays for the pack."""
         _random_calls.stop()
+        _parsed_arguments.stop()
 
     # ---- comparing
 
@@ -154,7 +159,9 @@ class ConfigChecker:
             if found:
                 self._pending[pack.STATIC] = as_text(found)
         with self._safely("hyper-parameters of the program"):
-            dynamic = of_megatron() or {}
+            dynamic = of_megatron()
+            if dynamic is None:  # a Megatron changes what it parsed
+                dynamic = of_objects(_parsed_arguments.namespaces())
             merge(dynamic, given or {})
             if dynamic:
                 self._pending[pack.DYNAMIC] = as_text(dynamic)
@@ -189,7 +196,7 @@ class ConfigChecker:
 
     def _collect_of_process(self) -> None:
         """Random operations and settings, as they are when training begins."""
-        _random_calls.stop()
+        self.remove_patches()
         rank = current_rank()
         with self._safely("random operations"):
             counted = _random_calls.counted()

@@ -242,6 +242,22 @@ class TestCollecting:
         assert static["train.lr"] == 0.001
         assert tree(path, "hyperparameters/hyperparameters_dynamic.json") == {"lr": 0.5, "model.layers": 2}
 
+    def test_the_command_line_of_the_program(self, tmp_path, monkeypatch):
+        original = argparse.ArgumentParser.parse_known_args
+        ConfigChecker.apply_patches()
+        monkeypatch.setattr(sys, "argv", ["train.py", "--lr", "0.5", "--hf-token", "s3cr3t"])
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--lr", type=float)
+        parser.add_argument("--hf-token")
+        arguments = parser.parse_args()
+        parser.parse_args(["--lr", "9"])  # not the command line
+        arguments.seed = 7
+        ConfigChecker(None, None, str(tmp_path / "p.zip"), hyperparameters={"layers": 2})
+        found = tree(tmp_path / "p.zip", "hyperparameters/hyperparameters_dynamic.json")
+        assert found.pop("hf_token").startswith("<secret ")
+        assert found == {"lr": 0.5, "seed": 7, "layers": 2}
+        assert argparse.ArgumentParser.parse_known_args is original
+
     def test_two_checkers_do_not_meet(self, tmp_path):
         models = Net(), Net()
         for name, model in zip("ab", models):
