@@ -9,7 +9,7 @@ import functools
 import re
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config_check.check_result import ERROR, CheckResult, Difference, shown
+from msprobe.config_check.check_result import ERROR, WARNING, CheckResult, Difference, shown
 from msprobe.config_check.random_functions import KNOWN_TO_THE_EXISTING_TOOL
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _LEAST_SCORE = 0.8
 _MOST_NAMED = 6
 _SEED = "seed"
 _STATE = "state at the first step"
+_SEEDED_BY = {"python": "random.seed", "numpy": "np.random.seed"}
 _FRAME = re.compile(r"File (?P<file>.*?), line [0-9]+, in (?P<function>.*?), (?P<code>.*)\Z", re.DOTALL)
 
 _Call = tuple[tuple[str, ...], int]  # stack, count
@@ -139,16 +140,22 @@ def check_seeds(bench: Pack, cmp: Pack) -> CheckResult | None:
     result = CheckResult("seeds", SEED_COLUMNS)
     for place in sorted(sides[0].keys() & sides[1].keys()):
         left, right = (side.json(files[place]) or {} for side, files in zip((bench, cmp), sides))
-        rank = place[1]
-        _compare_seeds(result, rank, _seed_calls(left.get("calls")), _seed_calls(right.get("calls")))
-        _compare_states(result, rank, _texts(left.get("states")), _texts(right.get("states")))
-    for kind in (_SEED, _STATE):
-        rows = [row for row in result.rows if row[0] == kind]
+        calls = _seed_calls(left.get("calls")), _seed_calls(right.get("calls"))
+        seeded = {call for call, _ in calls[0]} & {call for call, _ in calls[1]}
+        _compare_seeds(result, place[1], *calls)
+        _compare_states(result, place[1], _texts(left.get("states")), _texts(right.get("states")), seeded)
+    for kind, level in ((_SEED, ERROR), (_STATE, ERROR), (_STATE, WARNING)):
+        rows = [row for row in result.rows if row[0] == kind and row[-1] == level]
         if rows:
             texts = [f"{row[1]} {shown(row[3])} -> {shown(row[4])} (rank {row[2]})" for row in rows]
             more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
             detail = ", ".join(texts[:_MOST_NAMED]) + more
-            result.fail(Difference("seeds", kind, "", "", count=len(rows), detail=detail))
+            name = kind if level == ERROR else f"{kind} of generators that were not seeded"
+            difference = Difference("seeds", name, "", "", level, count=len(rows), detail=detail)
+            if level == ERROR:
+                result.fail(difference)
+            else:
+                result.differences.append(difference)
     return result
 
 
@@ -176,7 +183,12 @@ def _compare_seeds(
             result.rows.append([_SEED, name, rank, values[0] or None, values[1] or None, ERROR])
 
 
-def _compare_states(result: CheckResult, rank: int, bench: dict[str, str], cmp: dict[str, str]) -> None:
+def _compare_states(
+    result: CheckResult, rank: int, bench: dict[str, str], cmp: dict[str, str], seeded: set[str]
+) -> None:
+    """A generator that the program does not seed begins elsewhere in every run, but torch's."""
     for name in bench:
         if name in cmp and bench[name] != cmp[name]:
-            result.rows.append([_STATE, name, rank, bench[name], cmp[name], ERROR])
+            chance = _SEEDED_BY.get(name)
+            level = ERROR if chance is None or chance in seeded else WARNING
+            result.rows.append([_STATE, name, rank, bench[name], cmp[name], level])

@@ -290,6 +290,17 @@ class TestRandom:
         ]
         assert result.ranked[0].likelihood > 90
 
+    def test_generators_that_nobody_seeds_differ_in_every_run(self, compared):
+        def side(state, *seeds):
+            calls = [{"call": call, "arguments": "1", "where": ""} for call in seeds]
+            return {**OURS, "msprobe/seeds/rank0.json": {"calls": calls, "states": {"python": state}}}
+
+        assert compared(side("a"), side("b")).agree
+        assert compared(side("a", "random.seed"), side("b")).ranked[0].difference.name == "seed"
+        result = compared(side("a", "random.seed"), side("b", "random.seed"))
+        assert result.ranked[0].difference.name == "state at the first step"
+        assert not result.agree
+
 
 class TestSettings:
     def side(self, tree, ranks=1, how="training"):

@@ -251,6 +251,15 @@ def test_the_report_shows_what_differs_and_runs_nothing(command, tmp_path):
     assert "default-src 'none'" in text
 
 
+def test_the_example_finds_its_three_differences(tmp_path):
+    example = Path(__file__).parents[3] / "examples" / "config_check" / "run.py"
+    done = subprocess.run(
+        [sys.executable, example, "--out", tmp_path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Found as planted" in done.stdout
+
+
 def test_packs_of_ours_are_accepted_by_the_existing_tool(reference, tmp_path):
     maker = DATA / "make_config_check.py"
     for side, *arguments in (("a", "--seed", "1"), ("b", "--seed", "2", "--extra-random")):
