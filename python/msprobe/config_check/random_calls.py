@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import linecache
 import os
 import sys
@@ -50,14 +51,14 @@ class RandomCalls:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # a finalizer may draw a number while we count
-        self._counts: dict[_Key, int] = {}
+        self._counters: dict[_Key, Callable[[], int]] = {}  # the next value is the number of calls plus one
         self._stacks: dict[_Key, list[str]] = {}
         self._inside: set[_Key] = set()  # calls that a counted function makes itself
         self._codes: list[object] = []  # keeps the codes alive whose numbers are in the keys
         self._seeds: list[dict[str, str]] = []
         self._exchanges: list[AttributeExchange] = []
         self._active = False
-        self._calls = 0
+        self._calls = itertools.count(1).__next__
         os.register_at_fork(after_in_child=self._forget_exchanges)
 
     @property
@@ -69,7 +70,8 @@ class RandomCalls:
         if self._exchanges:
             return
         with self._lock:
-            self._counts, self._stacks, self._codes, self._seeds, self._calls = {}, {}, [], [], 0
+            self._counters, self._stacks, self._codes, self._seeds = {}, {}, [], []
+            self._calls = itertools.count(1).__next__
             self._inside = set()
         for prefix, names in FUNCTIONS.items():
             module_name, attribute = _OWNERS[prefix]
@@ -98,15 +100,16 @@ class RandomCalls:
         """By operation, as a pack has it."""
         found: dict[str, list[dict[str, Any]]] = {}
         with self._lock:
-            for key, count in self._counts.items():
+            for key, counter in self._counters.items():
+                count = counter() - 1
+                self._counters[key] = itertools.count(count + 1).__next__
                 found.setdefault(key[0], []).append({"count": count, "stack": self._stacks[key]})
         # Lambdas on one line, say, have stacks of the same text.
         return {op: _merged(entries) for op, entries in found.items()}
 
     def seeds(self) -> list[dict[str, str]]:
         """The calls that seed a generator, with their arguments, in order."""
-        with self._lock:
-            return list(self._seeds)
+        return list(self._seeds)
 
     def _forget_exchanges(self) -> None:
         """In a forked child nobody asks for the counts."""
@@ -115,12 +118,13 @@ class RandomCalls:
 
     # ---- counting
 
-    def note(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], depth: int = 2) -> None:
-        """Counts a call; `depth` frames up is the caller. Never raises."""
+    def note(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Counts a call that a wrapper got; two frames up is the caller. Never raises."""
         if not self._active:
             return
+        # Paid for a thousand times in a step. The dictionary and the counters need no lock.
         try:
-            caller = sys._getframe(depth)
+            caller = sys._getframe(2)
             parts: list[Any] = [op]
             add = parts.append
             frame: FrameType | None = caller
@@ -129,27 +133,29 @@ class RandomCalls:
                 add(frame.f_lasti)
                 frame = frame.f_back
             key = tuple(parts)
-            with self._lock:
-                count = self._counts.get(key)
-                if count is None:
-                    if not self._is_new(key, caller):
-                        return
-                    count = 0
-                self._counts[key] = count + 1
-                self._calls += 1
-                if op in SEEDING and len(self._seeds) < _MOST_SEEDS:
-                    where = self._stacks[key][-1]
-                    self._seeds.append({"call": op, "arguments": _arguments(args, kwargs), "where": where})
-            if self._calls >= _MOST_CALLS:
-                log.info("config check: %d random calls were counted, that is enough", self._calls)
+            count = self._counters.get(key)
+            if count is not None:
+                count()
+            elif not self._is_new(key, caller):
+                return
+            if op in SEEDING:
+                self._keep_seed(op, args, kwargs, self._stacks[key][-1])
+            if self._calls() >= _MOST_CALLS:
+                log.info("config check: %d random calls were counted, that is enough", _MOST_CALLS)
                 self.stop()
         except Exception as error:
             self._active = False
             log.warning("config check: random calls are not counted any more: %s", error)
 
+    def _keep_seed(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> None:
+        if len(self._seeds) < _MOST_SEEDS:
+            self._seeds.append({"call": op, "arguments": _arguments(args, kwargs), "where": where})
+
     def _is_new(self, key: _Key, caller: FrameType) -> bool:
-        """Whether a stack that was not counted so far is to be counted; keeps its text."""
-        if key in self._inside or len(self._counts) + len(self._inside) >= _MOST_STACKS:
+        """Counts a call from a stack that was not seen so far, and keeps its text. False for one that is not
+        to be counted.
+        """
+        if key in self._inside or len(self._counters) + len(self._inside) >= _MOST_STACKS:
             return False
         frames: list[FrameType] = []
         frame: FrameType | None = caller
@@ -160,7 +166,13 @@ class RandomCalls:
         if any(one.f_code.co_filename == __file__ for one in frames):
             self._inside.add(key)
             return False
-        self._stacks[key] = [_frame_text(one) for one in reversed(frames)]
+        text = [_frame_text(one) for one in reversed(frames)]
+        with self._lock:
+            self._stacks.setdefault(key, text)
+            counter = self._counters.get(key)
+            if counter is None:
+                counter = self._counters[key] = itertools.count(1).__next__
+        counter()
         return True
 
     # ---- wrappers
