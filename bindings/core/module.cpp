@@ -18,4 +18,5 @@ PYBIND11_MODULE(_core, m) {
   register_compare(m);
   register_compare_report(m);
   register_overflow(m);
+  register_checkpoint(m);
 }

@@ -17,6 +17,11 @@ COMMANDS = {
         "main",
         "compare two data dumps: where does a difference come into being?",
     ),
+    "ckpt": (
+        "msprobe.checkpoint.command",
+        "main",
+        "compare two checkpoints of any layout: do they differ, and where?",
+    ),
     "grad_compare": (
         "msprobe.grad_probe.command",
         "main",

@@ -6,13 +6,13 @@
 #include <optional>
 
 #include "overflow/record_text.h"
-#include "trace/json_input.h"
+#include "io/json_input.h"
 
 namespace msprobe::overflow {
 namespace {
 
 // {"input_args": [[{operation}, ...]], ...}, or the list under the keyword p2p_op_list.
-class OperationHandler : public trace::JsonHandler<OperationHandler> {
+class OperationHandler : public io::JsonHandler<OperationHandler> {
  public:
   void null() { next(); }
   void boolean(bool) { next(); }
@@ -76,7 +76,7 @@ std::vector<PeerOperation> read_peer_operations(const std::filesystem::path& pat
                                                 const trace::Record& record) {
   std::string text = record_text(path, record.begin, record.end);
   OperationHandler handler;
-  trace::parse_json(text, path, handler);
+  io::parse_json(text, path, handler);
   return std::move(handler.found);
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "msprobe/trace_reader.h"
-#include "trace/json_input.h"
+#include "io/json_input.h"
 #include "trace/name_index.h"
 
 // stack.json and construct.json: flat objects of which every entry is small.
@@ -12,7 +12,7 @@ namespace msprobe::trace {
 namespace {
 
 // {"0": [[name, ...], [frame, ...]], ...}
-class StackHandler : public JsonHandler<StackHandler> {
+class StackHandler : public io::JsonHandler<StackHandler> {
  public:
   struct Entry {
     std::vector<std::string> names;
@@ -48,7 +48,7 @@ class StackHandler : public JsonHandler<StackHandler> {
 };
 
 // {child: parent | null | [parent | null, ...], ...}
-class ConstructHandler : public JsonHandler<ConstructHandler> {
+class ConstructHandler : public io::JsonHandler<ConstructHandler> {
  public:
   std::vector<Construct::Entry> entries;
 
@@ -88,11 +88,11 @@ std::span<const std::string> Stacks::frames(std::string_view record) const noexc
   return found == by_record_.end() ? std::span<const std::string>() : stacks_[found->second];
 }
 
-Stacks read_stacks(const std::filesystem::path& path) { return parse_stacks(read_json_file(path), path); }
+Stacks read_stacks(const std::filesystem::path& path) { return parse_stacks(io::read_json_file(path), path); }
 
 Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
   StackHandler handler;
-  parse_json(content, path, handler);
+  io::parse_json(content, path, handler);
   Stacks stacks;
   for (StackHandler::Entry& entry : handler.entries) {
     for (std::string& name : entry.names) {
@@ -110,14 +110,14 @@ std::string_view Construct::parent(std::string_view name) const noexcept {
 }
 
 Construct read_construct(const std::filesystem::path& path) {
-  return parse_construct(read_json_file(path), path);
+  return parse_construct(io::read_json_file(path), path);
 }
 
 Construct parse_construct(std::string content, const std::filesystem::path& path) {
   Construct construct;
   construct.file_ = std::move(content);
   ConstructHandler handler;
-  parse_json(construct.file_, path, handler);
+  io::parse_json(construct.file_, path, handler);
   auto& entries = construct.entries_;
   entries = std::move(handler.entries);
   construct.slots_ = make_slots(entries.size());

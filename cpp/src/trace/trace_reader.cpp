@@ -14,7 +14,7 @@
 #include <system_error>
 
 #include "io/unused_memory.h"
-#include "trace/json_input.h"
+#include "io/json_input.h"
 #include "trace/name_index.h"
 #include "trace/python_text.h"
 
@@ -61,7 +61,7 @@ std::size_t most_pool_bytes(std::size_t file_bytes) { return (std::size_t{64} <<
 }  // namespace
 
 /// Makes a Trace of the events of a file.
-class TraceBuilder : public JsonHandler<TraceBuilder> {
+class TraceBuilder : public io::JsonHandler<TraceBuilder> {
  public:
   explicit TraceBuilder(Trace& trace)
       : trace_(trace),
@@ -144,7 +144,7 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   bool holds_gradients_ = false;  // the record
   unsigned parts_seen_ = 0;       // of the record: a bit for each
   std::optional<Part> part_;      // of the record; nothing: its value is of no interest
-  Frame frames_[kJsonDepth + 1];  // those open, the rest is kept for later
+  Frame frames_[io::kJsonDepth + 1];  // those open, the rest is kept for later
   std::size_t open_frames_ = 0;
   std::string path_;
 
@@ -593,7 +593,7 @@ Trace TraceBuilder::build(std::string content, const std::filesystem::path& path
   trace.file_ = std::move(content);
   trace.items_.reserve(trace.file_.size() / kBytesOfItem);
   const auto builder = std::make_unique<TraceBuilder>(trace);  // its frames are large
-  parse_json(trace.file_, path, *builder);
+  io::parse_json(trace.file_, path, *builder);
   if (!builder->has_data_) throw FormatError(path.string(), "\"data\"", "expected an object of records");
   builder->compact();
   builder->index_names();
@@ -604,6 +604,6 @@ Trace parse_trace(std::string content, const std::filesystem::path& path) {
   return TraceBuilder::build(std::move(content), path);
 }
 
-Trace read_trace(const std::filesystem::path& path) { return parse_trace(read_json_file(path), path); }
+Trace read_trace(const std::filesystem::path& path) { return parse_trace(io::read_json_file(path), path); }
 
 }  // namespace msprobe::trace

@@ -307,7 +307,7 @@ def _shown(value: object) -> str:
 
 def read_data_mapping(path: str) -> dict[str, str]:
     """YAML: name of an item of the run under test -> its name in the reference. Raises InvalidArgument."""
-    from msprobe.compare.yaml_file import kind_of, read_mapping
+    from msprobe.yaml_file import kind_of, read_mapping
 
     mapping: dict[str, str] = {}
     for name, other in read_mapping(path).items():
