@@ -185,7 +185,9 @@ class Reader {
     if (!is_optimizer(name)) {
       return name.starts_with(model_prefix_) ? name.substr(model_prefix_.size()) : name;
     }
-    return options_.optimizer ? name : std::string();
+    if (!options_.optimizer) return {};
+    constexpr std::string_view kState = "optimizer.state.";
+    return name.starts_with(kState) ? "optimizer." + name.substr(kState.size()) : name;
   }
 
   void read_tensor(const std::string& stored, const PtValue& description) {

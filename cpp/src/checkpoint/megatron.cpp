@@ -16,6 +16,7 @@
 
 #include "checkpoint/merge.h"
 #include "checkpoint/names.h"
+#include "checkpoint/optimizer.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
@@ -265,21 +266,48 @@ fs::path file_of(const fs::path& folder, const std::string& rank) {
   throw FormatError(folder.string(), io::in_quotes(rank), "has no file model_optim_rng.pt");
 }
 
+// One optimizer has the parameters of all chunks, one chunk after the other.
+void add_optimizer(const PtValue& root, const std::string& path, std::vector<std::vector<Parameter>>& chunks,
+                   std::vector<LeftOut>& left_out) {
+  const PtValue* const optimizer = find(&root, "optimizer");
+  if (optimizer == nullptr) {
+    left_out.push_back({"optimizer", path + ": the file has no states of an optimizer"});
+    return;
+  }
+  std::vector<Parameter> model;
+  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    for (Parameter one : chunks[chunk]) {
+      one.name = std::to_string(chunk) + "/" + one.name;
+      model.push_back(std::move(one));
+    }
+  }
+  for (Parameter& state : optimizer_states(*optimizer, model, path, left_out)) {
+    // "optimizer.exp_avg.0/decoder..." of chunk 0
+    const std::size_t slash = state.name.find('/');
+    const std::size_t dot = state.name.rfind('.', slash);
+    const auto chunk = static_cast<std::size_t>(std::stoul(state.name.substr(dot + 1, slash - dot - 1)));
+    state.name.erase(dot + 1, slash - dot);
+    chunks[chunk].push_back(std::move(state));
+  }
+}
+
 }  // namespace
 
 bool is_megatron(const PtValue& root) { return find(&root, "args") != nullptr && !chunks_of(root).empty(); }
 
 std::vector<std::vector<Parameter>> megatron_chunks(const PtValue& root, const std::string& path,
-                                                    const Rules& rules, std::vector<LeftOut>& left_out) {
+                                                    const OpenOptions& options,
+                                                    std::vector<LeftOut>& left_out) {
   std::vector<std::vector<Parameter>> chunks;
   for (const PtValue* model : chunks_of(root)) {
     Collected collected = collect(*model, "", path);
     std::erase_if(collected.parameters,
-                  [&](const Parameter& one) { return matches_any(rules.ignored, one.name); });
+                  [&](const Parameter& one) { return matches_any(options.rules.ignored, one.name); });
     std::move(collected.left_out.begin(), collected.left_out.end(), std::back_inserter(left_out));
     chunks.push_back(std::move(collected.parameters));
   }
   if (chunks.empty()) throw FormatError(path, "", "the file has no \"model\"");
+  if (options.optimizer) add_optimizer(root, path, chunks, left_out);
   return chunks;
 }
 
@@ -344,7 +372,7 @@ class Reader {
         paths.push_back(file_of(folder, ranks_[i].folder));
         roots.push_back(&state_.open_pt(paths.back()));
       }
-      collected_.push_back(megatron_chunks(*roots[i], paths[i].string(), options_.rules, state_.left_out));
+      collected_.push_back(megatron_chunks(*roots[i], paths[i].string(), options_, state_.left_out));
       const int chunks = static_cast<int>(collected_.back().size());
       if (i > 0 && chunks != state_.layout.chunks) {
         throw FormatError(paths[i].string(), "",

@@ -18,9 +18,11 @@ namespace msprobe::checkpoint {
 /// one.
 bool is_megatron(const io::PtValue& root);
 
-/// The parameters of each part of the model, without those that the rules ignore.
+/// The parameters of each part of the model, without those that the rules ignore, and if they are asked for
+/// the states of the optimizer.
 std::vector<std::vector<Parameter>> megatron_chunks(const io::PtValue& root, const std::string& path,
-                                                    const Rules& rules, std::vector<LeftOut>& left_out);
+                                                    const OpenOptions& options,
+                                                    std::vector<LeftOut>& left_out);
 
 /// The renamings that are to be done where `is_present(text)` tells whether any name has this text.
 std::vector<Renaming> renamings_for(const Rules& rules,

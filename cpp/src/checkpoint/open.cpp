@@ -8,6 +8,7 @@
 #include "checkpoint/json_settings.h"
 #include "checkpoint/megatron.h"
 #include "checkpoint/names.h"
+#include "checkpoint/optimizer.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
@@ -119,7 +120,7 @@ void add_all(Checkpoint::State& state, Collected collected, const Rules& rules) 
 
 void add_megatron_file(Checkpoint::State& state, const PtValue& root, const std::string& path,
                        const OpenOptions& options) {
-  auto chunks = megatron_chunks(root, path, options.rules, state.left_out);
+  auto chunks = megatron_chunks(root, path, options, state.left_out);
   const auto is_present = [&](const std::string& text) {
     return std::any_of(chunks.begin(), chunks.end(), [&](const auto& chunk) {
       return std::any_of(chunk.begin(), chunk.end(),
@@ -149,6 +150,16 @@ void add_pt_file(Checkpoint::State& state, const fs::path& path, const OpenOptio
   Collected collected = collect(model, "", path.string());
   if (&model == &root) {
     std::erase_if(collected.parameters, [](const Parameter& one) { return is_optimizer_name(one.name); });
+  }
+  if (options.optimizer) {
+    for (const std::string_view key : {"optimizer", "optimizer_state_dict", "optim"}) {
+      const PtValue* const optimizer = find(&root, key);
+      if (optimizer == nullptr) continue;
+      std::vector<Parameter> states =
+          optimizer_states(*optimizer, collected.parameters, path.string(), state.left_out);
+      std::move(states.begin(), states.end(), std::back_inserter(collected.parameters));
+      break;
+    }
   }
   add_all(state, std::move(collected), options.rules);
 }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from msprobe.checkpoint.result import ParameterRow
 
 # A number between dots ends the name of a layer: "decoder.layers.3", "model.layers.3", "h.3", "blocks.3".
-_LAYER = re.compile(r"^((?:optimizer\.state\.[^.]+\.)?(?:.*?\.)?(?:layers|layer|h|blocks|block)\.\d+)\.(.+)$")
+_LAYER = re.compile(r"^((?:.*?\.)?(?:layers|layer|h|blocks|block)\.\d+)\.(.+)$")
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 

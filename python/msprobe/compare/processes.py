@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One comparison by several processes: each does the pairs of some ranks, process 0 puts the parts
 together.
+"""
 
 from __future__ import annotations
 

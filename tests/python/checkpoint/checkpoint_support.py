@@ -11,6 +11,7 @@ import math
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ Model = dict[str, torch.Tensor]
 
 def tensor(name: str, *shape: int, seed: int = 0) -> torch.Tensor:
     """The same for the same name, so that layouts of one model agree."""
-    generator = torch.Generator().manual_seed(seed + sum(ord(c) * 31**i for i, c in enumerate(name[-12:])) % 2**31)
+    generator = torch.Generator().manual_seed(seed + zlib.crc32(name.encode()))
     return torch.randn(shape, generator=generator)
 
 
@@ -38,7 +39,9 @@ def settings(**values: Any) -> argparse.Namespace:
     return argparse.Namespace(**{**base, **values})
 
 
-def write_rank(folder: Path, rank: str, model: Model | list[Model], args: argparse.Namespace, **more: Any) -> Path:
+def write_rank(
+    folder: Path, rank: str, model: Model | list[Model], args: argparse.Namespace, **more: Any
+) -> Path:
     """One rank of a Megatron checkpoint; a list of models becomes model0, model1, ..."""
     content: dict[str, Any] = {"args": args, "checkpoint_version": 3.0, "iteration": 7, **more}
     if isinstance(model, list):

@@ -15,5 +15,8 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the samples."""
     folder = tmp_path_factory.mktemp("checkpoint_samples")
     with tarfile.open(_SAMPLES) as archive:
-        archive.extractall(folder, filter="data") if hasattr(tarfile, "data_filter") else archive.extractall(folder)
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(folder, filter="data")
+        else:
+            archive.extractall(folder)
     return folder

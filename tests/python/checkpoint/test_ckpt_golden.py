@@ -22,7 +22,12 @@ def compare(samples: Path, left: str, right: str) -> CheckpointResult:
 
 @pytest.mark.parametrize(
     ("left", "right"),
-    [("a_tp2_pp2", "b_tp2_pp2"), ("a_tp2_pp2", "c_tp1"), ("a_tp2_pp2", "d_legacy_tp1"), ("c_tp1", "e_te_tp2")],
+    [
+        ("a_tp2_pp2", "b_tp2_pp2"),
+        ("a_tp2_pp2", "c_tp1"),
+        ("a_tp2_pp2", "d_legacy_tp1"),
+        ("c_tp1", "e_te_tp2"),
+    ],
 )
 def test_the_existing_tool_finds_the_same(samples: Path, left: str, right: str) -> None:
     expected = json.loads((samples / "expected" / f"{left}__{right}.json").read_text())
@@ -61,7 +66,8 @@ def test_what_differs_is_found(samples: Path) -> None:
 @pytest.mark.parametrize("framework", [("-f", "pytorch"), ()])
 def test_command(samples: Path, tmp_path: Path, framework: tuple[str, ...]) -> None:
     output = tmp_path / "out.json"
-    done = run(*framework, "ckpt", samples / "a_tp2_pp2", samples / "i_torch_dist_tp2", "-o", output, "--threads", 2)
+    pair = (samples / "a_tp2_pp2", samples / "i_torch_dist_tp2")
+    done = run(*framework, "ckpt", *pair, "-o", output, "--threads", 2)
     assert (done.returncode, done.stderr) == (0, "")
     assert "all bits equal" in done.stdout
     assert len(json.loads(output.read_text())) == 53
