@@ -204,7 +204,7 @@ struct CompareOptions {
   /// Only this share of the work, of so many; by parameters, so that shares of all are the whole.
   unsigned share = 0;
   unsigned shares = 1;
-  Progress progress;
+  Progress progress = {};
 };
 
 /// Pairs by name. Prefixes that all names of one side have ("model.", "module.") are left out where that

@@ -19,6 +19,7 @@
 #include "io/in_quotes.h"
 #include "io/mapped_file.h"
 #include "io/pickle.h"
+#include "io/utf8.h"
 #include "msprobe/error.h"
 
 namespace msprobe::checkpoint {
@@ -81,8 +82,10 @@ class Reader {
   void run() {
     const io::PickleCalls calls{
         [this](std::string_view name, const PtTuple& arguments) -> PtValue* {
-          if (name != "collections.OrderedDict" || !arguments.items.empty()) return nullptr;
-          return values_.add_boxed(io::PtDict{});
+          if (name == "collections.OrderedDict" && arguments.items.empty())
+            return values_.add_boxed(io::PtDict{});
+          state_.warn_of_call(metadata_path_, name);
+          return nullptr;
         },
         [](const PtValue&) -> PtValue* { throw io::PickleError{"found a storage, expected plain values"}; }};
     const PtValue* const root =
@@ -137,11 +140,10 @@ class Reader {
   void read_common() {
     if (!fs::exists(state_.layout.folder / "common.pt")) return;
     is_megatron_ = true;
-    common_.emplace(
-        io::PtFile::open(file_within(state_.layout.folder, "common.pt"), {.copy_unaligned = false}));
-    const Settings settings(find(&common_->root(), "args"));
+    const PtValue& common = state_.open_pt(file_within(state_.layout.folder, "common.pt"));
+    const Settings settings(find(&common, "args"));
     read_attention(settings, state_.attention);
-    const PtValue* const iteration = find(&common_->root(), "iteration");
+    const PtValue* const iteration = find(&common, "iteration");
     const auto* const number = iteration == nullptr ? nullptr : iteration->as<std::int64_t>();
     if (number != nullptr && !state_.layout.iteration) state_.layout.iteration = *number;
     state_.layout.tensor_parallel = size_of(settings, "tensor_model_parallel_size");
@@ -199,7 +201,7 @@ class Reader {
     const PtValue* const chunks = attribute(&description, "chunks");
     const auto* const list = chunks == nullptr ? nullptr : chunks->as<io::PtList>();
     if (!shape || list == nullptr) refuse(in_quotes(stored) + ": expected a size and chunks");
-    Parameter parameter{name, DType::kFloat32, *shape, {}};
+    Parameter parameter{io::with_escaped_bytes(name), DType::kFloat32, *shape, {}};
     bool is_first = true;
     for (const PtValue* chunk : list->items) {
       const std::optional<Shape> offset = shape_of(attribute(chunk, "offsets"));
@@ -264,11 +266,22 @@ class Reader {
         parameter.shape.empty() || is_optimizer_bucket(parameter.name)) {
       return add_experts(std::move(parameter));
     }
+    require_stack(parameter);
     for (std::int64_t layer = 0; layer < parameter.shape[0]; ++layer) {
       Parameter one = select(parameter, layer);
       one.name =
           parameter.name.substr(0, behind) + std::to_string(layer) + "." + parameter.name.substr(behind);
       add_experts(std::move(one));
+    }
+  }
+
+  // An empty tensor can have any shape.
+  void require_stack(const Parameter& parameter) const {
+    constexpr std::int64_t kMost = 100'000;
+    if (parameter.shape[0] > kMost) {
+      refuse(in_quotes(parameter.name) +
+             ": expected the parameters of at most 100000 layers or experts, found " +
+             std::to_string(parameter.shape[0]));
     }
   }
 
@@ -284,6 +297,7 @@ class Reader {
       parameter.name = replaced(parameter.name, kExperts, "experts.local_experts.");
       return add(std::move(parameter));
     }
+    require_stack(parameter);
     for (std::int64_t expert = 0; expert < parameter.shape[0]; ++expert) {
       Parameter one = select(parameter, expert);
       one.name = parameter.name.substr(0, at) + "experts.local_experts." + std::to_string(expert) + "." +
@@ -311,7 +325,6 @@ class Reader {
   io::PickleValues values_;
   std::map<PlaceKey, Place> places_;
   std::unordered_map<std::string, std::shared_ptr<const io::MappedFile>> mapped_;
-  std::optional<io::PtFile> common_;
   bool is_megatron_ = false;
   std::string_view prefix_;
   std::string_view model_prefix_;

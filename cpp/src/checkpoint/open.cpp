@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 #include <unordered_set>
@@ -307,11 +308,35 @@ fs::path file_within(const fs::path& folder, const std::string& name) {
   if (!is_below(root) && !(is_snapshot && is_below(root.parent_path().parent_path() / "blobs"))) {
     refuse("is a symbolic link that leads out of the folder");
   }
+  if (!fs::is_regular_file(found)) refuse("is not a regular file");
   return path;
+}
+
+void Checkpoint::State::warn_of_call(const fs::path& path, std::string_view name) {
+  constexpr std::array<std::string_view, 22> kModules{
+      "os",      "posix",     "nt",     "subprocess", "sys",        "shutil",   "socket",          "pty",
+      "runpy",   "importlib", "ctypes", "code",       "webbrowser", "commands", "multiprocessing", "pickle",
+      "marshal", "tempfile",  "urllib", "requests",   "http",       "cffi"};
+  constexpr std::array<std::string_view, 11> kBuiltins{"eval",    "exec",    "compile",   "open",
+                                                       "getattr", "setattr", "delattr",   "__import__",
+                                                       "globals", "input",   "breakpoint"};
+  const auto is_one_of = [](const auto& list, std::string_view text) {
+    return std::find(list.begin(), list.end(), text) != list.end();
+  };
+  constexpr std::string_view kBuiltin = "builtins.";
+  const bool is_bad = name.starts_with(kBuiltin) ? is_one_of(kBuiltins, name.substr(kBuiltin.size()))
+                                                 : is_one_of(kModules, name.substr(0, name.find('.')));
+  if (!is_bad) return;
+  std::string warning = path.string() + ": the file asks to call " + in_quotes(name) +
+                        ", which was not done; do not load it with torch";
+  constexpr std::size_t kMost = 100;
+  const bool is_known = std::find(warnings.begin(), warnings.end(), warning) != warnings.end();
+  if (!is_known && warnings.size() < kMost) warnings.push_back(std::move(warning));
 }
 
 const io::PtValue& Checkpoint::State::open_pt(const fs::path& path) {
   pt_files.push_back(io::PtFile::open(path, {.copy_unaligned = false}));
+  for (const std::string& name : pt_files.back().unknown_calls()) warn_of_call(path, name);
   files.push_back(path);
   return pt_files.back().root();
 }

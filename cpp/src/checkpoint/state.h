@@ -27,6 +27,9 @@ struct Checkpoint::State {
 
   /// Opens a file of torch.save and keeps it.
   const io::PtValue& open_pt(const std::filesystem::path& path);
+
+  /// Warns of a call that no checkpoint needs and that would harm when something ran it.
+  void warn_of_call(const std::filesystem::path& path, std::string_view name);
 };
 
 /// The readers of the kinds of checkpoints. Each fills `state`, whose layout.folder is set; see

@@ -5,6 +5,8 @@
 #include <unordered_map>
 
 #include "checkpoint/pieces.h"
+#include "io/in_quotes.h"
+#include "io/utf8.h"
 #include "msprobe/error.h"
 
 namespace msprobe::checkpoint {
@@ -71,7 +73,7 @@ class Collector {
       }
     } else if (object.class_name.starts_with("torch._utils._rebuild") ||
                object.class_name.starts_with("torch._tensor._rebuild")) {
-      leave_out(name, "a tensor of a kind that is not compared: " + std::string(object.class_name));
+      leave_out(name, "a tensor of a kind that is not compared: " + io::in_quotes(object.class_name));
     }
   }
 
@@ -83,8 +85,7 @@ class Collector {
     if (count_of(tensor.shape) > stored) {
       return leave_out(name, "a tensor of more elements than its memory has");
     }
-    if (name.empty()) return add_parameter(whole("tensor", tensor.view()));
-    add_parameter(whole(name, tensor.view()));
+    add_parameter(whole(name.empty() ? "tensor" : io::with_escaped_bytes(name), tensor.view()));
   }
 
   void add_parameter(Parameter parameter) {
@@ -101,7 +102,7 @@ class Collector {
 
   void leave_out(const std::string& name, std::string reason) {
     if (collected_.left_out.size() < kMostParameters)
-      collected_.left_out.push_back({name, std::move(reason)});
+      collected_.left_out.push_back({io::with_escaped_bytes(name), std::move(reason)});
   }
 
   const std::string& path_;

@@ -146,9 +146,12 @@ struct PtFile::State {
   }
 
   void read() {
-    const PickleCalls calls{
-        [&](std::string_view name, const PtTuple& arguments) { return objects.call(name, arguments); },
-        [&](const PtValue& id) { return objects.persistent(id); }};
+    const PickleCalls calls{[&](std::string_view name, const PtTuple& arguments) {
+                              PtValue* const made = objects.call(name, arguments);
+                              if (made == nullptr) note_call(name);
+                              return made;
+                            },
+                            [&](const PtValue& id) { return objects.persistent(id); }};
     root = archive ? run_pickle(archive->description(), path, in_quotes(archive->description_name()), values,
                                 calls)
                    : run_pickle(legacy.description, path,
@@ -156,7 +159,16 @@ struct PtFile::State {
                                 values, calls);
   }
 
+  void note_call(std::string_view name) {
+    constexpr std::size_t kMost = 1000;
+    if (unknown_calls.size() < kMost &&
+        std::find(unknown_calls.begin(), unknown_calls.end(), name) == unknown_calls.end()) {
+      unknown_calls.emplace_back(name);
+    }
+  }
+
   std::string path;
+  std::vector<std::string> unknown_calls;
   std::shared_ptr<const MappedFile> file;
   std::optional<Archive> archive;  // or else
   LegacyParts legacy;
@@ -189,6 +201,8 @@ PtFile PtFile::open(std::shared_ptr<const MappedFile> file, const std::string& n
 }
 
 const PtValue& PtFile::root() const noexcept { return *state_->root; }
+
+const std::vector<std::string>& PtFile::unknown_calls() const noexcept { return state_->unknown_calls; }
 
 void PtFile::check(const PtStorage& storage) const {
   if (state_->archive) state_->archive->check_data(storage.key);

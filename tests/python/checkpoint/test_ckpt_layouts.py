@@ -361,8 +361,11 @@ def test_latent_attention(tmp_path: Path) -> None:
 def test_state_space_mixer(tmp_path: Path) -> None:
     """Its input projection has sections z, x, B, C, dt; each rank has a part of each."""
     name, inner, groups, heads = LAYER.format(0) + "mixer.", 8, 4, 4
-    sizes = {"in_proj.weight": [inner, inner, groups, groups, heads], "conv1d.weight": [inner, groups, groups],
-             "conv1d.bias": [inner, groups, groups]}  # fmt: skip
+    sizes = {
+        "in_proj.weight": [inner, inner, groups, groups, heads],
+        "conv1d.weight": [inner, groups, groups],
+        "conv1d.bias": [inner, groups, groups],
+    }
     shapes: dict[str, tuple[int, ...]] = {
         "in_proj.weight": (HIDDEN,),
         "conv1d.weight": (1, 4),
