@@ -27,6 +27,11 @@ COMMANDS = {
         "main",
         "another name of graph",
     ),
+    "ckpt": (
+        "msprobe.checkpoint.command",
+        "main",
+        "compare two checkpoints of any layout: do they differ, and where?",
+    ),
     "grad_compare": (
         "msprobe.grad_probe.command",
         "main",
