@@ -70,7 +70,7 @@ def _block(path: str) -> _Module:
         _linear(f"{path}.feed_forward.down"),
     )
     residual = _Call("Tensor.__add__", (_WIDE, _WIDE))
-    inside = (
+    inside: tuple[_Module | _Call, ...] = (
         _norm(f"{path}.norm"),
         _Module(f"{path}.attention", "Attention", attention),
         residual,
