@@ -55,7 +55,7 @@ def _norm(path: str) -> _Module:
 
 
 def _block(path: str) -> _Module:
-    attention = (
+    attention: tuple[_Module | _Call, ...] = (
         *(_linear(f"{path}.attention.{name}") for name in ("query", "key", "value")),
         _Call("Torch.cat", (_WIDE, _WIDE)),
         _Call("Torch.cat", (_WIDE, _WIDE)),
