@@ -87,7 +87,9 @@ class ConfigChecker:
         self._writer = PackWriter(self._path, own_run(self._path), fmk)
         self._collect_first(scripts, hyperparameters)
         if self._model is not None and steps != 0:
-            self._handle = self._model.register_forward_pre_hook(self._before_forward, with_kwargs=True)
+            with self._safely("watching the model"):  # TorchScript has no hooks
+                hook = _ForwardHook(self)
+                self._handle = self._model.register_forward_pre_hook(hook, with_kwargs=True)
         else:
             self._collect_of_process()
         self._write()
@@ -166,17 +168,13 @@ class ConfigChecker:
             if dynamic:
                 self._pending[pack.DYNAMIC] = as_text(dynamic)
 
-    def _before_forward(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        import torch
-
-        if torch.compiler.is_compiling():  # a graph must not hold us
-            return
+    def before_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Collects a step, before the model does it."""
         with self._safely("a forward call"):
-            self._collect_step(args, kwargs)
+            if self._handle is not None and not _is_recorded():
+                self._collect_step(args, kwargs)
 
     def _collect_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._handle is None:  # called from a thread that was waiting
-            return
         step, self._step = self._step, self._step + 1
         if step == 0:
             self._collect_of_process()
@@ -231,6 +229,31 @@ class ConfigChecker:
                     type(error).__name__,
                     error,
                 )
+
+
+class _ForwardHook:
+    """A hook of a module that stays behind when the module is copied or saved."""
+
+    def __init__(self, checker: ConfigChecker) -> None:
+        self._checker = checker
+
+    def __call__(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        import torch
+
+        if not torch.compiler.is_compiling():  # a graph must not hold us
+            self._checker.before_forward(args, kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In its place: a function of Python's own that does nothing, so that msprobe is not needed there."""
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def _is_recorded() -> bool:
+    """Whether the call is recorded to be repeated: reading a tensor would become part of it, or end it."""
+    torch: Any = import_torch()
+    if torch.jit.is_tracing():
+        return True
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 # The checker that fills each pack of this process: another one for the same path takes its place.

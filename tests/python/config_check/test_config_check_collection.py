@@ -338,6 +338,35 @@ class TestCollecting:
         compiled = torch.compile(model, backend="eager", fullgraph=True)
         assert compiled(torch.ones(1, 4)).shape == (1, 2)
 
+    def test_copies_of_the_model_are_not_watched(self, tmp_path):
+        import copy
+        import pickle
+
+        model = Net()
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        copied, loaded = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+        assert b"msprobe" not in pickle.dumps(model)
+        for other in (copied, loaded):
+            assert other(torch.zeros(1, 4)).shape == (1, 2)
+        assert "weights/step0/rank0/weight.json" not in entries(tmp_path / "p.zip")
+        model(torch.ones(1, 4))
+        assert tree(tmp_path / "p.zip", "dataset/step0/rank0/dataset.json")["args"]["0"]["max"] == 1.0
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_a_traced_call_is_not_collected(self, tmp_path):
+        model = nn.Linear(4, 2)
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        traced = torch.jit.trace(model, torch.zeros(1, 4), check_trace=False)
+        assert "detach" not in str(traced.graph)
+        model(torch.ones(1, 4))
+        assert tree(tmp_path / "p.zip", "dataset/step0/rank0/dataset.json")["args"]["0"]["max"] == 1.0
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_a_model_that_takes_no_hook(self, tmp_path, caplog):
+        model = torch.jit.script(nn.Linear(4, 2))
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        assert model(torch.ones(1, 4)).shape == (1, 2)
+
 
 class TestFaults:
     def test_a_fault_of_ours_is_a_warning(self, tmp_path, monkeypatch, caplog):
