@@ -135,6 +135,13 @@ class ConfigChecker:
             write_outputs(folder, result, bench, cmp)
         return result
 
+    def compare_with(self, bench_zip_path: str, output_path: str, *, force: bool = False) -> ConfigComparison:
+        """Compares this run, as far as it was collected, with an earlier one; for example after the first
+        step, to end a training that is not set up alike. As compare(); call it in one process.
+        """
+        self._write()
+        return self.compare(bench_zip_path, str(self._path), output_path, force=force)
+
     def close(self) -> None:
         """Takes the hook off and writes what is left. Happens by itself after the last step, and at the end
         of the process.

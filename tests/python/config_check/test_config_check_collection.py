@@ -258,6 +258,16 @@ class TestCollecting:
         assert found == {"lr": 0.5, "seed": 7, "layers": 2}
         assert argparse.ArgumentParser.parse_known_args is original
 
+    def test_a_run_against_an_earlier_one(self, tmp_path):
+        for name in ("a", "b"):
+            torch.manual_seed(ord(name))
+            model = Net()
+            checker = ConfigChecker(model, output_zip_path=str(tmp_path / f"{name}.zip"))
+            model(torch.ones(1, 4))
+        result = checker.compare_with(str(tmp_path / "a.zip"), str(tmp_path / "out"))
+        assert result.ranked[0].difference.check == "weights"
+        assert checker.compare_with(str(tmp_path / "b.zip"), str(tmp_path / "out")).agree
+
     def test_two_checkers_do_not_meet(self, tmp_path):
         models = Net(), Net()
         for name, model in zip("ab", models):
