@@ -268,6 +268,18 @@ class TestCollecting:
         assert result.ranked[0].difference.check == "weights"
         assert checker.compare_with(str(tmp_path / "b.zip"), str(tmp_path / "out")).agree
 
+    def test_a_model_that_is_dropped_is_not_kept(self, tmp_path):
+        import gc
+        import weakref
+
+        model = Net()
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        model(torch.ones(1, 4))
+        reference = weakref.ref(model)
+        del model
+        gc.collect()
+        assert reference() is None
+
     def test_two_checkers_do_not_meet(self, tmp_path):
         models = Net(), Net()
         for name, model in zip("ab", models):
@@ -387,6 +399,15 @@ class TestFaults:
             assert model(torch.ones(1, 4)).shape == (1, 2)
         assert caplog.text.count("ZeroDivisionError") == 2  # inputs and weights, once each
         assert "msprobe/settings/rank0.json" in entries(tmp_path / "p.zip")
+
+    def test_an_object_that_cannot_be_asked_is_a_warning(self, tmp_path, caplog):
+        class Config:
+            def to_dict(self):
+                raise RuntimeError("no")
+
+        ConfigChecker(output_zip_path=str(tmp_path / "[p].zip"), hyperparameters=Config())
+        assert "RuntimeError: no" in caplog.text
+        assert "env" in entries(tmp_path / "[p].zip")
 
     def test_a_pack_that_cannot_be_written_any_more(self, tmp_path, caplog):
         model = Net()
