@@ -133,7 +133,9 @@ class _Rank:
             for one in part.inside:
                 self._forward(one, f"{name}.forward.{number}", number)
             inputs, output = (_WIDE,), _WIDE
-            parameters = f',"parameters":{{"weight":{self._tensor(_WEIGHT, True)}}}' if part.has_weight else ""
+            parameters = (
+                f',"parameters":{{"weight":{self._tensor(_WEIGHT, True)}}}' if part.has_weight else ""
+            )
         record = f"{name}.forward" if isinstance(part, _Call) else f"{name}.forward.{number}"
         tensors = ",".join(self._tensor(shape, True) for shape in inputs)
         results = self._tensor(output, True)

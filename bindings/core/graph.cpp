@@ -13,6 +13,7 @@
 #include "core.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_file.h"
+#include "msprobe/graph_merge.h"
 #include "progress.h"
 
 namespace {
@@ -151,7 +152,7 @@ graph::GraphSummary write_graph_file(const Units& units, const path& output, con
                                      const std::optional<Layout>& target_layout,
                                      const std::optional<Layout>& golden_layout,
                                      const std::optional<graph::LayerRules>& layer_rules, bool overflow_check,
-                                     unsigned threads, const Findings& findings,
+                                     unsigned threads, const std::optional<py::function>& findings,
                                      const std::optional<py::function>& progress) {
   graph::GraphJob job;
   const auto folders_of = [](const Folders& folders) {
@@ -169,8 +170,15 @@ graph::GraphSummary write_graph_file(const Units& units, const path& output, con
   job.layer_rules = layer_rules;
   job.overflow_check = overflow_check;
   job.threads = threads;
-  for (const auto& [step, rank, node, sentence] : findings)
-    job.findings.push_back({step, rank, node, sentence});
+  if (findings) {
+    job.findings = [&findings] {
+      const py::gil_scoped_acquire gil;
+      std::vector<graph::Finding> result;
+      for (const auto& [step, rank, node, sentence] : (*findings)().cast<Findings>())
+        result.push_back({step, rank, node, sentence});
+      return result;
+    };
+  }
   return run_with_progress(progress, [&](const Report& report) {
     job.progress = report;
     return graph::write_graph_file(job);
@@ -263,6 +271,11 @@ void register_graph(py::module_& m) {
   m.def("open_graph", &open_graph, py::arg("target"), py::arg("golden") = py::none(), py::kw_only(),
         py::arg("rule") = "default", py::arg("threads") = 0);
 
+  m.def(
+      "check_layout",
+      [](const Layout& layout, const std::string& where) { graph::check_layout(layout_of(layout), where); },
+      py::arg("layout"), py::arg("where"));
+
   py::class_<GraphSummary>(m, "GraphSummary", py::is_final())
       .def_property_readonly("mode", [](const GraphSummary& self) { return mode_name(self.mode); })
       .def_readonly("graphs", &GraphSummary::graphs)
@@ -276,6 +289,6 @@ void register_graph(py::module_& m) {
   m.def("write_graph_file", &write_graph_file, py::arg("units"), py::arg("output"), py::kw_only(),
         py::arg("rule") = "default", py::arg("target_layout") = py::none(),
         py::arg("golden_layout") = py::none(), py::arg("layer_rules") = py::none(),
-        py::arg("overflow_check") = false, py::arg("threads") = 0, py::arg("findings") = Findings(),
+        py::arg("overflow_check") = false, py::arg("threads") = 0, py::arg("findings") = py::none(),
         py::arg("progress") = py::none());
 }

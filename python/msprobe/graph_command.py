@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from msprobe.command_line import Parser, thread_count
@@ -61,47 +60,58 @@ def _write(paths: Paths, options: GraphOptions) -> GraphResult:
 
 def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
-    from msprobe.native import log
-
-    verdict = None if paths.target_layout is not None else _verdict(paths, options)
-    culprits: list[Culprit] = []
-    if verdict is not None:
-        from msprobe.compare.verdict_file import culprits_of
-
-        culprits = culprits_of(verdict, verdict.frames)
-        options = replace(options, findings=list(_findings(culprits)))
-    result = _write(paths, options)
-    for one in result.inputs.left_out:
-        log.warning("not compared: %s", one)
-    if verdict is None:
+    if paths.target_layout is not None or not _hold_data(paths):
+        result = _write(paths, options)
+        _warn_of_left_out(result)
         return _show_counts(asked, result)
+    from msprobe.compare.verdict_file import culprits_of
+    from msprobe.graph.run import GraphWriter
+
+    # Much of the work on the file is that of one thread; meanwhile the others find the verdict.
+    with GraphWriter(paths, options) as writer:
+        verdict = _verdict(paths, options)
+        culprits = culprits_of(verdict, verdict.frames)
+        result = writer.finish(list(_findings(culprits)))
+    _warn_of_left_out(result)
     return _show_verdict(asked, result, verdict, culprits)
 
 
-def _verdict(paths: Paths, options: GraphOptions) -> CompareResult | None:
-    """What msprobe compare says of the two; None: they hold no data."""
-    from msprobe.compare.inputs import Paths as ComparedPaths
-    from msprobe.compare.run import CompareOptions, compare_runs
-    from msprobe.dump_folders import Form, form_of, records_only_structure
+def _warn_of_left_out(result: GraphResult) -> None:
+    from msprobe.native import log
+
+    for one in result.inputs.left_out:
+        log.warning("not compared: %s", one)
+
+
+def _hold_data(paths: Paths) -> bool:
+    from msprobe.dump_folders import records_only_structure
     from msprobe.graph.inputs import find_units
 
-    units = find_units(paths).units
-    if records_only_structure(units[0].target[0][1]):
-        return None
+    return not records_only_structure(find_units(paths).units[0].target[0][1])
+
+
+def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
+    """What msprobe compare says of the two."""
+    from msprobe.compare.inputs import Paths as ComparedPaths
+    from msprobe.compare.run import CompareOptions, compare_runs
+    from msprobe.dump_folders import Form, form_of
+
     assert paths.golden is not None
     golden, target = (
         path.parent if form_of(path) is Form.FILE else path for path in (paths.golden, paths.target)
     )
-    return compare_runs(
+    verdict = compare_runs(
         ComparedPaths(target=target, golden=golden),
         CompareOptions(
             output=options.output,
             table=None,
             advice=False,
             threads=options.threads,
-            shows_progress=options.shows_progress,
+            shows_progress=False,  # that of the graph is shown
         ),
     )
+    assert verdict is not None  # as there is one process
+    return verdict
 
 
 def _findings(culprits: list[Culprit]) -> Iterator[Finding]:
@@ -243,7 +253,8 @@ def _layout(asked: argparse.Namespace, side: int) -> Layout | None:
         if given is not None and len(given) >= both:
             sizes[name] = given[side]
     order = asked.order[side] if asked.order is not None and len(asked.order) >= both else None
-    return Layout(**sizes, **({} if order is None else {"order": order}))
+    layout = Layout(**sizes, **({} if order is None else {"order": order}))
+    return layout.check("the command line")
 
 
 def _options(asked: argparse.Namespace) -> GraphOptions:

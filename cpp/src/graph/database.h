@@ -75,7 +75,10 @@ class GraphDatabase {
   /// The column matched_distributed of a row that is there.
   void set_distributed(std::string_view id, std::string_view json);
   void add_finding(const Finding& finding);
-  void commit(const FileConfig& config);
+  /// What comes after all rows.
+  void finish(const FileConfig& config);
+  /// Gives the file its name; after finish().
+  void commit();
 
  private:
   struct State;

@@ -80,8 +80,12 @@ class Job {
       advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
     link_step();
-    for (const Finding& finding : job_.findings) database.add_finding(finding);
-    database.commit(config());
+    for (const Finding& finding : job_.findings ? job_.findings() : std::vector<Finding>()) {
+      database.add_finding(finding);
+    }
+    database.finish(config());
+    advance(0);  // the last chance to cancel: the indices take long
+    database.commit();
     return std::move(summary_);
   }
 
