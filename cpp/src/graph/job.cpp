@@ -86,6 +86,7 @@ class Job {
     database.finish(config());
     advance(0);  // the last chance to cancel: the indices take long
     database.commit();
+    std::sort(summary_.without_stacks.begin(), summary_.without_stacks.end());  // whoever was read first
     return std::move(summary_);
   }
 

@@ -218,7 +218,7 @@ def write_numbers(folder: Path, values: list[float]) -> Path:
     names = [f"Torch.x.{index}.forward" for index in range(0, len(values) // 4)]
     data: dict[str, Any] = {}
     for index, name in enumerate(names):
-        data[name] = {"output": [tensor(**dict(zip(KEYS, values[4 * index : 4 * index + 4])))]}
+        data[name] = {"output": [{**tensor(), **dict(zip(KEYS, values[4 * index : 4 * index + 4]))}]}
     return write_rank(folder, data, dict.fromkeys(names, BLOCK))
 
 
