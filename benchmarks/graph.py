@@ -216,10 +216,10 @@ def main() -> int:
     parser.add_argument("--reference-python", metavar="PYTHON", required=True)
     parser.add_argument("--out", metavar="DIR", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--most-nodes", metavar="N", type=int, help="leave out larger cases")
+    parser.add_argument("--nodes", metavar="N", type=int, nargs="+", help="only cases of so many nodes")
     options = parser.parse_args()
     cases = tuple(
-        case for case in _CASES if options.most_nodes is None or case.nodes * case.ranks <= options.most_nodes
+        case for case in _CASES if options.nodes is None or case.nodes * case.ranks in options.nodes
     )
     try:
         print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")

@@ -14,6 +14,7 @@
 #include "mode_name.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_file.h"
+#include "msprobe/graph_merge.h"
 #include "progress.h"
 
 namespace {
@@ -262,6 +263,11 @@ void register_graph(py::module_& m) {
           py::arg("name"));
   m.def("open_graph", &open_graph, py::arg("target"), py::arg("golden") = py::none(), py::kw_only(),
         py::arg("rule") = "default", py::arg("threads") = 0);
+
+  m.def(
+      "check_layout",
+      [](const Layout& layout, const std::string& where) { graph::check_layout(layout_of(layout), where); },
+      py::arg("layout"), py::arg("where"));
 
   py::class_<GraphSummary>(m, "GraphSummary", py::is_final())
       .def_property_readonly("mode", [](const GraphSummary& self) { return mode_name(self.mode); })

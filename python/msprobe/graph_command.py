@@ -62,7 +62,9 @@ def _write(paths: Paths, options: GraphOptions) -> GraphResult:
 def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
     if paths.merges or _has_no_data(paths):
-        return _show_counts(asked, _write(paths, options))
+        result = _write(paths, options)
+        _warn_of_left_out(result)
+        return _show_counts(asked, result)
     from concurrent.futures import ThreadPoolExecutor
 
     from msprobe.compare.verdict_file import culprits_of
@@ -76,7 +78,15 @@ def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> 
 
         result = _write(paths, replace(options, findings=findings))
         verdict = judging.result()
+    _warn_of_left_out(result)
     return _show_verdict(asked, result, verdict, culprits_of(verdict, verdict.frames))
+
+
+def _warn_of_left_out(result: GraphResult) -> None:
+    from msprobe.native import log
+
+    for one in result.inputs.left_out:
+        log.warning("not compared: %s", one)
 
 
 def _has_no_data(paths: Paths) -> bool:
@@ -256,7 +266,8 @@ def _layout(asked: argparse.Namespace, side: int) -> Layout | None:
         if given is not None and len(given) >= both:
             sizes[name] = given[side]
     order = asked.order[side] if asked.order is not None and len(asked.order) >= both else None
-    return Layout(**sizes, **({} if order is None else {"order": order}))
+    layout = Layout(**sizes, **({} if order is None else {"order": order}))
+    return layout.check("the command line")
 
 
 def _options(asked: argparse.Namespace) -> GraphOptions:

@@ -53,7 +53,8 @@ struct GraphJob {
   std::optional<LayerRules> layer_rules;
   bool overflow_check = false;
   unsigned threads = 0;  // 0: all cores
-  /// Called once, when all graphs are written: what it throws ends the job. May be empty.
+  /// Asked once, in the thread of the caller, when all graphs are written: until then they may still be
+  /// looked for. What it throws ends the job. Empty: there are none.
   std::function<std::vector<Finding>()> findings;
   /// Called with the work done and all of it, from any thread, one call at a time; false ends the job with
   /// InvalidArgument.

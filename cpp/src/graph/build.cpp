@@ -87,9 +87,11 @@ void add_construct(Graph& graph, const trace::Construct& construct) {
   }
 }
 
-// The file of a model names each ancestor of a node in the cells of that node, so the size of the file grows
-// with the square of the depth.
+// The file of two models names each ancestor of a node in the row of that node, so a small hierarchy that is
+// deep, and wide at its end, or whose outer names are long, would make a file that fills the disk. Those of
+// models need about ten times their names.
 constexpr std::size_t kDeepest = 2000;
+constexpr std::size_t kMostPathBytes = std::size_t{256} << 20, kMostPathsByNames = 32;
 
 constexpr const char *kConstruct = "construct.json", *kStacks = "stack.json";
 
@@ -99,15 +101,30 @@ constexpr const char *kConstruct = "construct.json", *kStacks = "stack.json";
 }
 
 // `file`: where the nodes come from.
-void check_depth(const Graph& graph, const char* file) {
-  std::vector<std::pair<NodeId, std::size_t>> open = {{Graph::kRoot, 0}};
+void check_paths(const Graph& graph, const char* file) {
+  struct Open {
+    NodeId node;
+    std::size_t depth, path_bytes;
+  };
+  std::size_t names = 0, paths = 0;
+  std::vector<Open> open = {{Graph::kRoot, 0, 0}};
   while (!open.empty()) {
-    const auto [node, depth] = open.back();
+    const auto [node, depth, above] = open.back();
     open.pop_back();
+    const std::size_t path = above + graph[node].name.size();
     if (depth > kDeepest) {
       refuse(graph, node, file, "found more than " + std::to_string(kDeepest) + " parents above each other");
     }
-    for (const NodeId child : graph[node].children) open.emplace_back(child, depth + 1);
+    names += graph[node].name.size();
+    paths += path;
+    for (const NodeId child : graph[node].children) open.push_back({child, depth + 1, path});
+  }
+  if (paths > kMostPathBytes + kMostPathsByNames * names) {
+    refuse(graph, Graph::kRoot, file,
+           "found nodes whose ways from the top take " + std::to_string(paths >> 20) +
+               " MiB to name, expected at most " +
+               std::to_string((kMostPathBytes + kMostPathsByNames * names) >> 20) +
+               ": many nodes below too many others, or below very long names");
   }
 }
 
@@ -281,12 +298,12 @@ Graph build(std::shared_ptr<const Dump> dump) {
   Graph graph(dump);
   if (dump->construct.entries().empty()) {
     add_call_tree(graph);
-    check_depth(graph, kStacks);
+    check_paths(graph, kStacks);
     return graph;
   }
   add_construct(graph, dump->construct);
   tie_to_root(graph);
-  check_depth(graph, kConstruct);
+  check_paths(graph, kConstruct);
   Recomputation(graph).rehang();
   collect_free_calls(graph);
   add_gradients(graph, dump->trace);

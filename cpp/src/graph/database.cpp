@@ -306,13 +306,14 @@ void GraphDatabase::add_indices() {
   state_->go([&] { state_->database.exec(std::string(kIndices)); });
 }
 
-void GraphDatabase::commit(const FileConfig& config) {
+void GraphDatabase::finish(const FileConfig& config) {
   state_->go([&] {
     state_->add_config(config);
     state_->database.exec("COMMIT");
     state_->database.exec("PRAGMA journal_mode = DELETE");
   });
-  state_->file.commit();
 }
+
+void GraphDatabase::commit() { state_->file.commit(); }
 
 }  // namespace msprobe::graph

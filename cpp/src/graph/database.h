@@ -77,7 +77,10 @@ class GraphDatabase {
   /// Once, when all rows are there: that is faster than to keep them up with every row.
   void add_indices();
   void add_finding(const Finding& finding);
-  void commit(const FileConfig& config);
+  /// What comes after all rows.
+  void finish(const FileConfig& config);
+  /// Gives the file its name; after finish().
+  void commit();
 
  private:
   struct State;

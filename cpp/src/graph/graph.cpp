@@ -46,6 +46,9 @@ std::span<const std::string> no_forward_node() {
 }  // namespace
 
 Graph::Graph(std::shared_ptr<const Dump> dump) {
+  const std::size_t count = std::max(dump->trace.records().size(), dump->construct.entries().size()) + 1;
+  nodes_.reserve(count);
+  by_name_.reserve(count);
   add_dump(std::move(dump));
   add("DefaultModel", NodeKind::kModule);
 }

@@ -84,7 +84,10 @@ class Job {
     if (job_.findings) {
       for (const Finding& finding : job_.findings()) database.add_finding(finding);
     }
-    database.commit(config());
+    database.finish(config());
+    advance(0);  // the last chance to cancel
+    database.commit();
+    std::sort(summary_.without_stacks.begin(), summary_.without_stacks.end());  // whoever was read first
     return std::move(summary_);
   }
 

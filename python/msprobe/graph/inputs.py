@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from msprobe.dump_folders import RANK, STEP, Form, form_of, numbered
 from msprobe.json_file import read_flag, read_object, read_path, shown, warn_of_unknown_keys
-from msprobe.native import InvalidArgument, NothingToCompare
+from msprobe.native import InvalidArgument, NothingToCompare, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ class Layout:
     cp: int = 1
     ep: int = 1
     order: str = _ORDER
+
+    def check(self, where: str) -> Layout:
+        """Raises InvalidArgument, which begins with `where` and names the key, for sizes that do not fit."""
+        core.check_layout(asdict(self), where)
+        return self
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def _layout(path: str, merge: Mapping[str, Any], side: str) -> Layout | None:
     order = content.get("order", _ORDER)
     if not isinstance(order, str):
         raise InvalidArgument(f'{place}: "order": expected a text such as "{_ORDER}", found {shown(order)}')
-    return Layout(**sizes, order=order)
+    return Layout(**sizes, order=order).check(place)
 
 
 def _size(place: str, content: Mapping[str, Any], key: str) -> int:

@@ -331,6 +331,28 @@ TEST_CASE("build: up to 2000 levels are a graph, more are an error") {
   }
 }
 
+TEST_CASE("build: a hierarchy whose paths would fill the disk is an error") {
+  const auto below = [](const std::string& parent, int count) {
+    MadeDump made;
+    for (int i = 0; i < count; ++i)
+      made.entry("Torch.x." + std::to_string(i) + ".forward", '"' + parent + '"');
+    return made;
+  };
+  MadeDump deep = below("Module.m0.M.forward.0", 20'000);
+  for (int i = 0; i < 1990; ++i) {
+    deep.entry("Module.m" + std::to_string(i) + ".M.forward.0",
+               "\"Module.m" + std::to_string(i + 1) + ".M.forward.0\"");
+  }
+  const MadeDump wide = below(std::string(100'000, 'x'), 20'000);
+  for (const MadeDump& made : {deep, wide}) {
+    const std::string problem = problem_of<FormatError>([&] { made.build(); });
+    CAPTURE(problem);
+    CHECK(problem.starts_with("run/construct.json: "));
+    CHECK(has(problem, "MiB to name"));
+  }
+  CHECK(below("Module.a.A.forward.0", 100'000).build().nodes().size() == 100'002);
+}
+
 TEST_CASE("build: random files give trees or an error that names the file") {
   std::mt19937 random(11);
   const Names names = {"Module.a.A.forward.0",

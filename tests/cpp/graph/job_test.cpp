@@ -215,10 +215,13 @@ TEST_CASE("write_graph_file: units that do not go together are refused") {
 }
 
 TEST_CASE("write_graph_file: folders without stack.json are named") {
-  const Runs runs(2, 10);
-  std::filesystem::remove(runs.dir() / "target/rank1/stack.json");
-  const GraphSummary summary = write_graph_file(runs.job());
-  CHECK(summary.without_stacks == std::vector<std::string>{(runs.dir() / "target/rank1").string()});
+  const Runs runs(3, 10);
+  std::vector<std::string> expected;
+  for (const char* const folder : {"golden/rank0", "golden/rank2", "target/rank1"}) {
+    std::filesystem::remove(runs.dir() / folder / "stack.json");
+    expected.push_back((runs.dir() / folder).string());
+  }
+  CHECK(write_graph_file(runs.job()).without_stacks == expected);
 }
 
 TEST_CASE("write_graph_file: what compare found stands beside the nodes") {
