@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import checkpoint
 import compare
 import dump
 import grad_compare
@@ -82,12 +83,19 @@ def _compare(setting: Setting) -> str:
     return compare.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
 
 
+def _checkpoint(setting: Setting) -> str:
+    library = str(setting.build / "benchmarks" / "libmsprobe_bench_plain_read.so")
+    rounds = 2 if setting.quick else 5
+    return checkpoint.benchmark(sys.executable, setting.reference, library, setting.out, rounds)
+
+
 _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "kernels": _kernels,
     "grad_probe": _grad_probe,
     "grad_compare": _grad_compare,
     "dump": _dump,
     "compare": _compare,
+    "checkpoint": _checkpoint,
     "start_up": _start_up,
 }
 
