@@ -24,9 +24,12 @@ namespace {
 constexpr std::int64_t kChunkBytes = 2 << 20;
 constexpr std::size_t kBatch = 32;
 
+// A chunk whose elements lie far apart counts as so many: the system maps the pages around each of them.
+constexpr std::size_t kScatteredWeight = 8;
+
 // Columns of a chunk where neighbours lie far apart on one side: the cache lines of one row are still there
 // when the next one needs them.
-constexpr std::int64_t kScatteredColumns = 1024;
+constexpr std::int64_t kScatteredColumns = 512;
 
 bool is_scattered(const Piece& piece) {
   return !piece.strides.empty() && piece.shape.back() > 1 && piece.strides.back() != 1;
@@ -172,7 +175,18 @@ struct Chunk {
   std::size_t row = 0;
   std::optional<Piece> left;
   std::optional<Piece> right;
-  std::uint64_t bytes = 0;  // of both sides
+  std::uint64_t bytes = 0;                               // of both sides
+  std::vector<std::span<const std::uint8_t>> scattered;  // memory to give back when a batch is done
+
+  void set_left(Piece piece, DType dtype) { set(left, std::move(piece), dtype); }
+  void set_right(Piece piece, DType dtype) { set(right, std::move(piece), dtype); }
+
+ private:
+  void set(std::optional<Piece>& side, Piece piece, DType dtype) {
+    bytes += static_cast<std::uint64_t>(count_of(piece.shape)) * element_size(dtype);
+    if (!is_dense(piece, dtype)) scattered.push_back(memory_of(piece, dtype));
+    side = std::move(piece);
+  }
 };
 
 struct Found {
@@ -191,8 +205,9 @@ class Work {
       : pool_(pool), progress_(progress), total_(total), do_(std::move(work)), take_(std::move(take)) {}
 
   void add(Chunk chunk) {
+    weight_ += chunk.scattered.empty() ? 1 : kScatteredWeight;
     chunks_.push_back(std::move(chunk));
-    if (chunks_.size() == kBatch) flush();
+    if (weight_ >= kBatch) flush();
   }
 
   void flush() {
@@ -201,8 +216,10 @@ class Work {
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
       take_(chunks_[i].row, found[i]);
       done_ += chunks_[i].bytes;
+      for (const auto& part : chunks_[i].scattered) io::give_back(part);
     }
     chunks_.clear();
+    weight_ = 0;
     if (progress_ && !progress_(done_, total_))
       throw InvalidArgument("comparing checkpoints: ended on request");
   }
@@ -214,6 +231,7 @@ class Work {
   Do do_;
   Take take_;
   std::vector<Chunk> chunks_;
+  std::size_t weight_ = 0;
   std::uint64_t done_ = 0;
 };
 
@@ -303,10 +321,11 @@ class PairWork {
     for_overlaps(l, r, [&](const Overlap& overlap) {
       split_box(overlap.offset, overlap.left.shape, kChunkBytes / item,
                 columns_of(overlap.left, overlap.right), [&](const Shape& offset, const Shape& shape) {
-                  const auto count = static_cast<std::uint64_t>(count_of(shape));
-                  work.add({i, cut(overlap.left, l.dtype, offset, shape),
-                            cut(overlap.right, r.dtype, offset, shape),
-                            count * (element_size(l.dtype) + element_size(r.dtype))});
+                  Chunk chunk;
+                  chunk.row = i;
+                  chunk.set_left(cut(overlap.left, l.dtype, offset, shape), l.dtype);
+                  chunk.set_right(cut(overlap.right, r.dtype, offset, shape), r.dtype);
+                  work.add(std::move(chunk));
                 });
     });
   }
@@ -369,8 +388,10 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
     for (const Piece& piece : parameter.pieces) {
       split_box(piece.offset, piece.shape, kChunkBytes / item, columns_of(piece, piece),
                 [&](const Shape& offset, const Shape& shape) {
-                  work.add({i, cut(piece, parameter.dtype, offset, shape), std::nullopt,
-                            static_cast<std::uint64_t>(count_of(shape) * item)});
+                  Chunk chunk;
+                  chunk.row = i;
+                  chunk.set_left(cut(piece, parameter.dtype, offset, shape), parameter.dtype);
+                  work.add(std::move(chunk));
                 });
     }
   }
