@@ -27,6 +27,10 @@ constexpr std::size_t kBatch = 32;
 // A chunk whose elements lie far apart counts as so many: the system maps the pages around each of them.
 constexpr std::size_t kScatteredWeight = 8;
 
+// After so many batches all files are given back: what the system maps around the pages that are touched
+// reaches into chunks that have been given back before.
+constexpr unsigned kBatchesInMemory = 4;
+
 // Columns of a chunk where neighbours lie far apart on one side: the cache lines of one row are still there
 // when the next one needs them.
 constexpr std::int64_t kScatteredColumns = 512;
@@ -175,8 +179,8 @@ struct Chunk {
   std::size_t row = 0;
   std::optional<Piece> left;
   std::optional<Piece> right;
-  std::uint64_t bytes = 0;                               // of both sides
-  std::vector<std::span<const std::uint8_t>> scattered;  // memory to give back when a batch is done
+  std::uint64_t bytes = 0;    // of both sides
+  bool is_scattered = false;  // its elements lie far apart, on one side at least
 
   void set_left(Piece piece, DType dtype) { set(left, std::move(piece), dtype); }
   void set_right(Piece piece, DType dtype) { set(right, std::move(piece), dtype); }
@@ -184,7 +188,7 @@ struct Chunk {
  private:
   void set(std::optional<Piece>& side, Piece piece, DType dtype) {
     bytes += static_cast<std::uint64_t>(count_of(piece.shape)) * element_size(dtype);
-    if (!is_dense(piece, dtype)) scattered.push_back(memory_of(piece, dtype));
+    is_scattered |= !is_dense(piece, dtype);
     side = std::move(piece);
   }
 };
@@ -200,12 +204,19 @@ class Work {
  public:
   using Do = std::function<Found(const Chunk&)>;
   using Take = std::function<void(std::size_t row, const Found&)>;
+  using GiveBack = std::function<void()>;
 
-  Work(ThreadPool& pool, const Progress& progress, std::uint64_t total, Do work, Take take)
-      : pool_(pool), progress_(progress), total_(total), do_(std::move(work)), take_(std::move(take)) {}
+  Work(ThreadPool& pool, const Progress& progress, std::uint64_t total, Do work, Take take,
+       GiveBack give_back)
+      : pool_(pool),
+        progress_(progress),
+        total_(total),
+        do_(std::move(work)),
+        take_(std::move(take)),
+        give_back_(std::move(give_back)) {}
 
   void add(Chunk chunk) {
-    weight_ += chunk.scattered.empty() ? 1 : kScatteredWeight;
+    weight_ += chunk.is_scattered ? kScatteredWeight : 1;
     chunks_.push_back(std::move(chunk));
     if (weight_ >= kBatch) flush();
   }
@@ -216,10 +227,12 @@ class Work {
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
       take_(chunks_[i].row, found[i]);
       done_ += chunks_[i].bytes;
-      for (const auto& part : chunks_[i].scattered) io::give_back(part);
     }
+    has_scattered_ |= weight_ > chunks_.size();
     chunks_.clear();
     weight_ = 0;
+    if (has_scattered_ || ++batches_ % kBatchesInMemory == 0) give_back_();
+    has_scattered_ = false;
     if (progress_ && !progress_(done_, total_))
       throw InvalidArgument("comparing checkpoints: ended on request");
   }
@@ -230,7 +243,10 @@ class Work {
   std::uint64_t total_;
   Do do_;
   Take take_;
+  GiveBack give_back_;
   std::vector<Chunk> chunks_;
+  unsigned batches_ = 0;
+  bool has_scattered_ = false;
   std::size_t weight_ = 0;
   std::uint64_t done_ = 0;
 };
@@ -279,7 +295,12 @@ void sort_by_place(std::vector<std::size_t>& indices,
 class PairWork {
  public:
   PairWork(const Checkpoint& left, const Checkpoint& right, Pairing& pairing, const CompareOptions& options)
-      : left_(left.parameters()), right_(right.parameters()), pairing_(pairing), options_(options) {}
+      : left_side_(left),
+        right_side_(right),
+        left_(left.parameters()),
+        right_(right.parameters()),
+        pairing_(pairing),
+        options_(options) {}
 
   std::vector<std::size_t> run() {
     std::vector<std::uint64_t> sizes;
@@ -291,7 +312,11 @@ class PairWork {
     ThreadPool pool(options_.threads);
     Work work(
         pool, options_.progress, total, [this](const Chunk& chunk) { return look_at(chunk); },
-        [this](std::size_t row, const Found& found) { take(pairing_.rows[row], found); });
+        [this](std::size_t row, const Found& found) { take(pairing_.rows[row], found); },
+        [this] {
+          left_side_.give_back_memory();
+          right_side_.give_back_memory();
+        });
     std::vector<std::size_t> order = own;
     sort_by_place(order, [&](std::size_t i) -> const Parameter& { return left(pairing_.rows[i]); });
     for (const std::size_t i : order) {
@@ -352,6 +377,8 @@ class PairWork {
     *row.right_hash += found.right;
   }
 
+  const Checkpoint& left_side_;
+  const Checkpoint& right_side_;
   std::span<const Parameter> left_;
   std::span<const Parameter> right_;
   Pairing& pairing_;
@@ -378,7 +405,8 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
         found.left = hash_box(*chunk.left, parameter.dtype, parameter.shape);
         return found;
       },
-      [&](std::size_t row, const Found& found) { hashes[row] += found.left; });
+      [&](std::size_t row, const Found& found) { hashes[row] += found.left; },
+      [&] { checkpoint.give_back_memory(); });
   std::vector<std::size_t> order(parameters.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   sort_by_place(order, [&](std::size_t i) -> const Parameter& { return parameters[i]; });

@@ -14,6 +14,7 @@
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
 #include "io/in_quotes.h"
+#include "io/mapped_file.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 
@@ -396,6 +397,12 @@ const std::vector<LeftOut>& Checkpoint::left_out() const noexcept { return state
 const std::vector<std::string>& Checkpoint::warnings() const noexcept { return state_->warnings; }
 const std::vector<fs::path>& Checkpoint::files() const noexcept { return state_->files; }
 const std::string& Checkpoint::model_type() const noexcept { return state_->model_type; }
+
+void Checkpoint::give_back_memory() const noexcept {
+  for (const io::PtFile& file : state_->pt_files) io::give_back(file.memory());
+  for (const io::SafetensorsFile& file : state_->safetensors) io::give_back(file.memory());
+  for (const auto& file : state_->mappings) io::give_back(file->bytes());
+}
 
 std::uint64_t Checkpoint::bytes() const noexcept {
   std::uint64_t sum = 0;

@@ -236,6 +236,8 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
 
 std::span<const SafetensorsTensor> SafetensorsFile::tensors() const noexcept { return state_->tensors; }
 
+std::span<const std::uint8_t> SafetensorsFile::memory() const noexcept { return state_->file.bytes(); }
+
 const std::map<std::string, std::string>& SafetensorsFile::metadata() const noexcept {
   return state_->metadata;
 }
