@@ -177,8 +177,8 @@ ContentHash hash_box(const Piece& piece, DType dtype, const Shape& whole_shape) 
 // A box of a pair of parameters, or of one of them where only its hash is wanted.
 struct Chunk {
   std::size_t row = 0;
-  std::optional<Piece> left;
-  std::optional<Piece> right;
+  Piece left;
+  Piece right;                // without memory where only a hash of the left one is wanted
   std::uint64_t bytes = 0;    // of both sides
   bool is_scattered = false;  // its elements lie far apart, on one side at least
 
@@ -186,7 +186,7 @@ struct Chunk {
   void set_right(Piece piece, DType dtype) { set(right, std::move(piece), dtype); }
 
  private:
-  void set(std::optional<Piece>& side, Piece piece, DType dtype) {
+  void set(Piece& side, Piece piece, DType dtype) {
     bytes += static_cast<std::uint64_t>(count_of(piece.shape)) * element_size(dtype);
     is_scattered |= !is_dense(piece, dtype);
     side = std::move(piece);
@@ -304,6 +304,7 @@ class PairWork {
 
   std::vector<std::size_t> run() {
     std::vector<std::uint64_t> sizes;
+    sizes.reserve(pairing_.rows.size());
     for (const Row& row : pairing_.rows)
       sizes.push_back(row.comparable ? bytes_of(left(row)) + bytes_of(right(row)) : 0);
     const std::vector<std::size_t> own = own_share(sizes, options_.share, options_.shares);
@@ -359,22 +360,21 @@ class PairWork {
     const Row& row = pairing_.rows[chunk.row];
     const DType left_dtype = left(row).dtype;
     const DType right_dtype = right(row).dtype;
-    const InMemory left_memory(*chunk.left, left_dtype);
-    const InMemory right_memory(*chunk.right, right_dtype);
+    const InMemory left_memory(chunk.left, left_dtype);
+    const InMemory right_memory(chunk.right, right_dtype);
     Found found;
-    found.metrics = metrics::compare(AlignedView(*chunk.left, left_dtype).view(),
-                                     AlignedView(*chunk.right, right_dtype).view(), {.positions = false});
+    found.metrics = metrics::compare(AlignedView(chunk.left, left_dtype).view(),
+                                     AlignedView(chunk.right, right_dtype).view(), {.positions = false});
     if (!options_.hash) return found;
-    found.left = hash_box(*chunk.left, left_dtype, left(row).shape);
-    found.right = hash_box(*chunk.right, right_dtype, right(row).shape);
+    found.left = hash_box(chunk.left, left_dtype, left(row).shape);
+    found.right = hash_box(chunk.right, right_dtype, right(row).shape);
     return found;
   }
 
-  void take(Row& row, const Found& found) const {
+  static void take(Row& row, const Found& found) {
     metrics::append(row.metrics, found.metrics);
-    if (!options_.hash) return;
-    *row.left_hash += found.left;
-    *row.right_hash += found.right;
+    if (row.left_hash) *row.left_hash += found.left;
+    if (row.right_hash) *row.right_hash += found.right;
   }
 
   const Checkpoint& left_side_;
@@ -400,9 +400,9 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
       pool, options.progress, checkpoint.bytes(),
       [&](const Chunk& chunk) {
         const Parameter& parameter = parameters[chunk.row];
-        const InMemory memory(*chunk.left, parameter.dtype);
+        const InMemory memory(chunk.left, parameter.dtype);
         Found found;
-        found.left = hash_box(*chunk.left, parameter.dtype, parameter.shape);
+        found.left = hash_box(chunk.left, parameter.dtype, parameter.shape);
         return found;
       },
       [&](std::size_t row, const Found& found) { hashes[row] += found.left; },

@@ -99,13 +99,14 @@ bool has_rank_folders(const fs::path& folder) {
 
 bool is_wrapper(const PtValue* value) { return value != nullptr && value->as<io::PtDict>() != nullptr; }
 
-// The part of a file that is the model: programs put it beside the optimizer under one of these names.
-const PtValue& model_in(const PtValue& root) {
+// The part of a file that is the model: programs put it beside the optimizer under one of these names. Null
+// where the file has none of them.
+const PtValue* model_in(const PtValue& root) {
   for (const std::string_view key : {"model", "state_dict", "model_state_dict", "module", "model_state"}) {
     const PtValue* const part = find(&root, key);
-    if (is_wrapper(part)) return *part;
+    if (is_wrapper(part)) return part;
   }
-  return root;
+  return nullptr;
 }
 
 bool is_optimizer_name(std::string_view name) {
@@ -148,9 +149,9 @@ void add_megatron_file(Checkpoint::State& state, const PtValue& root, const std:
 void add_pt_file(Checkpoint::State& state, const fs::path& path, const OpenOptions& options) {
   const PtValue& root = state.open_pt(path);
   if (is_megatron(root)) return add_megatron_file(state, root, path.string(), options);
-  const PtValue& model = model_in(root);
-  Collected collected = collect(model, "", path.string());
-  if (&model == &root) {
+  const PtValue* const model = model_in(root);
+  Collected collected = collect(model == nullptr ? root : *model, "", path.string());
+  if (model == nullptr) {
     std::erase_if(collected.parameters, [](const Parameter& one) { return is_optimizer_name(one.name); });
   }
   if (options.optimizer) {
