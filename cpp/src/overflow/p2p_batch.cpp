@@ -5,8 +5,8 @@
 #include <charconv>
 #include <optional>
 
-#include "overflow/record_text.h"
 #include "io/json_input.h"
+#include "overflow/record_text.h"
 
 namespace msprobe::overflow {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "msprobe/trace_reader.h"
 #include "io/json_input.h"
+#include "msprobe/trace_reader.h"
 #include "trace/name_index.h"
 
 // stack.json and construct.json: flat objects of which every entry is small.

@@ -13,8 +13,8 @@
 #include <memory>
 #include <system_error>
 
-#include "io/unused_memory.h"
 #include "io/json_input.h"
+#include "io/unused_memory.h"
 #include "trace/name_index.h"
 #include "trace/python_text.h"
 
@@ -141,9 +141,9 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   int ignored_ = 0;  // open brackets of something that is of no interest
 
   Record record_;
-  bool holds_gradients_ = false;  // the record
-  unsigned parts_seen_ = 0;       // of the record: a bit for each
-  std::optional<Part> part_;      // of the record; nothing: its value is of no interest
+  bool holds_gradients_ = false;      // the record
+  unsigned parts_seen_ = 0;           // of the record: a bit for each
+  std::optional<Part> part_;          // of the record; nothing: its value is of no interest
   Frame frames_[io::kJsonDepth + 1];  // those open, the rest is kept for later
   std::size_t open_frames_ = 0;
   std::string path_;
