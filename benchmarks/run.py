@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import checkpoint
 import compare
+import config_check
 import dump
 import grad_compare
 import grad_probe
@@ -89,6 +90,10 @@ def _checkpoint(setting: Setting) -> str:
     return checkpoint.benchmark(sys.executable, setting.reference, library, setting.out, rounds)
 
 
+def _config_check(setting: Setting) -> str:
+    return config_check.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
+
+
 _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "kernels": _kernels,
     "grad_probe": _grad_probe,
@@ -96,6 +101,7 @@ _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "dump": _dump,
     "compare": _compare,
     "checkpoint": _checkpoint,
+    "config_check": _config_check,
     "start_up": _start_up,
 }
 

@@ -24,12 +24,28 @@ function(msprobe_fetch name url sha256 target)
   set(LIBDEFLATE_BUILD_SHARED_LIB OFF)
   set(LIBDEFLATE_BUILD_GZIP OFF)
   set(ZLIB_BUILD_EXAMPLES OFF)
+  set(SQLITECPP_RUN_CPPLINT OFF)
+  set(SQLITECPP_RUN_CPPCHECK OFF)
   if(DEFINED MSPROBE_GLIBCXX_ABI)
     add_compile_definitions(_GLIBCXX_USE_CXX11_ABI=${MSPROBE_GLIBCXX_ABI})
   endif()
   add_subdirectory("${source_dir}" "${binary_dir}" EXCLUDE_FROM_ALL)
   get_target_property(include_dirs ${target} INTERFACE_INCLUDE_DIRECTORIES)
   set_target_properties(${target} PROPERTIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${include_dirs}")
+endfunction()
+
+# msprobe_installed_library(target header library...): `target` becomes an installed library without CMake files, the
+# static one first: libmsprobe then needs nothing of it at run time. No target: it is not installed.
+function(msprobe_installed_library target header)
+  string(TOUPPER "${target}" name)
+  find_path(${name}_INCLUDE ${header})
+  find_library(${name}_LIBRARY NAMES ${ARGN})
+  mark_as_advanced(${name}_INCLUDE ${name}_LIBRARY)
+  if(${name}_INCLUDE AND ${name}_LIBRARY)
+    add_library(${target} UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(${target} PROPERTIES
+      IMPORTED_LOCATION "${${name}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${${name}_INCLUDE}")
+  endif()
 endfunction()
 
 # torch comes first: its C++ ABI decides how everything else is compiled.
@@ -60,23 +76,16 @@ else()
   set(MSPROBE_HWY hwy)
 endif()
 
-# libdeflate: CRC-32 at the speed of memory. Debian's package has no CMake files, so look for the library itself, the
-# static one first: libmsprobe then needs nothing of it at run time.
+# libdeflate: CRC-32 at the speed of memory. Debian's package has no CMake files.
 find_package(libdeflate CONFIG QUIET)
 if(TARGET libdeflate::libdeflate_static)
   set(MSPROBE_DEFLATE libdeflate::libdeflate_static)
 elseif(TARGET libdeflate::libdeflate_shared)
   set(MSPROBE_DEFLATE libdeflate::libdeflate_shared)
 else()
-  find_path(MSPROBE_DEFLATE_INCLUDE libdeflate.h)
-  find_library(MSPROBE_DEFLATE_LIBRARY NAMES libdeflate.a deflate)
-  mark_as_advanced(MSPROBE_DEFLATE_INCLUDE MSPROBE_DEFLATE_LIBRARY)
-  if(MSPROBE_DEFLATE_INCLUDE AND MSPROBE_DEFLATE_LIBRARY)
-    set(MSPROBE_DEFLATE msprobe_deflate)
-    add_library(msprobe_deflate UNKNOWN IMPORTED)
-    set_target_properties(msprobe_deflate PROPERTIES
-      IMPORTED_LOCATION "${MSPROBE_DEFLATE_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${MSPROBE_DEFLATE_INCLUDE}")
-  else()
+  set(MSPROBE_DEFLATE msprobe_deflate)
+  msprobe_installed_library(msprobe_deflate libdeflate.h libdeflate.a deflate)
+  if(NOT TARGET msprobe_deflate)
     enable_language(C)
     msprobe_fetch(libdeflate https://github.com/ebiggers/libdeflate/archive/refs/tags/v1.23.tar.gz
       1ab18349b9fb0ce8a0ca4116bded725be7dcbfa709e19f6f983d99df1fb8b25f libdeflate_static)
@@ -98,22 +107,31 @@ if(NOT MSPROBE_RAPIDJSON_INCLUDE)
 endif()
 add_library(msprobe_rapidjson INTERFACE)
 target_include_directories(msprobe_rapidjson SYSTEM INTERFACE "${MSPROBE_RAPIDJSON_INCLUDE}")
-# zlib: deflate in pieces, for xlsx files. The static one first, as above; without its headers it is built from source.
-find_path(MSPROBE_ZLIB_INCLUDE zlib.h)
-find_library(MSPROBE_ZLIB_LIBRARY NAMES libz.a z)
-mark_as_advanced(MSPROBE_ZLIB_INCLUDE MSPROBE_ZLIB_LIBRARY)
-if(MSPROBE_ZLIB_INCLUDE AND MSPROBE_ZLIB_LIBRARY)
-  set(MSPROBE_ZLIB msprobe_zlib)
-  add_library(msprobe_zlib UNKNOWN IMPORTED)
-  set_target_properties(msprobe_zlib PROPERTIES
-    IMPORTED_LOCATION "${MSPROBE_ZLIB_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${MSPROBE_ZLIB_INCLUDE}")
-else()
+
+# zlib: deflate in pieces, for xlsx files.
+set(MSPROBE_ZLIB msprobe_zlib)
+msprobe_installed_library(msprobe_zlib zlib.h libz.a z)
+if(NOT TARGET msprobe_zlib)
   enable_language(C)
   msprobe_fetch(zlib https://github.com/madler/zlib/releases/download/v1.3.1/zlib-1.3.1.tar.gz
     9a93b2b7dfdac77ceba5a558a580e74667dd6fede4585b91eefb60f03b72df23 zlibstatic)
   # zconf.h is made in the build folder.
   target_include_directories(zlibstatic SYSTEM INTERFACE "${zlib_SOURCE_DIR}" "${zlib_BINARY_DIR}")
   set(MSPROBE_ZLIB zlibstatic)
+endif()
+
+# SQLiteCpp, and SQLite below it: files of graphs. The download brings its own SQLite.
+set(MSPROBE_SQLITE msprobe_sqlitecpp)
+msprobe_installed_library(msprobe_sqlitecpp SQLiteCpp/SQLiteCpp.h libSQLiteCpp.a SQLiteCpp)
+msprobe_installed_library(msprobe_sqlite3 sqlite3.h libsqlite3.a sqlite3)
+if(TARGET msprobe_sqlitecpp AND TARGET msprobe_sqlite3)
+  set_property(TARGET msprobe_sqlite3 PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads ${CMAKE_DL_LIBS} m)
+  set_property(TARGET msprobe_sqlitecpp PROPERTY INTERFACE_LINK_LIBRARIES msprobe_sqlite3)
+else()
+  enable_language(C)
+  msprobe_fetch(SQLiteCpp https://github.com/SRombauts/SQLiteCpp/archive/refs/tags/3.3.3.tar.gz
+    33bd4372d83bc43117928ee842be64d05e7807f511b5195f85d30015cad9cac6 SQLiteCpp)
+  set(MSPROBE_SQLITE SQLiteCpp)
 endif()
 
 # Catch2, version 3 or 2: the difference stays in tests/cpp/catch.h.

@@ -27,7 +27,8 @@ MODULE_OF_PUBLIC_HEADER = {
     ),
     **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file"), "io"),
     "torch_dump": "torch",
-    **dict.fromkeys(("trace_reader", "trace_match"), "trace"),
+    **dict.fromkeys(("trace_reader", "trace_match", "trace_compare"), "trace"),
+    **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     **dict.fromkeys(("compare_walk", "compare_report"), "compare"),
 }
 
@@ -43,7 +44,7 @@ THIRD_PARTY = (
 # ---- Python: a package of python/msprobe is a feature and a module is shared, but for these.
 HOOKS = "hooks"
 SHARED = {"config"}  # packages that are no feature
-FACES = {"__init__", "__main__", "cli", "debugger", "pytorch", "core"}
+FACES = {"__init__", "__main__", "cli", "debugger", "graph_command", "pytorch", "core"}
 NATIVE = {"_core", "_torch"}
 HEAVY = {"torch", "numpy", "matplotlib", "pandas", "PIL"}
 

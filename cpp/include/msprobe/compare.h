@@ -16,17 +16,13 @@
 #include <vector>
 
 #include "msprobe/export.h"
+#include "msprobe/trace_compare.h"
 #include "msprobe/trace_match.h"
 #include "msprobe/trace_reader.h"
 
 namespace msprobe::compare {
 
-/// What the dumps allow to compare.
-enum class Mode : std::uint8_t {
-  kRealData,    // task tensor: the elements, from the files in dump_tensor_data
-  kStatistics,  // maximum, minimum, mean and L2 norm
-  kMd5          // checksums
-};
+using trace::Mode;
 
 struct PairOptions {
   /// Pair items by the existing tool's fuzzy rule (trace::match_items_fuzzy).
@@ -39,37 +35,9 @@ struct PairOptions {
   unsigned threads = 0;
 };
 
-/// One number of a real-data comparison, or the text that stands for it.
-struct Metric {
-  enum class State : std::uint8_t { kNumber, kNan, kUnsupported, kNotApplicable, kShapeUnmatched };
-  double value = 0;
-  State state = State::kUnsupported;
-
-  std::optional<double> number() const noexcept {
-    return state == State::kNumber ? std::optional(value) : std::nullopt;
-  }
-};
-
-/// What the elements of two tensors say (docs/formats/compare.md, "Real data").
-struct RealMetrics {
-  Metric cosine;
-  Metric euclidean;
-  Metric max_absolute;
-  Metric max_relative;
-  Metric one_thousandth;      // share of the elements with a relative error below 0.001
-  Metric five_thousandths;    // below 0.005
-  std::string message;        // why something could not be computed; empty: all was
-  std::string_view accuracy;  // "Yes", "No", "None", "Unmatched"
-};
-
-/// Difference of one statistic, left minus right, and relative to the right one.
-struct StatisticDifference {
-  /// kNumber: both are numbers; kNan: one is NaN or both are the same infinity; kNotApplicable: one is no
-  /// number.
-  Metric difference;
-  /// |difference / right|; absent where `difference` is no number or right is 0.
-  std::optional<double> relative;
-};
+using trace::Metric;
+using trace::RealMetrics;
+using trace::StatisticDifference;
 
 enum class Colour : std::uint8_t { kNone, kYellow, kRed };
 
@@ -150,6 +118,10 @@ struct TableOptions {
 /// "Unmatched". Complete or absent. Throws IoError.
 MSPROBE_API TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                      const TableOptions& options);
+
+/// The same counts without a table. `threads`: 0 = all cores.
+MSPROBE_API TableSummary summarize(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                   unsigned threads = 0);
 
 /// The existing tool's advice about the first failing row.
 MSPROBE_API std::string advice(const TableSummary& summary);

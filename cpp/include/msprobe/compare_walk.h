@@ -15,22 +15,7 @@
 
 namespace msprobe::compare {
 
-/// How far two values of one item are apart.
-struct Distance {
-  /// Relative to the size of the tensor, in units of its dtype's machine epsilon: 1 is a rounding error. The
-  /// largest of the differences of maximum, minimum, mean and norm, each divided by what it is measured
-  /// against (the larger of the extremes, the norm per element, the norm); of real data the L2 norm of the
-  /// difference by the L2 norm. Infinite for values that differ without a measure: integers, flags, shapes,
-  /// NaN on one side.
-  double ulps = 0;
-  /// Nothing that was recorded differs.
-  bool equal = true;
-};
-
-/// The distance between an item of the left run and its counterpart. Infinite without a counterpart. `floor`:
-/// elements are measured against this size at least.
-MSPROBE_API Distance distance(const DumpPair& pair, const trace::ItemPair& row, const RealMetrics* metrics,
-                              double floor = 0);
+using trace::Distance;
 
 enum class EventKind : std::uint8_t {
   kOutput,    // a result that differs more than what went in

@@ -31,6 +31,8 @@ class MSPROBE_API AtomicFile {
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Where the content is until commit(), for a library that opens its file itself.
+  const std::filesystem::path& temporary() const noexcept { return temporary_; }
   void commit();
 
  private:

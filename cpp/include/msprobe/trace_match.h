@@ -107,6 +107,10 @@ MSPROBE_API ItemMatches match_items_mapped(const Trace& left, const Trace& right
 MSPROBE_API void append_item_name(std::string& out, const Trace& trace, const Record& record,
                                   const Item& item);
 
+/// The same for a record that goes by another name than in its trace.
+MSPROBE_API void append_item_name(std::string& out, const Trace& trace, std::string_view record,
+                                  const Item& item);
+
 /// The same name as a text.
 MSPROBE_API std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item);
 

@@ -122,6 +122,9 @@ class MSPROBE_API Trace {
   /// Index in records() of the record with this name.
   std::optional<std::size_t> find(std::string_view name) const noexcept;
 
+  /// Of an item that is a torch.ProcessGroup: its group_id; empty: none. `item` is one of all_items().
+  std::string_view group_id(const Item& item) const noexcept;
+
   /// Some item has an md5, so the run was recorded with summary_mode md5.
   bool has_md5() const noexcept { return has_md5_; }
 
@@ -134,6 +137,11 @@ class MSPROBE_API Trace {
   std::vector<Record> records_;
   std::vector<Item> items_;
   std::vector<std::uint32_t> slots_;  // a hash table of records_ by name
+  struct GroupId {
+    std::uint32_t item = 0;
+    Text id;
+  };
+  std::vector<GroupId> group_ids_;  // by item; apart, as few items have one
   bool has_md5_ = false;
 };
 
@@ -184,11 +192,17 @@ class MSPROBE_API Construct {
 
   struct Entry {
     std::string_view name;
-    std::string_view parent;  // empty: none
+    std::string_view parent;      // empty: none
+    std::int32_t micro_step = 0;  // where the file numbers them, as for Megatron
   };
   /// In the order of the file, which is that of the first call. Of a name that occurs twice the last parent,
   /// in the place of the first.
   std::span<const Entry> entries() const noexcept { return entries_; }
+  /// How many micro steps there are, where the file numbers them: with a key megatron_micro_step_number,
+  /// which is no entry.
+  std::optional<std::int32_t> micro_steps() const noexcept { return micro_steps_; }
+  /// The entry of a record; null: there is none.
+  const Entry* find(std::string_view name) const noexcept;
   /// Parent of a record; empty: it has none or is unknown.
   std::string_view parent(std::string_view name) const noexcept;
 
@@ -196,10 +210,11 @@ class MSPROBE_API Construct {
   friend MSPROBE_API Construct parse_construct(std::string, const std::filesystem::path&);
   std::string file_;  // changed by the parser, which decodes texts in place
   std::vector<Entry> entries_;
+  std::optional<std::int32_t> micro_steps_;
   std::vector<std::uint32_t> slots_;  // a hash table of entries_ by name
 };
 
-/// Reads construct.json. A parent is a name, null, or a list whose first entry is one of them. Throws as
+/// Reads construct.json. A parent is a name, null, or a list of one of them and a micro step. Throws as
 /// read_trace() does.
 MSPROBE_API Construct read_construct(const std::filesystem::path& path);
 /// The same for the content of a file; `path` is for messages.

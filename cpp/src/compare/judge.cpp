@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "compare/item_text.h"
 #include "compare/row_statistics.h"
 #include "msprobe/compare.h"
+#include "trace/item_text.h"
 
 // The rules of the table: which row is a warning and which gets a colour. They are the existing tool's, and
 // say how large a difference is, not where it comes from.
@@ -38,7 +38,7 @@ std::optional<double> without_nan(std::optional<double> value) {
   return value && std::isnan(*value) ? std::nullopt : value;
 }
 
-RowNumbers numbers_of(const DumpPair& pair, const RowStatistics& statistics, const RealMetrics* metrics) {
+RowNumbers numbers_of(const DumpPair& pair, const StatisticsPair& statistics, const RealMetrics* metrics) {
   RowNumbers numbers;
   numbers.left_max = number(pair.left, statistics.left[0], statistics.left_numbers[0]);
   numbers.left_min = number(pair.left, statistics.left[1], statistics.left_numbers[1]);
@@ -159,7 +159,7 @@ RowVerdict judge_md5(const DumpPair& pair, const ItemPair& row) {
   return verdict;
 }
 
-RowVerdict judge_differences(const ItemPair& row, const RowStatistics& statistics) {
+RowVerdict judge_differences(const ItemPair& row, const StatisticsPair& statistics) {
   RowVerdict verdict;
   if (!row.right) {
     verdict.result = "N/A";
@@ -183,29 +183,8 @@ RowVerdict judge_differences(const ItemPair& row, const RowStatistics& statistic
 
 }  // namespace
 
-RowStatistics row_statistics(const DumpPair& pair, const ItemPair& row) {
-  RowStatistics result;
-  for (StatisticDifference& one : result.differences) one.difference.state = Metric::State::kNotApplicable;
-  result.left = statistics_of(pair.left, pair.left_item(row));
-  const auto read = [](const trace::Trace& trace, const auto& scalars, auto& numbers) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = trace.number(scalars[i]);
-  };
-  read(pair.left, result.left, result.left_numbers);
-  const trace::Item* const right = pair.right_item(row);
-  if (right == nullptr) return result;
-  result.right = statistics_of(pair.right, *right);
-  read(pair.right, result.right, result.right_numbers);
-  for (std::size_t i = 0; i < result.differences.size(); ++i) {
-    const auto left_number = result.left_numbers[i], right_number = result.right_numbers[i];
-    if (!left_number || !right_number) continue;
-    Metric& difference = result.differences[i].difference;
-    difference.value = *left_number - *right_number;
-    difference.state = std::isnan(difference.value) ? Metric::State::kNan : Metric::State::kNumber;
-    if (difference.number() && *right_number != 0) {
-      result.differences[i].relative = std::abs(difference.value / *right_number);
-    }
-  }
-  return result;
+StatisticsPair row_statistics(const DumpPair& pair, const ItemPair& row) {
+  return trace::compare_statistics(pair.left, pair.left_item(row), pair.right, pair.right_item(row));
 }
 
 std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair, const ItemPair& row) {
@@ -213,7 +192,7 @@ std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair, c
 }
 
 void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
-                  std::span<const RowStatistics> statistics, std::vector<RowVerdict>& verdicts) {
+                  std::span<const StatisticsPair> statistics, std::vector<RowVerdict>& verdicts) {
   const auto& rows = pair.matches.pairs;
   const std::size_t count = statistics.size();
   verdicts.assign(count, {});
@@ -242,7 +221,7 @@ void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
 
 void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
                   std::size_t end, std::vector<RowVerdict>& verdicts) {
-  std::vector<RowStatistics> statistics;
+  std::vector<StatisticsPair> statistics;
   statistics.reserve(end - begin);
   for (std::size_t i = begin; i < end; ++i) {
     statistics.push_back(row_statistics(pair, pair.matches.pairs[i]));

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "compare/item_text.h"
 #include "msprobe/compare_report.h"
 #include "msprobe/compare_walk.h"
+#include "trace/item_text.h"
 #include "trace/json_text.h"
 
 namespace msprobe::compare {
@@ -228,7 +228,8 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
   report.rows = rows.size();
   std::vector<Distance> distances(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    distances[i] = distance(pair, rows[i], metrics.empty() ? nullptr : &metrics[i]);
+    distances[i] = trace::distance(pair.left, pair.left_item(rows[i]), pair.right, pair.right_item(rows[i]),
+                                   metrics.empty() ? nullptr : &metrics[i]);
     count(report, rows[i], distances[i]);
   }
   const std::vector<std::size_t> chosen = choose(rows, distances, most);

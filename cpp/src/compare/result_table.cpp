@@ -8,12 +8,12 @@
 #include <span>
 #include <utility>
 
-#include "compare/item_text.h"
 #include "compare/row_statistics.h"
 #include "msprobe/compare.h"
 #include "msprobe/sheet.h"
 #include "msprobe/table.h"
 #include "msprobe/thread_pool.h"
+#include "trace/item_text.h"
 #include "trace/python_text.h"
 
 namespace msprobe::compare {
@@ -134,7 +134,8 @@ class RowWriter {
  public:
   RowWriter(const DumpPair& pair, const std::vector<RealMetrics>& metrics) : pair_(pair), metrics_(metrics) {}
 
-  std::span<const Cell> cells(std::size_t index, const RowStatistics& statistics, const RowVerdict& verdict) {
+  std::span<const Cell> cells(std::size_t index, const StatisticsPair& statistics,
+                              const RowVerdict& verdict) {
     row_.clear();
     const ItemPair& row = pair_.matches.pairs[index];
     const trace::Item& left = pair_.left_item(row);
@@ -211,10 +212,10 @@ class RowWriter {
 
   // On the first item of a record only.
   void add_stack(const ItemPair& row) {
-    if (!pair_.stacks) return row_.add(kNotApplicable);
-    const auto frames = pair_.stacks->frames(pair_.left.name(pair_.left.records()[row.left_record]));
     const bool is_first = &row == pair_.matches.pairs.data() || (&row)[-1].left_record != row.left_record;
-    if (!is_first || frames.empty()) return row_.add(kNotApplicable);
+    if (!is_first || !pair_.stacks) return row_.add(kNotApplicable);
+    const auto frames = pair_.stacks->frames(pair_.left.name(pair_.left.records()[row.left_record]));
+    if (frames.empty()) return row_.add(kNotApplicable);
     std::string& text = row_.make_text();
     text += '[';
     for (const std::string& frame : frames) {
@@ -312,29 +313,39 @@ std::vector<Chunk> chunks_of(const DumpPair& pair) {
   return chunks;
 }
 
-// Judges the rows of a chunk and hands their cells to `put`.
-template <typename Put>
-TableSummary write_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, Chunk chunk,
-                        const Put& put) {
+// Judges the rows of a chunk; `visit` is given the number of a row, its statistics and its verdict.
+template <typename Visit>
+TableSummary judge_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, Chunk chunk,
+                        const Visit& visit) {
   TableSummary summary;
-  RowWriter rows(pair, metrics);
-  std::vector<RowStatistics> statistics;
+  std::vector<StatisticsPair> statistics;
   std::vector<RowVerdict> verdicts;
   for (std::size_t begin = chunk.begin, end = 0; begin < chunk.end; begin = end) {
     end = end_of_record(pair, begin);
     statistics.clear();
     for (std::size_t i = begin; i < end; ++i) {
-      statistics.push_back(pair.mode == Mode::kMd5 ? RowStatistics()
+      statistics.push_back(pair.mode == Mode::kMd5 ? StatisticsPair()
                                                    : row_statistics(pair, pair.matches.pairs[i]));
     }
     judge_record(pair, metrics, begin, statistics, verdicts);
     for (std::size_t i = begin; i < end; ++i) {
       const RowVerdict& verdict = verdicts[i - begin];
-      put(rows.cells(i, statistics[i - begin], verdict), fill_of(verdict.colour));
+      visit(i, statistics[i - begin], verdict);
       count(summary, pair, i, verdict);
     }
   }
   return summary;
+}
+
+// Judges the rows of a chunk and hands their cells to `put`.
+template <typename Put>
+TableSummary write_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, Chunk chunk,
+                        const Put& put) {
+  RowWriter rows(pair, metrics);
+  return judge_rows(pair, metrics, chunk,
+                    [&](std::size_t i, const StatisticsPair& statistics, const RowVerdict& verdict) {
+                      put(rows.cells(i, statistics, verdict), fill_of(verdict.colour));
+                    });
 }
 
 // `part` follows `whole`.
@@ -393,6 +404,19 @@ TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& m
   }
   summary.right_only = pair.matches.right_only.size();
   writer.commit();
+  return summary;
+}
+
+TableSummary summarize(const DumpPair& pair, const std::vector<RealMetrics>& metrics, unsigned threads) {
+  const std::vector<Chunk> chunks = chunks_of(pair);
+  std::vector<TableSummary> parts(chunks.size());
+  ThreadPool pool(threads);
+  pool.parallel_for(chunks.size(), [&](std::size_t i) {
+    parts[i] = judge_rows(pair, metrics, chunks[i], [](auto&&...) {});
+  });
+  TableSummary summary;
+  for (TableSummary& part : parts) append(summary, std::move(part));
+  summary.right_only = pair.matches.right_only.size();
   return summary;
 }
 

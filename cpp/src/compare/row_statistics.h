@@ -11,18 +11,13 @@
 
 namespace msprobe::compare {
 
-/// The statistics of both items of a row: max, min, mean, norm. Their numbers are made of text once, for
-/// judging and for the table.
-struct RowStatistics {
-  std::array<trace::Scalar, 4> left, right;
-  std::array<std::optional<double>, 4> left_numbers, right_numbers;
-  std::array<StatisticDifference, 4> differences;
-};
+using trace::StatisticsPair;
 
-RowStatistics row_statistics(const DumpPair& pair, const trace::ItemPair& row);
+/// The statistics of both items of a row: their numbers are made of text once, for judging and for the table.
+StatisticsPair row_statistics(const DumpPair& pair, const trace::ItemPair& row);
 
 /// judge_record() for rows whose statistics are known: one for each of them; not looked at in mode kMd5.
 void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
-                  std::span<const RowStatistics> statistics, std::vector<RowVerdict>& verdicts);
+                  std::span<const StatisticsPair> statistics, std::vector<RowVerdict>& verdicts);
 
 }  // namespace msprobe::compare

@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "compare/distance.h"
 #include "msprobe/compare_walk.h"
 #include "trace/align.h"
+#include "trace/item_distance.h"
 
 namespace msprobe::compare {
 namespace {
@@ -93,7 +93,8 @@ class Walker {
   }
   Distance distance_of(const ItemPair& row, double floor = 0) const {
     const auto index = static_cast<std::size_t>(&row - pair_.matches.pairs.data());
-    return distance(pair_, row, metrics_.empty() ? nullptr : &metrics_[index], floor);
+    return trace::distance(pair_.left, pair_.left_item(row), pair_.right, pair_.right_item(row),
+                           metrics_.empty() ? nullptr : &metrics_[index], floor);
   }
   static bool is_backward(std::string_view name) { return name.find(".backward") != std::string_view::npos; }
 
@@ -169,7 +170,7 @@ class Walker {
       const Item& item = pair_.left_item(row);
       if (is_input(item.part)) {
         visit_input(record, row, item, distance_of(row, floor), place);
-        const double count = element_count(pair_.left.text(item.shape));
+        const double count = trace::element_count(pair_.left.text(item.shape));
         place.elements = std::max(place.elements, count);
         if (backward) inputs.emplace_back(count, typical_element(pair_.left, item));
         continue;
@@ -211,7 +212,7 @@ class Walker {
   // for a bias before a normalisation: a part of what a sum over the incoming elements would be if their
   // signs were random.
   double cancelled(const std::vector<std::pair<double, double>>& inputs, const Item& output) const {
-    const double count = std::max(element_count(pair_.left.text(output.shape)), 1.0);
+    const double count = std::max(trace::element_count(pair_.left.text(output.shape)), 1.0);
     double sum = 0;
     for (const auto& [number, size] : inputs)
       sum = std::max(sum, size * std::sqrt(std::max(number / count, 1.0)));
@@ -304,7 +305,7 @@ class Walker {
   // elements of the largest input there are for one of the result.
   double reduction(std::uint32_t record, const Item& result) const {
     const std::string_view call = name(record);
-    const double count = std::max(element_count(pair_.left.text(result.shape)), 1.0);
+    const double count = std::max(trace::element_count(pair_.left.text(result.shape)), 1.0);
     double terms = 1;
     for (const Item& item : pair_.left.items(pair_.left.records()[record])) {
       if (item.kind != Item::Kind::kTensor || !is_input(item.part)) continue;
@@ -312,8 +313,8 @@ class Walker {
       const bool is_product = call.find("linear") != call.npos || call.find("mm") != call.npos ||
                               call.find("matmul") != call.npos || call.find("attention") != call.npos;
       const std::size_t last = shape.find_last_of(" [");
-      if (is_product && last != shape.npos) terms = std::max(terms, element_count(shape.substr(last)));
-      terms = std::max(terms, element_count(shape) / count);
+      if (is_product && last != shape.npos) terms = std::max(terms, trace::element_count(shape.substr(last)));
+      terms = std::max(terms, trace::element_count(shape) / count);
     }
     return terms;
   }
@@ -346,8 +347,8 @@ class Walker {
       Event& event = add(EventKind::kGradient, record);
       event.is_backward = true;
       event.item = item_name(row);
-      event.reduction =
-          std::max(of_module.elements / element_count(pair_.left.text(pair_.left_item(row).shape)), 1.0);
+      event.reduction = std::max(
+          of_module.elements / trace::element_count(pair_.left.text(pair_.left_item(row).shape)), 1.0);
       event.in = of_module.in;
       event.out = apart.ulps;
       event.in_is_equal = of_module.in_is_equal;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "io/in_quotes.h"
 #include "overflow/record_name.h"
@@ -22,24 +21,6 @@ constexpr std::array<std::string_view, 17> kFills = {
     "full",         "full_like",       "new_full",    "fill",       "fill_",         "masked_fill",
     "masked_fill_", "index_fill",      "index_fill_", "where",      "scatter",       "scatter_",
     "pad",          "constant_pad_nd", "clamp",       "nan_to_num", "masked_scatter"};
-
-Badness of_word(std::string_view word) noexcept {
-  if (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
-  const auto is = [word](std::string_view wanted) {
-    return std::equal(word.begin(), word.end(), wanted.begin(), wanted.end(),
-                      [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
-  };
-  if (is("nan")) return Badness::kNan;
-  return is("inf") || is("infinity") ? Badness::kInfinite : Badness::kGood;
-}
-
-Badness of_scalar(const Trace& trace, const Scalar& scalar) noexcept {
-  if (scalar.kind == Scalar::Kind::kText) return of_word(trace.text(scalar));
-  if (scalar.kind != Scalar::Kind::kFloat) return Badness::kGood;
-  const double number = trace.number(scalar).value_or(0);
-  if (std::isnan(number)) return Badness::kNan;
-  return std::isinf(number) ? Badness::kInfinite : Badness::kGood;
-}
 
 // Python's text of a complex number: "(nan+infj)".
 Badness of_complex(std::string_view text) noexcept {
@@ -68,13 +49,13 @@ void keep_first(const Item*& first, const Item& item) noexcept {
 
 Badness badness(const Trace& trace, const Item& item) noexcept {
   if (item.kind == Item::Kind::kTensor) {
-    return std::max(of_scalar(trace, item.max), of_scalar(trace, item.min));
+    return std::max(trace::badness(trace, item.max), trace::badness(trace, item.min));
   }
   if (item.kind == Item::Kind::kNull) return Badness::kGood;
   const std::string_view type = trace.text(item.type);
   if (type == "complex") return of_complex(trace.text(item.value));
   const bool is_text = item.value.kind == Scalar::Kind::kText;
-  return is_text ? Badness::kGood : of_scalar(trace, item.value);
+  return is_text ? Badness::kGood : trace::badness(trace, item.value);
 }
 
 BadValues find_bad_values(const Trace& trace, const trace::Record& record) noexcept {
@@ -105,7 +86,7 @@ std::string describe(const Trace& trace, const Item& item) {
     for (const char c : path.substr(0, 200)) text += c >= ' ' && c != 0x7f ? c : '?';
   }
   if (item.kind != Item::Kind::kTensor) return text + " is " + std::string(trace.text(item.value));
-  const bool is_max = of_scalar(trace, item.max) != Badness::kGood;
+  const bool is_max = trace::badness(trace, item.max) != Badness::kGood;
   return text + (is_max ? " has Max " : " has Min ") + std::string(trace.text(is_max ? item.max : item.min));
 }
 

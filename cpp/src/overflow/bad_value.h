@@ -7,11 +7,12 @@
 #include <string>
 
 #include "msprobe/trace_reader.h"
+#include "trace/bad_number.h"
 
 /// Infinities and NaN in what a record says about its tensors and scalars.
 namespace msprobe::overflow {
 
-enum class Badness : std::uint8_t { kGood, kInfinite, kNan };
+using trace::Badness;
 
 /// The worse of maximum and minimum of a tensor, or that of a scalar. A text is bad when it is the word inf
 /// or nan in a place where a number stands; an argument that is a text never is.

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
-#include "overflow/p2p_batch.h"
 #include "overflow/record_name.h"
+#include "trace/p2p_batch.h"
+#include "trace/rank_numbers.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -81,28 +81,6 @@ std::uint32_t number_of(std::string_view function) noexcept {
 // The first part of a path: "0" of "0.1".
 std::string_view head_of(std::string_view path) noexcept { return path.substr(0, path.find('.')); }
 
-std::optional<int> whole_number(std::string_view text) noexcept {
-  int number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-// "[0, 1, 5]"
-std::vector<int> numbers_in(std::string_view text) {
-  std::vector<int> numbers;
-  while (!text.empty()) {
-    const std::size_t begin = text.find_first_of("0123456789");
-    if (begin == std::string_view::npos) break;
-    const std::size_t end = std::min(text.find_first_not_of("0123456789", begin), text.size());
-    if (const auto number = whole_number(text.substr(begin, end - begin))) numbers.push_back(*number);
-    text.remove_prefix(end);
-  }
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  return numbers;
-}
-
 }  // namespace
 
 // The arguments of one call.
@@ -128,7 +106,7 @@ struct CommunicationReader::Arguments {
     for (const Item& item : items) {
       const bool whole = item.value.kind == Scalar::Kind::kInteger;
       if (whole && trace.text(item.type) == "int" && is(item, wanted))
-        return whole_number(trace.text(item.value));
+        return trace::whole_number(trace.text(item.value));
     }
     return std::nullopt;
   }
@@ -172,7 +150,7 @@ void CommunicationReader::read(const Record& record, std::vector<Transfer>& out)
 }
 
 void CommunicationReader::read_batch(const Record& record, std::vector<Transfer>& out) {
-  for (const PeerOperation& operation : read_peer_operations(trace_.path(), record)) {
+  for (const trace::PeerOperation& operation : trace::read_peer_operations(trace_.path(), record)) {
     const std::string prefix = std::to_string(operation.index);
     Transfer transfer;
     transfer.pattern = operation.is_send ? Pattern::kSend : Pattern::kReceive;
@@ -200,7 +178,7 @@ GroupId CommunicationReader::group_of(const Arguments& arguments) {
     const std::string_view text = trace_.text(item.value);
     const auto known = ids_.find(text);
     if (known != ids_.end()) return known->second;
-    std::vector<int> ranks = numbers_in(text);
+    std::vector<int> ranks = trace::numbers_in(text);
     GroupId id = kAllRanks;
     if (!ranks.empty()) {
       id = static_cast<GroupId>(groups_.size());

@@ -14,8 +14,8 @@
 #include "overflow/flow.h"
 #include "overflow/rank_summary.h"
 #include "overflow/record_name.h"
-#include "overflow/record_text.h"
 #include "overflow/step_ranks.h"
+#include "trace/record_text.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -215,7 +215,7 @@ Origin origin_of(const Found& found, std::vector<std::string>& notes) {
   origin.cause = candidate.cause;
   origin.phase = found.phase;
   origin.reason = candidate.reason;
-  origin.json = record_text(directory / "dump.json", candidate.begin, candidate.end);
+  origin.json = trace::record_text(directory / "dump.json", candidate.begin, candidate.end);
   origin.ancestry = ancestry(construct ? &*construct : nullptr, candidate.name);
   origin.stack = frames(known, candidate.name);
   if (const auto forward = forward_of(candidate.name)) origin.forward_stack = frames(known, *forward);

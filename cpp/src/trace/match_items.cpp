@@ -150,12 +150,16 @@ struct Queue {
 }  // namespace
 
 void append_item_name(std::string& out, const Trace& trace, const Record& record, const Item& item) {
+  append_item_name(out, trace, trace.name(record), item);
+}
+
+void append_item_name(std::string& out, const Trace& trace, std::string_view record, const Item& item) {
   if (std::string_view file = trace.text(item.data_name); !file.empty()) {
     const std::size_t dot = file.rfind('.');
     out += file.substr(0, dot == 0 ? file.size() : dot);
     return;
   }
-  out += trace.name(record);
+  out += record;
   out += part_suffix(item.part);
   if (const std::string_view path = trace.text(item.path); !path.empty()) {
     out += '.';

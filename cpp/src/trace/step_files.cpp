@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "io/json_input.h"
@@ -11,7 +12,7 @@
 namespace msprobe::trace {
 namespace {
 
-// {"0": [[name, ...], [frame, ...]], ...}
+// {"0": [[name, ...], [frame, ...]], ...}, or of old releases {name: [frame, ...], ...}
 class StackHandler : public io::JsonHandler<StackHandler> {
  public:
   struct Entry {
@@ -29,6 +30,13 @@ class StackHandler : public io::JsonHandler<StackHandler> {
     list_ = 0;
   }
   void text(std::string_view text) {
+    const bool is_number = entry_.find_first_not_of("0123456789") == std::string_view::npos;
+    if (depth() == 2 && list_ == 0 && !is_number) {  // the old form
+      Entry& entry = entries.back();
+      if (entry.names.empty()) entry.names.emplace_back(entry_);
+      entry.frames.emplace_back(text);
+      return;
+    }
     if (depth() != 3) return unexpected();
     (list_ == 1 ? entries.back().names : entries.back().frames).emplace_back(text);
   }
@@ -47,27 +55,47 @@ class StackHandler : public io::JsonHandler<StackHandler> {
   int list_ = 0;            // which of the two lists of the entry is open
 };
 
-// {child: parent | null | [parent | null, ...], ...}
+// {child: parent | null | [parent | null, micro step], ...}
 class ConstructHandler : public io::JsonHandler<ConstructHandler> {
  public:
   std::vector<Construct::Entry> entries;
+  std::optional<std::int32_t> micro_steps;
 
   void null() { value({}); }
   void boolean(bool) { other(); }
-  void number(std::string_view) { other(); }
+  void number(std::string_view text) {
+    if (is_count_) {
+      const auto last = whole_number(text);
+      if (!last || *last < 0) return fail(io::in_quotes(kMicroSteps) + ": expected a whole number from 0 on");
+      micro_steps = *last + 1;
+      return;
+    }
+    if (depth() == 2 && !waiting_) entries.back().micro_step = whole_number(text).value_or(0);
+    other();
+  }
   void key(std::string_view text) {
+    is_count_ = text == kMicroSteps;
+    if (is_count_) return;
     entries.push_back({text, {}});
     waiting_ = true;
   }
   void text(std::string_view text) { value(text); }
   void begin(bool is_object) {
-    if (is_object != (depth() == 1) || depth() > 2) unexpected();
+    if (is_object != (depth() == 1) || depth() > 2 || is_count_) unexpected();
   }
   void end(bool) {}
 
  private:
+  static constexpr std::string_view kMicroSteps = "megatron_micro_step_number";
+
+  static std::optional<std::int32_t> whole_number(std::string_view text) {
+    std::int32_t number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool is_whole = problem == std::errc() && end == text.data() + text.size();
+    return is_whole && number < 0x7fffffff ? std::optional(number) : std::nullopt;
+  }
   void value(std::string_view parent) {
-    if (depth() == 0) return unexpected();
+    if (depth() == 0 || is_count_) return unexpected();
     if (std::exchange(waiting_, false)) entries.back().parent = parent;
   }
   // Only behind the parent, in its list.
@@ -78,7 +106,8 @@ class ConstructHandler : public io::JsonHandler<ConstructHandler> {
     const std::string entry = entries.empty() ? "" : io::in_quotes(entries.back().name) + ": ";
     fail(entry + "expected the name of a parent, null, or a list that begins with one of them");
   }
-  bool waiting_ = false;  // for the parent of the last entry
+  bool waiting_ = false;   // for the parent of the last entry
+  bool is_count_ = false;  // the value that is read is that of kMicroSteps
 };
 
 }  // namespace
@@ -103,10 +132,15 @@ Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
   return stacks;
 }
 
-std::string_view Construct::parent(std::string_view name) const noexcept {
-  if (entries_.empty()) return {};
+const Construct::Entry* Construct::find(std::string_view name) const noexcept {
+  if (entries_.empty()) return nullptr;
   const auto found = find_slot(slots_, name, [this](std::uint32_t i) { return entries_[i].name; });
-  return found == kFreeSlot ? std::string_view() : entries_[found].parent;
+  return found == kFreeSlot ? nullptr : &entries_[found];
+}
+
+std::string_view Construct::parent(std::string_view name) const noexcept {
+  const Entry* const entry = find(name);
+  return entry == nullptr ? std::string_view() : entry->parent;
 }
 
 Construct read_construct(const std::filesystem::path& path) {
@@ -120,6 +154,7 @@ Construct parse_construct(std::string content, const std::filesystem::path& path
   io::parse_json(construct.file_, path, handler);
   auto& entries = construct.entries_;
   entries = std::move(handler.entries);
+  construct.micro_steps_ = handler.micro_steps;
   construct.slots_ = make_slots(entries.size());
   std::uint32_t kept = 0;
   for (const Construct::Entry& entry : entries) {

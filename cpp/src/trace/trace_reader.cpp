@@ -35,6 +35,7 @@ struct Frame {
   std::size_t first_item = 0;     // how many items there were when it was opened
   std::string_view key;           // of the entry that is read
   Item leaf;
+  Text group_id;
 };
 
 // Of a tensor, the least that the file takes. Room for so many items is asked for in one piece: what is not
@@ -244,6 +245,7 @@ void TraceBuilder::begin_data() {
   has_data_ = true;
   trace_.records_.clear();
   trace_.items_.clear();
+  trace_.group_ids_.clear();
   trace_.has_md5_ = false;
 }
 
@@ -462,6 +464,8 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Tex
     leaf.data_name = is_text ? stored : Text();
   } else if (key == "value" || key == "group_ranks" || key == "format") {
     leaf.value = value;
+  } else if (key == "group_id" && is_text) {
+    frame.group_id = interned(text);
   }
 }
 
@@ -479,6 +483,9 @@ void TraceBuilder::add_leaf(Frame& frame) {
   leaf.path = interned(path_);
   if (frame.problem != nullptr) refuse_record(frame.problem);
   trace_.has_md5_ |= leaf.md5.length > 0;
+  if (frame.group_id.length > 0) {
+    trace_.group_ids_.push_back({.item = fitting(trace_.items_.size()), .id = frame.group_id});
+  }
   trace_.items_.push_back(leaf);
 }
 
@@ -579,6 +586,14 @@ std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (digits.ends_with("Infinity") || digits.ends_with("Inf")) return negative ? -kInfinity : kInfinity;
   return beyond_double(std::string(digits));
+}
+
+std::string_view Trace::group_id(const Item& item) const noexcept {
+  const auto index = static_cast<std::uint32_t>(&item - items_.data());
+  const auto found =
+      std::lower_bound(group_ids_.begin(), group_ids_.end(), index,
+                       [](const GroupId& one, std::uint32_t wanted) { return one.item < wanted; });
+  return found == group_ids_.end() || found->item != index ? std::string_view() : text(found->id);
 }
 
 std::optional<std::size_t> Trace::find(std::string_view name) const noexcept {

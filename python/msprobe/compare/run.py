@@ -17,11 +17,12 @@ from pathlib import Path
 
 from msprobe.atomic_file import make_directory, write_text
 from msprobe.compare.diagnosis_walk import DiagnosisWalk, read_diagnosis
-from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, form_of, stack_path
+from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
 from msprobe.compare.pair_walk import PairWalk, walk_pair
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.compare.verdict import DtypeTolerance, NoiseTolerance, Tolerance, conclude
+from msprobe.dump_folders import form_of
 from msprobe.meeting import Meeting, Process
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.progress import Progress
@@ -53,7 +54,8 @@ class CompareOptions:
     """Write the existing tool's advisor file."""
     fuzzy: bool = False
     data_mapping: Mapping[str, str] = field(default_factory=dict)
-    table: Literal["xlsx", "csv"] = "xlsx"
+    table: Literal["xlsx", "csv"] | None = "xlsx"
+    """None: only the verdict is wanted."""
     suffix: str = ""
     """Added to the names of the results."""
     ranks: Collection[int] | None = None
@@ -313,6 +315,8 @@ class _Comparison:
     def _write(self, files: DumpFiles, pair: DumpPair) -> tuple[Path | None, Path | None, TableSummary]:
         if pair.row_count == 0:
             return None, None, TableSummary(right_only=pair.right_only_count)
+        if self._options.table is None:
+            return None, None, _copy(TableSummary, pair.summarize(threads=self._threads))
         table = _table_path(self._options, files, self._moment)
         make_directory(table.parent)
         native = pair.write_table(table, threads=self._threads)

@@ -540,6 +540,44 @@ TEST_CASE("parse_trace: a message shows names as printable text") {
   CHECK(problem.size() < 200);
 }
 
+TEST_CASE("read_stacks: the form of old releases, one list of lines for each record") {
+  const Stacks stacks =
+      parse_stacks(R"({"Torch.add.0.forward":["a","b"],"Torch.mul.0.forward":[]})", "s.json");
+  REQUIRE(stacks.frames("Torch.add.0.forward").size() == 2);
+  CHECK(stacks.frames("Torch.add.0.forward")[1] == "b");
+  CHECK(stacks.frames("Torch.mul.0.forward").empty());
+}
+
+TEST_CASE("read_construct: micro steps as Megatron numbers them") {
+  const Construct construct = parse_construct(
+      R"({"a":[null,0],"megatron_micro_step_number":2,"b":["a",1],"c":"a","d":["a"]})", "c.json");
+  REQUIRE(construct.entries().size() == 4);
+  CHECK(construct.micro_steps() == 3);
+  CHECK(construct.entries()[1].micro_step == 1);
+  CHECK(construct.entries()[2].micro_step == 0);
+  CHECK(construct.parent("b") == "a");
+  CHECK_FALSE(parse_construct(R"({"a":null})", "c.json").micro_steps());
+  for (const char* number : {"-1", "1.5", "true", "null", "\"2\"", "[2]", "3000000000"}) {
+    INFO(number);
+    CHECK_THROWS_AS(
+        parse_construct(std::string(R"({"megatron_micro_step_number":)") + number + "}", "c.json"),
+        FormatError);
+  }
+}
+
+TEST_CASE("parse_trace: the group of a communication") {
+  const Trace trace = parse_trace(
+      R"({"data":{"Distributed.all_reduce.0.forward":{"input_args":[null],"input_kwargs":{"group":
+      {"type":"torch.ProcessGroup","group_ranks":[0,1],"group_id":"77849d8c"},"x":{"type":"int","value":1}}}}})",
+      "dump.json");
+  const auto items = trace.items(trace.records()[0]);
+  REQUIRE(items.size() == 3);
+  CHECK(trace.group_id(items[0]).empty());
+  CHECK(trace.group_id(items[1]) == "77849d8c");
+  CHECK(trace.text(items[1].value) == "[0, 1]");
+  CHECK(trace.group_id(items[2]).empty());
+}
+
 TEST_CASE("read_stacks: what is no stack.json is refused") {
   const auto problem = [](const std::string& text) { return refusal(&parse_stacks, text, "stack.json"); };
   for (const char* text :

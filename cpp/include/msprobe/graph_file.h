@@ -1,0 +1,82 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Files of graphs, `.vis.db`: a database of the nodes of one run, or of two that were compared. Tables and
+/// columns: docs/formats/graph.md.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "msprobe/export.h"
+#include "msprobe/graph.h"
+#include "msprobe/graph_merge.h"
+
+namespace msprobe::graph {
+
+/// The folder of one rank.
+struct RankFolder {
+  int rank = 0;
+  std::filesystem::path path;
+};
+
+/// What is read together: one rank of a step, or all of them where they are merged.
+struct GraphUnit {
+  int step = 0;
+  std::vector<RankFolder> target;
+  std::vector<RankFolder> golden;  // empty: graphs alone
+};
+
+/// Where a difference may begin, for the table msprobe_findings.
+struct Finding {
+  int step = 0;
+  int rank = 0;
+  std::string node;
+  std::string sentence;
+};
+
+struct GraphJob {
+  /// In the order of the file. All with `golden`, or none; without layouts of one rank each.
+  std::vector<GraphUnit> units;
+  /// The ranks of each unit become one graph per replica.
+  bool merge = false;
+  /// With `merge`: how the ranks of the sides were split; nothing: found out from what they send each other.
+  std::optional<ParallelLayout> target_layout, golden_layout;
+  /// The file to write; it must not be there yet.
+  std::filesystem::path output;
+  MatchRule rule = MatchRule::kDefault;
+  /// Of kMapped: which layers have other names in the reference; nothing: equal names only.
+  std::optional<LayerRules> layer_rules;
+  bool overflow_check = false;
+  unsigned threads = 0;  // 0: all cores
+  /// Called once, when all graphs are written: what it throws ends the job. May be empty.
+  std::function<std::vector<Finding>()> findings;
+  /// Called with the work done and all of it, from any thread, one call at a time; false ends the job with
+  /// InvalidArgument.
+  std::function<bool(std::size_t, std::size_t)> progress;
+};
+
+/// Counts of a job, for a person.
+struct GraphSummary {
+  Mode mode = Mode::kStatistics;
+  std::size_t graphs = 0;                   // of the run under test
+  std::size_t nodes = 0;                    // of the run under test
+  std::size_t unmatched = 0;                // of these
+  std::size_t golden_unmatched = 0;         // of the nodes of the reference
+  std::size_t worst = 0;                    // nodes in the last interval of colours
+  double worst_ulps = 0;                    // largest distance of a node to its counterpart; may be infinite
+  std::string worst_node;                   // the first that has it
+  std::vector<std::string> without_stacks;  // folders that have no stack.json
+};
+
+/// Builds the graphs of all ranks, compares them where there is a reference, and writes the file: complete,
+/// or not at all. Memory: two ranks of both sides, whatever their number.
+///
+/// Throws InvalidArgument, FormatError and IoError that name the file and the key.
+MSPROBE_API GraphSummary write_graph_file(const GraphJob& job);
+
+}  // namespace msprobe::graph

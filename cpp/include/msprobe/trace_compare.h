@@ -1,0 +1,109 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How two items of two traces differ: their statistics, the elements of their tensors, and one measure of
+/// both that knows what rounding is.
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "msprobe/export.h"
+#include "msprobe/trace_reader.h"
+
+namespace msprobe::trace {
+
+/// What two dumps allow to compare.
+enum class Mode : std::uint8_t {
+  kRealData,    // task tensor: the elements, from the files in dump_tensor_data
+  kStatistics,  // maximum, minimum, mean and L2 norm
+  kMd5,         // checksums
+  kStructure    // task structure: names and places, no data
+};
+
+/// The mode both dumps allow. Throws InvalidArgument that names both files when their tasks differ or are
+/// none of these, or only one of them has checksums.
+MSPROBE_API Mode common_mode(const Trace& left, const Trace& right);
+
+/// One number of a real-data comparison, or the text that stands for it.
+struct Metric {
+  enum class State : std::uint8_t { kNumber, kNan, kUnsupported, kNotApplicable, kShapeUnmatched };
+  double value = 0;
+  State state = State::kUnsupported;
+
+  std::optional<double> number() const noexcept {
+    return state == State::kNumber ? std::optional(value) : std::nullopt;
+  }
+};
+
+/// What the elements of two tensors say (docs/formats/compare.md, "Real data").
+struct RealMetrics {
+  Metric cosine;
+  Metric euclidean;
+  Metric max_absolute;
+  Metric max_relative;
+  Metric one_thousandth;      // share of the elements with a relative error below 0.001
+  Metric five_thousandths;    // below 0.005
+  std::string message;        // why something could not be computed; empty: all was
+  std::string_view accuracy;  // "Yes", "No", "None", "Unmatched"
+};
+
+/// Difference of one statistic, left minus right, and relative to the right one.
+struct StatisticDifference {
+  /// kNumber: both are numbers; kNan: one is NaN or both are the same infinity; kNotApplicable: one is no
+  /// number.
+  Metric difference;
+  /// |difference / right|; absent where `difference` is no number or right is 0.
+  std::optional<double> relative;
+};
+
+/// Max, min, mean and norm; nothing: it is no number.
+using StatisticNumbers = std::array<std::optional<double>, 4>;
+
+/// The statistics of two items: as in the files, as numbers, and their differences.
+struct StatisticsPair {
+  std::array<Scalar, 4> left, right;
+  StatisticNumbers left_numbers, right_numbers;
+  std::array<StatisticDifference, 4> differences;
+};
+
+/// Left minus right.
+MSPROBE_API std::array<StatisticDifference, 4> subtract(const StatisticNumbers& left,
+                                                        const StatisticNumbers& right);
+
+/// `right`: null where there is no counterpart. A scalar has its value in all four.
+MSPROBE_API StatisticsPair compare_statistics(const Trace& left_trace, const Item& left,
+                                              const Trace& right_trace, const Item* right);
+
+/// Compares the elements of two tensors, read from the files in dump_tensor_data beside the two dump.json. A
+/// file that is missing, damaged or no tensor gives a message. `is_exact`: the items were paired by their
+/// names; else the message says that they were not.
+MSPROBE_API RealMetrics compare_real_data(const Trace& left_trace, const Item& left, const Trace& right_trace,
+                                          const Item* right, bool is_exact);
+
+/// How far two values of one item are apart.
+struct Distance {
+  /// Relative to the size of the tensor, in units of its dtype's machine epsilon: 1 is a rounding error. The
+  /// largest of the differences of maximum, minimum, mean and norm, each divided by what it is measured
+  /// against (the larger of the extremes, the norm per element, the norm); of real data the L2 norm of the
+  /// difference by the L2 norm. Infinite for values that differ without a measure: integers, flags, shapes,
+  /// NaN on one side.
+  double ulps = 0;
+  /// Nothing that was recorded differs.
+  bool equal = true;
+};
+
+/// The distance between an item and its counterpart. Infinite without a counterpart (null). `metrics`: null
+/// unless the elements were compared. `floor`: elements are measured against this size at least.
+MSPROBE_API Distance distance(const Trace& left_trace, const Item& left, const Trace& right_trace,
+                              const Item* right, const RealMetrics* metrics, double floor = 0);
+
+/// The distance between two tensors of which only the statistics are known. `dtype` as in the files; `count`:
+/// number of elements.
+MSPROBE_API Distance statistics_distance(std::string_view dtype, double count, const StatisticNumbers& left,
+                                         const StatisticNumbers& right);
+
+}  // namespace msprobe::trace

@@ -1,0 +1,314 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+#include "graph/call_tree.h"
+#include "graph/dotted_name.h"
+#include "io/in_quotes.h"
+#include "msprobe/error.h"
+#include "msprobe/graph.h"
+
+namespace msprobe::graph {
+namespace {
+
+using Entry = trace::Construct::Entry;
+
+// Those of MindSpore too, whose dumps have the same form.
+constexpr std::array<std::string_view, 12> kCallPrefixes = {
+    "Tensor",    "Torch", "Functional",     "NPU",      "VF", "Distributed", "Aten", "Mint",
+    "Primitive", "Jit",   "MintFunctional", "MindSpeed"};
+
+// The prefix and one character more, whatever it is: that is the rule of the existing tool.
+NodeKind kind_of(std::string_view name) {
+  const bool is_call = std::any_of(
+      kCallPrefixes.begin(), kCallPrefixes.end(),
+      [name](std::string_view prefix) { return name.starts_with(prefix) && name.size() > prefix.size(); });
+  return is_call ? NodeKind::kCall : NodeKind::kModule;
+}
+
+// ---- Parents
+
+// The hooks of a module run when all gradients of its inputs are there, so a backward call may be recorded
+// without a parent, or below a module that ended long ago. Its forward call knows better.
+class Parents {
+ public:
+  explicit Parents(const trace::Construct& construct) : construct_(construct) {}
+
+  // Empty: none.
+  std::string_view of(const Entry& entry) const {
+    const std::string forward = forward_call(entry.name);
+    if (entry.parent.empty()) return forward.empty() ? std::string_view() : backward_parent(forward, {});
+    const bool is_module = is_number(last_part(entry.name));
+    if (forward.empty() || !is_module || hangs_right(entry)) return entry.parent;
+    const Entry* const known = construct_.find(forward);
+    if (known == nullptr) return entry.parent;
+    return known->parent.empty() ? std::string_view() : backward_parent(forward, entry.parent);
+  }
+
+ private:
+  // Empty: `name` is no backward call.
+  static std::string forward_call(std::string_view name) {
+    if (direction_of(name) != "backward") return {};
+    if (is_number(last_part(name))) return with_direction(name, "forward");
+    return std::string(without_parts(name, 1)) + ".forward";
+  }
+
+  static bool hangs_right(const Entry& entry) {
+    const std::string_view below = without_parts(entry.name, 4), above = without_parts(entry.parent, 3);
+    return below.empty() || above.empty() || below == above;
+  }
+
+  // The backward call of the parent of a forward call, if it was recorded.
+  std::string_view backward_parent(std::string_view forward, std::string_view otherwise) const {
+    const std::string name = with_direction(construct_.parent(forward), "backward");
+    const Entry* const parent = name.empty() ? nullptr : construct_.find(name);
+    return parent == nullptr ? otherwise : parent->name;
+  }
+
+  const trace::Construct& construct_;
+};
+
+void add_construct(Graph& graph, const trace::Construct& construct) {
+  const Parents parents(construct);
+  const auto node_of = [&graph](std::string_view name, std::int32_t micro_step) {
+    NodeId node = graph.find(name);
+    if (node == kNoNode) node = graph.add(name, kind_of(name));
+    graph[node].micro_step = std::max(graph[node].micro_step, micro_step);
+    return node;
+  };
+  for (const Entry& entry : construct.entries()) {
+    const std::string_view parent = parents.of(entry);
+    const NodeId above = parent.empty() || parent == entry.name ? Graph::kRoot : node_of(parent, 0);
+    const NodeId node = node_of(entry.name, entry.micro_step);
+    if (graph[node].parent == kNoNode && node != Graph::kRoot) graph.attach(node, above);
+  }
+}
+
+// The file of a model names each ancestor of a node in the cells of that node, so the size of the file grows
+// with the square of the depth.
+constexpr std::size_t kDeepest = 2000;
+
+constexpr const char *kConstruct = "construct.json", *kStacks = "stack.json";
+
+[[noreturn]] void refuse(const Graph& graph, NodeId node, const char* file, const std::string& problem) {
+  const std::filesystem::path folder = graph.dumps().front()->trace.path().parent_path();
+  throw FormatError((folder / file).string(), io::in_quotes(graph[node].name), problem);
+}
+
+// `file`: where the nodes come from.
+void check_depth(const Graph& graph, const char* file) {
+  std::vector<std::pair<NodeId, std::size_t>> open = {{Graph::kRoot, 0}};
+  while (!open.empty()) {
+    const auto [node, depth] = open.back();
+    open.pop_back();
+    if (depth > kDeepest) {
+      refuse(graph, node, file, "found more than " + std::to_string(kDeepest) + " parents above each other");
+    }
+    for (const NodeId child : graph[node].children) open.emplace_back(child, depth + 1);
+  }
+}
+
+// Parents that have no entry of their own hang on the root; the others lead to it, or in a circle.
+void tie_to_root(Graph& graph) {
+  for (NodeId node = 1; node < graph.nodes().size(); ++node) {
+    if (graph[node].parent == kNoNode) graph.attach(node, Graph::kRoot);
+  }
+  std::vector<NodeId> tied_by(graph.nodes().size(), kNoNode);  // the walk that came along
+  tied_by[Graph::kRoot] = Graph::kRoot;
+  for (NodeId start = 1; start < graph.nodes().size(); ++start) {
+    NodeId node = start;
+    for (; tied_by[node] == kNoNode; node = graph[node].parent) tied_by[node] = start;
+    if (node != Graph::kRoot && tied_by[node] == start) {
+      refuse(graph, node, kConstruct, "its parents lead back to it, expected a tree");
+    }
+  }
+}
+
+// ---- Recomputed modules
+
+// Whether a module at the top may be one that activation checkpointing ran again: its name is that of a
+// module inside another.
+bool lies_deep(std::string_view name) {
+  const auto parts = split_name(name);
+  if (parts.size() == 7) return !(is_number(parts[1]) && is_number(parts[3]));
+  return parts.size() > 7 || (parts.size() == 6 && !is_number(parts[1]));
+}
+
+std::string opposite_of(std::string_view name) {
+  return with_direction(name, direction_of(name) == "forward" ? "backward" : "forward");
+}
+
+// Puts modules that ran again during the backward pass where that pass was.
+class Recomputation {
+ public:
+  explicit Recomputation(Graph& graph) : graph_(graph) {}
+
+  void rehang() {
+    for (const NodeId node : recomputed()) {
+      const std::string_view prefix = without_parts(graph_[node].name, 2);
+      const auto& originals = originals_[prefix];
+      std::size_t& next = next_[{prefix, direction_of(graph_[node].name) == "forward"}];
+      if (next >= originals.size()) continue;
+      const NodeId parent = graph_[originals[next++]].parent;
+      const NodeId above = graph_.find(with_direction(graph_[parent].name, "backward"));
+      if (above == kNoNode || is_below(above, node)) continue;
+      graph_.detach(node);
+      graph_.attach(node, above);
+    }
+  }
+
+ private:
+  bool is_below(NodeId node, NodeId above) const {
+    while (node != above && node != kNoNode) node = graph_[node].parent;
+    return node == above;
+  }
+
+  // Also notes the calls of the same modules that did not run again.
+  std::vector<NodeId> recomputed() {
+    std::vector<NodeId> result;
+    for (const NodeId node : graph_[Graph::kRoot].children) {
+      const std::string_view name = graph_[node].name;
+      if (graph_[node].kind != NodeKind::kModule || !lies_deep(name)) continue;
+      const std::string opposite = opposite_of(name);
+      const NodeId other = opposite.empty() ? kNoNode : graph_.find(opposite);
+      if (other == kNoNode || graph_[other].parent != Graph::kRoot) continue;
+      result.push_back(node);
+      originals_.try_emplace(without_parts(name, 2));
+    }
+    if (result.empty()) return result;
+    for (NodeId node = 1; node < graph_.nodes().size(); ++node) {
+      const std::string_view name = graph_[node].name;
+      if (graph_[node].parent == Graph::kRoot || direction_of(name) != "forward") continue;
+      if (const auto found = originals_.find(without_parts(name, 2)); found != originals_.end()) {
+        if (is_number(last_part(name))) found->second.push_back(node);
+      }
+    }
+    return result;
+  }
+
+  Graph& graph_;
+  std::map<std::string_view, std::vector<NodeId>> originals_;
+  std::map<std::pair<std::string_view, bool>, std::size_t> next_;
+};
+
+// ---- Calls between modules
+
+// The next name that nothing in the file has.
+std::string collection_name(const Graph& graph, int& count) {
+  std::string name;
+  do {
+    name = "Apis_Between_Modules." + std::to_string(count++);
+  } while (graph.find(name) != kNoNode);
+  return name;
+}
+
+void collect_free_calls(Graph& graph) {
+  const std::vector<NodeId> children = std::exchange(graph[Graph::kRoot].children, {});
+  int count = 0;
+  for (std::size_t i = 0; i < children.size();) {
+    std::size_t end = i;
+    while (end < children.size() && graph[children[end]].kind == NodeKind::kCall) ++end;
+    if (end - i < 2) {
+      end = std::max(end, i + 1);
+      for (; i < end; ++i) graph[Graph::kRoot].children.push_back(children[i]);
+      continue;
+    }
+    const NodeId collection = graph.add(collection_name(graph, count), NodeKind::kCollection);
+    graph[collection].micro_step = graph[children[i]].micro_step;
+    graph.attach(collection, Graph::kRoot);
+    for (; i < end; ++i) graph.attach(children[i], collection);
+  }
+}
+
+// ---- Gradients of parameters
+
+int number_of(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+void add_gradients(Graph& graph, const trace::Trace& trace) {
+  std::unordered_map<std::string_view, std::pair<int, NodeId>>
+      last_backward;  // of a module: "Module.fc.Linear"
+  for (NodeId node = 1; node < graph.nodes().size(); ++node) {
+    const std::string_view name = graph[node].name;
+    if (!is_number(last_part(name)) || direction_of(name) != "backward") continue;
+    const int number = number_of(last_part(name));
+    const auto [found, is_new] = last_backward.try_emplace(without_parts(name, 2), number, node);
+    if (!is_new && found->second.first <= number) found->second = {number, node};
+  }
+  for (const trace::Record& record : trace.records()) {
+    const std::string_view name = trace.name(record);
+    if (!name.ends_with(".parameters_grad") || graph.find(name) != kNoNode) continue;
+    const auto found = last_backward.find(without_parts(name, 1));
+    if (found == last_backward.end()) continue;
+    const NodeId parent = found->second.second;
+    const NodeId node = graph.add(name, NodeKind::kModule);
+    graph[node].micro_step = graph[parent].micro_step;
+    graph.attach(node, parent);
+  }
+}
+
+// ---- Micro steps
+
+// A pass forward and backward of the whole model is one.
+void number_micro_steps(Graph& graph) {
+  std::int32_t step = 0;
+  bool seen_backward = false;
+  for (const NodeId child : graph[Graph::kRoot].children) {
+    if (graph[child].kind == NodeKind::kModule) {
+      const bool is_forward = graph[child].name.find(".forward.") != std::string_view::npos;
+      if (is_forward && seen_backward) ++step;
+      seen_backward = !is_forward;
+    }
+    graph[child].micro_step = step;
+  }
+  graph.set_micro_steps(step + 1);
+  const auto order = graph.post_order();
+  for (auto node = order.rbegin(); node != order.rend(); ++node) {  // parents before their children
+    if (*node == Graph::kRoot || graph[*node].parent == Graph::kRoot) continue;
+    graph[*node].micro_step = graph[graph[*node].parent].micro_step;
+  }
+}
+
+}  // namespace
+
+Graph build(std::shared_ptr<const Dump> dump) {
+  Graph graph(dump);
+  if (dump->construct.entries().empty()) {
+    add_call_tree(graph);
+    check_depth(graph, kStacks);
+    return graph;
+  }
+  add_construct(graph, dump->construct);
+  tie_to_root(graph);
+  check_depth(graph, kConstruct);
+  Recomputation(graph).rehang();
+  collect_free_calls(graph);
+  add_gradients(graph, dump->trace);
+  if (const auto count = dump->construct.micro_steps()) {
+    graph.set_micro_steps(*count);
+  } else {
+    number_micro_steps(graph);
+  }
+  return graph;
+}
+
+Dump read_dump(const std::filesystem::path& folder, int step, int rank) {
+  const auto read_if_there = [&folder](const char* name, auto read) {
+    std::error_code ignored;
+    const std::filesystem::path path = folder / name;
+    return std::filesystem::exists(path, ignored) ? read(path) : decltype(read(path))();
+  };
+  return {.trace = trace::read_trace(folder / "dump.json"),
+          .construct = read_if_there("construct.json", trace::read_construct),
+          .stacks = read_if_there("stack.json", trace::read_stacks),
+          .step = step,
+          .rank = rank};
+}
+
+}  // namespace msprobe::graph

@@ -1,0 +1,124 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/overflow_levels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "graph/dotted_name.h"
+#include "trace/bad_number.h"
+
+namespace msprobe::graph {
+namespace {
+
+using trace::Item;
+using trace::Record;
+using trace::Trace;
+using Part = Item::Part;
+
+// A call whose bad values mean nothing where they stand in memory that it has not written yet. Of places that
+// are not named nothing is asked.
+struct Excuse {
+  std::string_view call;          // the first two parts of its name
+  std::string_view argument;      // the number of the excused one
+  std::string_view keyword = {};  // the excused one
+  std::string_view result = {};   // the number of the excused one
+};
+
+constexpr std::array<Excuse, 10> kExcuses{{
+    {"torch.empty", {}, {}, "0"},
+    {"torch.empty_like", {}, {}, "0"},
+    {"torch.empty_strided", {}, {}, "0"},
+    {"distributed.recv", "0", "tensor"},
+    {"distributed.all_gather", "0"},
+    {"distributed._reduce_scatter_base", "0"},
+    {"distributed.all_gather_into_tensor", "0"},
+    {"distributed.reduce_scatter_tensor", "0"},
+    {"tensor.masked_fill_", "0"},
+    {"distributed.reduce_scatter", "0", "output"},
+}};
+
+// "torch.add" of "Torch.add.3.forward".
+std::string call_of(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  std::string call(name.substr(0, dot == std::string_view::npos ? dot : name.find('.', dot + 1)));
+  for (char& c : call) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return call;
+}
+
+const Excuse* excuse_of(std::string_view name) {
+  const auto found = std::find_if(kExcuses.begin(), kExcuses.end(),
+                                  [call = call_of(name)](const Excuse& e) { return e.call == call; });
+  return found == kExcuses.end() ? nullptr : &*found;
+}
+
+bool is_argument(Part part) {
+  return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput;
+}
+
+std::string_view place_of(std::string_view path) { return path.substr(0, path.find('.')); }
+
+// Whether nothing but lists stands around an item, below the part or the keyword.
+bool stands_in_lists(std::string_view path, Part part) {
+  if (path.empty()) return true;
+  const auto keys = split_name(path);
+  return std::all_of(keys.begin() + (part == Part::kInputKwargs ? 1 : 0), keys.end(), is_number);
+}
+
+bool is_bad(const Trace& trace, const Item& item) {
+  const auto bad = [&trace](const trace::Scalar& scalar) {
+    return trace::badness(trace, scalar) != trace::Badness::kGood;
+  };
+  return (bad(item.max) || bad(item.min) || bad(item.mean)) &&
+         stands_in_lists(trace.text(item.path), item.part);
+}
+
+bool is_excused(const Excuse& excuse, std::string_view place, Part part) {
+  const std::string_view excused = part == Part::kOutput        ? excuse.result
+                                   : part == Part::kInputKwargs ? excuse.keyword
+                                                                : excuse.argument;
+  return excused.empty() || place == excused;
+}
+
+// The larger of `largest` (NaN: none yet) and the norm of `item`, if that is a tensor with one that stands
+// in no list.
+void take_norm(const Trace& trace, const Item& item, double& largest) {
+  if (trace.text(item.type) != "torch.Tensor") return;
+  if (trace.text(item.path).find('.') != std::string_view::npos) return;
+  largest = std::fmax(largest, trace.number(item.norm).value_or(std::nan("")));
+}
+
+bool grows(double in, double out) {
+  constexpr double kMost = 100;
+  return in == 0 ? out > kMost : out / in > kMost;  // false for NaN
+}
+
+OverflowLevel level_of(const Trace& trace, const Record& record) {
+  bool bad_in = false, bad_out = false, all_excused = true;
+  double norm_in = std::nan(""), norm_out = std::nan("");
+  const Excuse* const excuse = excuse_of(trace.name(record));
+  for (const Item& item : trace.items(record)) {
+    const bool is_in = is_argument(item.part);
+    if (!is_in && item.part != Part::kOutput) continue;
+    take_norm(trace, item, is_in ? norm_in : norm_out);
+    if (!is_bad(trace, item)) continue;
+    (is_in ? bad_in : bad_out) = true;
+    all_excused &= excuse != nullptr && is_excused(*excuse, place_of(trace.text(item.path)), item.part);
+  }
+  if (excuse != nullptr && all_excused) return OverflowLevel::kNone;
+  if (bad_out) return bad_in ? OverflowLevel::kHigh : OverflowLevel::kCritical;
+  if (bad_in) return OverflowLevel::kMedium;
+  return grows(norm_in, norm_out) ? OverflowLevel::kHigh : OverflowLevel::kNone;
+}
+
+}  // namespace
+
+std::vector<OverflowLevel> overflow_levels(const Trace& trace) {
+  std::vector<OverflowLevel> levels;
+  levels.reserve(trace.records().size());
+  for (const Record& record : trace.records()) levels.push_back(level_of(trace, record));
+  return levels;
+}
+
+}  // namespace msprobe::graph

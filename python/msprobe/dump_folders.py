@@ -1,0 +1,91 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The folders of a data dump: of a run, of a step, of a rank."""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import Enum
+from pathlib import Path
+
+from msprobe.native import InvalidArgument
+
+DUMPS = ("dump.json", "debug.json")
+RANK = re.compile(r"rank([0-9]{0,9})")
+STEP = re.compile(r"step([0-9]{1,9})")
+_HEAD = 4096  # bytes
+
+
+class Form(Enum):
+    """What a path is."""
+
+    FILE = "a dump.json or debug.json"
+    RANK = "the folder of a rank, with dump.json or debug.json"
+    STEP = "the folder of a step, with rank0, rank1, ..."
+    RUN = "a dump_path, with step0, step1, ..."
+
+
+def form_of(path: Path) -> Form:
+    """Raises InvalidArgument that says what was expected."""
+    if not path.exists():
+        raise InvalidArgument(f"{path}: there is no such file or folder; expected a dump")
+    if not path.is_dir():
+        if path.name not in DUMPS:
+            raise InvalidArgument(
+                f"{path}: expected a file called dump.json or debug.json, or a folder with one"
+            )
+        return Form.FILE
+    names = _names_in(path)
+    if any(name in names for name in DUMPS):
+        return Form.RANK
+    if any(RANK.fullmatch(name) for name in names):
+        return Form.STEP
+    if any(STEP.fullmatch(name) for name in names):
+        return Form.RUN
+    raise InvalidArgument(
+        f"{path}: expected dump.json or debug.json, or folders rank{{N}} or step{{N}} in it"
+    )
+
+
+def records_only_structure(folder: Path) -> bool:
+    """Whether the dump in `folder` was made by task "structure". Looks at the head of the file, where all
+    tools write the task.
+    """
+    try:
+        with open(folder / "dump.json", "rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return False  # who reads the file will say so
+    return re.search(rb'"task"\s*:\s*"structure"', head) is not None
+
+
+def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    """The folders of ranks or steps by number; `rank` without one is rank 0. What is called otherwise is
+    passed by. Raises InvalidArgument for two of the same number, and when `folder` cannot be read.
+    """
+    found: dict[int, Path] = {}
+    for name in sorted(_names_in(folder)):
+        match = pattern.fullmatch(name)
+        if match is None:
+            continue
+        number = int(match[1] or 0)
+        if number in found:
+            raise InvalidArgument(
+                f"{folder}: expected one folder for each number, found {found[number].name} and {name}"
+            )
+        found[number] = folder / name
+    return found
+
+
+def number_of(pattern: re.Pattern[str], path: Path) -> int:
+    """The number in the name of a folder; 0: it has another name."""
+    match = pattern.fullmatch(path.name)
+    return int(match[1] or 0) if match else 0
+
+
+def _names_in(folder: Path) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError as error:
+        raise InvalidArgument(f"{folder}: cannot be read: {error.strerror}") from error

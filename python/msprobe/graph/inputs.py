@@ -1,0 +1,192 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which folders graphs are made of: one rank, the ranks of a step, the steps of a run; alone or in pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.dump_folders import RANK, STEP, Form, form_of, numbered
+from msprobe.json_file import read_flag, read_object, read_path, shown, warn_of_unknown_keys
+from msprobe.native import InvalidArgument, NothingToCompare
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Mapping
+    from typing import Any
+
+_KEYS = ("npu_path", "bench_path", "is_print_compare_log", "parallel_merge")
+_SIZES = ("rank_size", "tp", "pp", "vpp", "cp", "ep")
+_OPTIONAL = {"vpp": 1, "cp": 1, "ep": 1}
+_ORDER = "tp-cp-ep-dp-pp"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a parallel job was split: the member of `parallel_merge` for one side."""
+
+    rank_size: int
+    tp: int
+    pp: int
+    vpp: int = 1
+    cp: int = 1
+    ep: int = 1
+    order: str = _ORDER
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What the user wants to see."""
+
+    target: Path
+    """The run under test, or the only one."""
+    golden: Path | None = None
+    """The reference."""
+    merges: bool = False
+    """The ranks of a step become one graph per replica."""
+    target_layout: Layout | None = None
+    """How they were split; None: found out from what they send each other."""
+    golden_layout: Layout | None = None
+
+
+Folders = list[tuple[int, Path]]
+"""Numbers of ranks, and their folders."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is read together: one rank of a step, or all of them where they are merged."""
+
+    step: int
+    target: Folders
+    golden: Folders
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All units, by step, then rank, and what one run has alone."""
+
+    units: list[Unit]
+    left_out: list[str]
+
+
+def read_compare_file(path: str) -> Paths:
+    """compare.json: `npu_path`, `bench_path`, `is_print_compare_log`, `parallel_merge`.
+
+    Raises InvalidArgument, FormatError and IoError that name the file and the key.
+    """
+    content = read_object(path, 'an object with "npu_path"')
+    warn_of_unknown_keys(path, content, _KEYS)
+    read_flag(path, content, "is_print_compare_log", default=True)  # there are no such lines to print
+    merge = content.get("parallel_merge") or {}
+    if not isinstance(merge, dict):
+        raise InvalidArgument(f'{path}: "parallel_merge": expected an object, found {shown(merge)}')
+    has_golden = bool(content.get("bench_path"))
+    target_layout = _layout(path, merge, "npu")
+    golden_layout = _layout(path, merge, "bench") if has_golden else None
+    if has_golden and (target_layout is None) != (golden_layout is None):
+        missing = "npu" if target_layout is None else "bench"
+        raise InvalidArgument(
+            f'{path}: "parallel_merge": "{missing}": expected an object, as both runs are merged or none'
+        )
+    return Paths(
+        target=read_path(path, content, "npu_path"),
+        golden=read_path(path, content, "bench_path") if has_golden else None,
+        merges=target_layout is not None,
+        target_layout=target_layout,
+        golden_layout=golden_layout,
+    )
+
+
+def _layout(path: str, merge: Mapping[str, Any], side: str) -> Layout | None:
+    content = merge.get(side)
+    if not content:
+        return None
+    place = f'{path}: "parallel_merge": "{side}"'
+    if not isinstance(content, dict):
+        raise InvalidArgument(f"{place}: expected an object, found {shown(content)}")
+    for key in content:
+        if key not in (*_SIZES, "order"):
+            raise InvalidArgument(f'{place}: "{key[:60]}": there is no such key')
+    sizes = {key: _size(place, content, key) for key in _SIZES}
+    order = content.get("order", _ORDER)
+    if not isinstance(order, str):
+        raise InvalidArgument(f'{place}: "order": expected a text such as "{_ORDER}", found {shown(order)}')
+    return Layout(**sizes, order=order)
+
+
+def _size(place: str, content: Mapping[str, Any], key: str) -> int:
+    if key not in content and key not in _OPTIONAL:
+        raise InvalidArgument(f'{place}: "{key}": expected a whole number, found no such key')
+    value = content.get(key, _OPTIONAL.get(key))
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 1 << 20:
+        raise InvalidArgument(f'{place}: "{key}": expected a whole number from 1 on, found {shown(value)}')
+    return value
+
+
+def find_units(paths: Paths) -> Inputs:
+    """The folders of all ranks. Those of two runs are paired by step and rank; with layouts by step.
+
+    Raises InvalidArgument when a path is missing or the two are of different forms, and NothingToCompare when
+    they have nothing in common.
+    """
+    target = _folder(paths.target)
+    golden = _folder(paths.golden) if paths.golden is not None else None
+    form = form_of(target)
+    if golden is not None and (other := form_of(golden)) is not form:
+        raise InvalidArgument(
+            f"expected two paths of the same kind: {target} is {form.value}, {golden} is {other.value}"
+        )
+    search = _Search(is_merged=paths.merges)
+    if form is Form.RANK:
+        search.rank(0, 0, target, golden)  # as in the existing tool, whatever the folder is called
+    elif form is Form.STEP:
+        search.step(0, target, golden)
+    else:
+        search.run(target, golden)
+    if not search.units:
+        reasons = "; ".join(search.left_out[:3])
+        raise NothingToCompare(f"{paths.target} and {paths.golden} have nothing in common ({reasons})")
+    return Inputs(search.units, search.left_out)
+
+
+def _folder(path: Path) -> Path:
+    return path.parent if form_of(path) is Form.FILE else path
+
+
+class _Search:
+    def __init__(self, *, is_merged: bool) -> None:
+        self.units: list[Unit] = []
+        self.left_out: list[str] = []
+        self._is_merged = is_merged
+
+    def run(self, target: Path, golden: Path | None) -> None:
+        for step, ours, theirs in self._paired(target, golden, STEP, "step"):
+            self.step(step, ours, theirs)
+
+    def step(self, step: int, target: Path, golden: Path | None) -> None:
+        if self._is_merged:
+            ours = sorted(numbered(target, RANK).items())
+            theirs = sorted(numbered(golden, RANK).items()) if golden is not None else []
+            self.units.append(Unit(step, ours, theirs))
+            return
+        for rank, our, their in self._paired(target, golden, RANK, f"step {step}, rank"):
+            self.rank(step, rank, our, their)
+
+    def rank(self, step: int, rank: int, target: Path, golden: Path | None) -> None:
+        self.units.append(Unit(step, [(rank, target)], [] if golden is None else [(rank, golden)]))
+
+    def _paired(
+        self, target: Path, golden: Path | None, pattern: re.Pattern[str], what: str
+    ) -> list[tuple[int, Path, Path | None]]:
+        """The folders of the same number, in the order of numbers; the others are noted."""
+        ours = numbered(target, pattern)
+        if golden is None:
+            return [(number, ours[number], None) for number in sorted(ours)]
+        theirs = numbered(golden, pattern)
+        for number in sorted({*ours} ^ {*theirs}):
+            side = "the run under test" if number in ours else "the reference"
+            self.left_out.append(f"{what} {number}: only in {side}")
+        return [(number, ours[number], theirs[number]) for number in sorted({*ours} & {*theirs})]

@@ -1,0 +1,396 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe graph: the graph of a run, or of two; with two also the verdict of msprobe compare.
+
+Exit code 0 when the runs agree or there is only one, 1 when they differ or a part could not be compared, 2 on
+errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from msprobe.command_line import Parser, thread_count
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from msprobe._core import GraphSummary
+    from msprobe.compare.result import CompareResult
+    from msprobe.compare.verdict_file import Culprit
+    from msprobe.graph.inputs import Layout, Paths
+    from msprobe.graph.run import Finding, GraphOptions, GraphResult
+
+# Distance between nodes of merged ranks, in rounding errors, that another order of sums explains.
+_MERGED_ULPS = 1024
+
+_EPILOG = """exit code: 0 the runs agree, 1 they differ or not all could be compared, 2 an error.
+GOLDEN is the reference, TARGET the run under test: the folder of a rank (with dump.json, construct.json and
+stack.json), of a step (rank0, rank1, ...) or a whole dump path (step0, step1, ...).
+example: msprobe graph golden_dump target_dump -o result && msprobe view result"""
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    _check(parser, asked)  # answered here, before anything heavier is imported
+    from msprobe.native import log_on_stderr
+
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"), _progress_log(asked):
+        paths = _paths(asked)
+        options = _options(asked)
+        if paths.golden is None:
+            return _show_build(asked, _write(paths, options))
+        return _compare(asked, paths, options)
+
+
+def _write(paths: Paths, options: GraphOptions) -> GraphResult:
+    from msprobe.graph.run import write_graph
+
+    return write_graph(paths, options)
+
+
+# ---- two runs
+
+
+def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
+    """Of merged ranks and of structures there is no verdict: the graph itself decides."""
+    if paths.merges or _has_no_data(paths):
+        return _show_counts(asked, _write(paths, options))
+    from concurrent.futures import ThreadPoolExecutor
+
+    from msprobe.compare.verdict_file import culprits_of
+
+    with ThreadPoolExecutor(1, "verdict") as other:  # while the graphs are written
+        judging = other.submit(_verdict, paths, options)
+
+        def findings() -> list[Finding]:
+            verdict = judging.result()
+            return list(_findings(culprits_of(verdict, verdict.frames)))
+
+        result = _write(paths, replace(options, findings=findings))
+        verdict = judging.result()
+    return _show_verdict(asked, result, verdict, culprits_of(verdict, verdict.frames))
+
+
+def _has_no_data(paths: Paths) -> bool:
+    from msprobe.dump_folders import records_only_structure
+    from msprobe.graph.inputs import find_units
+
+    return records_only_structure(find_units(paths).units[0].target[0][1])
+
+
+def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
+    """What msprobe compare says of the two."""
+    from msprobe.compare.inputs import Paths as ComparedPaths
+    from msprobe.compare.run import CompareOptions, compare_runs
+    from msprobe.dump_folders import Form, form_of
+
+    assert paths.golden is not None
+    golden, target = (
+        path.parent if form_of(path) is Form.FILE else path for path in (paths.golden, paths.target)
+    )
+    result = compare_runs(
+        ComparedPaths(target=target, golden=golden),
+        CompareOptions(
+            output=options.output,
+            table=None,
+            advice=False,
+            threads=options.threads,
+            shows_progress=False,
+        ),
+    )
+    assert result is not None  # there is one process
+    return result
+
+
+def _findings(culprits: list[Culprit]) -> Iterator[Finding]:
+    from msprobe.graph.run import Finding
+
+    for culprit in culprits:
+        yield Finding(culprit.step, culprit.rank, culprit.record, f"{culprit.where}: {culprit.reason}")
+
+
+def _show_verdict(
+    asked: argparse.Namespace, result: GraphResult, verdict: CompareResult, culprits: list[Culprit]
+) -> int:
+    from msprobe.compare.console import console_text, wants_colour
+    from msprobe.compare.verdict_file import verdict_json, write_verdict
+
+    file = result.file.parent / "verdict.json"
+    write_verdict(file, verdict, culprits)
+    if asked.json:
+        sys.stdout.write(verdict_json(verdict, culprits))
+    elif not asked.quiet:
+        sys.stdout.write(console_text(verdict, culprits, [file], colour=wants_colour(sys.stdout)))
+        sys.stdout.write(_counts(result))
+    return 0 if verdict.agree else 1
+
+
+def _show_counts(asked: argparse.Namespace, result: GraphResult) -> int:
+    agree = _agree(result)
+    if asked.json:
+        _print_json(result, agree=agree)
+    elif not asked.quiet:
+        sentence = f"The runs {'agree' if agree else 'differ'}: {_why(result.summary)}"
+        sys.stdout.write(f"{sentence}\n{_counts(result)}")
+    return 0 if agree else 1
+
+
+def _agree(result: GraphResult) -> bool:
+    """Structures agree when nothing is without a match. Ranks that were merged sum in another order, and
+    communicate in other places: there only distances count.
+    """
+    summary = result.summary
+    if result.inputs.left_out:
+        return False
+    if summary.mode == "structure":
+        return summary.unmatched + summary.golden_unmatched == 0
+    return summary.worst_ulps <= _MERGED_ULPS
+
+
+def _why(summary: GraphSummary) -> str:
+    from msprobe.printable import printable
+
+    if summary.mode == "structure":
+        return (
+            f"{summary.unmatched} nodes are only in the run under test, "
+            f"{summary.golden_unmatched} only in the reference"
+        )
+    if summary.worst_ulps == 0:
+        return "no node differs"
+    return f"{printable(summary.worst_node)} differs most, by {summary.worst_ulps:.3g} rounding errors"
+
+
+def _show_build(asked: argparse.Namespace, result: GraphResult) -> int:
+    if asked.json:
+        _print_json(result, agree=True)
+    elif not asked.quiet:
+        sys.stdout.write(_counts(result))
+    return 0
+
+
+def _counts(result: GraphResult) -> str:
+    from msprobe.printable import printable
+
+    summary = result.summary
+    graphs = "1 graph" if summary.graphs == 1 else f"{summary.graphs} graphs"
+    text = f"{graphs}, {summary.nodes} nodes"
+    if result.file.name.startswith("compare"):
+        text += f": {summary.unmatched} without a match, {summary.worst} in the worst colour"
+    return f"{text}\n  {printable(str(result.file))}\n"
+
+
+def _print_json(result: GraphResult, *, agree: bool) -> None:
+    import json
+
+    summary = result.summary
+    counts = {"graphs": summary.graphs, "nodes": summary.nodes}
+    counts.update(unmatched=summary.unmatched, worst_colour=summary.worst)
+    content = {"verdict": "agree" if agree else "differ", "file": str(result.file), **counts}
+    sys.stdout.write(json.dumps(content, indent=1) + "\n")
+
+
+# ---- the command line
+
+
+def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
+    """What needs nothing but the arguments and the names of files."""
+    if asked.runs and asked.target is None and asked.golden is None and len(asked.runs) <= 2:
+        *golden, asked.target = asked.runs
+        asked.golden = golden[0] if golden else None
+        asked.runs = []
+    if asked.runs or (asked.target is not None) == (asked.input is not None):
+        parser.error("expected [GOLDEN] TARGET, or [-gp GOLDEN] -tp TARGET, or -i compare.json: one of them")
+    if asked.golden is not None and asked.target is None:
+        parser.error("-gp: expected -tp TARGET beside it")
+    for path in (asked.golden, asked.target, asked.input, asked.layer_mapping or None):
+        if path is not None and not os.path.exists(path):
+            parser.error(f"{path}: there is no such file or folder")
+    if asked.file_type == "json":
+        parser.error("--file_type json: merged data are written as .vis.db only")
+    sizes = {"--rank_size": asked.rank_size, "--tp": asked.tp, "--pp": asked.pp}
+    given = [name for name, value in sizes.items() if value is not None]
+    if given and len(given) < len(sizes):
+        parser.error(f"expected --rank_size, --tp and --pp together, found {', '.join(given)} only")
+    if given and asked.input is not None:
+        parser.error("with -i the sizes of parallel_merge stand in the file, not on the command line")
+    wanted = 2 if asked.golden is not None else 1
+    for name in given:
+        if len(sizes[name]) != wanted:
+            parser.error(f"{name}: expected {wanted} number{'s'[: wanted - 1]}, found {len(sizes[name])}")
+
+
+def _paths(asked: argparse.Namespace) -> Paths:
+    from msprobe.graph.inputs import Paths, read_compare_file
+
+    if asked.input is not None:
+        paths = read_compare_file(asked.input)
+        return replace(paths, merges=paths.merges or asked.merge)
+    golden = Path(asked.golden) if asked.golden is not None else None
+    return Paths(
+        Path(asked.target),
+        golden,
+        asked.merge or asked.rank_size is not None,
+        _layout(asked, 0),
+        _layout(asked, 1) if golden is not None else None,
+    )
+
+
+def _layout(asked: argparse.Namespace, side: int) -> Layout | None:
+    from msprobe.graph.inputs import Layout
+
+    if asked.rank_size is None:
+        return None
+    sizes = {"rank_size": asked.rank_size[side], "tp": asked.tp[side], "pp": asked.pp[side]}
+    # As in the newest release: for two runs these count only when both are given.
+    both = 2 if asked.golden is not None else 1
+    for name in ("vpp", "cp", "ep"):
+        given = getattr(asked, name)
+        if given is not None and len(given) >= both:
+            sizes[name] = given[side]
+    order = asked.order[side] if asked.order is not None and len(asked.order) >= both else None
+    return Layout(**sizes, **({} if order is None else {"order": order}))
+
+
+def _options(asked: argparse.Namespace) -> GraphOptions:
+    from msprobe.graph.run import GraphOptions
+
+    rules = None
+    if asked.layer_mapping and not asked.fuzzy_match:
+        from msprobe.graph.layer_rules import read_layer_rules
+
+        rules = read_layer_rules(asked.layer_mapping)
+    is_mapped = asked.layer_mapping is not None
+    return GraphOptions(
+        output=Path(asked.output),
+        rule="fuzzy" if asked.fuzzy_match else "mapped" if is_mapped else "default",
+        layer_rules=rules,
+        overflow_check=asked.overflow_check,
+        threads=asked.threads,
+        shows_progress=not asked.quiet,
+    )
+
+
+def _progress_log(asked: argparse.Namespace) -> AbstractContextManager[object]:
+    from contextlib import nullcontext
+
+    return _ProgressLog() if asked.progress_log else nullcontext()
+
+
+class _ProgressLog:
+    """The lines that a program around the newest release reads: PROGRESS: {...}."""
+
+    def __enter__(self) -> None:
+        self._say(0, running=True)
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        self._say(0 if error else 100, running=False, error=error)
+
+    def _say(self, progress: int, *, running: bool, error: BaseException | None = None) -> None:
+        import json
+
+        errors = [str(error)] if error is not None else []
+        content = {"current_progress": progress, "process_running": running, "error_msg": errors}
+        print("PROGRESS: " + json.dumps(content), flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe graph",
+        usage="msprobe graph [options] [GOLDEN] TARGET | msprobe graph [options] -i compare.json",
+        description="Shows the hierarchy of a model and where two runs of it differ; see msprobe view.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _add_inputs(parser)
+    _add_rules(parser)
+    _add_merging(parser)
+    _add_results(parser)
+    return parser
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what is shown").add_argument
+    add("runs", metavar="[GOLDEN] TARGET", nargs="*", help="the reference, if any, and the run under test")
+    add("-gp", "--golden_path", dest="golden", metavar="GOLDEN", help="the same as GOLDEN")
+    add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
+    add(
+        "-i",
+        "--input_path",
+        dest="input",
+        metavar="FILE",
+        help="JSON file that names them: npu_path (under test), bench_path (reference), parallel_merge",
+    )
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("how").add_argument
+    add(
+        "-f",
+        "-fm",
+        "--fuzzy_match",
+        action="store_true",
+        help="pair modules by name, and calls in them by their order",
+    )
+    add(
+        "-lm",
+        "--layer_mapping",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="YAML file: class of a layer -> names of its parts in both runs; without FILE: equal names",
+    )
+    add("-oc", "--overflow_check", action="store_true", help="mark where NaN and infinities come from")
+    add("--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)")
+    add("-cs", "--complete_stack", action="store_true", help="accepted: stacks are always complete")
+
+
+def _add_merging(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "merging the ranks of a parallel job; two numbers for two runs: TARGET GOLDEN"
+    )
+    group.add_argument("--merge", action="store_true", help="how they were split is found out")
+    for name, text in (
+        ("rank_size", "number of ranks"),
+        ("tp", "size of tensor parallelism"),
+        ("pp", "stages of the pipeline"),
+        ("vpp", "chunks of each stage (default: 1)"),
+        ("cp", "size of context parallelism (default: 1)"),
+        ("ep", "size of expert parallelism (default: 1)"),
+    ):
+        group.add_argument(f"--{name}", metavar="N", type=_size, nargs="+", help=text)
+    group.add_argument("--order", metavar="S", nargs="+", help="how ranks are numbered (tp-cp-ep-dp-pp)")
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("results")
+    add = group.add_argument
+    add(
+        "-o",
+        "--output_path",
+        dest="output",
+        metavar="OUT",
+        default="./output",
+        help="folder for the results, made if needed (default: ./output)",
+    )
+    add("--file_type", choices=("db", "json"), default="db", help="db")
+    add("-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored")
+    add("-progress_log", "--is_print_progress_log", dest="progress_log", action="store_true",
+        help="print lines PROGRESS: {...} for a program")  # fmt: skip
+    shown = group.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print the verdict as JSON")
+    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, found {text!r}")
+    return int(text)
