@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import checkpoint
 import compare
 import config_check
 import dump
@@ -83,6 +84,12 @@ def _compare(setting: Setting) -> str:
     return compare.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
 
 
+def _checkpoint(setting: Setting) -> str:
+    library = str(setting.build / "benchmarks" / "libmsprobe_bench_plain_read.so")
+    rounds = 2 if setting.quick else 5
+    return checkpoint.benchmark(sys.executable, setting.reference, library, setting.out, rounds)
+
+
 def _config_check(setting: Setting) -> str:
     return config_check.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
 
@@ -93,6 +100,7 @@ _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "grad_compare": _grad_compare,
     "dump": _dump,
     "compare": _compare,
+    "checkpoint": _checkpoint,
     "config_check": _config_check,
     "start_up": _start_up,
 }

@@ -200,8 +200,11 @@ class MSPROBE_API PtFile {
 
   const PtValue& root() const noexcept;
 
-  /// Functions and classes that the description calls and that are not understood here, by their full names, each
-  /// once, at most 1000. Loading the file with torch might run them.
+  /// The whole file as it is mapped, whatever part of it was opened.
+  std::span<const std::uint8_t> memory() const noexcept;
+
+  /// Functions and classes that the description calls and that are not understood here, by their full names,
+  /// each once, at most 1000. Loading the file with torch might run them.
   const std::vector<std::string>& unknown_calls() const noexcept;
 
   /// Reads all of a storage and compares its checksum. Throws FormatError where they differ. A file without

@@ -42,6 +42,8 @@ class MSPROBE_API SafetensorsFile {
 
   /// In the order of their data.
   std::span<const SafetensorsTensor> tensors() const noexcept;
+  /// The whole file as it is mapped.
+  std::span<const std::uint8_t> memory() const noexcept;
   /// "__metadata__" of the header.
   const std::map<std::string, std::string>& metadata() const noexcept;
 

@@ -52,8 +52,11 @@ class Mapper {
       const std::string source = filled_in(pattern, captures);
       const auto found = by_name_.find(source);
       if (found == by_name_.end()) {
-        throw InvalidArgument("mapping: " + name + " needs " + source +
-                              ", which the checkpoint does not have");
+        throw InvalidArgument(std::string("mapping: ")
+                                  .append(name)
+                                  .append(" needs ")
+                                  .append(source)
+                                  .append(", which the checkpoint does not have"));
       }
       used_.insert(found->second);
       parts.push_back(rule.transpose ? transposed(*found->second) : *found->second);
@@ -72,6 +75,7 @@ class Mapper {
     }
     const std::int64_t rows = parts[0].shape[0] / count;
     std::vector<Parameter> result;
+    result.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) result.push_back(slice(parts[0], 0, i * rows, (i + 1) * rows));
     return result;
   }

@@ -24,9 +24,16 @@ namespace {
 constexpr std::int64_t kChunkBytes = 2 << 20;
 constexpr std::size_t kBatch = 32;
 
+// A chunk whose elements lie far apart counts as so many: the system maps the pages around each of them.
+constexpr std::size_t kScatteredWeight = 8;
+
+// After so many batches all files are given back: what the system maps around the pages that are touched
+// reaches into chunks that have been given back before.
+constexpr unsigned kBatchesInMemory = 4;
+
 // Columns of a chunk where neighbours lie far apart on one side: the cache lines of one row are still there
 // when the next one needs them.
-constexpr std::int64_t kScatteredColumns = 1024;
+constexpr std::int64_t kScatteredColumns = 512;
 
 bool is_scattered(const Piece& piece) {
   return !piece.strides.empty() && piece.shape.back() > 1 && piece.strides.back() != 1;
@@ -170,9 +177,20 @@ ContentHash hash_box(const Piece& piece, DType dtype, const Shape& whole_shape) 
 // A box of a pair of parameters, or of one of them where only its hash is wanted.
 struct Chunk {
   std::size_t row = 0;
-  std::optional<Piece> left;
-  std::optional<Piece> right;
-  std::uint64_t bytes = 0;  // of both sides
+  Piece left;
+  Piece right;                // without memory where only a hash of the left one is wanted
+  std::uint64_t bytes = 0;    // of both sides
+  bool is_scattered = false;  // its elements lie far apart, on one side at least
+
+  void set_left(Piece piece, DType dtype) { set(left, std::move(piece), dtype); }
+  void set_right(Piece piece, DType dtype) { set(right, std::move(piece), dtype); }
+
+ private:
+  void set(Piece& side, Piece piece, DType dtype) {
+    bytes += static_cast<std::uint64_t>(count_of(piece.shape)) * element_size(dtype);
+    is_scattered |= !is_dense(piece, dtype);
+    side = std::move(piece);
+  }
 };
 
 struct Found {
@@ -186,13 +204,21 @@ class Work {
  public:
   using Do = std::function<Found(const Chunk&)>;
   using Take = std::function<void(std::size_t row, const Found&)>;
+  using GiveBack = std::function<void()>;
 
-  Work(ThreadPool& pool, const Progress& progress, std::uint64_t total, Do work, Take take)
-      : pool_(pool), progress_(progress), total_(total), do_(std::move(work)), take_(std::move(take)) {}
+  Work(ThreadPool& pool, const Progress& progress, std::uint64_t total, Do work, Take take,
+       GiveBack give_back)
+      : pool_(pool),
+        progress_(progress),
+        total_(total),
+        do_(std::move(work)),
+        take_(std::move(take)),
+        give_back_(std::move(give_back)) {}
 
   void add(Chunk chunk) {
+    weight_ += chunk.is_scattered ? kScatteredWeight : 1;
     chunks_.push_back(std::move(chunk));
-    if (chunks_.size() == kBatch) flush();
+    if (weight_ >= kBatch) flush();
   }
 
   void flush() {
@@ -202,7 +228,11 @@ class Work {
       take_(chunks_[i].row, found[i]);
       done_ += chunks_[i].bytes;
     }
+    has_scattered_ |= weight_ > chunks_.size();
     chunks_.clear();
+    weight_ = 0;
+    if (has_scattered_ || ++batches_ % kBatchesInMemory == 0) give_back_();
+    has_scattered_ = false;
     if (progress_ && !progress_(done_, total_))
       throw InvalidArgument("comparing checkpoints: ended on request");
   }
@@ -213,7 +243,11 @@ class Work {
   std::uint64_t total_;
   Do do_;
   Take take_;
+  GiveBack give_back_;
   std::vector<Chunk> chunks_;
+  unsigned batches_ = 0;
+  bool has_scattered_ = false;
+  std::size_t weight_ = 0;
   std::uint64_t done_ = 0;
 };
 
@@ -261,10 +295,16 @@ void sort_by_place(std::vector<std::size_t>& indices,
 class PairWork {
  public:
   PairWork(const Checkpoint& left, const Checkpoint& right, Pairing& pairing, const CompareOptions& options)
-      : left_(left.parameters()), right_(right.parameters()), pairing_(pairing), options_(options) {}
+      : left_side_(left),
+        right_side_(right),
+        left_(left.parameters()),
+        right_(right.parameters()),
+        pairing_(pairing),
+        options_(options) {}
 
   std::vector<std::size_t> run() {
     std::vector<std::uint64_t> sizes;
+    sizes.reserve(pairing_.rows.size());
     for (const Row& row : pairing_.rows)
       sizes.push_back(row.comparable ? bytes_of(left(row)) + bytes_of(right(row)) : 0);
     const std::vector<std::size_t> own = own_share(sizes, options_.share, options_.shares);
@@ -273,7 +313,11 @@ class PairWork {
     ThreadPool pool(options_.threads);
     Work work(
         pool, options_.progress, total, [this](const Chunk& chunk) { return look_at(chunk); },
-        [this](std::size_t row, const Found& found) { take(pairing_.rows[row], found); });
+        [this](std::size_t row, const Found& found) { take(pairing_.rows[row], found); },
+        [this] {
+          left_side_.give_back_memory();
+          right_side_.give_back_memory();
+        });
     std::vector<std::size_t> order = own;
     sort_by_place(order, [&](std::size_t i) -> const Parameter& { return left(pairing_.rows[i]); });
     for (const std::size_t i : order) {
@@ -303,10 +347,11 @@ class PairWork {
     for_overlaps(l, r, [&](const Overlap& overlap) {
       split_box(overlap.offset, overlap.left.shape, kChunkBytes / item,
                 columns_of(overlap.left, overlap.right), [&](const Shape& offset, const Shape& shape) {
-                  const auto count = static_cast<std::uint64_t>(count_of(shape));
-                  work.add({i, cut(overlap.left, l.dtype, offset, shape),
-                            cut(overlap.right, r.dtype, offset, shape),
-                            count * (element_size(l.dtype) + element_size(r.dtype))});
+                  Chunk chunk;
+                  chunk.row = i;
+                  chunk.set_left(cut(overlap.left, l.dtype, offset, shape), l.dtype);
+                  chunk.set_right(cut(overlap.right, r.dtype, offset, shape), r.dtype);
+                  work.add(std::move(chunk));
                 });
     });
   }
@@ -315,24 +360,25 @@ class PairWork {
     const Row& row = pairing_.rows[chunk.row];
     const DType left_dtype = left(row).dtype;
     const DType right_dtype = right(row).dtype;
-    const InMemory left_memory(*chunk.left, left_dtype);
-    const InMemory right_memory(*chunk.right, right_dtype);
+    const InMemory left_memory(chunk.left, left_dtype);
+    const InMemory right_memory(chunk.right, right_dtype);
     Found found;
-    found.metrics = metrics::compare(AlignedView(*chunk.left, left_dtype).view(),
-                                     AlignedView(*chunk.right, right_dtype).view(), {.positions = false});
+    found.metrics = metrics::compare(AlignedView(chunk.left, left_dtype).view(),
+                                     AlignedView(chunk.right, right_dtype).view(), {.positions = false});
     if (!options_.hash) return found;
-    found.left = hash_box(*chunk.left, left_dtype, left(row).shape);
-    found.right = hash_box(*chunk.right, right_dtype, right(row).shape);
+    found.left = hash_box(chunk.left, left_dtype, left(row).shape);
+    found.right = hash_box(chunk.right, right_dtype, right(row).shape);
     return found;
   }
 
-  void take(Row& row, const Found& found) const {
+  static void take(Row& row, const Found& found) {
     metrics::append(row.metrics, found.metrics);
-    if (!options_.hash) return;
-    *row.left_hash += found.left;
-    *row.right_hash += found.right;
+    if (row.left_hash) *row.left_hash += found.left;
+    if (row.right_hash) *row.right_hash += found.right;
   }
 
+  const Checkpoint& left_side_;
+  const Checkpoint& right_side_;
   std::span<const Parameter> left_;
   std::span<const Parameter> right_;
   Pairing& pairing_;
@@ -354,12 +400,13 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
       pool, options.progress, checkpoint.bytes(),
       [&](const Chunk& chunk) {
         const Parameter& parameter = parameters[chunk.row];
-        const InMemory memory(*chunk.left, parameter.dtype);
+        const InMemory memory(chunk.left, parameter.dtype);
         Found found;
-        found.left = hash_box(*chunk.left, parameter.dtype, parameter.shape);
+        found.left = hash_box(chunk.left, parameter.dtype, parameter.shape);
         return found;
       },
-      [&](std::size_t row, const Found& found) { hashes[row] += found.left; });
+      [&](std::size_t row, const Found& found) { hashes[row] += found.left; },
+      [&] { checkpoint.give_back_memory(); });
   std::vector<std::size_t> order(parameters.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   sort_by_place(order, [&](std::size_t i) -> const Parameter& { return parameters[i]; });
@@ -369,8 +416,10 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
     for (const Piece& piece : parameter.pieces) {
       split_box(piece.offset, piece.shape, kChunkBytes / item, columns_of(piece, piece),
                 [&](const Shape& offset, const Shape& shape) {
-                  work.add({i, cut(piece, parameter.dtype, offset, shape), std::nullopt,
-                            static_cast<std::uint64_t>(count_of(shape) * item)});
+                  Chunk chunk;
+                  chunk.row = i;
+                  chunk.set_left(cut(piece, parameter.dtype, offset, shape), parameter.dtype);
+                  work.add(std::move(chunk));
                 });
     }
   }

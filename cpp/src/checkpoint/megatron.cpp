@@ -152,6 +152,7 @@ const Rank* first_that(const std::vector<Rank>& ranks, const Choose& is_wanted) 
 // The ranks that hold the shards of the dense parameters of a stage.
 std::vector<const Rank*> dense_ranks(const std::vector<Rank>& ranks, int pipeline, const Sizes& sizes) {
   std::vector<const Rank*> chosen;
+  chosen.reserve(static_cast<std::size_t>(sizes.tensor));
   for (int tensor = 0; tensor < sizes.tensor; ++tensor) {
     chosen.push_back(first_that(
         ranks, [=](const Rank& rank) { return rank.tensor == tensor && rank.pipeline == pipeline; }));
@@ -163,6 +164,7 @@ std::vector<const Rank*> dense_ranks(const std::vector<Rank>& ranks, int pipelin
 std::vector<const Rank*> expert_ranks(const std::vector<Rank>& ranks, int pipeline, int expert,
                                       const Sizes& sizes) {
   std::vector<const Rank*> chosen;
+  chosen.reserve(static_cast<std::size_t>(sizes.expert_tensor));
   for (int tensor = 0; tensor < sizes.expert_tensor; ++tensor) {
     chosen.push_back(first_that(ranks, [=](const Rank& rank) {
       return rank.tensor % sizes.expert_tensor == tensor && rank.pipeline == pipeline &&
@@ -173,6 +175,10 @@ std::vector<const Rank*> expert_ranks(const std::vector<Rank>& ranks, int pipeli
 }
 
 void require_all_ranks(const std::vector<Rank>& ranks, const Sizes& sizes, const fs::path& folder) {
+  if (std::int64_t{sizes.tensor} * sizes.pipeline > kMostRanks ||
+      std::int64_t{sizes.tensor} * sizes.pipeline * sizes.expert > kMostRanks) {
+    throw FormatError(folder.string(), "", "the sizes that the files give ask for more than 100000 ranks");
+  }
   std::set<std::string> missing;
   for (int pipeline = 0; pipeline < sizes.pipeline; ++pipeline) {
     const std::vector<const Rank*> dense = dense_ranks(ranks, pipeline, sizes);
@@ -418,13 +424,13 @@ class Reader {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       for (std::vector<Parameter>& chunk : collected_[i]) {
         for (Parameter& one : chunk) one.name = renamed(std::move(one.name), renamings);
-        ranks_[i].chunks.emplace_back(with_single_experts(std::move(chunk)));
+        ranks_[i].chunks.emplace_back(with_single_experts(chunk));
       }
     }
     collected_.clear();
   }
 
-  std::vector<Parameter> with_single_experts(std::vector<Parameter> chunk) const {
+  std::vector<Parameter> with_single_experts(const std::vector<Parameter>& chunk) const {
     std::vector<Parameter> result;
     for (const Parameter& one : chunk) {
       const bool is_group = one.name.find("experts.weight") != std::string::npos;
@@ -469,6 +475,7 @@ class Reader {
   void merge_stage(int pipeline, int chunk) {
     const auto shards_of = [&](const std::vector<const Rank*>& ranks) {
       std::vector<const Shards*> shards;
+      shards.reserve(ranks.size());
       for (const Rank* rank : ranks) shards.push_back(&rank->chunks[static_cast<std::size_t>(chunk)]);
       return shards;
     };
@@ -477,6 +484,7 @@ class Reader {
     const std::vector<const Shards*> dense = shards_of(dense_ranks(ranks_, pipeline, sizes_));
     require_same_names(dense, place);
     std::vector<std::vector<const Shards*>> experts;
+    experts.reserve(static_cast<std::size_t>(sizes_.expert));
     for (int expert = 0; expert < sizes_.expert; ++expert) {
       experts.push_back(shards_of(expert_ranks(ranks_, pipeline, expert, sizes_)));
     }

@@ -72,7 +72,9 @@ bool capture(std::string_view pattern, std::string_view name, Captures& captures
   for (std::size_t p = 0; p < pattern.size();) {
     const std::size_t close = pattern[p] == '{' ? pattern.find('}', p) : std::string_view::npos;
     if (close == std::string_view::npos) {
-      if (n == name.size() || pattern[p++] != name[n++]) return false;
+      if (n == name.size() || pattern[p] != name[n]) return false;
+      ++p;
+      ++n;
       continue;
     }
     // What follows the brackets ends the part, if it is not a dot: "weight{e}" or "w{x}_b" are fine.

@@ -14,6 +14,7 @@
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
 #include "io/in_quotes.h"
+#include "io/mapped_file.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 
@@ -98,13 +99,14 @@ bool has_rank_folders(const fs::path& folder) {
 
 bool is_wrapper(const PtValue* value) { return value != nullptr && value->as<io::PtDict>() != nullptr; }
 
-// The part of a file that is the model: programs put it beside the optimizer under one of these names.
-const PtValue& model_in(const PtValue& root) {
+// The part of a file that is the model: programs put it beside the optimizer under one of these names. Null
+// where the file has none of them.
+const PtValue* model_in(const PtValue& root) {
   for (const std::string_view key : {"model", "state_dict", "model_state_dict", "module", "model_state"}) {
     const PtValue* const part = find(&root, key);
-    if (is_wrapper(part)) return *part;
+    if (is_wrapper(part)) return part;
   }
-  return root;
+  return nullptr;
 }
 
 bool is_optimizer_name(std::string_view name) {
@@ -147,9 +149,9 @@ void add_megatron_file(Checkpoint::State& state, const PtValue& root, const std:
 void add_pt_file(Checkpoint::State& state, const fs::path& path, const OpenOptions& options) {
   const PtValue& root = state.open_pt(path);
   if (is_megatron(root)) return add_megatron_file(state, root, path.string(), options);
-  const PtValue& model = model_in(root);
-  Collected collected = collect(model, "", path.string());
-  if (&model == &root) {
+  const PtValue* const model = model_in(root);
+  Collected collected = collect(model == nullptr ? root : *model, "", path.string());
+  if (model == nullptr) {
     std::erase_if(collected.parameters, [](const Parameter& one) { return is_optimizer_name(one.name); });
   }
   if (options.optimizer) {
@@ -396,6 +398,12 @@ const std::vector<LeftOut>& Checkpoint::left_out() const noexcept { return state
 const std::vector<std::string>& Checkpoint::warnings() const noexcept { return state_->warnings; }
 const std::vector<fs::path>& Checkpoint::files() const noexcept { return state_->files; }
 const std::string& Checkpoint::model_type() const noexcept { return state_->model_type; }
+
+void Checkpoint::give_back_memory() const noexcept {
+  for (const io::PtFile& file : state_->pt_files) io::give_back(file.memory());
+  for (const io::SafetensorsFile& file : state_->safetensors) io::give_back(file.memory());
+  for (const auto& file : state_->mappings) io::give_back(file->bytes());
+}
 
 std::uint64_t Checkpoint::bytes() const noexcept {
   std::uint64_t sum = 0;

@@ -91,6 +91,7 @@ std::vector<State> states_by_number(const PtDict& numbers) {
     ++place;
   }
   std::vector<State> result;
+  result.reserve(states.size());
   for (auto& [name, state] : states) result.push_back(std::move(state));
   return result;
 }

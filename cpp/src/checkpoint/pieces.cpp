@@ -46,7 +46,8 @@ std::int64_t end_of(const Piece& piece) {
   return piece.offset.empty() ? 1 : piece.offset[0] + piece.shape[0];
 }
 
-// Calls `visit(left, right)` for all pairs whose rows overlap; both sides in the order of their first rows.
+// Calls `visit(left, right)` for all pairs whose rows overlap, until it returns false; both sides in the
+// order of their first rows.
 template <typename Visit>
 void for_pairs(const std::vector<const Piece*>& left, const std::vector<const Piece*>& right,
                const Visit& visit) {
@@ -56,7 +57,9 @@ void for_pairs(const std::vector<const Piece*>& left, const std::vector<const Pi
     for (; next < right.size() && begin_of(*right[next]) < end_of(*piece); ++next)
       open.push_back(right[next]);
     std::erase_if(open, [&](const Piece* other) { return end_of(*other) <= begin_of(*piece); });
-    for (const Piece* other : open) visit(*piece, *other);
+    for (const Piece* other : open) {
+      if (!visit(*piece, *other)) return;
+    }
   }
 }
 
@@ -189,14 +192,20 @@ std::string tiling_problem(const Parameter& parameter) {
     }
     if (__builtin_add_overflow(covered, count_of(piece.shape), &covered)) return "the parts are too large";
   }
+  // Pieces that begin in the same rows are all looked at in pairs, which a file could make take hours.
+  constexpr std::int64_t kMostPairs = 200'000'000;
+  std::int64_t pairs = 0;
   std::string problem;
   const std::vector<const Piece*> order = by_first_row(parameter.pieces);
   Shape offset(parameter.shape.size());
   Shape shape(parameter.shape.size());
   for_pairs(order, order, [&](const Piece& a, const Piece& b) {
-    if (&a != &b && problem.empty() && intersect(a, b, offset, shape)) {
+    if (++pairs > kMostPairs) {
+      problem = "it has too many parts side by side";
+    } else if (&a != &b && intersect(a, b, offset, shape)) {
       problem = "two parts hold the elements at " + text_of(offset);
     }
+    return problem.empty();
   });
   if (problem.empty() && covered != count_of(parameter.shape)) {
     problem = "its parts hold " + std::to_string(covered) + " of " +
@@ -210,8 +219,10 @@ void for_overlaps(const Parameter& left, const Parameter& right,
   Shape offset(left.shape.size());
   Shape shape(left.shape.size());
   for_pairs(by_first_row(left.pieces), by_first_row(right.pieces), [&](const Piece& a, const Piece& b) {
-    if (!intersect(a, b, offset, shape)) return;
-    visit({offset, cut(a, left.dtype, offset, shape), cut(b, right.dtype, offset, shape)});
+    if (intersect(a, b, offset, shape)) {
+      visit({offset, cut(a, left.dtype, offset, shape), cut(b, right.dtype, offset, shape)});
+    }
+    return true;
   });
 }
 

@@ -202,6 +202,8 @@ PtFile PtFile::open(std::shared_ptr<const MappedFile> file, const std::string& n
 
 const PtValue& PtFile::root() const noexcept { return *state_->root; }
 
+std::span<const std::uint8_t> PtFile::memory() const noexcept { return state_->file->bytes(); }
+
 const std::vector<std::string>& PtFile::unknown_calls() const noexcept { return state_->unknown_calls; }
 
 void PtFile::check(const PtStorage& storage) const {

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "io/in_quotes.h"
 #include "io/json_input.h"
@@ -189,7 +190,7 @@ struct SafetensorsFile::State {
                                        static_cast<std::size_t>(entry.offsets[1] - entry.offsets[0]));
       tensors.push_back(std::move(entry.tensor));
     }
-    if (static_cast<std::uint64_t>(next) != data.size()) {
+    if (std::cmp_not_equal(next, data.size())) {
       throw FormatError(path, "",
                         "the data of all tensors has " + std::to_string(next) + " bytes, found " +
                             std::to_string(data.size()));
@@ -204,7 +205,7 @@ struct SafetensorsFile::State {
     if (tensor.dtype_name.empty() || !entry.has_shape || entry.offsets.size() != 2) {
       refuse("expected dtype, shape and two data_offsets");
     }
-    if (entry.offsets[0] > entry.offsets[1] || static_cast<std::uint64_t>(entry.offsets[1]) > data_bytes) {
+    if (entry.offsets[0] > entry.offsets[1] || std::cmp_greater(entry.offsets[1], data_bytes)) {
       refuse("its data is out of the file: bytes " + std::to_string(entry.offsets[0]) + " to " +
              std::to_string(entry.offsets[1]) + " of " + std::to_string(data_bytes));
     }
@@ -235,6 +236,8 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
 }
 
 std::span<const SafetensorsTensor> SafetensorsFile::tensors() const noexcept { return state_->tensors; }
+
+std::span<const std::uint8_t> SafetensorsFile::memory() const noexcept { return state_->file.bytes(); }
 
 const std::map<std::string, std::string>& SafetensorsFile::metadata() const noexcept {
   return state_->metadata;

@@ -26,6 +26,11 @@ def sentence(result: CheckpointResult, failing: Sequence[Failure]) -> str:
     if result.same:
         return f"The checkpoints are the same: {len(result.rows)} parameters, all bits equal."
     different = len(result.differing)
+    if not different and not result.left_only and not result.right_only:
+        return (
+            f"The checkpoints are the same as far as they were compared: {len(result.rows)} parameters, but "
+            f"{len(result.not_compared)} could not be compared."
+        )
     text = f"The checkpoints differ: {different} of {len(result.rows)} parameters"
     if not failing:
         text = f"The checkpoints are within the limits: {different} of {len(result.rows)} parameters differ"
@@ -38,8 +43,7 @@ def console_text(result: CheckpointResult, failing: Sequence[Failure], files: Se
     lines += [f"  note: {printable(note)}" for note in result.notes]
     for side, names in (("left", result.left_only), ("right", result.right_only)):
         lines += _some(f"only in the {side} checkpoint", names)
-    for side, left_out in (("left", result.left.left_out), ("right", result.right.left_out)):
-        lines += _some(f"not compared, {side}", [f"{name} ({reason})" for name, reason in left_out])
+    lines += _some("not compared", [f"{name} ({reason})" for name, reason in result.not_compared])
     differing = result.differing
     if differing:
         lines += _layer_lines(layers_of(differing))

@@ -60,11 +60,12 @@ def limit(text: str) -> Limit:
 
 
 def beyond(result: CheckpointResult, limits: list[Limit]) -> list[Failure]:
-    """What makes the checkpoints different; without limits all that is not equal. What only one of them has
-    and shapes that differ always do. A value that is no number is beyond every limit.
+    """What makes the checkpoints different; without limits all that is not equal. What only one of them has,
+    shapes that differ and what cannot be compared always do. A value that is no number is beyond every limit.
     """
     failures = [Failure(name, "only in the left checkpoint") for name in result.left_only]
     failures += [Failure(name, "only in the right checkpoint") for name in result.right_only]
+    failures += [Failure(name, f"not compared: {reason}") for name, reason in result.not_compared]
     for row in result.differing:
         reason = _reason(row, limits)
         if reason is not None:

@@ -152,8 +152,14 @@ class CheckpointResult:
 
     @property
     def same(self) -> bool:
-        """Whether both have the same parameters with the same content."""
-        return not self.left_only and not self.right_only and all(row.equal for row in self.rows)
+        """Whether both have the same parameters with the same content, and all of it was compared."""
+        only_one_has = self.left_only or self.right_only
+        return not only_one_has and not self.not_compared and all(row.equal for row in self.rows)
+
+    @property
+    def not_compared(self) -> list[tuple[str, str]]:
+        """What is left out on either side, and why."""
+        return list(dict.fromkeys([*self.left.left_out, *self.right.left_out]))
 
     @property
     def differing(self) -> list[ParameterRow]:

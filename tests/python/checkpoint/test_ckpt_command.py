@@ -190,3 +190,14 @@ def test_a_process_that_does_not_come(files: tuple[Path, Path], tmp_path: Path) 
     assert done.returncode == 2
     assert "process 1 of 2" in done.stderr
     assert not (tmp_path / "o.json").exists()
+
+
+def test_what_cannot_be_compared_is_no_agreement(tmp_path: Path) -> None:
+    path = tmp_path / "x.pt"
+    torch.save({"w": torch.ones(2), "s": torch.eye(3).to_sparse()}, path)
+    done = run("ckpt", path, path, "-o", tmp_path / "o.json", "--format", "junit")
+    assert done.returncode == 1
+    assert "the same as far as they were compared: 1 parameters, but 1 could not be" in done.stdout
+    assert 'not compared: s (a tensor of a kind that is not compared: "torch._utils._rebuild_s' in done.stdout
+    suite = ElementTree.parse(tmp_path / "o.junit.xml").getroot()[0]
+    assert [case.get("name") for case in suite if case.find("failure") is not None] == ["s"]

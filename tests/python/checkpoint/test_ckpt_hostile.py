@@ -311,6 +311,10 @@ def test_sizes_that_no_folder_can_have(tmp_path: Path) -> None:
     write_rank(tmp_path, "mp_rank_00", {"w": tensor("a", 4)}, args)
     with pytest.raises(FormatError, match=r"ranks are missing: .* and 99991 more"):
         compare_checkpoints(tmp_path, tmp_path)
+    args = settings(tensor_model_parallel_size=100_000, pipeline_model_parallel_size=100_000)
+    write_rank(tmp_path / "many", "mp_rank_00_000", {"w": tensor("a", 4)}, args)
+    with pytest.raises(FormatError, match="more than 100000 ranks"):
+        compare_checkpoints(tmp_path / "many", tmp_path)
 
 
 # ---- descriptions of distributed checkpoints

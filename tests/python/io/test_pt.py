@@ -357,11 +357,16 @@ def test_damaged_data(tmp_path: Path) -> None:
     assert _core.read_pt(tmp_path / "a.pt", check=False).shape == (300,)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex128])
+def test_format_before_torch_1_6(tmp_path: Path, dtype: torch.dtype) -> None:
+    path = tmp_path / "a.pt"
+    expected = torch.arange(12).reshape(3, 4).to(dtype).t()
+    torch.save(expected, path, _use_new_zipfile_serialization=False)
+    check_equal(_core.read_pt(path), expected)
+
+
 def test_other_files(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
-    torch.save(torch.ones(2), path, _use_new_zipfile_serialization=False)
-    with pytest.raises(UnsupportedError, match=r"before 1\.6"):
-        _core.read_pt(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), path)
