@@ -44,7 +44,8 @@ _PARTS = (("ln1", "LayerNorm"), ("attn", "SelfAttention"), ("ln2", "LayerNorm"),
 
 class Writer:
     def __init__(self, connection: sqlite3.Connection, nodes: int, layers: int, seed: int) -> None:
-        self._connection, self._random = connection, random.Random(seed)
+        self._connection, self._seed = connection, seed
+        self._random, self._operators = random.Random(), random.Random()
         self._nodes, self._layers = nodes, layers
         self._rows: list[tuple[Any, ...]] = []
         self._order = 0
@@ -53,7 +54,7 @@ class Writer:
     def write(self, source: str) -> None:
         """One side."""
         self._source, self._order, self._count = source, 0, 0
-        self._random.seed(7)
+        self._operators.seed(self._seed)
         per_part = max(1, (self._nodes // (2 * self._layers) - 5) // len(_PARTS))
         top: list[str] = []
         for direction in ("forward", "backward"):
@@ -73,9 +74,9 @@ class Writer:
             below = []
             for _ in range(calls):
                 self._count += 1
+                operator = self._operators.choice(_OPERATORS)
                 if self._count % 400 == (0 if self._source == "NPU" else 200):
                     continue
-                operator = self._random.choice(_OPERATORS)
                 call = f"Functional.{operator}.{self._count}.{direction}"
                 alone = self._count % 400 in (0, 200)
                 self._put(call, inner, "1", [], [] if alone else [*path, inner, call], error)
@@ -87,6 +88,7 @@ class Writer:
 
     def _put(self, name: str, up: str, kind: str, below: list[str], link: list[str], error: float) -> None:
         target = self._source == "NPU"
+        self._random.seed(f"{self._seed} {name}")  # both sides have the same values
         inputs = {f"{name}.input.{i}": self._cell([4, 128, 1024], error) for i in range(2)}
         outputs = {f"{name}.output.0": self._cell([4, 128, 1024], error)}
         index = None

@@ -3,9 +3,9 @@
 // Both sides of the graph. One view for both: what moves one side moves the other.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { INDENT, MORE_AFTER, MORE_BEFORE, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
+import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
 import { OVERFLOW_WORDS } from "./scales";
-import { MINIMAP, Scene, type Look, type View } from "./scene";
+import { around, MINIMAP, Scene, type Look, type View } from "./scene";
 import * as state from "./state";
 import { t } from "./state";
 import { attempt, loadMore, panes, select, toggle } from "./store";
@@ -197,7 +197,11 @@ function onChevron(layout: Layout, entry: number, at: { x: number; y: number }):
   const x = at.x / view.scale + view.x - left;
   const side = layout.side[entry] as Side;
   const y = at.y / view.scale + view.y[side] - layout.y[entry]!;
-  return x < 24 && x > 0 && y < ROW_HEIGHT;
+  if (x <= 0 || x >= 24) return false;
+  if (y < ROW_HEIGHT) return true;
+  const line = at.y / view.scale + view.y[side];
+  const stuck = layout.kind[entry] === OPEN ? around(layout, side, view.y[side]).find((one) => one.entry === entry) : undefined;
+  return stuck !== undefined && line >= stuck.y && line < stuck.y + ROW_HEIGHT;
 }
 
 function click(entry: number, at: { x: number; y: number }, alone: boolean): void {

@@ -51,6 +51,10 @@ export class Scene {
   hit(layout: Layout, side: Side, view: View, x: number, y: number): number {
     const at = y / view.scale + view.y[side];
     const across = x / view.scale + view.x;
+    if (view.scale >= TEXT_FROM) {
+      const shown = around(layout, side, view.y[side]).find((one) => at >= one.y && at < one.y + ROW_HEIGHT);
+      if (shown) return shown.entry;
+    }
     let found = -1;
     for (let i = 0; i < layout.id.length; i += 1) {
       if (layout.side[i] !== side) continue;
@@ -75,13 +79,14 @@ export class Scene {
       const top = layout.y[i]!;
       if (top > to) break;
       if (layout.side[i] !== side || top + layout.height[i]! < from) continue;
-      this.entry(context, layout, i, look, ink, texts, from);
+      this.entry(context, layout, i, look, ink, texts);
     }
+    if (texts) this.stickyHeaders(context, layout, side, from, look, ink);
     context.restore();
     this.minimap(context, width, height, layout, side, view, look, ink);
   }
 
-  private entry(context: CanvasRenderingContext2D, layout: Layout, i: number, look: Look, ink: Ink, texts: boolean, from: number): void {
+  private entry(context: CanvasRenderingContext2D, layout: Layout, i: number, look: Look, ink: Ink, texts: boolean): void {
     const node = this.tree.node(layout.id[i]!);
     if (!node) return;
     const inset = layout.depth[i]! * INDENT + 6;
@@ -115,7 +120,7 @@ export class Scene {
       context.roundRect(inset, y, width, layout.height[i]!, open ? 7 : radius);
       context.stroke();
     }
-    if (texts) this.words(context, node, layout, i, inset, Math.max(y, Math.min(from, y + layout.height[i]! - ROW_HEIGHT)), width, fill, look, ink);
+    if (texts) this.words(context, node, open, layout.id[i]!, inset, y, width, fill, look, ink);
     context.globalAlpha = 1;
   }
 
@@ -126,10 +131,23 @@ export class Scene {
     context.fill();
   }
 
-  /** `y`: of an opened module the place of its header, which stays in sight while its content is. */
-  private words(context: CanvasRenderingContext2D, node: NodeRow, layout: Layout, i: number, x: number, y: number, width: number, fill: string, look: Look, ink: Ink): void {
-    const open = layout.kind[i] === OPEN;
-    if (open && y > layout.y[i]!) this.header(context, x, y, width, fill);
+  /** The opened modules around what stands at the top: their headers stay in sight, below each other. */
+  private stickyHeaders(context: CanvasRenderingContext2D, layout: Layout, side: Side, from: number, look: Look, ink: Ink): void {
+    for (const { entry, y } of around(layout, side, from)) {
+      const node = this.tree.node(layout.id[entry]!);
+      if (!node) continue;
+      const inset = layout.depth[entry]! * INDENT + 6;
+      const width = WIDTH - 2 * inset;
+      const fill = colourOf(look.palette, node.class);
+      this.header(context, inset, y, width, fill);
+      context.strokeStyle = mix(look.dark ? "#ffffff" : "#000000", fill, 0.18);
+      context.lineWidth = 1;
+      context.strokeRect(inset + 0.5, y + 0.5, width - 1, ROW_HEIGHT - 1);
+      this.words(context, node, true, layout.id[entry]!, inset, y, width, fill, look, ink);
+    }
+  }
+
+  private words(context: CanvasRenderingContext2D, node: NodeRow, open: boolean, id: number, x: number, y: number, width: number, fill: string, look: Look, ink: Ink): void {
     const colour = textOn(fill);
     const soft = mix(colour, fill, 0.68);
     const middle = y + ROW_HEIGHT / 2 + 0.5;
@@ -141,7 +159,7 @@ export class Scene {
       left += 13;
     }
     const right = this.facts(context, node, open, x + width - 8, middle, colour, soft, look, ink);
-    const parent = this.tree.node(this.tree.parentOf(layout.id[i]!));
+    const parent = this.tree.node(this.tree.parentOf(id));
     const [first, second] = label(node.name, parent?.name ?? "");
     context.font = `600 12.5px ${FONT}`;
     context.fillStyle = colour;
@@ -260,7 +278,7 @@ export class Scene {
     context.drawImage(this.mapOf(layout, side, height, look), x, 0, MINIMAP, height);
     const top = view.y[side] * ratio;
     const high = Math.max(6, (height / view.scale) * ratio);
-    context.fillStyle = look.dark ? "rgba(138,180,255,.16)" : "rgba(36,89,184,.12)";
+    context.fillStyle = look.dark ? "rgba(138,180,255,.10)" : "rgba(36,89,184,.06)";
     context.fillRect(x, top, MINIMAP, high);
     context.strokeStyle = ink.accent;
     context.lineWidth = 1;
@@ -317,6 +335,21 @@ export class Scene {
     }
     return room > 10 ? "…" : "";
   }
+}
+
+/** The opened modules whose header is above the window while their content is in it, and where it is shown. */
+export function around(layout: Layout, side: Side, from: number): { entry: number; y: number }[] {
+  const found: { entry: number; y: number }[] = [];
+  let line = from;
+  for (let i = 0; i < layout.id.length; i += 1) {
+    if (layout.y[i]! >= line) break;
+    if (layout.side[i] !== side || layout.kind[i] !== OPEN) continue;
+    const bottom = layout.y[i]! + layout.height[i]! - ROW_HEIGHT;
+    if (bottom <= line) continue;
+    found.push({ entry: i, y: Math.min(line, bottom) });
+    line = Math.min(line, bottom) + ROW_HEIGHT;
+  }
+  return found;
 }
 
 /** Changed when nodes have new values: the small picture is drawn again. */

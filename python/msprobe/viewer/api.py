@@ -42,6 +42,7 @@ from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_query import MOST_NODES, PAGE, Graph, Wanted
 from msprobe.viewer.matching import Matching
 from msprobe.viewer.overview import communication, operations_between
+from msprobe.viewer.result_file import damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +77,10 @@ class Api:
             library = self._library
             return {"root": library.root.name, "files": library.files(), "version": __version__}
         opened = self._library.open(_text(asked, "file"))
+        with damage(opened.result.path):
+            return self._about(opened, name, asked)
+
+    def _about(self, opened: OpenFile, name: str, asked: Answer) -> Answer:
         if name in self._of_file:
             return self._of_file[name](opened, asked)
         making = opened.graph(_integer(asked, "step"), _integer(asked, "rank"))
@@ -326,6 +331,7 @@ def _own(graph: Graph, asked: Answer) -> Answer:
     connection.execute("DELETE FROM own WHERE data=?", (name,))
     connection.executemany("INSERT INTO own VALUES (?, ?, ?)", rows)
     connection.commit()
+    graph.forget_values()
     values = sorted(float(value) for _, _, value in rows)
     low, high = values[0], values[-1]
     bounds = [low + (high - low) * part / 5 for part in range(1, 5)] if high > low else [low]

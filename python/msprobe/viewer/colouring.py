@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from array import array
 from dataclasses import dataclass
 
 from msprobe.native import InvalidArgument
@@ -67,6 +67,24 @@ class Scale:
             return sum(value < bound for bound in self.bounds)
         return sum(value > bound for bound in self.bounds)
 
+    def classes_of(self, values: Any) -> Any:
+        """class_of for an array."""
+        import numpy as np
+
+        classes = np.full(len(values), NO_VALUE, np.int8)
+        with np.errstate(invalid="ignore"):
+            if self.intervals:
+                top = max(high for _, high in self.intervals)
+                for index in range(len(self.intervals) - 1, -1, -1):
+                    low, high = self.intervals[index]
+                    inside = (values >= low) & ((values < high) | ((values == high) & (high in (low, top))))
+                    classes[inside] = index
+                return classes
+            known = ~np.isnan(values)
+            counted = [(values < end) if self.small_is_bad else (values > end) for end in self.bounds]
+            classes[known] = np.sum(counted, axis=0, dtype=np.int8)[known]
+        return classes
+
     def sql_class(self, value: str) -> str:
         """The same as class_of, in SQL."""
         if self.intervals:
@@ -121,56 +139,69 @@ def value_sql(scale: Scale, side: int, table: str) -> str:
     return f"(SELECT {inner} FROM {table} t WHERE t.side=0 AND t.pos=n.peer)"
 
 
+def class_sql(scale: Scale, side: int, table: str) -> str:
+    """The class of a row `n` of one side."""
+    if value_sql(scale, side, table) == scale.column:
+        return scale.sql_class(scale.column)
+    inner = scale.sql_class(scale.column.replace("n.", "t."))
+    return f"(SELECT {inner} FROM {table} t WHERE t.side=0 AND t.pos=n.peer)"
+
+
+class Frame:
+    """What all colourings of one graph share: the shape of both trees and the counterparts."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        import numpy as np
+
+        self.parents: list[Any] = []
+        self.depths: list[Any] = []
+        self.peers: list[Any] = []
+        for side in (0, 1):
+            sql = "SELECT ifnull(parent, -1), depth, ifnull(peer, -1) FROM node WHERE side=? ORDER BY pos"
+            rows = np.array(connection.execute(sql, (side,)).fetchall(), dtype=np.int32).reshape(-1, 3)
+            self.parents.append(np.ascontiguousarray(rows[:, 0]))
+            self.depths.append(rows[:, 1].astype(np.int16))
+            self.peers.append(np.ascontiguousarray(rows[:, 2]))
+
+    def changed(self, changes: list[tuple[int, int, int]]) -> Frame:
+        """With other counterparts: (side, node, counterpart or -1)."""
+        other = copy.copy(self)
+        other.peers = [peers.copy() for peers in self.peers]
+        for side, pos, peer in changes:
+            other.peers[side][pos] = peer
+        return other
+
+
 class Colours:
     """The classes of all nodes of one side, and sums of them: what a collapsed module shows costs no search."""
 
-    def __init__(self, connection: sqlite3.Connection, table: str, scale: Scale, side: int, compare: bool):
+    def __init__(self, frame: Frame, values: Any, scale: Scale, side: int, compare: bool) -> None:
+        """`values`: an array with the value of each node, NaN for none."""
+        import numpy as np
+
         self.scale = scale
-        value = value_sql(scale, side, table)
-        by_overflow = scale.by == "overflow"
-        sql = (
-            f"SELECT n.parent, {value}, {scale.sql_class(value)}, n.peer IS NULL FROM {table} n "
-            "WHERE n.side=? ORDER BY n.pos"
-        )
-        self.classes = array("b")
-        self._sums = [array("I", (0,)) for _ in range(scale.classes)]
-        self._unmatched = array("I", (0,))
-        keys: array[float] = array("d")
-        self._worst: array[int] = array("i")
-        self._values: array[float] = array("d")
-        best = -math.inf
-        inherited: dict[int, tuple[float, int]] = {}
-        counts = [0] * scale.classes
-        unmatched = 0
-        for pos, (parent, found, number, alone) in enumerate(connection.execute(sql, (side,))):
-            bad = best if found is None else (-found if scale.small_is_bad else found)
-            key, where = inherited.pop(pos, (best, -1))
-            if bad > key:
-                key, where = bad, pos
-            if parent is not None and where >= 0 and key > inherited.get(parent, (best, -1))[0]:
-                inherited[parent] = (key, where)
-            keys.append(key)
-            self._worst.append(where)
-            self._values.append(math.nan if found is None else found)
-            if number >= 0:
-                counts[number] += 1
-            lonely = compare and alone and not by_overflow
-            unmatched += lonely
-            self.classes.append(UNMATCHED if lonely else number)
-            for index, count in enumerate(counts):
-                self._sums[index].append(count)
-            self._unmatched.append(unmatched)
+        self._values = values
+        alone = (frame.peers[side] < 0) if compare and scale.by != "overflow" else np.zeros(len(values), bool)
+        classes = scale.classes_of(values)
+        self.classes = np.where(alone, np.int8(UNMATCHED), classes)
+        counted = [classes == number for number in range(scale.classes)]
+        self._sums = [_sums(one) for one in counted]
+        self._unmatched = _sums(alone)
+        self._worst = _worst_below(frame.parents[side], frame.depths[side], values, scale.small_is_bad)
+
+    def class_at(self, pos: int) -> int:
+        return int(self.classes[pos])
 
     def below(self, first: int, pos: int) -> dict[str, Any]:
         """Of the nodes from `first` to `pos`: how many in each class and unmatched, the worst value and who
         has it, and the strip.
         """
-        counts = [sums[pos + 1] - sums[first] for sums in self._sums]
-        worst = self._worst[pos]
+        counts = [int(sums[pos + 1]) - int(sums[first]) for sums in self._sums]
+        worst = int(self._worst[pos])
         return {
             "counts": counts,
-            "unmatched": self._unmatched[pos + 1] - self._unmatched[first],
-            "worst": None if worst < 0 else plain(self._values[worst]),
+            "unmatched": int(self._unmatched[pos + 1]) - int(self._unmatched[first]),
+            "worst": None if worst < 0 else plain(float(self._values[worst])),
             "worstAt": worst,
             "strip": self._strip(first, pos),
         }
@@ -178,17 +209,40 @@ class Colours:
     def _strip(self, first: int, pos: int) -> list[int]:
         size = pos - first + 1
         pieces = min(STRIP, size)
-        strip = []
-        for piece in range(pieces):
-            start, end = first + size * piece // pieces, first + size * (piece + 1) // pieces
-            worst = next(
-                (i for i in range(len(self._sums) - 1, -1, -1) if self._sums[i][end] > self._sums[i][start]),
-                NO_VALUE,
-            )
-            if worst < 1 and self._unmatched[end] > self._unmatched[start]:
-                worst = UNMATCHED
-            strip.append(worst)
+        ends = [first + size * piece // pieces for piece in range(pieces + 1)]
+        strip = [NO_VALUE] * pieces
+        for number in (0, UNMATCHED, *range(1, len(self._sums))):
+            sums = self._unmatched if number == UNMATCHED else self._sums[number]
+            at = sums[ends].tolist()
+            for piece in range(pieces):
+                if at[piece + 1] > at[piece]:
+                    strip[piece] = number
         return strip
+
+
+def _sums(marks: Any) -> Any:
+    """How many are marked before each place."""
+    import numpy as np
+
+    return np.concatenate((np.zeros(1, np.uint32), np.cumsum(marks, dtype=np.uint32)))
+
+
+def _worst_below(parents: Any, depths: Any, values: Any, small_is_bad: bool) -> Any:
+    """For each node the place of the worst value in it and below; -1: none has a value. Level by level."""
+    import numpy as np
+
+    keys = np.where(np.isnan(values), -np.inf, -values if small_is_bad else values)
+    where = np.where(np.isnan(values), -1, np.arange(len(values), dtype=np.int32))
+    for depth in range(int(depths.max(initial=0)), 0, -1):
+        here = np.flatnonzero((depths == depth) & (where >= 0))
+        best = keys.copy()
+        np.maximum.at(best, parents[here], keys[here])
+        better = here[(keys[here] == best[parents[here]]) & (best[parents[here]] > keys[parents[here]])]
+        where[parents[better[::-1]]] = where[better[::-1]]
+        lost = here[where[parents[here]] < 0]  # -infinity is a value too
+        where[parents[lost]] = where[lost]
+        keys = best
+    return where
 
 
 def plain(value: float | None) -> float | str | None:

@@ -52,8 +52,8 @@ def _entry(graph: Graph, side: int, name: str) -> dict[str, Any] | None:
         *("input_data", "output_data", "stack_id", "parallel_merge_info", "matched_distributed"),
         *("dump_data_dir", "overflow_level", "precision_index", "node_type", "up_node"),
     )
-    sql = f"SELECT {', '.join(columns[column] for column in wanted)} FROM tb_nodes WHERE rowid=? AND node_name=?"
-    rows = graph.result.rows(sql, source, name)
+    sql = f"SELECT {', '.join(columns[column] for column in wanted)} FROM tb_nodes WHERE rowid=?"
+    rows = graph.result.rows(sql, source)
     if not rows:
         return None
     entry: dict[str, Any] = dict(zip(wanted, rows[0]))

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from msprobe.viewer.difference import METRICS, needs_golden, number, pairs, ulps
-from msprobe.viewer.result_file import SIDES, ResultFile, cells, json_list, open_result
+from msprobe.viewer.result_file import SIDES, ResultFile, cells, json_list, open_result, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,17 +77,24 @@ class _Maker:
 
     def write(self) -> None:
         golden = self._side(1)
+        places = {name: pos for pos, name in enumerate(golden.names)}
+        parents = golden.parent
+        self._insert(1, golden, [], [])
+        del golden  # the nodes of one side at a time: they take memory
         target = self._side(0)
-        positions = [{name: pos for pos, name in enumerate(side.names)} for side in (target, golden)]
-        for number_, side, other in ((0, target, 1), (1, golden, 0)):
-            rows = self._rows(number_, side, positions[other])
-            width = 18 + 5 + len(METRIC_COLUMNS)
-            self._into.executemany(f"INSERT INTO node VALUES ({','.join('?' * width)})", rows)
+        peers = [places.get(node.link) if node.link else None for node in target.nodes]
+        self._insert(0, target, peers, parents)
+        sql = "UPDATE node SET peer=?, how='matched' WHERE side=1 AND pos=?"
+        self._into.executemany(sql, ((pos, peer) for pos, peer in enumerate(peers) if peer is not None))
+        del target
         self._adopt_own_tables()
-        self._into.executemany(
-            "INSERT INTO shape VALUES (?, ?)", [(i, text) for text, i in self._shapes.items()]
-        )
+        self._into.executemany("INSERT INTO shape VALUES (?, ?)", [(i, text) for text, i in self._shapes.items()])
         self._into.executemany("INSERT INTO stack VALUES (?, ?)", self._stack_texts())
+
+    def _insert(self, side: int, tree: _Tree, peers: list[int | None], parents: list[int | None]) -> None:
+        width = 18 + 5 + len(METRIC_COLUMNS)
+        rows = self._rows(side, tree, peers, parents)
+        self._into.executemany(f"INSERT INTO node VALUES ({','.join('?' * width)})", rows)
 
     def _count(self) -> int:
         sql = "SELECT count(*) FROM tb_nodes WHERE step=? AND rank=?"
@@ -115,7 +122,7 @@ class _Maker:
         return len(config.steps) == 1 and len(config.ranks) == 1
 
     def _node(self, side: int, row: tuple[Any, ...]) -> _Node:
-        name, up = str(row[1]), str(row[2] or "")
+        name, up = text_of(row[1]), text_of(row[2])
         link = json_list(row[9])
         overflow = LEVELS.get(str(row[8]), 0)
         inputs, outputs = cells(row[13]), cells(row[14])
@@ -171,13 +178,18 @@ class _Maker:
         row = self._result.connection().execute(sql, (self._step, self._rank, name)).fetchone()
         return (cells(row[0]), cells(row[1])) if row else None
 
-    def _rows(self, side: int, tree: _Tree, others: dict[str, int]) -> Any:
+    def _rows(self, side: int, tree: _Tree, peers: list[int | None], parents: list[int | None]) -> Any:
+        """`peers`: of the target, the counterparts; `parents`: of the golden side."""
         for pos, node in enumerate(tree.nodes):
             kind, micro, source, value, overflow = node.head
-            peer = others.get(node.link) if node.link else None
+            peer = peers[pos] if peers else None
+            how = None if peer is None else "matched"
+            above = tree.parent[pos]
+            if peer is not None and above is not None and peers[above] not in (None, parents[peer]):
+                how = "moved"
             yield (
-                *(side, pos, node.name, tree.parent[pos], tree.first[pos], tree.depth[pos], kind),
-                *(tree.children[pos], micro, source, value, overflow, peer, "matched" if node.link else None),
+                *(side, pos, node.name, above, tree.first[pos], tree.depth[pos], kind),
+                *(tree.children[pos], micro, source, value, overflow, peer, how),
                 *node.tail,
             )
 

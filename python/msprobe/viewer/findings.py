@@ -20,11 +20,13 @@ def findings(graph: Graph, workspace: str) -> list[dict[str, Any]]:
     """Most likely first. Each: node, kind ("output", "weight", "input", "gradient", "rounding", "overflow",
     "unmatched", "stated") and the numbers or the sentence that go with it.
     """
-    stated = _stated(graph)
-    if stated:
-        return stated
-    found = _beginnings(graph, workspace) if graph.result.config.is_compare else []
-    return (found or _first_overflow(graph) or _first_unmatched(graph))[:_MOST]
+    key = (workspace, graph.versions.get(workspace, 0))
+    if key not in graph.findings:
+        found = _stated(graph)
+        if not found and graph.result.config.is_compare:
+            found = _beginnings(graph, workspace)
+        graph.findings[key] = (found or _first_overflow(graph) or _first_unmatched(graph))[:_MOST]
+    return graph.findings[key]
 
 
 def _stated(graph: Graph) -> list[dict[str, Any]]:
@@ -98,7 +100,10 @@ def _first_overflow(graph: Graph) -> list[dict[str, Any]]:
 def _first_unmatched(graph: Graph) -> list[dict[str, Any]]:
     if not graph.result.config.is_compare:
         return []
-    sql = f"SELECT name, side FROM node WHERE peer IS NULL AND parent IS NOT NULL ORDER BY side, pos LIMIT {_MOST}"
+    sql = (
+        "SELECT n.name, n.side FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent WHERE n.peer IS NULL "
+        f"AND (p.peer IS NOT NULL OR p.parent IS NULL) ORDER BY n.side, n.pos LIMIT {_MOST}"
+    )
     return [
         {"node": name, "side": side, "kind": "unmatched"} for name, side in graph.connection().execute(sql)
     ]

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from msprobe.native import InvalidArgument
-from msprobe.viewer.colouring import UNMATCHED, Colours, plain, scale_of, value_sql
+from msprobe.viewer.colouring import UNMATCHED, Colours, Frame, class_sql, plain, scale_of, value_sql
 from msprobe.viewer.digest import METRIC_COLUMNS
 
 TYPE_CHECKING = False
@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from msprobe.viewer.colouring import Scale
     from msprobe.viewer.result_file import ResultFile
 
-MOST_NODES = 2500  # in one answer
+MOST_NODES = 1700  # in one answer
 PAGE = 500  # children of one node in one answer
+_MOST_COLOURS = 8
 _REGEX_SECONDS = 5
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
@@ -74,8 +75,11 @@ class Graph:
     path: Path
     _local: threading.local = field(default_factory=threading.local)
     _colours: dict[Any, Colours] = field(default_factory=dict)
+    _frames: dict[str, Any] = field(default_factory=dict)
+    _last_values: tuple[Any, Any] = (None, None)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     versions: dict[str, int] = field(default_factory=dict)  # workspace -> changes of its manual matches
+    findings: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)  # known ones
 
     def connection(self) -> sqlite3.Connection:
         found = getattr(self._local, "connection", None)
@@ -97,15 +101,66 @@ class Graph:
         return scale_of(self.result.config, str(asked.get("by", "index")), asked.get("bounds"))
 
     def colours(self, scale: Scale, side: int, workspace: str) -> Colours:
-        key = (scale, side, workspace, self.versions.get(workspace, 0))
+        version = (workspace, self.versions.get(workspace, 0))
+        key = (scale, side, version)
         with self._lock:
             found = self._colours.get(key)
             if found is None:
+                frame = self._frame(workspace, version)
+                values = self._values(scale, side, workspace, frame)
                 compare = self.result.config.is_compare
-                found = Colours(self.connection(), self.table(workspace), scale, side, compare)
-                while len(self._colours) >= 12:
+                found = Colours(frame, values, scale, side, compare)
+                while len(self._colours) >= _MOST_COLOURS:
                     self._colours.pop(next(iter(self._colours)))
                 self._colours[key] = found
+        return found
+
+    def forget_values(self) -> None:
+        """Own data was replaced."""
+        with self._lock:
+            self._last_values = (None, None)
+            self._colours = {key: one for key, one in self._colours.items() if not key[0].by.startswith("own:")}
+
+    def warm_up(self) -> None:
+        """The colouring that the page begins with."""
+        scale = self.scale({"by": "index" if self.result.config.is_compare else "overflow"})
+        for side in (0, 1) if self.result.config.is_compare else (0,):
+            self.colours(scale, side, "")
+
+    def _frame(self, workspace: str, version: tuple[str, int]) -> Frame:
+        if "" not in self._frames:
+            self._frames[""] = ("", 0), Frame(self.connection())
+        if not version[1]:
+            return self._frames[""][1]
+        if self._frames.get(workspace, (None,))[0] != version:
+            sql = "SELECT side, pos, ifnull(peer, -1) FROM manual WHERE workspace=?"
+            changes = self.connection().execute(sql, (workspace,)).fetchall()
+            kept = {"": self._frames[""]}  # of the workspaces only the last one that was asked for
+            self._frames = {**kept, workspace: (version, self._frames[""][1].changed(changes))}
+        return self._frames[workspace][1]  # type: ignore[no-any-return]
+
+    def _values(self, scale: Scale, side: int, workspace: str, frame: Frame) -> Any:
+        """An array: of the golden side the values of the counterparts, but for overflow and own data."""
+        import numpy as np
+
+        own = scale.by == "overflow" or scale.by.startswith("own:")
+        source = side if own else 0
+        if self._last_values[0] != (scale.column, source):
+            sql = f"SELECT {scale.column} FROM node n WHERE n.side=? ORDER BY n.pos"
+            rows = self.connection().execute(sql, (source,)).fetchall()
+            read = np.fromiter((np.nan if row[0] is None else row[0] for row in rows), np.float64, len(rows))
+            self._last_values = ((scale.column, source), read)
+        values = self._last_values[1]
+        if self.versions.get(workspace) and not own:
+            sql = f"SELECT n.pos, {scale.column} FROM manual n WHERE n.workspace=? AND n.side=0"
+            values = values.copy()
+            for pos, value in self.connection().execute(sql, (workspace,)):
+                values[pos] = np.nan if value is None else value
+        if side == 0 or own:
+            return values
+        peers = frame.peers[1]
+        found = np.full(len(peers), np.nan)
+        found[peers >= 0] = values[peers[peers >= 0]]
         return found
 
     # ---- nodes
@@ -260,7 +315,7 @@ class Graph:
         alone = "n.peer IS NULL AND n.parent IS NOT NULL"
         terms = []
         for side in (0, 1) if wanted.side is None else (wanted.side,):
-            inside = f"{scale.sql_class(value_sql(scale, side, table))} IN ({numbers})"
+            inside = f"{class_sql(scale, side, table)} IN ({numbers})"
             if scale.by != "overflow" and self.result.config.is_compare:
                 inside = f"n.peer IS NOT NULL AND {inside}"
             terms.append(f"(n.side={side} AND ({inside}))")
@@ -311,10 +366,12 @@ class Graph:
     ) -> list[dict[str, Any]]:
         table = self.table(workspace)
         columns = ", ".join(f"n.{name}" for name in _COLUMNS)
+        # The inner query sorts places only; what belongs to them is read for the page alone.
         sql = (
-            f"SELECT {columns}, (SELECT o.name FROM node o WHERE o.side=1-n.side AND o.pos=n.peer), "
+            f"WITH page AS (SELECT n.side AS side, n.pos AS pos FROM {table} n WHERE {where} ORDER BY {order} "
+            f"LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE o.side=1-n.side AND o.pos=n.peer), "
             f"{value_sql(scale, 0, table)}, CASE n.side WHEN 1 THEN {value_sql(scale, 1, table)} END "
-            f"FROM {table} n WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"
+            f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
         )
         rows = self.connection().execute(sql, (*values, limit, max(0, offset))).fetchall()
         colours = {side: self.colours(scale, side, workspace) for side in {row[0] for row in rows}}
@@ -342,7 +399,7 @@ def _wire(row: tuple[Any, ...], colours: Colours) -> dict[str, Any]:
         "merged": merged,
         "ulps": plain(worst),
         "value": plain(shown_golden if side == 1 else shown),
-        "class": colours.classes[pos],
+        "class": colours.class_at(pos),
     }
     if children:
         node["below"] = {"nodes": pos - first + 1, **colours.below(first, pos)}
@@ -366,12 +423,7 @@ def _only(what: str) -> str:
     return terms[what]
 
 
-# The counterpart of the parent is not the parent of the counterpart.
-_MOVED = (
-    "(n.side=0 AND n.peer IS NOT NULL AND n.parent IS NOT NULL AND (n.how='moved' OR EXISTS (SELECT 1 FROM node p, "
-    "node o WHERE p.side=0 AND p.pos=n.parent AND o.side=1 AND o.pos=n.peer AND p.peer IS NOT NULL AND "
-    "o.parent IS NOT p.peer)))"
-)
+_MOVED = "(n.side=0 AND n.how='moved')"
 
 _REPLACED = (
     *("peer", "how", "value", "input_ulps", "weight_ulps", "gradient_ulps", "output_ulps", "worst_ulps"),

@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from msprobe.native import Error, InvalidArgument
 from msprobe.viewer.digest import build
+from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_query import Graph
 from msprobe.viewer.overview import Overview
 from msprobe.viewer.result_file import SUFFIX, ResultFile, open_result
@@ -194,7 +196,10 @@ class Making:
             if self._process.returncode != 0:
                 last = errors.strip().splitlines()[-1:] or ["the process ended"]
                 self.fault = f"the values of this graph cannot be read: {last[0][:300]}"
-        except (OSError, ValueError, Error) as error:
+            else:
+                graph.warm_up()
+                findings(graph, "")
+        except (OSError, ValueError, sqlite3.Error, Error) as error:
             self.fault = f"the values of this graph cannot be read: {error}"
         self.progress = 1.0
         self._ready.set()

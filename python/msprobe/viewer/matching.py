@@ -13,6 +13,7 @@ import json
 import os
 import re
 import threading
+from collections import deque
 from pathlib import Path
 
 from msprobe.atomic_file import make_directory, write_text
@@ -32,8 +33,6 @@ _MOST_FILE = 32 << 20
 _MOST_PAIRS = 200_000
 _MOST_UNDO = 500
 _LOCK = threading.Lock()
-
-Pairs = "dict[str, str | None]"  # target -> golden; None: a match of the file is taken away
 
 
 class Matching:
@@ -143,23 +142,9 @@ class Matching:
         waiting = [(target, golden)]
         while waiting and len(chosen) < _MOST_PAIRS:
             left, right = waiting.pop()
-            ours, theirs = self._children(0, left), self._children(1, right)
-            free = list(theirs)
-            later = []
-            for name, kind in ours:
-                like = [(n, k) for n, k in free if k == kind and _short(n) == _short(name)]
-                if like:
-                    free.remove(like[0])
-                    waiting.append((name, like[0][0]))
-                    chosen[name] = like[0][0]
-                else:
-                    later.append((name, kind))
-            for name, kind in later:
-                like = [(n, k) for n, k in free if k == kind]
-                if like:
-                    free.remove(like[0])
-                    waiting.append((name, like[0][0]))
-                    chosen[name] = like[0][0]
+            found = dict(_siblings(self._children(0, left), self._children(1, right)))
+            chosen.update(found)
+            waiting += [(ours, theirs) for ours, theirs in found.items()]
 
     def _facts(self, side: int, name: str) -> tuple[int, int] | None:
         sql = "SELECT pos, kind FROM node WHERE side=? AND name=?"
@@ -271,6 +256,23 @@ def _mirrored(target: str, golden: str) -> list[tuple[str, str]]:
         if f".{here}" in target and f".{here}" in golden:
             return [(target.replace(f".{here}", f".{there}"), golden.replace(f".{here}", f".{there}"))]
     return []
+
+
+def _siblings(ours: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for key_of in (lambda name, kind: (kind, _short(name)), lambda name, kind: (kind, "")):
+        free: dict[tuple[int, str], deque[str]] = {}
+        for name, kind in theirs:
+            free.setdefault(key_of(name, kind), deque()).append(name)
+        left = []
+        for name, kind in ours:
+            if like := free.get(key_of(name, kind)):
+                found.append((name, like.popleft()))
+            else:
+                left.append((name, kind))
+        taken = {golden for _, golden in found}
+        ours, theirs = left, [(name, kind) for name, kind in theirs if name not in taken]
+    return found
 
 
 def _short(name: str) -> str:

@@ -36,7 +36,7 @@ class Overview:
         if self._thread is None:
             self._thread = threading.Thread(target=self._fill, daemon=True)
             self._thread.start()
-            self._thread.join(0.3)  # a small file is answered at once
+            self._thread.join(0.1)  # a small file is answered at once
         return {"cells": list(self.cells), "done": self.done}
 
     def _fill(self) -> None:

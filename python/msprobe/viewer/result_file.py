@@ -91,7 +91,7 @@ class ResultFile:
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """All rows of a query that is known to be small. Raises FormatError for a damaged file."""
-        with _damage(self.path):
+        with damage(self.path):
             return self.connection().execute(sql, values).fetchall()
 
     def is_current(self) -> bool:
@@ -118,7 +118,7 @@ def open_result(path: Path) -> ResultFile:
             f"{path.name} is not a SQLite database, so it is not the result of a graph comparison"
         )
     source = _private_copy(path) if _is_being_written(path, head) else path
-    with _damage(path):
+    with damage(path):
         connection = connect(source)
         columns, own = _schema(connection, path)
         config = _config(connection, path)
@@ -171,6 +171,11 @@ def _json(text: object) -> object:
         return None
 
 
+def text_of(value: object) -> str:
+    """Of a cell that should be a text; a file may hold anything."""
+    return _text(value) if isinstance(value, bytes) else "" if value is None else str(value)
+
+
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
@@ -203,7 +208,7 @@ def _private_copy(path: Path) -> Path:
         if part.is_file() and not part.is_symlink():
             shutil.copyfile(part, folder / ("copy.db" + suffix))
     copy = folder / "copy.db"
-    with _damage(path):
+    with damage(path):
         connection = sqlite3.connect(copy)
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         connection.execute("PRAGMA journal_mode=delete")
@@ -212,14 +217,15 @@ def _private_copy(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _damage(path: Path) -> Iterator[None]:
+def damage(path: Path) -> Iterator[None]:
+    """What SQLite finds wrong becomes a sentence for people."""
     try:
         yield
     except sqlite3.OperationalError as error:
         if "interrupted" in str(error):
             raise FormatError(f"{path.name}: a question took too long and was ended") from error
         raise FormatError(f"{path.name} cannot be read: {error}. Is it being written?") from error
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.Error, UnicodeError, OverflowError) as error:
         raise FormatError(f"{path.name} is damaged: {error}. Make it again, or open another copy") from error
 
 

@@ -15,7 +15,6 @@ import hmac
 import ipaddress
 import json
 import socket
-import sqlite3
 import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -116,8 +115,6 @@ class _Handler(BaseHTTPRequestHandler):
             answer = self.server.api.answer(name, asked)
         except Error as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        except sqlite3.Error as error:
-            return self._refuse(HTTPStatus.BAD_REQUEST, f"the file or its digest cannot be read: {error}")
         text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
         self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), "application/json")
         return None
