@@ -5,7 +5,9 @@ import { NO_VALUE, UNMATCHED, type Info } from "./types";
 
 // Differences and metrics: equal, rounding, beyond it, far, farthest.
 const LIGHT = ["#e3f1e8", "#dbe9fb", "#ffe39a", "#ffb057", "#f0674a"];
-const DARK = ["#1f4032", "#22405f", "#6d5518", "#8a5415", "#9c3322"];
+const DARK = ["#1c3529", "#1f3a59", "#6b5416", "#8f560f", "#a93a26"];
+// The colours of the existing tool, for a dark page.
+const DARK_INDEX = ["#20262f", "#453d22", "#6a5716", "#886207", "#b5432b"];
 // Overflow: none, medium, high, critical.
 const OVERFLOW_LIGHT = ["#e9eef5", "#c5d5f7", "#8fb0f5", "#4f7be8"];
 const OVERFLOW_DARK = ["#232c38", "#2c4370", "#3560b4", "#5b8cf5"];
@@ -21,8 +23,7 @@ export function palette(info: Info, by: string, classes: number, dark: boolean):
   const none = dark ? "#262b33" : "#f4f5f8";
   if (by === "overflow") return { classes: dark ? OVERFLOW_DARK : OVERFLOW_LIGHT, unmatched, none };
   if (by === "index" && info.colours.length === classes) {
-    const shown = dark ? info.colours.map((colour, i) => darker(colour, i, info.colours.length)) : info.colours;
-    return { classes: shown, unmatched, none };
+    return { classes: dark ? spread(DARK_INDEX, classes) : info.colours, unmatched, none };
   }
   return { classes: spread(dark ? DARK : LIGHT, classes), unmatched, none };
 }
@@ -40,12 +41,6 @@ function spread(colours: string[], count: number): string[] {
   return Array.from({ length: count }, (_, i) => colours[Math.round((i * (colours.length - 1)) / (count - 1))]!);
 }
 
-/** The pale colours of the file on a dark page: mixed with it, the bad ones least. */
-function darker(colour: string, index: number, count: number): string {
-  const weight = count > 1 ? 0.16 + (0.5 * index) / (count - 1) : 0.4;
-  return mix(colour, "#14181e", weight);
-}
-
 export function mix(colour: string, other: string, weight: number): string {
   const [a, b] = [channels(colour), channels(other)];
   const parts = a.map((value, i) => Math.round(value * weight + b[i]! * (1 - weight)));
@@ -55,6 +50,19 @@ export function mix(colour: string, other: string, weight: number): string {
 /** Black or white text, whichever is easier to read on this colour. */
 export function textOn(colour: string): string {
   return luminance(colour) > 0.2 ? "#14181e" : "#f2f4f7";
+}
+
+const softTexts = new Map<string, string>();
+/** A quieter text on this colour that can still be read. */
+export function softOn(colour: string): string {
+  let found = softTexts.get(colour);
+  if (found === undefined) {
+    const text = textOn(colour);
+    const weight = [0.66, 0.72, 0.78, 0.84, 0.9, 0.95].find((one) => contrast(mix(text, colour, one), colour) >= 4.5) ?? 1;
+    found = mix(text, colour, weight);
+    softTexts.set(colour, found);
+  }
+  return found;
 }
 
 export function luminance(colour: string): number {

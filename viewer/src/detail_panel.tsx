@@ -160,7 +160,7 @@ function Tensors({ detail }: { detail: Detail }) {
     tensor: t("tensor"), distance: t("distance"), dtype: t("dtype"), shape: t("shape"), target: t("target"), golden: t("golden"),
     value: t("value"), name: t("name"), kind: t("tensor"),
   };
-  const columns = columnsOf(detail.rows, info.compare, detail.target?.name ?? "", detail.golden?.name ?? "", words);
+  const columns = columnsOf(detail.rows, info.compare && detail.target !== null && detail.golden !== null, detail.target?.name ?? "", detail.golden?.name ?? "", words);
   const rows = sorted(detail.rows, columns.find((column) => column.key === order?.key), order?.down ?? false);
   const table = (): string => csv(rows, columns, words);
   const sort = (key: string): void => setOrder(order?.key !== key ? { key, down: key !== "name" } : order.down ? { key, down: false } : null);

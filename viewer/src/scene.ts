@@ -1,7 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // Draws one side on a canvas. Everything is text and rectangles: names are never HTML.
-import { colourOf, mix, textOn, type Palette } from "./colours";
+import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
 import { label, short } from "./names";
 import type { Tree } from "./tree";
@@ -149,7 +149,7 @@ export class Scene {
 
   private words(context: CanvasRenderingContext2D, node: NodeRow, open: boolean, id: number, x: number, y: number, width: number, fill: string, look: Look, ink: Ink): void {
     const colour = textOn(fill);
-    const soft = mix(colour, fill, 0.68);
+    const soft = softOn(fill);
     const middle = y + ROW_HEIGHT / 2 + 0.5;
     context.textBaseline = "middle";
     context.textAlign = "left";

@@ -3,7 +3,7 @@
 // What the user does. Every action asks the source once and changes the signals once.
 import { batch } from "@preact/signals";
 import { fromFragment, toFragment } from "./address";
-import { EmbeddedSource } from "./embedded";
+import { EmbeddedSource, unpack } from "./embedded";
 import type { Layout } from "./layout";
 import { ROW_HEIGHT } from "./layout";
 import LayoutWorker from "./layout_worker?worker&inline";
@@ -27,7 +27,7 @@ import type {
 
 const exported = document.getElementById("exported");
 export const isExported = exported !== null;
-const source: Source = exported ? new EmbeddedSource(JSON.parse(exported.textContent ?? "{}")) : new HttpSource();
+let source: Source = new HttpSource();
 
 /** The place of the graph on the screen, set by the panes. */
 export const panes = { width: 600, height: 400 };
@@ -84,6 +84,7 @@ export function tell(text: string): void {
 // ---- file and graph
 
 export async function start(): Promise<void> {
+  if (exported) source = new EmbeddedSource(await unpack(exported.textContent ?? ""));
   const place = fromFragment(location.hash);
   batch(() => {
     if (place.by) state.colour.value = { by: place.by, bounds: place.bounds };
@@ -324,7 +325,10 @@ export async function reveal(side: Side, name: string): Promise<void> {
   }
   tree.take(answer);
   for (const { side: at, path } of answer.revealed) {
-    for (const inner of path.slice(0, -1)) tree.expanded.add(tree.idOf(at, inner));
+    for (const inner of path) {
+      const id = tree.idOf(at, inner);
+      if (id >= 0 && tree.isKnown(id)) tree.expanded.add(id);
+    }
   }
   select(side, name);
   await arrange();

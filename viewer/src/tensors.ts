@@ -82,7 +82,8 @@ export function columnsOf(rows: TensorRow[], compare: boolean, node: string, pee
       text: (row) => value(row[at], statistic),
       order: (row) => cellNumber(row[at]?.[statistic]),
     });
-    columns.push(compare ? side("target") : { ...side("target"), head: statistic, group: undefined });
+    const only = rows.some((row) => row.target) ? "target" : "golden";
+    columns.push(compare ? side("target") : { ...side(only), head: statistic, group: undefined });
     if (!compare) continue;
     columns.push(side("golden"), {
       key: `${statistic}.difference`,

@@ -146,8 +146,8 @@ function More() {
         {!isExported && item(t("copyLink"), copyLink)}
         {item(t("png"), savePng)}
         {item(t("svg"), saveSvg)}
-        {item(t("ownLoad"), () => file.current!.click())}
-        <form
+        {!isExported && item(t("ownLoad"), () => file.current!.click())}
+        {!isExported && <form
           class="bounds"
           onSubmit={(event) => {
             event.preventDefault();
@@ -162,7 +162,7 @@ function More() {
             <input name="bounds" key={boundsText()} defaultValue={boundsText()} placeholder={t("boundsHelp")} />
           </label>
           <button>{t("apply")}</button>
-        </form>
+        </form>}
       </div>
       <input
         ref={file}

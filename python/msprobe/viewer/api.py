@@ -240,11 +240,18 @@ def _as_lists(graph: Graph, nodes: list[Answer], micro: int) -> list[Answer]:
 def _on_the_way(
     graph: Graph, side: int, name: str, workspace: str, answer: Answer
 ) -> list[tuple[int, str, int]]:
-    """What must be open so that a node and its counterpart can be seen."""
-    wanted, answer["revealed"] = [], []
+    """What must be open so that a node and its counterpart, or the place where that is missing, can be seen."""
+    wanted: list[tuple[int, str, int]] = []
+    answer["revealed"] = []
+    own = graph.pos_of(side, name)
+    if own is None:
+        return []
     peer = graph.peer_of(side, name, workspace)
-    for here, node in ((side, name), (1 - side, peer)):
-        pos = graph.pos_of(here, node) if node is not None else None
+    other = graph.pos_of(1 - side, peer) if peer is not None else None
+    is_around = other is None
+    if other is None:  # what is around it on the other side
+        other = graph.nearest_peer(side, own, workspace)
+    for here, pos in ((side, own), (1 - side, other)):
         if pos is None:
             continue
         chain = [*graph.ancestors(here, pos), pos]
@@ -252,6 +259,8 @@ def _on_the_way(
             sql = "SELECT count(*) FROM node WHERE side=? AND parent=? AND pos<?"
             before = graph.connection().execute(sql, (here, parent, child)).fetchone()[0]
             wanted.append((here, _name_at(graph, here, parent), before // PAGE * PAGE))
+        if is_around and here != side:
+            wanted.append((here, _name_at(graph, here, pos), 0))
         names = [_name_at(graph, here, place) for place in chain]
         answer["revealed"].append({"side": here, "path": names})
     return wanted

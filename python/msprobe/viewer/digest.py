@@ -60,7 +60,7 @@ def build(result: ResultFile, step: int, rank: int, path: Path, progress: Progre
     into.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-8000;" + _TABLES)
     maker = _Maker(result, step, rank, into, progress)
     maker.write()
-    into.executescript(_INDEXES)
+    into.executescript(_INDEXES + "ANALYZE;")  # or the index of names is not used
     into.commit()
     into.close()
 

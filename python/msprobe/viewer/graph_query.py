@@ -169,6 +169,9 @@ class Graph:
         found = self._nodes("n.side=? AND n.name=?", (side, name), scale, workspace, limit=1)
         return found[0] if found else None
 
+    def at(self, side: int, pos: int, scale: Scale) -> dict[str, Any]:
+        return self._nodes("n.side=? AND n.pos=?", (side, pos), scale, "", limit=1)[0]
+
     def root(self, side: int, scale: Scale, workspace: str) -> dict[str, Any] | None:
         found = self._nodes("n.side=? AND n.parent IS NULL", (side,), scale, workspace, limit=1)
         return found[0] if found else None
@@ -199,6 +202,15 @@ class Graph:
             pos = row[0]
             found.append(pos)
         return found[::-1]
+
+    def nearest_peer(self, side: int, pos: int, workspace: str) -> int | None:
+        """On the other side: the counterpart of the nearest module around a node that has one."""
+        sql = f"SELECT peer FROM {self.table(workspace)} WHERE side=? AND pos=?"
+        for above in reversed(self.ancestors(side, pos)):
+            peer: int | None = self.connection().execute(sql, (side, above)).fetchone()[0]
+            if peer is not None:
+                return peer
+        return None
 
     def pos_of(self, side: int, name: str) -> int | None:
         row = (
