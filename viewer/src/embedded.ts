@@ -31,6 +31,8 @@ export class EmbeddedSource implements Source {
   private readonly names = new Map<string, number>();
   private readonly children = new Map<string, number[]>();
 
+  private readonly reading: number[]; // a module, then what is inside
+
   constructor(private readonly content: Content) {
     content.nodes.forEach((node, at) => {
       this.places.set(`${node.side}/${node.pos}`, at);
@@ -43,6 +45,19 @@ export class EmbeddedSource implements Source {
       if (list) list.push(at);
       else this.children.set(key, [at]);
     });
+    this.reading = this.inReadingOrder();
+  }
+
+  private inReadingOrder(): number[] {
+    const order: number[] = [];
+    const waiting = this.content.nodes.flatMap((node, at) => (node.parent === null ? [at] : [])).reverse();
+    while (waiting.length) {
+      const at = waiting.pop()!;
+      order.push(at);
+      const node = this.content.nodes[at]!;
+      waiting.push(...[...(this.children.get(`${node.side}/${node.pos}`) ?? [])].reverse());
+    }
+    return order;
   }
 
   ask<Answer>(name: string, question: Question): Promise<Answer> {
@@ -206,11 +221,10 @@ export class EmbeddedSource implements Source {
   private next(question: Question & Wanted): { node: NodeRow | null } {
     const side = question.side ?? 0;
     const start = this.names.get(keyOf(side, String(question.from ?? "")));
-    const from = start === undefined ? null : this.content.nodes[start]!.pos!;
-    const all = this.wanted({ ...question, side }).map((at) => [this.content.nodes[at]!.pos!, at] as const);
-    const found = question.backwards
-      ? all.filter(([pos]) => from === null || pos < from).at(-1)
-      : all.find(([pos]) => from === null || pos > from);
+    const from = start === undefined ? -1 : this.reading.indexOf(start);
+    const fits = new Set(this.wanted({ ...question, side }));
+    const own = this.reading.map((at, place) => [place, at] as const).filter(([, at]) => fits.has(at));
+    const found = question.backwards ? own.filter(([place]) => from < 0 || place < from).at(-1) : own.find(([place]) => place > from);
     return { node: found ? this.row(found[1], this.by(question)) : null };
   }
 

@@ -293,7 +293,9 @@ export function select(side: Side, name: string, alone = false): void {
   const names: [string | null, string | null] = [...state.selected.value];
   names[side] = name;
   if (!alone && node?.peer != null) names[1 - side] = node.peer;
-  if (!alone && node && node.peer === null && state.tab.value !== "match") names[1 - side] = null;
+  const other = names[1 - side];
+  const isPair = other != null && tree.node(tree.idOf((1 - side) as Side, other))?.peer === null;
+  if (!alone && node?.peer === null && !isPair) names[1 - side] = null; // two without counterpart may be matched
   batch(() => {
     state.selected.value = names;
     state.active.value = side;

@@ -288,10 +288,8 @@ def _next(graph: Graph, asked: Answer) -> Answer:
     side = wanted.side or 0
     start = graph.pos_of(side, str(asked["from"])) if asked.get("from") else None
     backwards = bool(asked.get("backwards"))
-    pos = (1 << 60 if backwards else -1) if start is None else start
-    return {
-        "node": graph.following(pos, backwards, wanted, graph.scale(asked.get("colour")), _workspace(asked))
-    }
+    scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
+    return {"node": graph.following(start, backwards, wanted, scale, workspace)}
 
 
 def _detail(graph: Graph, asked: Answer) -> Answer:

@@ -45,6 +45,7 @@ CREATE TABLE stack (id INTEGER PRIMARY KEY, text TEXT);
 _INDEXES = """
 CREATE INDEX node_name ON node (side, name);
 CREATE INDEX node_parent ON node (side, parent, pos);
+CREATE INDEX node_first ON node (side, first, pos DESC);
 """
 # Read for every node: the columns of tb_nodes, in this order.
 _READ = (

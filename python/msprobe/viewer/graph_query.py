@@ -274,13 +274,22 @@ class Graph:
         )
 
     def following(
-        self, pos: int, backwards: bool, wanted: Wanted, scale: Scale, workspace: str
+        self, start: int | None, backwards: bool, wanted: Wanted, scale: Scale, workspace: str
     ) -> dict[str, Any] | None:
-        """The next node of the target (or of wanted.side) in order of execution that is wanted."""
+        """The next node of the target (or of wanted.side) that is wanted, as one reads the graph: a module, then
+        what is inside. `start`: None for the first one, or the last.
+        """
         where, values = self._where(wanted, scale, workspace)
-        where = f"({where}) AND n.side=? AND n.pos {'<' if backwards else '>'} ?"
-        values += [wanted.side or 0, pos]
-        order = "n.pos DESC" if backwards else "n.pos"
+        side = wanted.side or 0
+        order = "n.first DESC, n.pos" if backwards else "n.first, n.pos DESC"
+        where = f"({where}) AND n.side=?"
+        values.append(side)
+        if start is not None:
+            sql = "SELECT first, pos FROM node WHERE side=? AND pos=?"
+            first, pos = self.connection().execute(sql, (side, start)).fetchone()
+            after, inside = ("<", ">") if backwards else (">", "<")
+            where += f" AND n.first{after}=? AND (n.first{after}? OR n.pos{inside}?)"
+            values += [first, first, pos]
         found = self._nodes(where, values, scale, workspace, limit=1, order=order)
         return found[0] if found else None
 

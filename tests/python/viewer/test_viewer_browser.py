@@ -80,22 +80,17 @@ def test_the_way_of_a_user(page, tmp_path):
         assert "model.py, line 7" in text(page, ".stack")
         assert "y = f(x)" in text(page, ".stack code")
 
-        press(page, "Match")
         for name in (FC, UP):  # through the search, one on each side
             page.key("/")
             page.until("document.activeElement.id === 'search'")
             page.run("document.activeElement.select()")
             page.write(name)
             page.until(f"document.querySelector('.node .name')?.textContent === {json.dumps(name)}")
-            press(page, "Match")
-            page.key("/")
             page.run("document.querySelector('.node').click()")
             page.until(f"{SELECTED}.includes({json.dumps(name)})")
+        is_selected(page, FC, UP)
+        page.run("document.activeElement.blur()")
         press(page, "Match")
-        with_both = f"{SELECTED}[0] === {json.dumps(FC)} && {SELECTED}[1] === {json.dumps(UP)}"
-        if not page.run(f"return {with_both}"):
-            pick_both(page)
-        page.until(with_both)
         press_exactly(page, "Match", ".buttons")
         page.until("document.querySelectorAll('.pairs li').length === 2")
         page.until("document.querySelectorAll('.tensors tbody tr').length === 3")
@@ -121,14 +116,6 @@ def press_exactly(page, name, inside):
     page.run(f"{find}.click()")
 
 
-def pick_both(page):
-    """Both sides one after the other, the second with Shift, on the canvas."""
-    for side, name in ((0, FC), (1, UP)):
-        x, y = spot(page, side, name)
-        page._call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", clickCount=1, modifiers=8)
-        page._call("Input.dispatchMouseEvent", type="mouseReleased", x=x, y=y, button="left", clickCount=1, modifiers=8)
-
-
 def spot(page, side, name):
     """Where a node is on the screen: the mouse goes down a side until the tool tip has its name."""
     box = page.run(f"const b = document.querySelector('canvas[data-side=\"{side}\"]').getBoundingClientRect(); return [b.left, b.top, b.width, b.height]")
@@ -151,7 +138,7 @@ def test_the_keyboard_alone_is_enough(page, tmp_path):
         page.key("ArrowDown")
         is_selected(page, "Module.layers.2.Block.forward.0", "Module.layers.2.Block.forward.0")
         page.key("n")
-        page.until(f"{SELECTED}[0] === 'Functional.linear.2.forward'")
+        page.until(f"{SELECTED}[0] === 'Module.layers.2.fc.Linear.forward.0'")
         page.key("p")
         is_selected(page, "Tensor.add.1.forward", "Tensor.add.1.forward")
         page.key("?")
@@ -168,6 +155,23 @@ def test_the_keyboard_alone_is_enough(page, tmp_path):
             seen.add(page.run("const e = document.activeElement; return e.tagName + (e.getAttribute('aria-label') ?? e.textContent).slice(0, 30)"))
         assert any(one.startswith("CANVAS") for one in seen), seen
         assert sum(one.startswith("BUTTON") for one in seen) >= 8
+
+
+def test_the_mouse_selects_opens_and_moves_both_sides(page, tmp_path):
+    with serving(write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, address)
+        x, y = spot(page, 1, BLOCK)
+        page.click(x, y)
+        is_selected(page, BLOCK, BLOCK)
+        left = page.run("return document.querySelector('canvas').getBoundingClientRect().left")
+        golden = page.run("return document.querySelectorAll('canvas')[1].getBoundingClientRect().left")
+        page.click(golden + 26, y)  # the arrow before the name: opens both sides
+        page.until("location.hash.includes('o=')")
+        assert spot(page, 0, "Tensor.add.1.forward")[1] == spot(page, 1, "Tensor.add.1.forward")[1]
+        before = spot(page, 0, BLOCK)[1]
+        page.drag((golden + 300, 500), (golden + 300, 460))
+        assert spot(page, 0, BLOCK)[1] < before
+        assert left < golden
 
 
 def test_a_filter_dims_the_rest_and_counts_are_shown(page, tmp_path):

@@ -166,13 +166,14 @@ def test_a_wrong_regular_expression_is_said(ask):
         ask("list", text="(", within="regex")
 
 
-def test_next_and_previous_follow_the_order_of_execution(ask):
+def test_next_and_previous_go_as_one_reads_a_module_before_what_is_inside(ask):
     found = []
     start = None
     while node := ask("next", only="suspicious", **{"from": start})["node"]:
         start = node["name"]
         found.append(start)
-    assert found == ["Tensor.add.1.forward", "Functional.linear.2.forward", *found[2:]]
+    call = "Functional.linear.2.forward"
+    assert found == ["Tensor.add.1.forward", "Module.layers.2.fc.Linear.forward.0", call, "Tensor.add.2.forward"]
     back = ask("next", only="suspicious", backwards=True, **{"from": found[1]})["node"]
     assert back["name"] == found[0]
 
