@@ -1,12 +1,12 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a result of a graph comparison of any size, to measure the viewer with: the tables and indexes of release
-8.3.0 of the existing tool, a decoder model with forward and backward, statistics in the cells.
+"""Writes a result of a graph comparison of any size, to measure the viewer with: the tables and indexes of
+release 8.3.0 of the existing tool, a decoder model with forward and backward, statistics in the cells.
 
     python benchmarks/viewer_file.py OUT.vis.db [--nodes 200000] [--layers 96] [--seed 1]
 
-From the middle of the forward part on the two sides differ by a few percent; every 400th call is on one side only.
-"""
+From the middle of the forward part on the two sides differ by a few percent; every 400th call is on one side
+only."""
 
 from __future__ import annotations
 
@@ -98,7 +98,14 @@ class Writer:
             (
                 *(f"{self._source}_0_0_{name}", f"{self._source}_0_0", self._order, name, kind, up),
                 *(json.dumps(below) if below else "", index, None, 0, json.dumps(link)),
-                *(f"{self._source}_0_0_{self._order % 50}", "", "{}", 0, json.dumps(inputs), json.dumps(outputs)),
+                *(
+                    f"{self._source}_0_0_{self._order % 50}",
+                    "",
+                    "{}",
+                    0,
+                    json.dumps(inputs),
+                    json.dumps(outputs),
+                ),
                 *(self._source, None, 0, 0),
             )
         )
@@ -134,7 +141,10 @@ def write(path: Path, nodes: int, layers: int, seed: int) -> None:
     writer = Writer(connection, nodes, layers, seed)
     for source in ("NPU", "Bench"):
         writer.write(source)
-        frames = ["File /job/model.py, line {}, in forward, \n x = f(x)", "File /job/train.py, line 9, in main, \n main()"]
+        frames = [
+            "File /job/model.py, line {}, in forward, \n x = f(x)",
+            "File /job/train.py, line 9, in main, \n main()",
+        ]
         stacks = [(f"{source}_0_0_{i}", json.dumps([frames[0].format(i), frames[1]])) for i in range(50)]
         connection.executemany("INSERT INTO tb_stack VALUES (?, ?)", stacks)
     colours = {c: {"value": [i / 5, (i + 1) / 5], "description": ""} for i, c in enumerate(_COLOURS)}
@@ -147,7 +157,9 @@ def write(path: Path, nodes: int, layers: int, seed: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--nodes", type=int, default=200_000, help="nodes on each side")
     parser.add_argument("--layers", type=int, default=96)

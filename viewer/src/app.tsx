@@ -32,7 +32,7 @@ export function App() {
 
 function Work() {
   return (
-    <main class="work">
+    <main class="work" aria-busy={state.busy.value > 0}>
       <SidePanel />
       <Splitter variable="--side" axis="x" min={220} max={700} from="start" label={t("panel")} />
       <section class="centre">

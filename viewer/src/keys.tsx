@@ -26,25 +26,33 @@ const KEYS: [string, Word][] = [
   ["Esc", "keyEscape"],
 ];
 
-const ACTIONS: Record<string, () => void> = {
+/** A key may come while the one before is still at work: its action waits. */
+type Action = () => void | Promise<void>;
+let last: Promise<void> = Promise.resolve();
+const inTurn = (action: Action): void => {
+  state.busy.value += 1;
+  last = last.then(() => attempt(async () => void (await action()))).finally(() => void (state.busy.value -= 1));
+};
+
+const ACTIONS: Record<string, Action> = {
   "/": () => {
     state.tab.value = "search";
-    requestAnimationFrame(() => document.getElementById("search")?.focus());
+    requestAnimationFrame(() => (document.getElementById("search") as HTMLInputElement | null)?.select());
   },
-  n: () => void attempt(() => step(false)),
-  p: () => void attempt(() => step(true)),
-  f: () => void attempt(() => showFinding(0)),
+  n: () => step(false),
+  p: () => step(true),
+  f: () => showFinding(0),
   o: otherSide,
-  m: () => void attempt(() => matchSelected(false)),
+  m: () => matchSelected(false),
   d: changeTheme,
   "+": () => zoom(1.25),
   "=": () => zoom(1.25),
   "-": () => zoom(0.8),
   "0": fit,
-  "?": () => (state.helpIsOpen.value = true),
+  "?": () => void (state.helpIsOpen.value = true),
 };
 
-const ON_GRAPH: Record<string, () => void> = {
+const ON_GRAPH: Record<string, Action> = {
   ArrowDown: () => walk(1),
   ArrowUp: () => walk(-1),
   ArrowRight: () => inward(),
@@ -67,7 +75,7 @@ export function listenToKeys(): () => void {
     const action = ACTIONS[event.key] ?? (graph ? ON_GRAPH[event.key] : undefined);
     if (!action) return;
     event.preventDefault();
-    action();
+    inTurn(action);
   };
   document.addEventListener("keydown", listen);
   return () => document.removeEventListener("keydown", listen);
@@ -127,25 +135,25 @@ function intoSight(y: number, side: Side): void {
   if (by) move({ ...view, y: [view.y[0] + by, view.y[1] + by] });
 }
 
-function toggleActive(): void {
+function toggleActive(): Promise<void> | void {
   const id = activeId();
-  if (id >= 0) void attempt(() => toggle(id));
+  if (id >= 0) return toggle(id);
 }
 
-function inward(): void {
+function inward(): Promise<void> | void {
   const id = activeId();
   const tree = state.tree.value;
   if (id < 0) return walk(1);
-  if (tree.node(id)!.children && !tree.expanded.has(id)) void attempt(() => toggle(id));
-  else walk(1);
+  if (tree.node(id)!.children && !tree.expanded.has(id)) return toggle(id);
+  walk(1);
 }
 
-function outward(): void {
+function outward(): Promise<void> | void {
   const id = activeId();
   const tree = state.tree.value;
   if (id < 0) return;
   const parent = tree.parentOf(id);
-  if (tree.expanded.has(id) && parent >= 0) return void attempt(() => toggle(id));
+  if (tree.expanded.has(id) && parent >= 0) return toggle(id);
   const node = tree.node(parent);
   if (!node) return;
   select(node.side, node.name);

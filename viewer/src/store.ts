@@ -198,8 +198,10 @@ export async function arrange(): Promise<void> {
   worker ??= makeWorker();
   const number = (layoutNumber += 1);
   const done = new Promise<Layout>((resolve) => waiting.set(number, resolve));
+  state.busy.value += 1;
   worker.postMessage({ number, input: state.tree.value.layoutInput() });
   const layout = await done;
+  state.busy.value -= 1;
   if (number === layoutNumber) {
     valuesChanged();
     state.layout.value = layout;

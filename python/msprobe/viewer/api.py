@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The questions of the page: `POST /api/NAME` with a JSON object, answered by a JSON object below 1 MB.
 
-A wrong question or a file that cannot be shown is answered with status 400 and `{"error": sentence}`. Sides are 0
-(target) and 1 (golden); nodes are named by side and name. Every question but `files` has `file`; those about one
-graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`, `colour`: `{"by": .., "bounds": [..]}`.
+A wrong question or a file that cannot be shown is answered with status 400 and `{"error": sentence}`. Sides
+are 0 (target) and 1 (golden); nodes are named by side and name. Every question but `files` has `file`; those
+about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`, `colour`: `{"by": ..,
+"bounds": [..]}`.
 
 | name | members | answer |
 |---|---|---|
 | files | | `root`, `files`: name, size, time |
 | open | | kind of graph, task, steps, ranks, colours, metrics |
-| tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level` | `roots`, `lists` of children, `ready`, `progress` |
+| tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level` | `roots`, `lists`, `ready` |
 | nodes | `names`: [[side, name]] | `nodes`: these nodes as they are now |
 | list | search, filter, rank: members of graph_query.Wanted | `total`, `nodes` |
 | next | the same, `from`, `backwards` | `node` or null |
@@ -22,9 +23,8 @@ graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`, `colour`
 | match | `do`: list, match, cancel, undo, redo, load, save; its members | the matches |
 | own | `data`: name -> number | `by`, for `colour` |
 
-While the digest of a large graph is being made, `tree` answers from the file (`ready` false) and the others with
-`{"pending": progress}`.
-"""
+While the digest of a large graph is being made, `tree` answers from the file (`ready` false) and the others
+with `{"pending": progress}`."""
 
 from __future__ import annotations
 
@@ -221,7 +221,8 @@ def _as_lists(graph: Graph, nodes: list[Answer], micro: int) -> list[Answer]:
         row = (
             graph.connection()
             .execute(
-                "SELECT p.name, p.pos FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent WHERE n.side=? AND n.pos=?",
+                "SELECT p.name, p.pos FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent "
+                "WHERE n.side=? AND n.pos=?",
                 (node["side"], node["pos"]),
             )
             .fetchone()
@@ -240,7 +241,8 @@ def _as_lists(graph: Graph, nodes: list[Answer], micro: int) -> list[Answer]:
 def _on_the_way(
     graph: Graph, side: int, name: str, workspace: str, answer: Answer
 ) -> list[tuple[int, str, int]]:
-    """What must be open so that a node and its counterpart, or the place where that is missing, can be seen."""
+    """What must be open so that a node and its counterpart, or the place where that is missing, can be
+    seen."""
     wanted: list[tuple[int, str, int]] = []
     answer["revealed"] = []
     own = graph.pos_of(side, name)
@@ -333,7 +335,8 @@ def _own(graph: Graph, asked: Answer) -> Answer:
     if not rows:
         raise InvalidArgument("own data: none of its members is a number")
     connection = graph.connection()
-    sql = "CREATE TABLE IF NOT EXISTS own (data TEXT, name TEXT, value REAL, PRIMARY KEY (data, name)) WITHOUT ROWID"
+    columns = "data TEXT, name TEXT, value REAL, PRIMARY KEY (data, name)"
+    sql = f"CREATE TABLE IF NOT EXISTS own ({columns}) WITHOUT ROWID"
     connection.execute(sql)
     connection.execute("DELETE FROM own WHERE data=?", (name,))
     connection.executemany("INSERT INTO own VALUES (?, ?, ?)", rows)
@@ -399,7 +402,7 @@ def _micro(asked: Answer) -> int:
 def _side_of(value: object) -> int:
     if value not in (0, 1):
         raise InvalidArgument(f"side: expected 0 or 1, found {value!r}")
-    return int(value)  # type: ignore[call-overload,no-any-return]
+    return int(value)
 
 
 def _integer(asked: Answer, name: str) -> int:

@@ -82,7 +82,7 @@ class Scale:
                 return classes
             known = ~np.isnan(values)
             counted = [(values < end) if self.small_is_bad else (values > end) for end in self.bounds]
-            classes[known] = np.sum(counted, axis=0, dtype=np.int8)[known]
+            classes[known] = np.asarray(np.sum(counted, axis=0, dtype=np.int8))[known]
         return classes
 
     def sql_class(self, value: str) -> str:
@@ -90,7 +90,8 @@ class Scale:
         if self.intervals:
             top = max(high for _, high in self.intervals)
             cases = " ".join(
-                f"WHEN ({value}) >= {low!r} AND ({value}) {'<=' if high in (low, top) else '<'} {high!r} THEN {i}"
+                f"WHEN ({value}) >= {low!r} AND ({value}) {'<=' if high in (low, top) else '<'} "
+                f"{high!r} THEN {i}"
                 for i, (low, high) in enumerate(self.intervals)
             )
             return f"(CASE WHEN ({value}) IS NULL THEN -1 {cases} ELSE -1 END)"
@@ -123,12 +124,12 @@ def scale_of(config: Config, by: str, bounds: list[float] | None = None) -> Scal
     if by.startswith("own:") and by[4:].isalnum():
         column = f"(SELECT o.value FROM own o WHERE o.data='{by[4:]}' AND o.name=n.name)"
         return Scale(by, column, tuple(sorted(ends or (0.25, 0.5, 0.75))), False)
-    column = _ULPS.get(by) or METRIC_COLUMNS.get(by)
-    if column is None:
+    field = _ULPS.get(by) or METRIC_COLUMNS.get(by)
+    if field is None:
         raise InvalidArgument(f"colour by: expected index, overflow, a difference or a metric, found {by!r}")
     small = METRICS.get(by, False)
     ends = tuple(sorted(ends or _BOUNDS.get(by, _OTHER_BOUNDS), reverse=small))
-    return Scale(by, f"n.{column}", ends, small)
+    return Scale(by, f"n.{field}", ends, small)
 
 
 def value_sql(scale: Scale, side: int, table: str) -> str:
@@ -173,7 +174,8 @@ class Frame:
 
 
 class Colours:
-    """The classes of all nodes of one side, and sums of them: what a collapsed module shows costs no search."""
+    """The classes of all nodes of one side, and sums of them: what a collapsed module shows costs no
+    search."""
 
     def __init__(self, frame: Frame, values: Any, scale: Scale, side: int, compare: bool) -> None:
         """`values`: an array with the value of each node, NaN for none."""

@@ -89,7 +89,9 @@ class _Maker:
         self._into.executemany(sql, ((pos, peer) for pos, peer in enumerate(peers) if peer is not None))
         del target
         self._adopt_own_tables()
-        self._into.executemany("INSERT INTO shape VALUES (?, ?)", [(i, text) for text, i in self._shapes.items()])
+        self._into.executemany(
+            "INSERT INTO shape VALUES (?, ?)", [(i, text) for text, i in self._shapes.items()]
+        )
         self._into.executemany("INSERT INTO stack VALUES (?, ?)", self._stack_texts())
 
     def _insert(self, side: int, tree: _Tree, peers: list[int | None], parents: list[int | None]) -> None:
@@ -104,10 +106,10 @@ class _Maker:
     def _side(self, side: int) -> _Tree:
         """Reads the nodes of one side in the order of the file, and puts them into a tree."""
         columns = ", ".join(self._result.columns[name] for name in _READ)
+        how = "NOT INDEXED" if self._has_one_graph() else ""  # in the order of the file either way
         sql = (
-            f"SELECT rowid, {columns} FROM tb_nodes NOT INDEXED WHERE step=? AND rank=? AND data_source=?"
-            if self._has_one_graph()
-            else f"SELECT rowid, {columns} FROM tb_nodes WHERE step=? AND rank=? AND data_source=? ORDER BY rowid"
+            f"SELECT rowid, {columns} FROM tb_nodes {how} WHERE step=? AND rank=? AND data_source=? "
+            "ORDER BY rowid"
         )
         values = (self._step, self._rank, SIDES[side])
         kept: list[_Node] = []
@@ -210,8 +212,10 @@ class _Maker:
             ):
                 largest = max((v for v in found if isinstance(v, (int, float))), default=None)
                 self._into.execute(
-                    "UPDATE node SET peer = coalesce(peer, (SELECT pos FROM node o WHERE o.side=? AND o.name=?)), "
-                    "how=coalesce(?, how), input_ulps=?, weight_ulps=?, gradient_ulps=?, output_ulps=?, worst_ulps=? "
+                    "UPDATE node SET peer = coalesce(peer, (SELECT pos FROM node o WHERE o.side=? "
+                    "AND o.name=?)), "
+                    "how=coalesce(?, how), input_ulps=?, weight_ulps=?, gradient_ulps=?, "
+                    "output_ulps=?, worst_ulps=? "
                     "WHERE side=? AND name=?",
                     (1 - side, peer, how, *found, largest, side, name),
                 )
@@ -269,7 +273,8 @@ class _Tree:
 def _walk(
     nodes: list[_Node], root: int, below: dict[str, list[int]]
 ) -> tuple[list[int], dict[int, int | None], dict[int, int]]:
-    """Post-order, without recursion; parents; depths. Everything is reached: the rest hangs below the root."""
+    """Post-order, without recursion; parents; depths. Everything is reached: the rest hangs below the
+    root."""
     if not nodes:
         return [], {}, {}
     parents: dict[int, int | None] = {root: None}

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One graph as one page that needs nothing but a browser, for a mail or an issue tracker.
 
-A graph with up to MOST_WHOLE nodes on both sides together is exported whole, a larger one with its suspicious part:
-what differs most, what has no counterpart, where the difference begins, and the modules around all that.
-"""
+A graph with up to MOST_WHOLE nodes on both sides together is exported whole, a larger one with its suspicious
+part: what differs most, what has no counterpart, where the difference begins, and the modules around all
+that."""
 
 from __future__ import annotations
 
@@ -65,10 +65,11 @@ def page(content: dict[str, Any]) -> str:
     data = base64.b64encode(gzip.compress(text, 9, mtime=0)).decode()
     program = re.sub(r"</(script)", r"<\\/\1", _file("app.js"), flags=re.IGNORECASE)
     head = (
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n<style>{_file("app.css")}</style>\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f"<style>{_file('app.css')}</style>\n"
         f'<script type="text/plain" id="exported">{data}</script>\n'
     )
-    html = re.sub(r'\s*<(script|link)[^>]*app\.(js|css)[^>]*>(</script>)?', "", _file("index.html"))
+    html = re.sub(r"\s*<(script|link)[^>]*app\.(js|css)[^>]*>(</script>)?", "", _file("index.html"))
     html = html.replace("</head>", head + "</head>")
     return html.replace("</body>", f'<script type="module">{program}</script>\n</body>')
 
@@ -162,9 +163,11 @@ def _details(graph: Graph, places: list[tuple[int, int]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     known = set(places)
     for side, pos in places:
-        name, peer = graph.connection().execute(
-            "SELECT name, peer FROM node WHERE side=? AND pos=?", (side, pos)
-        ).fetchone()
+        name, peer = (
+            graph.connection()
+            .execute("SELECT name, peer FROM node WHERE side=? AND pos=?", (side, pos))
+            .fetchone()
+        )
         if side == 0 or peer is None or (0, peer) not in known:
             found[f"{side}:{name}"] = detail(graph, side, name, "")
     return found

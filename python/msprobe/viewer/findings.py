@@ -51,7 +51,8 @@ def _stated(graph: Graph) -> list[dict[str, Any]]:
 
 def _beginnings(graph: Graph, workspace: str) -> list[dict[str, Any]]:
     sql = (
-        "SELECT n.pos, n.first, n.name, n.parent, n.input_ulps, n.weight_ulps, n.gradient_ulps, n.output_ulps "
+        "SELECT n.pos, n.first, n.name, n.parent, n.input_ulps, n.weight_ulps, n.gradient_ulps, "
+        "n.output_ulps "
         f"FROM {graph.table(workspace)} n WHERE n.side=0 AND n.worst_ulps > 0 ORDER BY n.pos"
     )
     rows = graph.connection().execute(sql, ()).fetchall()
@@ -88,7 +89,8 @@ def _finding(node: str, kind: str, value: float, before: float) -> dict[str, Any
 
 def _first_overflow(graph: Graph) -> list[dict[str, Any]]:
     sql = (
-        "SELECT name, overflow FROM node WHERE side=0 AND overflow>0 ORDER BY overflow=3 DESC, overflow=2 DESC, pos "
+        "SELECT name, overflow FROM node WHERE side=0 AND overflow>0 ORDER BY overflow=3 DESC, "
+        "overflow=2 DESC, pos "
         f"LIMIT {_MOST}"
     )
     return [
@@ -101,7 +103,8 @@ def _first_unmatched(graph: Graph) -> list[dict[str, Any]]:
     if not graph.result.config.is_compare:
         return []
     sql = (
-        "SELECT n.name, n.side FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent WHERE n.peer IS NULL "
+        "SELECT n.name, n.side FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent WHERE "
+        "n.peer IS NULL "
         f"AND (p.peer IS NOT NULL OR p.parent IS NULL) ORDER BY n.side, n.pos LIMIT {_MOST}"
     )
     return [

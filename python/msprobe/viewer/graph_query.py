@@ -87,7 +87,7 @@ class Graph:
             found = sqlite3.connect(self.path, check_same_thread=False, timeout=20)
             found.execute("PRAGMA cache_size=-4000")
             self._local.connection = found
-        return found  # type: ignore[no-any-return]
+        return found
 
     def table(self, workspace: str) -> str:
         if not self.versions.get(workspace):
@@ -119,7 +119,9 @@ class Graph:
         """Own data was replaced."""
         with self._lock:
             self._last_values = (None, None)
-            self._colours = {key: one for key, one in self._colours.items() if not key[0].by.startswith("own:")}
+            self._colours = {
+                key: one for key, one in self._colours.items() if not key[0].by.startswith("own:")
+            }
 
     def warm_up(self) -> None:
         """The colouring that the page begins with."""
@@ -131,7 +133,7 @@ class Graph:
         if "" not in self._frames:
             self._frames[""] = ("", 0), Frame(self.connection())
         if not version[1]:
-            return self._frames[""][1]
+            return self._frames[""][1]  # type: ignore[no-any-return]
         if self._frames.get(workspace, (None,))[0] != version:
             sql = "SELECT side, pos, ifnull(peer, -1) FROM manual WHERE workspace=?"
             changes = self.connection().execute(sql, (workspace,)).fetchall()
@@ -276,9 +278,8 @@ class Graph:
     def following(
         self, start: int | None, backwards: bool, wanted: Wanted, scale: Scale, workspace: str
     ) -> dict[str, Any] | None:
-        """The next node of the target (or of wanted.side) that is wanted, as one reads the graph: a module, then
-        what is inside. `start`: None for the first one, or the last.
-        """
+        """The next node of the target (or of wanted.side) that is wanted, as one reads the graph: a module,
+        then what is inside. `start`: None for the first one, or the last."""
         where, values = self._where(wanted, scale, workspace)
         side = wanted.side or 0
         order = "n.first DESC, n.pos" if backwards else "n.first, n.pos DESC"
@@ -294,7 +295,8 @@ class Graph:
         return found[0] if found else None
 
     def _where(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[str, list[Any]]:
-        terms, values = ["1"], []
+        terms: list[str] = ["1"]
+        values: list[Any] = []
 
         def add(term: str, *more: Any) -> None:
             terms.append(f"({term})")
@@ -389,8 +391,10 @@ class Graph:
         columns = ", ".join(f"n.{name}" for name in _COLUMNS)
         # The inner query sorts places only; what belongs to them is read for the page alone.
         sql = (
-            f"WITH page AS (SELECT n.side AS side, n.pos AS pos FROM {table} n WHERE {where} ORDER BY {order} "
-            f"LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE o.side=1-n.side AND o.pos=n.peer), "
+            f"WITH page AS (SELECT n.side AS side, n.pos AS pos FROM {table} n WHERE {where} ORDER BY "
+            f"{order} "
+            f"LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE o.side=1-n.side "
+            "AND o.pos=n.peer), "
             f"{value_sql(scale, 0, table)}, CASE n.side WHEN 1 THEN {value_sql(scale, 1, table)} END "
             f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
         )

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nodes matched by hand. The result file is never changed: what a user matches is kept in the state folder of
 the user (`$XDG_STATE_HOME/msprobe/view`, usually `~/.local/state/msprobe/view`), a file per result file and
-workspace. A workspace is a name that the page makes and keeps in its address, so users do not disturb each other
-and a link shows what its sender saw.
-"""
+workspace. A workspace is a name that the page makes and keeps in its address, so users do not disturb each
+other and a link shows what its sender saw."""
 
 from __future__ import annotations
 
@@ -83,10 +82,9 @@ class Matching:
         self.apply()
 
     def load(self, text: str) -> tuple[int, list[str]]:
-        """A .vis.config: JSON, target -> golden. Files of the existing tool hold each pair in both directions:
-        what is no node of the target is passed over when its reverse is there. How many matched, and what did
-        not, with the reason.
-        """
+        """A .vis.config: JSON, target -> golden. Files of the existing tool hold each pair in both
+        directions: what is no node of the target is passed over when its reverse is there. How many matched,
+        and what did not, with the reason."""
         content = _parse(text)
         failed, chosen = [], {}
         for target, golden in content.items():
@@ -260,7 +258,11 @@ def _mirrored(target: str, golden: str) -> list[tuple[str, str]]:
 
 def _siblings(ours: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    for key_of in (lambda name, kind: (kind, _short(name)), lambda name, kind: (kind, "")):
+    for by_name in (True, False):
+
+        def key_of(name: str, kind: int, by_name: bool = by_name) -> tuple[int, str]:
+            return kind, _short(name) if by_name else ""
+
         free: dict[tuple[int, str], deque[str]] = {}
         for name, kind in theirs:
             free.setdefault(key_of(name, kind), deque()).append(name)
@@ -308,7 +310,8 @@ def _identity(graph: Graph) -> str:
     """The file, by its path and what it is a result of, and the graph."""
     path = str(graph.result.path.resolve())
     name = re.sub(r"[^A-Za-z0-9]+", "_", graph.result.path.name)[:40]
-    return f"{name}-{hashlib.sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}-{graph.step}-{graph.rank}"
+    digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return f"{name}-{digest}-{graph.step}-{graph.rank}"
 
 
 def _state_folder() -> Path:

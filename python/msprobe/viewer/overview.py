@@ -85,7 +85,8 @@ class Overview:
         if not self.result.has_own_tables:
             return None
         sql = (
-            "SELECT m.worst_ulps FROM tb_nodes t JOIN msprobe_nodes m ON m.id=t.id WHERE t.step=? AND t.rank=? "
+            "SELECT m.worst_ulps FROM tb_nodes t JOIN msprobe_nodes m ON m.id=t.id WHERE t.step=? "
+            "AND t.rank=? "
             "AND t.data_source='NPU' AND t.up_node='' ORDER BY t.node_order DESC LIMIT 1"
         )
         row = connection.execute(sql, (step, rank)).fetchone()
@@ -93,7 +94,8 @@ class Overview:
 
 
 def communication(result: ResultFile, step: int) -> dict[str, Any]:
-    """Who sends to whom in the target: for each pair of ranks the number of operations and the worst index."""
+    """Who sends to whom in the target: for each pair of ranks the number of operations and the worst
+    index."""
     found: dict[tuple[int, int], list[Any]] = {}
     for rank in result.config.ranks:
         for name, text in _operations(result, step, rank):

@@ -1,8 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The tree straight from the result file, for the first picture of a large graph whose digest is not ready: no
-sums, no search, but every node can be opened.
-"""
+"""The tree straight from the result file, for the first picture of a large graph whose digest is not ready:
+no sums, no search, but every node can be opened."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """Runs one query with regular expressions, as a program of its own: a pattern can take for ever, and only a
-process can be ended. Input: JSON with database, sql, values; output: the rows as JSON. Started by search.py with
-the path of this file, without the package.
+process can be ended. Input: JSON with database, sql, values; output: the rows as JSON. Started by
+graph_query.py with the path of this file, without the package.
 """
 
 import functools

@@ -3,8 +3,8 @@
 """A `.vis.db` that is only read: of the existing tool (8.2.1 to 26.2) and of msprobe.
 
 The file is opened so that SQLite writes nothing, neither into it nor beside it. Where a write-ahead log or a
-rollback journal lies beside it, another program is writing or was killed: then a private copy of both is read.
-"""
+rollback journal lies beside it, another program is writing or was killed: then a private copy of both is
+read."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ResultFile:
         found = getattr(self._local, "connection", None)
         if found is None:
             found = self._local.connection = connect(self._source)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """All rows of a query that is known to be small. Raises FormatError for a damaged file."""
@@ -234,7 +234,8 @@ def _schema(connection: sqlite3.Connection, path: Path) -> tuple[dict[str, str],
     for table in ("tb_nodes", "tb_config"):
         if kinds.get(table) != "table":
             raise FormatError(
-                f"{path.name} has no table {table}: it is not the result of a graph comparison, or the program "
+                f"{path.name} has no table {table}: it is not the result of a graph comparison, or "
+                "the program "
                 "that writes it has not finished"
             )
     present = {row[1] for row in connection.execute("PRAGMA table_info(tb_nodes)")}

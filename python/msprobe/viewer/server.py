@@ -3,10 +3,10 @@
 """The local web server: the built page, and the questions of api.py.
 
 What comes in is not trusted. The address that is opened holds a token, made anew at every start; it becomes a
-cookie and leaves the address. The Host must be an address in numbers, `localhost`, or the name given with --host:
-so a foreign name that resolves to this machine gets nothing. A question must come from the page itself (Origin,
-Sec-Fetch-Site) as JSON. Nothing of the disk is served but the page; names of files go through Library.
-"""
+cookie and leaves the address. The Host must be an address in numbers, `localhost`, or the name given with
+--host: so a foreign name that resolves to this machine gets nothing. A question must come from the page
+itself (Origin, Sec-Fetch-Site) as JSON. Nothing of the disk is served but the page; names of files go through
+Library."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ _PAGE = {
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>msprobe view</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:15vh auto;padding:0 1em}
 input,button{font:inherit;padding:.4em .7em}</style>
-<h1>msprobe view</h1><p>This viewer asks for the token that <code>msprobe view</code> printed when it was started.
+<h1>msprobe view</h1>
+<p>This viewer asks for the token that <code>msprobe view</code> printed when it was started.
 <br>请输入 <code>msprobe view</code> 启动时打印的令牌。</p>
 <form method="get" action="/"><input name="token" aria-label="token" autofocus autocomplete="off">
 <button>Open / 打开</button></form></html>"""
@@ -100,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         if not self._host_is_known():
-            return
+            return None
         if not self._is_logged_in():
             return self._refuse(
                 HTTPStatus.FORBIDDEN, "the token is missing: open the address that was printed"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import pytest
 from msprobe import InvalidArgument
@@ -105,7 +104,8 @@ def test_a_circle_of_parents_ends(tmp_path, asking):
 
     connection = sqlite3.connect(path)
     connection.execute(
-        "UPDATE tb_nodes SET up_node='Functional.linear.0.forward' WHERE node_name='Module.layers.0.Block.forward.0'"
+        "UPDATE tb_nodes SET up_node='Functional.linear.0.forward' WHERE "
+        "node_name='Module.layers.0.Block.forward.0'"
     )
     connection.commit()
     connection.close()
@@ -157,7 +157,6 @@ def test_ranking_is_by_value_and_pages_follow_each_other(ask):
 def test_a_regular_expression_that_never_ends_is_ended(ask, monkeypatch):
     monkeypatch.setattr("msprobe.viewer.graph_query._REGEX_SECONDS", 0.5)
     with pytest.raises(InvalidArgument, match="takes more than"):
-        ask("list", text=r"(\w|\w\w)*!(a+)+$" + r"(\w+\s?)*!", within="regex")
         ask("list", text=r"^(([a-zA-Z._0-9])+)+!$", within="regex")
 
 
@@ -173,12 +172,19 @@ def test_next_and_previous_go_as_one_reads_a_module_before_what_is_inside(ask):
         start = node["name"]
         found.append(start)
     call = "Functional.linear.2.forward"
-    assert found == ["Tensor.add.1.forward", "Module.layers.2.fc.Linear.forward.0", call, "Tensor.add.2.forward"]
+    assert found == [
+        "Tensor.add.1.forward",
+        "Module.layers.2.fc.Linear.forward.0",
+        call,
+        "Tensor.add.2.forward",
+    ]
     back = ask("next", only="suspicious", backwards=True, **{"from": found[1]})["node"]
     assert back["name"] == found[0]
 
 
-@pytest.mark.parametrize("members", [{"sort": "size; DROP"}, {"only": "x"}, {"within": "y", "text": "z"}, {"side": "0"}])
+@pytest.mark.parametrize(
+    "members", [{"sort": "size; DROP"}, {"only": "x"}, {"within": "y", "text": "z"}, {"side": "0"}]
+)
 def test_wrong_members_are_refused(ask, members):
     with pytest.raises(InvalidArgument):
         ask("list", **members)
@@ -188,17 +194,23 @@ def test_wrong_members_are_refused(ask, members):
 
 
 def test_colours_of_other_values(ask):
-    by_weight = ask("nodes", names=[[0, "Module.layers.2.fc.Linear.forward.0"]], colour={"by": "weights"})["nodes"][0]
+    by_weight = ask("nodes", names=[[0, "Module.layers.2.fc.Linear.forward.0"]], colour={"by": "weights"})[
+        "nodes"
+    ][0]
     assert by_weight["class"] == 4
     assert by_weight["value"] == pytest.approx(0.5 / 0.5 / 2**-23)
-    own_bounds = ask("nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": "index", "bounds": [0.1]})["nodes"][0]
+    own_bounds = ask("nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": "index", "bounds": [0.1]})[
+        "nodes"
+    ][0]
     assert own_bounds["class"] == 1
 
 
 def test_own_data_colours_nodes(ask):
     answer = ask("own", data={"Tensor.add.1.forward": 3, "Tensor.add.0.forward": 1, "x": "no"}, key="k")
     assert answer["count"] == 2
-    node = ask("nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": answer["by"], "bounds": answer["bounds"]})
+    node = ask(
+        "nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": answer["by"], "bounds": answer["bounds"]}
+    )
     assert node["nodes"][0]["value"] == 3
     assert node["nodes"][0]["class"] == 4
 
@@ -239,7 +251,10 @@ def test_noise_on_a_mean_near_zero_is_no_divergence(tmp_path, asking):
     cell = {**tensor(1.0), "Mean": "1e-9", "Mean diff": "2e-9", "MeanRelativeErr": "200%"}
     call = Node(name, index=1.0, peer=name, outputs={f"{name}.output.0": cell})
     other = Node(name, peer=name, outputs={f"{name}.output.0": {**plain(), "Mean": "-1e-9"}})
-    pair = (Node("DefaultModel", [call], 0, peer="DefaultModel"), Node("DefaultModel", [other], 0, peer="DefaultModel"))
+    pair = (
+        Node("DefaultModel", [call], 0, peer="DefaultModel"),
+        Node("DefaultModel", [other], 0, peer="DefaultModel"),
+    )
     ask = asking(write(tmp_path / "a.vis.db", {(0, 0): pair}))
     assert ask("findings")["findings"][0]["kind"] == "rounding"
     assert ask("list", only="suspicious")["total"] == 0
@@ -261,20 +276,25 @@ def test_what_msprobe_wrote_about_the_nodes_is_used(tmp_path, asking):
 
     connection = sqlite3.connect(path)
     connection.execute(
-        "CREATE TABLE msprobe_nodes (id TEXT PRIMARY KEY, counterpart TEXT, how TEXT, reason TEXT, input_ulps REAL, "
-        "output_ulps REAL, weight_ulps REAL, gradient_ulps REAL, worst_ulps REAL, worst_node TEXT, worst_index REAL, "
+        "CREATE TABLE msprobe_nodes (id TEXT PRIMARY KEY, counterpart TEXT, how TEXT, reason TEXT, "
+        "input_ulps REAL, "
+        "output_ulps REAL, weight_ulps REAL, gradient_ulps REAL, worst_ulps REAL, worst_node TEXT, "
+        "worst_index REAL, "
         "nodes INTEGER, unmatched INTEGER, colours TEXT, overflow TEXT)"
     )
     connection.execute("CREATE TABLE msprobe_findings (step, rank, number, node, sentence)")
     connection.execute(
-        f"INSERT INTO msprobe_nodes VALUES ('NPU_0_0_{FC}', '{UP}', 'aligned', 'other name', 1, 2, 9e999, NULL, 3, "
+        f"INSERT INTO msprobe_nodes VALUES ('NPU_0_0_{FC}', '{UP}', 'aligned', 'other name', 1, 2, "
+        "9e999, NULL, 3, "
         "NULL, NULL, 1, 0, '[]', NULL)"
     )
     connection.execute(f"INSERT INTO msprobe_findings VALUES (0, 0, 1, '{FC}', 'Its weight differs.')")
     connection.commit()
     connection.close()
     ask = asking(path)
-    assert ask("findings")["findings"] == [{"node": FC, "side": 0, "kind": "stated", "sentence": "Its weight differs."}]
+    assert ask("findings")["findings"] == [
+        {"node": FC, "side": 0, "kind": "stated", "sentence": "Its weight differs."}
+    ]
     node = ask("nodes", names=[[0, FC]])["nodes"][0]
     assert (node["peer"], node["how"], node["ulps"]) == (UP, "aligned", "inf")
     assert ask("detail", side=0, name=FC)["target"]["reason"] == "other name"
@@ -301,18 +321,28 @@ def test_overview_and_communication(tmp_path, asking):
 
 def test_batch_operations_have_all_their_links(tmp_path, asking):
     links = [
-        {"communications_type": "send", "nodes_info": {"1": ["0", "Distributed.batch_isend_irecv.0.forward"]}},
-        {"communications_type": "receive", "nodes_info": {"2": ["Nan", "Distributed.batch_isend_irecv.0.forward"]}},
+        {
+            "communications_type": "send",
+            "nodes_info": {"1": ["0", "Distributed.batch_isend_irecv.0.forward"]},
+        },
+        {
+            "communications_type": "receive",
+            "nodes_info": {"2": ["Nan", "Distributed.batch_isend_irecv.0.forward"]},
+        },
     ]
     call = Node("Distributed.batch_isend_irecv.0.forward", links=links)
-    ask = asking(write(tmp_path / "a.vis.db", {(0, r): (Node("DefaultModel", [call], 0), None) for r in range(3)}))
+    ask = asking(
+        write(tmp_path / "a.vis.db", {(0, r): (Node("DefaultModel", [call], 0), None) for r in range(3)})
+    )
     found = ask("detail", side=0, name=call.name)["target"]["links"]
     assert [(one["kind"], one["rank"]) for one in found] == [("send", 1), ("receive", 2)]
 
 
 def test_a_micro_step_hides_the_others_at_the_top(tmp_path, asking):
     nodes = [Node(f"Torch.a.{i}.forward", micro=i // 2) for i in range(4)]
-    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (Node("DefaultModel", nodes, 0), None)}, micro_steps=2))
+    ask = asking(
+        write(tmp_path / "a.vis.db", {(0, 0): (Node("DefaultModel", nodes, 0), None)}, micro_steps=2)
+    )
     assert names(ask("tree", micro=1)["lists"][0]["nodes"]) == ["Torch.a.2.forward", "Torch.a.3.forward"]
     assert ask("list", micro=0, only="leaves")["total"] == 2
 
@@ -325,7 +355,9 @@ def test_matching_with_children_undo_redo_and_a_second_user(ask):
     assert (matched["matched"], matched["count"]) == (2, 2)
     node = ask("nodes", names=[[0, FC]], workspace="one")["nodes"][0]
     assert (node["peer"], node["how"]) == (UP, "manual")
-    assert node["ulps"] == pytest.approx(0.0)  # the cells of both sides are equal: only the file says they differ
+    assert node["ulps"] == pytest.approx(
+        0.0
+    )  # the cells of both sides are equal: only the file says they differ
     assert ask("nodes", names=[[0, FC]], workspace="two")["nodes"][0]["peer"] is None
     assert ask("list", only="added", workspace="one")["total"] == 0
     undone = ask("match", do="undo", workspace="one")
@@ -349,7 +381,9 @@ def test_matches_are_kept_outside_the_file(tmp_path, asking, state_folder):
 
 def test_a_match_of_the_file_can_be_taken_away(ask):
     ask("match", do="cancel", target="Tensor.add.0.forward", workspace="w")
-    found = ask("nodes", names=[[0, "Tensor.add.0.forward"], [1, "Tensor.add.0.forward"]], workspace="w")["nodes"]
+    found = ask("nodes", names=[[0, "Tensor.add.0.forward"], [1, "Tensor.add.0.forward"]], workspace="w")[
+        "nodes"
+    ]
     assert [node["peer"] for node in found] == [None, None]
     with pytest.raises(InvalidArgument, match="has no counterpart"):
         ask("match", do="cancel", target=FC, workspace="w")
@@ -357,7 +391,9 @@ def test_a_match_of_the_file_can_be_taken_away(ask):
 
 def test_a_golden_node_that_is_matched_anew_leaves_its_old_counterpart(ask):
     ask("match", do="match", target="Tensor.add.0.forward", golden="Tensor.add.1.forward", workspace="w")
-    old = ask("nodes", names=[[0, "Tensor.add.1.forward"], [1, "Tensor.add.0.forward"]], workspace="w")["nodes"]
+    old = ask("nodes", names=[[0, "Tensor.add.1.forward"], [1, "Tensor.add.0.forward"]], workspace="w")[
+        "nodes"
+    ]
     assert [node["peer"] for node in old] == [None, None]
 
 
@@ -399,7 +435,12 @@ def test_md5_files_where_one_is_good(tmp_path, asking):
     def side(text: str, index: float | None) -> Node:
         name = "Torch.a.0.forward"
         cell = {**plain(), "md5": text, **({"Result": "pass"} if index is not None else {})}
-        return Node("DefaultModel", [Node(name, index=index, peer=name, outputs={f"{name}.output.0": cell})], 0, peer="DefaultModel")
+        return Node(
+            "DefaultModel",
+            [Node(name, index=index, peer=name, outputs={f"{name}.output.0": cell})],
+            0,
+            peer="DefaultModel",
+        )
 
     ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (side("aa", 0), side("bb", None))}, task="md5"))
     node = ask("tree")["lists"][0]["nodes"][0]
@@ -409,7 +450,10 @@ def test_md5_files_where_one_is_good(tmp_path, asking):
 
 @pytest.mark.parametrize(
     "columns",
-    [(*COLUMNS, "is_distributed"), tuple(c for c in COLUMNS if c not in ("micro_step_id", "overflow_level", "modified"))],
+    [
+        (*COLUMNS, "is_distributed"),
+        tuple(c for c in COLUMNS if c not in ("micro_step_id", "overflow_level", "modified")),
+    ],
 )
 def test_tables_of_other_releases(tmp_path, asking, columns):
     ask = asking(write(tmp_path / "a.vis.db", columns=columns))

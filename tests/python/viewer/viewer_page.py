@@ -50,7 +50,11 @@ class ViewerPage(Browser):
 
     def size(self, width: int, height: int) -> None:
         self._call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
         )
 
     def go(self, address: str, *, dark: bool = False) -> None:
@@ -78,7 +82,9 @@ class ViewerPage(Browser):
             value = self.run(f"return Boolean({condition})")
             if value:
                 return
-            assert time.monotonic() < end, f"not so within {seconds} s: {condition}\n{self.run('return document.body.innerText')}"
+            assert time.monotonic() < end, (
+                f"not so within {seconds} s: {condition}\n{self.run('return document.body.innerText')}"
+            )
             time.sleep(0.03)
 
     def picture(self, path: Path) -> None:

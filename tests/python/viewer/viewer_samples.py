@@ -40,10 +40,17 @@ class Node:
     stack: tuple[str, ...] = ("File /job/model.py, line 7, in forward, \n y = f(x)",)
 
 
-def tensor(value: float = 1.0, diff: float = 0.0, dtype: str = "torch.float32", **more: str) -> dict[str, str]:
+def tensor(
+    value: float = 1.0, diff: float = 0.0, dtype: str = "torch.float32", **more: str
+) -> dict[str, str]:
     """Statistics of a tensor of a size near `value`; `diff`: to the golden side, in all of them."""
     values = {"Max": value, "Min": -value, "Mean": value / 100, "Norm": value * 4}
-    cell = {"type": "torch.Tensor", "dtype": dtype, "shape": "[4, 4]", **{k: str(v) for k, v in values.items()}}
+    cell = {
+        "type": "torch.Tensor",
+        "dtype": dtype,
+        "shape": "[4, 4]",
+        **{k: str(v) for k, v in values.items()},
+    }
     names = ("Max diff", "Min diff", "Mean diff", "L2norm diff")
     cell |= dict.fromkeys(names, str(diff))
     return {**cell, "MaxRelativeErr": f"{abs(diff / value) * 100}%", **more}
@@ -98,14 +105,19 @@ def model(weight_diff: float = 0.5) -> tuple[Node, Node]:
         block = f"{name}.Block.forward.0"
         children = [module, add]
         if golden and number == 1:
-            children.append(Node("Tensor.clone.0.forward", outputs={"Tensor.clone.0.forward.output.0": plain()}))
+            children.append(
+                Node("Tensor.clone.0.forward", outputs={"Tensor.clone.0.forward.output.0": plain()})
+            )
         return Node(block, children, kind=0, index=None if golden else 0.0, peer=block)
 
     def side(golden: bool) -> Node:
         reduce = "Distributed.all_reduce.0.forward"
         calls = Node("Apis_Between_Modules.0", kind=9, index=0, peer="Apis_Between_Modules.0")
         links = {"communications_type": "send_receive", "nodes_info": {"1": ["0", reduce]}}
-        calls.children = [Node(reduce, index=0, peer=reduce, links=links), Node("Tensor.mul.0.forward", index=0, peer="Tensor.mul.0.forward")]
+        calls.children = [
+            Node(reduce, index=0, peer=reduce, links=links),
+            Node("Tensor.mul.0.forward", index=0, peer="Tensor.mul.0.forward"),
+        ]
         layers = [layer(0, 0.0, golden), layer(1, weight_diff, golden), layer(2, weight_diff, golden)]
         return Node("DefaultModel", [calls, *layers], kind=0, peer="DefaultModel")
 
@@ -131,7 +143,8 @@ def write(
     connection.execute(f"CREATE TABLE tb_nodes ({', '.join(columns)}, PRIMARY KEY (id))")
     connection.execute("CREATE TABLE tb_stack (id TEXT PRIMARY KEY, stack_info TEXT)")
     connection.execute(
-        "CREATE TABLE tb_config (id TEXT PRIMARY KEY, graph_type TEXT, task TEXT, tool_tip TEXT, micro_steps INTEGER, "
+        "CREATE TABLE tb_config (id TEXT PRIMARY KEY, graph_type TEXT, task TEXT, tool_tip TEXT, "
+        "micro_steps INTEGER, "
         "overflow_check INTEGER, node_colors TEXT, rank_list TEXT, step_list TEXT)"
     )
     for (step, rank), pair in graphs.items():
@@ -152,7 +165,9 @@ def write(
 
 
 class _Rows:
-    def __init__(self, connection: sqlite3.Connection, columns: tuple[str, ...], source: str, step: int, rank: int):
+    def __init__(
+        self, connection: sqlite3.Connection, columns: tuple[str, ...], source: str, step: int, rank: int
+    ):
         self._connection, self._columns = connection, columns
         self._source, self._step, self._rank = source, step, rank
         self._order = 0
