@@ -47,8 +47,12 @@ function about(): Question {
 
 type Pending = { pending?: number };
 
+/** The graph of the present step and rank is there: what the user asks for in between waits. */
+let shown: Promise<void> = Promise.resolve();
+
 /** An answer about the graph that is shown; waits while its values are being read. Null: it is not shown any more. */
 async function askGraph<Answer>(name: string, question: Question = {}): Promise<Answer | null> {
+  await shown;
   const asked = about();
   const sameGraph = (): boolean => (["file", "step", "rank"] as const).every((key) => about()[key] === asked[key]);
   state.busy.value += 1;
@@ -124,15 +128,24 @@ export async function openFile(name: string, place: ReturnType<typeof fromFragme
       state.selected.value = [null, null];
     });
     document.title = `${name} · msprobe view`;
-    await showGraph(place.open ?? [], place.node === undefined ? null : [place.side ?? 0, place.node]);
+    await show(place.open ?? [], place.node === undefined ? null : [place.side ?? 0, place.node]);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     state.failure.value = error.message === "unreachable" ? t("unreachable") : error.message;
   }
 }
 
-/** Shows the graph of the present step and rank; keeps what was open and selected. */
-async function showGraph(open: string[] = [], node: [Side, string] | null = null): Promise<void> {
+/** Shows the graph of the present step and rank, with what was open and selected before. */
+async function show(open: string[], node: [Side, string] | null): Promise<void> {
+  const made = showGraph(open);
+  shown = made.catch(() => undefined);
+  await made;
+  if (state.progress.value < 1) void attempt(followProgress);
+  else void attempt(loadFindings);
+  if (node) await attempt(() => reveal(node[0], node[1]));
+}
+
+async function showGraph(open: string[]): Promise<void> {
   const answer = await source.ask<TreeAnswer>("tree", about());
   const tree = new Tree();
   tree.take(answer);
@@ -148,9 +161,6 @@ async function showGraph(open: string[] = [], node: [Side, string] | null = null
   });
   if (open.length) await openNames(open.map((name) => [0, name]));
   await arrange();
-  if (!answer.ready) void attempt(followProgress);
-  else void attempt(loadFindings);
-  if (node) await attempt(() => reveal(node[0], node[1]));
 }
 
 async function followProgress(): Promise<void> {
@@ -175,7 +185,7 @@ export async function goTo(step: number, rank: number, micro = state.micro.value
     state.rank.value = rank;
     state.micro.value = micro;
   });
-  await attempt(() => showGraph(open, name === null ? null : [side, name]));
+  await attempt(() => show(open, name === null ? null : [side, name]));
 }
 
 function openedNames(): string[] {

@@ -85,7 +85,7 @@ def open_page(page, address, **options):
     page.run("localStorage.clear(); return 1") if page.run("return location.protocol") == "http:" else None
     page.go("about:blank")
     page.go(address, **options)
-    page.until("document.querySelector('.finding, .tab-body p.pad, [role=alert], .files')")
+    page.until("document.querySelector('.finding, .tab-body p.pad:not(.soft), [role=alert], .files')")
 
 
 def test_the_way_of_a_user(page, tmp_path):
