@@ -24,6 +24,7 @@ export function MatchTab() {
         setFailed(answer?.failed ?? []);
       }
     });
+  void state.layout.value; // nodes with new values come with it
   const node = target === null ? undefined : state.tree.value.node(state.tree.value.idOf(0, target));
   return (
     <>

@@ -509,6 +509,7 @@ export async function match(what: Question): Promise<Matches | null> {
   if (what.do === "list") return answer;
   rememberPlace();
   await refreshValues();
+  centre(); // counterparts stand at the same height now
   await loadFindings();
   await loadDetail();
   return answer;

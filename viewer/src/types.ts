@@ -21,6 +21,7 @@ export interface NodeRow {
   side: Side;
   pos: number | null;
   name: string;
+  up?: number | null;
   depth: number;
   kind: number;
   children: number;

@@ -215,22 +215,16 @@ def _children_of(graph: Graph, side: int, pos: int, micro: int) -> int:
 
 
 def _as_lists(graph: Graph, nodes: list[Answer], micro: int) -> list[Answer]:
-    """Nodes of several levels, by parent."""
+    """Nodes of several levels, by parent; the parents are among them."""
+    names = {(node["side"], node["pos"]): node["name"] for node in nodes}
     lists: dict[tuple[int, int], Answer] = {}
     for node in nodes:
-        row = (
-            graph.connection()
-            .execute(
-                "SELECT p.name, p.pos FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent "
-                "WHERE n.side=? AND n.pos=?",
-                (node["side"], node["pos"]),
-            )
-            .fetchone()
-        )
-        if row is None:
+        key = (node["side"], node["up"])
+        if key not in names:
             continue
-        key = (node["side"], row[1])
-        found = lists.setdefault(key, {"side": key[0], "name": row[0], "offset": 0, "nodes": [], "total": 0})
+        found = lists.setdefault(
+            key, {"side": key[0], "name": names[key], "offset": 0, "nodes": [], "total": 0}
+        )
         if len(found["nodes"]) < PAGE:
             found["nodes"].append(node)
     for (side, pos), found in lists.items():

@@ -58,13 +58,15 @@ METRICS = {
 
 def number(text: object) -> float | None:
     """Of a cell: "1.5", "13.7%" (0.137), "nan", "inf"; None for what is no number."""
-    if isinstance(text, bool) or text is None:
-        return None
-    if isinstance(text, (int, float)):
-        return float(text)
-    words = str(text).strip()
+    if not isinstance(text, str):
+        return None if text is None or isinstance(text, bool) else float(text)  # type: ignore[arg-type]
     try:
-        return float(words[:-1]) / 100 if words.endswith("%") else float(words)
+        return float(text)
+    except ValueError:
+        pass
+    words = text.strip()
+    try:
+        return float(words[:-1]) / 100 if words.endswith("%") else None
     except ValueError:
         return None
 

@@ -12,7 +12,6 @@ one are those from `first` to `pos`), `shape` (the dtypes and shapes of a node, 
 
 from __future__ import annotations
 
-import math
 import sqlite3
 import sys
 from pathlib import Path
@@ -308,9 +307,15 @@ def _metrics(outputs: dict[str, dict[str, str]]) -> list[float | None]:
     """The worst value of each metric over the outputs."""
     found: list[float | None] = []
     for name, small_is_bad in METRICS.items():
-        values = [v for cell in outputs.values() if (v := number(cell.get(name))) is not None]
-        values = [v if small_is_bad else abs(v) for v in values if not math.isnan(v)]
-        found.append((min if small_is_bad else max)(values) if values else None)
+        worst: float | None = None
+        for cell in outputs.values():
+            value = number(cell[name]) if name in cell else None
+            if value is None or value != value:
+                continue
+            value = value if small_is_bad else abs(value)
+            if worst is None or (value < worst if small_is_bad else value > worst):
+                worst = value
+        found.append(worst)
     return found
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MOST_NODES = 1700  # in one answer
 PAGE = 500  # children of one node in one answer
 _MOST_COLOURS = 8
+_MAPPED = 48 << 20  # bytes of the digest that are read without copying
 _REGEX_SECONDS = 5
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
@@ -86,6 +87,7 @@ class Graph:
         if found is None:
             found = sqlite3.connect(self.path, check_same_thread=False, timeout=20)
             found.execute("PRAGMA cache_size=-4000")
+            found.execute(f"PRAGMA mmap_size={_MAPPED}")
             self._local.connection = found
         return found
 
@@ -405,12 +407,13 @@ class Graph:
 
 def _wire(row: tuple[Any, ...], colours: Colours) -> dict[str, Any]:
     """A node as the page gets it."""
-    (side, pos, name, _, first, depth, kind, children, micro, value, overflow) = row[:11]
+    (side, pos, name, up, first, depth, kind, children, micro, value, overflow) = row[:11]
     peer, how, links, merged, worst, peer_name, shown, shown_golden = row[11:]
     node = {
         "side": side,
         "pos": pos,
         "name": name,
+        "up": up,
         "depth": depth,
         "kind": kind,
         "children": children,

@@ -100,7 +100,9 @@ def communication(result: ResultFile, step: int) -> dict[str, Any]:
     for rank in result.config.ranks:
         for name, text in _operations(result, step, rank):
             for link in links(text)[:_MOST_PARTNERS]:
-                pair = (link["rank"], rank) if link["kind"] == "receive" else (rank, link["rank"])
+                if link["kind"] == "receive":  # counted at the rank that sends
+                    continue
+                pair = (rank, link["rank"])
                 cell = found.setdefault(pair, [0, None, None])
                 cell[0] += 1
                 value = number(link["text"])
@@ -125,7 +127,7 @@ def operations_between(result: ResultFile, step: int, source: int, target: int) 
     for name, text in _operations(result, step, source):
         for link in links(text):
             if link["rank"] == target and link["kind"] != "receive":
-                found.append({"node": name, **link})
+                found.append({**link, "node": name, "peer": link["node"]})
     return found[:_MOST_OPERATIONS]
 
 

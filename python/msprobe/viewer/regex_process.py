@@ -15,6 +15,7 @@ import sys
 def main() -> None:
     asked = json.load(sys.stdin)
     connection = sqlite3.connect(f"file:{asked['database']}?mode=ro", uri=True)
+    connection.execute("PRAGMA mmap_size=1000000000")
     compiled = functools.lru_cache(lambda pattern: re.compile(pattern, re.IGNORECASE).search)
     connection.create_function(
         "regexp", 2, lambda pattern, text: compiled(pattern)(text or "") is not None, deterministic=True

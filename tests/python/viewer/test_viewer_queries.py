@@ -314,7 +314,7 @@ def test_overview_and_communication(tmp_path, asking):
     cells = ask("communication")["cells"]
     assert {"from": 0, "to": 1, "count": 1, "worst": 0.0, "node": "Distributed.all_reduce.0.forward"} in cells
     operations = ask("operations", **{"from": 0, "to": 1})["operations"]
-    assert operations[0]["node"] == "Distributed.all_reduce.0.forward"
+    assert [one["node"] for one in operations] == ["Distributed.all_reduce.0.forward"]
     with pytest.raises(InvalidArgument, match="no step 7"):
         ask("tree", step=7)
 
