@@ -21,6 +21,14 @@ const banner =
   `TanStack Virtual, Copyright (c) 2021-present Tanner Linsley. ${mit} */`;
 
 export default defineConfig({
+  plugins: [
+    {
+      name: "licences",
+      generateBundle(_, bundle) {
+        for (const part of Object.values(bundle)) if (part.type === "chunk") part.code = `${banner}\n${part.code}`;
+      },
+    },
+  ],
   base: "./",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
@@ -30,7 +38,7 @@ export default defineConfig({
     modulePreload: false,
     cssCodeSplit: false,
     rollupOptions: {
-      output: { entryFileNames: "app.js", assetFileNames: "app.[ext]", format: "es", banner },
+      output: { entryFileNames: "app.js", assetFileNames: "app.[ext]", format: "es" },
     },
   },
 });

@@ -12,6 +12,10 @@ const DARK_INDEX = ["#20262f", "#453d22", "#6a5716", "#886207", "#b5432b"];
 const OVERFLOW_LIGHT = ["#e9eef5", "#c5d5f7", "#8fb0f5", "#4f7be8"];
 const OVERFLOW_DARK = ["#232c38", "#2c4370", "#3560b4", "#5b8cf5"];
 
+// Module, call, communication, collection.
+const KIND_LIGHT = ["#e4ecfa", "#ffffff", "#d9f0e4", "#f1e8f7"];
+const KIND_DARK = ["#223049", "#1c222a", "#1d3a2c", "#33263f"];
+
 export interface Palette {
   classes: string[];
   unmatched: string;
@@ -21,6 +25,7 @@ export interface Palette {
 export function palette(info: Info, by: string, classes: number, dark: boolean): Palette {
   const unmatched = dark ? "#474d57" : info.unmatchedColour;
   const none = dark ? "#262b33" : "#f4f5f8";
+  if (by === "kind") return { classes: dark ? KIND_DARK : KIND_LIGHT, unmatched, none };
   if (by === "overflow") return { classes: dark ? OVERFLOW_DARK : OVERFLOW_LIGHT, unmatched, none };
   if (by === "index" && info.colours.length === classes) {
     return { classes: dark ? spread(DARK_INDEX, classes) : info.colours, unmatched, none };

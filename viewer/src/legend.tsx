@@ -16,7 +16,7 @@ export function Legend() {
   const tree = state.tree.value;
   const root = tree.node(tree.roots[0]);
   const numbers: number[] = Array.from({ length: state.scale.value.classes }, (_, i) => i);
-  const hasUnmatched = info.compare && state.colour.value.by !== "overflow";
+  const hasUnmatched = info.compare && !["overflow", "kind"].includes(state.colour.value.by);
   if (hasUnmatched) numbers.push(UNMATCHED);
   const change = (number: number, more: boolean): void => {
     const next = new Set(more ? chosen : chosen.has(number) && chosen.size === 1 ? [number] : []);

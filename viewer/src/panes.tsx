@@ -262,6 +262,7 @@ export function lookOf(): Look {
     selected: [target === null ? -1 : tree.idOf(0, target), golden === null ? -1 : tree.idOf(1, golden)],
     hovered: hovered.id,
     rounding: state.info.value?.rounding ?? 64,
+    hidesValues: ["overflow", "kind"].includes(state.colour.value.by),
     showsIndex: state.colour.value.by === "index",
     words: { more: t("more"), rounding: t("rounding"), overflow: OVERFLOW_WORDS.map((word) => t(word)) },
   };

@@ -15,6 +15,7 @@ const NAMED: Record<string, Word> = {
   weights: "byWeights",
   gradients: "byGradients",
   overflow: "byOverflow",
+  kind: "byKind",
 };
 
 export const scaleName = (by: string): string => (by.startsWith("own:") ? t("byOwn") : NAMED[by] ? t(NAMED[by]) : by);
@@ -31,6 +32,7 @@ export const OVERFLOW_WORDS: Word[] = ["none", "medium", "high", "critical"];
 export function className(number: number): string {
   const { by, bounds } = state.colour.value;
   const info = state.info.value!;
+  if (by === "kind") return t((["module", "api", "byCommunication", "collection"] as Word[])[number] ?? "module");
   if (by === "overflow") return t(OVERFLOW_WORDS[number] ?? "none");
   if (by === "index" && !bounds?.length && info.intervals.length) {
     const [low, high] = info.intervals[number]!;

@@ -21,6 +21,7 @@ export interface Look {
   hovered: number;
   rounding: number;
   showsIndex: boolean;
+  hidesValues: boolean; // of a colouring that is no measure
   words: { more: string; rounding: string; overflow: string[] };
 }
 
@@ -200,7 +201,7 @@ export class Scene {
       context.fillText(text, x, middle);
       x -= this.width(context, text) + 7;
     };
-    const value = node.class === UNMATCHED ? "" : short(node.value);
+    const value = node.class === UNMATCHED || look.hidesValues ? "" : short(node.value);
     if (value) put(value, `600 11.5px ${FONT}`, colour);
     if (look.showsIndex && node.class > 1 && node.ulps !== null && node.ulps !== "inf" && node.ulps !== "-inf" && node.ulps <= look.rounding) {
       put(look.words.rounding, `italic 11px ${FONT}`, soft);

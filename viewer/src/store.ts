@@ -124,7 +124,8 @@ export async function openFile(name: string, place: ReturnType<typeof fromFragme
       state.step.value = info.steps.includes(place.step ?? -1) ? place.step! : info.steps[0]!;
       state.rank.value = info.ranks.includes(place.rank ?? -1) ? place.rank! : info.ranks[0]!;
       state.micro.value = place.micro !== undefined && place.micro < info.microSteps ? place.micro : -1;
-      if (!info.scales[state.colour.value.by]) state.colour.value = { by: info.compare ? "index" : "overflow" };
+      if (!info.scales[state.colour.value.by]) state.colour.value = { by: info.compare ? "index" : info.overflow ? "overflow" : "kind" };
+      if (!info.compare && !place.by) state.colour.value = { by: info.overflow ? "overflow" : "kind" };
       state.selected.value = [null, null];
     });
     document.title = `${name} · msprobe view`;
@@ -382,8 +383,8 @@ export async function step(backwards: boolean): Promise<void> {
   const side = chosen.length ? state.active.value : 0;
   const wanted: Wanted = chosen.length ? { classes: chosen, side } : { side };
   if (!chosen.length) {
-    const byClass = state.colour.value.by === "overflow" || !info?.compare || info.task === "structure";
-    if (byClass) wanted.classes = [...Array(Math.max(0, state.scale.value.classes - 1)).keys()].map((i) => i + 1).concat(info?.compare && state.colour.value.by !== "overflow" ? [-2] : []);
+    const byClass = ["overflow", "kind"].includes(state.colour.value.by) || !info?.compare || info.task === "structure";
+    if (byClass) wanted.classes = [...Array(Math.max(0, state.scale.value.classes - 1)).keys()].map((i) => i + 1).concat(info?.compare && !["overflow", "kind"].includes(state.colour.value.by) ? [-2] : []);
     else wanted.only = "suspicious";
   }
   const from = state.selected.value[side] ?? undefined;

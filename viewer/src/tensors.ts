@@ -7,7 +7,7 @@ import type { Cell, TensorRow } from "./types";
 export const STATISTICS = ["Max", "Min", "Mean", "Norm"] as const;
 const DIFFERENCES: Record<string, string> = { Max: "Max diff", Min: "Min diff", Mean: "Mean diff", Norm: "L2norm diff" };
 // Shown beside the statistics where the file has them.
-export const METRICS = ["Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandths Err Ratio", "Result"];
+export const METRICS = ["Cosine", "EucDist", "MaxAbsErr", "MaxRelativeErr", "One Thousandth Err Ratio", "Five Thousandths Err Ratio", "Result", "Err_message"];
 
 export interface Column {
   key: string;
@@ -96,7 +96,7 @@ export function columnsOf(rows: TensorRow[], compare: boolean, node: string, pee
   }
   for (const metric of METRICS) {
     if (!rows.some((row) => row.target?.[metric] !== undefined) || (metric === "MaxRelativeErr" && rows.some((row) => row.target?.["Max diff"] !== undefined))) continue;
-    columns.push({ key: metric, head: metric, text: (row) => value(row.target, metric).trim(), order: (row) => cellNumber(row.target?.[metric]), marks: (row) => value(row.target, metric) === "Different" });
+    columns.push({ key: metric, head: metric, text: (row) => value(row.target, metric).trim(), order: (row) => cellNumber(row.target?.[metric]), marks: (row) => ["Different", "error", "warning"].includes(value(row.target, metric)) });
   }
   for (const key of ["md5", "value", "requires_grad"]) {
     if (!rows.some((row) => row.target?.[key] !== undefined || row.golden?.[key] !== undefined)) continue;

@@ -27,10 +27,10 @@ describe("words", () => {
 
 describe("colours", () => {
   const info = { colours: ["#FFFCF3", "#FFEDBE", "#FFDC7F", "#FFC62E", "#FF704D"], unmatchedColour: "#C7C7C7" } as Info;
-  it.each(["index", "difference", "overflow"].flatMap((by) => [true, false].map((dark) => [by, dark] as const)))(
+  it.each(["index", "difference", "overflow", "kind"].flatMap((by) => [true, false].map((dark) => [by, dark] as const)))(
     "of %s (dark: %s) are readable",
     (by, dark) => {
-      const all = palette(info, by, by === "overflow" ? 4 : 5, dark);
+      const all = palette(info, by, by === "overflow" || by === "kind" ? 4 : 5, dark);
       for (const fill of [...all.classes, all.unmatched, all.none]) {
         expect(contrast(textOn(fill), fill), fill).toBeGreaterThan(4.5);
         expect(contrast(softOn(fill), fill), fill).toBeGreaterThan(4.45); // rounded to whole channels

@@ -131,7 +131,7 @@ def _scales_of(result: ResultFile) -> dict[str, Answer]:
     names = ["index", "difference", "outputs", "inputs", "weights", "gradients", *_metrics_of(result)]
     if not result.config.is_compare:
         names = []
-    scales = {name: scale_of(result.config, name) for name in [*names, "overflow"]}
+    scales = {name: scale_of(result.config, name) for name in [*names, "overflow", "kind"]}
     return {
         name: {"bounds": list(scale.bounds), "classes": scale.classes, "smallIsBad": scale.small_is_bad}
         for name, scale in scales.items()

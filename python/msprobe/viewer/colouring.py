@@ -41,6 +41,8 @@ _BOUNDS = {
         ("MaxRelativeErr", "MinRelativeErr", "MeanRelativeErr", "NormRelativeErr"), (1e-5, 1e-3, 1e-2, 0.1)
     ),
 }
+# Module, call, communication, collection: for a graph without anything to compare it with.
+_KIND = "CASE n.kind WHEN 1 THEN 1 + (n.name LIKE 'Distributed%') WHEN 9 THEN 3 ELSE 0 END"
 _OTHER_BOUNDS = (0.0, 1e-6, 1e-3, 1.0)
 
 
@@ -53,6 +55,11 @@ class Scale:
     bounds: tuple[float, ...]
     small_is_bad: bool
     intervals: tuple[tuple[float, float], ...] = ()  # instead of bounds: the colours of the file
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a golden node has a value of its own; otherwise it shows that of its counterpart."""
+        return self.by in ("overflow", "kind") or self.by.startswith("own:")
 
     @property
     def classes(self) -> int:
@@ -109,7 +116,7 @@ def _in_intervals(intervals: tuple[tuple[float, float], ...], value: float) -> i
 
 
 def scale_of(config: Config, by: str, bounds: list[float] | None = None) -> Scale:
-    """`by`: "index", "overflow", a difference, a metric, or "own:NAME". Raises InvalidArgument."""
+    """`by`: "index", "overflow", "kind", a difference, a metric, or "own:NAME". Raises InvalidArgument."""
     ends = tuple(float(bound) for bound in bounds) if bounds else None
     if ends is not None and (len(ends) > 9 or not all(map(math.isfinite, ends))):
         raise InvalidArgument("bounds: expected up to nine finite numbers")
@@ -121,6 +128,8 @@ def scale_of(config: Config, by: str, bounds: list[float] | None = None) -> Scal
         return Scale(by, "n.value", tuple(sorted(ends or (0.2, 0.4, 0.6, 0.8))), down)
     if by == "overflow":
         return Scale(by, "n.overflow", _BOUNDS["overflow"], False)
+    if by == "kind":
+        return Scale(by, _KIND, (0.0, 1.0, 2.0), False)
     if by.startswith("own:") and by[4:].isalnum():
         column = f"(SELECT o.value FROM own o WHERE o.data='{by[4:]}' AND o.name=n.name)"
         return Scale(by, column, tuple(sorted(ends or (0.25, 0.5, 0.75))), False)
@@ -134,7 +143,7 @@ def scale_of(config: Config, by: str, bounds: list[float] | None = None) -> Scal
 
 def value_sql(scale: Scale, side: int, table: str) -> str:
     """The value of a row `n` of one side. A golden node shows that of its counterpart, but for overflow."""
-    if side == 0 or scale.by == "overflow" or scale.by.startswith("own:"):
+    if side == 0 or scale.is_own:
         return scale.column
     inner = scale.column.replace("n.", "t.")
     return f"(SELECT {inner} FROM {table} t WHERE t.side=0 AND t.pos=n.peer)"
@@ -183,7 +192,8 @@ class Colours:
 
         self.scale = scale
         self._values = values
-        alone = (frame.peers[side] < 0) if compare and scale.by != "overflow" else np.zeros(len(values), bool)
+        matters = compare and scale.by not in ("overflow", "kind")
+        alone = (frame.peers[side] < 0) if matters else np.zeros(len(values), bool)
         classes = scale.classes_of(values)
         self.classes = np.where(alone, np.int8(UNMATCHED), classes)
         counted = [classes == number for number in range(scale.classes)]

@@ -37,7 +37,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
     "worker-src blob:; base-uri 'none'; form-action 'none'"
 )
-_SCALES = ("index", "difference", "outputs", "inputs", "weights", "gradients", "overflow")
+_SCALES = ("index", "difference", "outputs", "inputs", "weights", "gradients", "overflow", "kind")
 
 
 def export(path: Path, out: Path, *, step: int | None, rank: int | None) -> str:

@@ -127,7 +127,10 @@ class Graph:
 
     def warm_up(self) -> None:
         """The colouring that the page begins with."""
-        scale = self.scale({"by": "index" if self.result.config.is_compare else "overflow"})
+        config = self.result.config
+        scale = self.scale(
+            {"by": "index" if config.is_compare else "overflow" if config.has_overflow else "kind"}
+        )
         for side in (0, 1) if self.result.config.is_compare else (0,):
             self.colours(scale, side, "")
 
@@ -147,7 +150,7 @@ class Graph:
         """An array: of the golden side the values of the counterparts, but for overflow and own data."""
         import numpy as np
 
-        own = scale.by == "overflow" or scale.by.startswith("own:")
+        own = scale.is_own
         source = side if own else 0
         if self._last_values[0] != (scale.column, source):
             sql = f"SELECT {scale.column} FROM node n WHERE n.side=? ORDER BY n.pos"
@@ -341,7 +344,7 @@ class Graph:
         terms = []
         for side in (0, 1) if wanted.side is None else (wanted.side,):
             inside = f"{class_sql(scale, side, table)} IN ({numbers})"
-            if scale.by != "overflow" and self.result.config.is_compare:
+            if scale.by not in ("overflow", "kind") and self.result.config.is_compare:
                 inside = f"n.peer IS NOT NULL AND {inside}"
             terms.append(f"(n.side={side} AND ({inside}))")
         if UNMATCHED in wanted.classes:

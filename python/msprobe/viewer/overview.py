@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from dataclasses import dataclass, field
 
+from msprobe.native import FormatError
 from msprobe.viewer.colouring import plain
 from msprobe.viewer.detail import links
 from msprobe.viewer.difference import number
@@ -30,6 +32,7 @@ class Overview:
     result: ResultFile
     cells: list[dict[str, Any]] = field(default_factory=list)
     done: bool = False
+    fault: str = ""
     _thread: threading.Thread | None = None
 
     def state(self) -> dict[str, Any]:
@@ -37,6 +40,8 @@ class Overview:
             self._thread = threading.Thread(target=self._fill, daemon=True)
             self._thread.start()
             self._thread.join(0.1)  # a small file is answered at once
+        if self.fault:
+            raise FormatError(self.fault)
         return {"cells": list(self.cells), "done": self.done}
 
     def _fill(self) -> None:
@@ -47,6 +52,8 @@ class Overview:
                 for rank in config.ranks:
                     if len(self.cells) < _MOST_CELLS:
                         self.cells.append(self._cell(connection, step, rank))
+        except (sqlite3.Error, UnicodeError, OverflowError) as error:
+            self.fault = f"{self.result.path.name} is damaged: {error}"
         finally:
             self.done = True
             connection.close()

@@ -57,7 +57,7 @@ def _wire(result: ResultFile, row: tuple[Any, ...], side: int, depth: int, scale
     path = json_list(link)
     level = LEVELS.get(str(overflow), 0)
     shown = number(value) if scale.by == "index" else float(level) if scale.by == "overflow" else None
-    alone = result.config.is_compare and not path and scale.by != "overflow"
+    alone = result.config.is_compare and not path and scale.by not in ("overflow", "kind")
     return {
         "side": side,
         "pos": None,

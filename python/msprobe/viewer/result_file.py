@@ -91,8 +91,9 @@ class ResultFile:
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """All rows of a query that is known to be small. Raises FormatError for a damaged file."""
-        with damage(self.path):
-            return self.connection().execute(sql, values).fetchall()
+        connection = self.connection()
+        with damage(self.path), time_limit(connection):
+            return connection.execute(sql, values).fetchall()
 
     def is_current(self) -> bool:
         try:
@@ -131,7 +132,7 @@ def connect(source: Path) -> sqlite3.Connection:
     address = f"file:{quote(str(source.absolute()))}?mode=ro&immutable=1"
     connection = sqlite3.connect(address, uri=True, check_same_thread=False)
     connection.text_factory = _text
-    for pragma in ("query_only=1", "trusted_schema=0", "cache_size=-16000", "temp_store=2"):
+    for pragma in ("query_only=1", "trusted_schema=0", "cache_size=-4000", "temp_store=2"):
         connection.execute(f"PRAGMA {pragma}")
     return connection
 

@@ -268,6 +268,7 @@ def test_overflow_of_a_single_graph(tmp_path, asking):
     assert ask("findings")["findings"][0]["node"] == "Torch.b.0.forward"
     root = ask("tree", colour={"by": "overflow"})["roots"][0]
     assert root["below"]["counts"] == [1, 0, 1, 1]
+    assert ask("tree", colour={"by": "kind"})["roots"][0]["below"]["counts"] == [1, 2, 0, 0]
 
 
 def test_what_msprobe_wrote_about_the_nodes_is_used(tmp_path, asking):
