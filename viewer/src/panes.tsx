@@ -3,6 +3,7 @@
 // Both sides of the graph. One view for both: what moves one side moves the other.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { limited } from "./camera";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
 import { OVERFLOW_WORDS } from "./scales";
 import { around, MINIMAP, Scene, type Look, type View } from "./scene";
@@ -75,13 +76,7 @@ export function zoom(factor: number, at = { x: panes.width / 2, y: panes.height 
 }
 
 export function move(view: View): void {
-  const total = state.layout.value?.total ?? 0;
-  const wide = panes.width / view.scale;
-  const high = panes.height / view.scale;
-  const limit = (value: number, size: number, seen: number): number =>
-    Math.max(-seen * 0.3, Math.min(value, Math.max(0, size - seen * 0.6)));
-  const x = wide >= WIDTH ? Math.min(0, (WIDTH - wide) / 2) : limit(view.x, WIDTH, wide);
-  state.view.value = { scale: view.scale, x, y: [limit(view.y[0], total, high), limit(view.y[1], total, high)] };
+  state.view.value = limited(view, state.layout.value?.total ?? 0, panes.width, panes.height);
 }
 
 export const scroll = (x: number, y: number): void => {

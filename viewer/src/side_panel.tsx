@@ -107,10 +107,11 @@ function Findings() {
   const findings = state.findings.value;
   if (!findings) return <p class="soft pad">{state.progress.value < 1 ? t("readingShort", Math.round(state.progress.value * 100)) : t("loading")}</p>;
   if (!findings.length) return <p class="pad">{t("noFindings")}</p>;
+  const overflowing = findings[0]!.kind === "overflow";
   return (
     <>
-      <h2 class="pad">{t("findings")}</h2>
-      <Help>{t("findHelp")}</Help>
+      <h2 class="pad">{t(overflowing ? "overflowing" : "findings")}</h2>
+      <Help>{t(overflowing ? "overflowHelp" : "findHelp")}</Help>
       <ol class="findings">
         {findings.map((finding, at) => (
           <li key={finding.node}>

@@ -3,6 +3,7 @@
 // What the user does. Every action asks the source once and changes the signals once.
 import { batch } from "@preact/signals";
 import { fromFragment, toFragment } from "./address";
+import { limited } from "./camera";
 import { EmbeddedSource, unpack } from "./embedded";
 import type { Layout } from "./layout";
 import { ROW_HEIGHT } from "./layout";
@@ -11,7 +12,7 @@ import { valuesChanged } from "./scene";
 import { HttpSource, Refused, type Question, type Source } from "./source";
 import * as state from "./state";
 import { t } from "./state";
-import { keyOf, Tree } from "./tree";
+import { Tree } from "./tree";
 import type {
   Colour,
   Detail,
@@ -231,22 +232,47 @@ function makeWorker(): Worker {
 
 // ---- opening and closing
 
+type Place = [Side, string, number]; // side, name, and from which child on
+const MOST_NODES = 1700; // of one answer, as the server has it
+const LONGEST_LIST = 500;
+
+/** Lists of children, in so many questions that no answer is cut short. */
+async function askLists(tree: Tree, wanted: Place[], ask: (nodes: Place[]) => Promise<TreeAnswer | null>, use: (answer: TreeAnswer) => void): Promise<void> {
+  let portion: Place[] = [];
+  let room = MOST_NODES;
+  const send = async (): Promise<void> => {
+    const answer = portion.length ? await ask(portion) : null;
+    if (answer && state.tree.value === tree) use(answer);
+    portion = [];
+    room = MOST_NODES;
+  };
+  for (const place of wanted) {
+    const count = Math.min(LONGEST_LIST, tree.node(tree.idOf(place[0], place[1]))?.children ?? LONGEST_LIST);
+    if (count > room || portion.length >= 400) await send();
+    portion.push(place);
+    room -= count;
+  }
+  await send();
+}
+
+/** Opens modules, and their counterparts. Those of an address come before anything is known of them. */
 async function openNames(names: [Side, string][]): Promise<void> {
   const tree = state.tree.value;
-  const both = names.flatMap(([side, name]): [Side, string][] => {
-    const peer = tree.node(tree.idOf(side, name))?.peer;
-    return peer == null ? [[side, name]] : [[side, name], [(1 - side) as Side, peer]];
-  });
-  const missing = both.filter(([side, name]) => !tree.isKnown(tree.idOf(side, name)));
-  if (missing.length) {
-    const nodes = missing.slice(0, 400).map(([side, name]) => [side, name, 0]);
-    const answer = await source.ask<TreeAnswer>("tree", { ...about(), nodes });
-    if (state.tree.value !== tree) return;
-    tree.take(answer);
-  }
-  for (const [side, name] of both) {
+  const peers = (): [Side, string][] =>
+    names.flatMap(([side, name]): [Side, string][] => {
+      const peer = tree.node(tree.idOf(side, name))?.peer;
+      return peer == null ? [] : [[(1 - side) as Side, peer]];
+    });
+  const load = async (wanted: [Side, string][]): Promise<void> => {
+    const missing = wanted.filter(([side, name]) => !tree.isKnown(tree.idOf(side, name)));
+    const places = missing.map(([side, name]): Place => [side, name, 0]);
+    await askLists(tree, places, (nodes) => source.ask<TreeAnswer>("tree", { ...about(), nodes }), (answer) => tree.take(answer));
+  };
+  await load([...names, ...peers()]);
+  await load(peers());
+  for (const [side, name] of [...names, ...peers()]) {
     const id = tree.idOf(side, name);
-    if (id >= 0 && (tree.node(id)!.children > 0)) tree.expanded.add(id);
+    if (tree.isKnown(id)) tree.expanded.add(id);
   }
 }
 
@@ -365,7 +391,8 @@ export function centre(): void {
   if (own == null) return;
   const half = panes.height / state.view.value.scale / 2 - ROW_HEIGHT;
   const top = (y: number | null | undefined): number => Math.max(0, (y ?? own) - half);
-  state.view.value = { ...state.view.value, x: 0, y: [top(place[0]), top(place[1])] };
+  const view = { ...state.view.value, x: 0, y: [top(place[0]), top(place[1])] as [number, number] };
+  state.view.value = limited(view, layout.total, panes.width, panes.height);
 }
 
 export async function showFinding(at: number): Promise<void> {
@@ -407,25 +434,21 @@ export async function setColour(colour: Colour): Promise<void> {
 /** New values for all nodes that the page knows. */
 async function refreshValues(): Promise<void> {
   const tree = state.tree.value;
-  const lists = new Map<string, [Side, string, number]>();
+  const wanted: Place[] = [];
   for (const id of tree.expanded) {
     const node = tree.node(id)!;
     const known = tree.childrenOf(id);
-    for (let at = 0; known && at < known.ids.length; at += 500) {
-      lists.set(`${keyOf(node.side, node.name)}@${at}`, [node.side, node.name, known.from + at]);
-    }
+    for (let at = 0; known && at < known.ids.length; at += LONGEST_LIST) wanted.push([node.side, node.name, known.from + at]);
   }
-  const all = [...lists.values()];
-  for (let at = 0; at < Math.max(1, all.length); at += 40) {
-    const answer = await askGraph<TreeAnswer>("tree", { nodes: all.slice(at, at + 40) });
-    if (!answer || state.tree.value !== tree) return;
-    for (const root of answer.roots) if (root) tree.refresh([root]);
+  await askLists(tree, wanted, (nodes) => askGraph<TreeAnswer>("tree", { nodes }), (answer) => {
+    tree.refresh(answer.roots.filter((root) => root !== null));
     for (const list of answer.lists) {
       const known = tree.childrenOf(tree.idOf(list.side, list.name));
       if (known && known.total === null) known.total = list.total;
       tree.refresh(list.nodes);
     }
-  }
+  });
+  if (state.tree.value !== tree) return;
   await arrange();
   if (state.tab.value === "search") await search();
 }

@@ -204,9 +204,11 @@ def test_the_mouse_selects_opens_and_moves_both_sides(page, tmp_path):
         page.click(golden + 26, y)  # the arrow before the name: opens both sides
         page.until("location.hash.includes('o=')")
         assert spot(page, 0, "Tensor.add.1.forward")[1] == spot(page, 1, "Tensor.add.1.forward")[1]
+        tap(page, "+")
+        tap(page, "+")
         before = spot(page, 0, BLOCK)[1]
-        page.drag((golden + 300, 460), (golden + 300, 520))
-        assert spot(page, 0, BLOCK)[1] > before + 40
+        page.drag((golden + 300, 460), (golden + 300, 520))  # on the golden side; the target goes along
+        assert spot(page, 0, BLOCK)[1] > before + 30
         assert left < golden
 
 
