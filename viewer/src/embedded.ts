@@ -218,14 +218,16 @@ export class EmbeddedSource implements Source {
     return { total: found.length, nodes: found.slice(from, from + (question.limit ?? 100)).map((at) => this.row(at, by)) };
   }
 
-  private next(question: Question & Wanted): { node: NodeRow | null } {
+  private next(question: Question & Wanted): { node: NodeRow | null; tree?: TreeAnswer } {
     const side = question.side ?? 0;
     const start = this.names.get(keyOf(side, String(question.from ?? "")));
     const from = start === undefined ? -1 : this.reading.indexOf(start);
     const fits = new Set(this.wanted({ ...question, side }));
     const own = this.reading.map((at, place) => [place, at] as const).filter(([, at]) => fits.has(at));
     const found = question.backwards ? own.filter(([place]) => from < 0 || place < from).at(-1) : own.find(([place]) => place > from);
-    return { node: found ? this.row(found[1], this.by(question)) : null };
+    if (!found) return { node: null };
+    const node = this.row(found[1], this.by(question));
+    return { node, tree: this.tree({ colour: question.colour, reveal: [node.side, node.name] }) };
   }
 
   private detailOf(node: Stored): Detail | undefined {

@@ -102,6 +102,14 @@ export class Scene {
     context.globalAlpha = dimmed ? 0.28 : 1;
     const open = kind === OPEN;
     const y = layout.y[i]!;
+    if (!texts && look.selected[node.side] !== layout.id[i]!) {
+      // Too small for corners and borders: only colours, so that thousands of rows move smoothly.
+      context.fillStyle = open ? ink.line : fill;
+      context.fillRect(inset, y, width, open ? ROW_HEIGHT : layout.height[i]!);
+      if (open) context.fillRect(inset, y, 2, layout.height[i]!);
+      context.globalAlpha = 1;
+      return;
+    }
     const radius = node.kind === 1 ? 11 : 6;
     context.beginPath();
     context.roundRect(inset, y, width, layout.height[i]!, open ? 7 : radius);

@@ -355,10 +355,23 @@ async function loadDetail(): Promise<void> {
   if (answer && state.active.value === side && state.selected.value[side] === name) state.detail.value = answer;
 }
 
+/** Modules whose children are all there: they need not be sent again. */
+function knownLists(): [Side, string][] {
+  const tree = state.tree.value;
+  return [...tree.expanded].flatMap((id): [Side, string][] => {
+    const node = tree.node(id);
+    const known = tree.childrenOf(id);
+    return node && known && known.ids.length === known.total ? [[node.side, node.name]] : [];
+  });
+}
+
 /** Opens what is around a node and its counterpart, selects both and brings both into the middle. */
 export async function reveal(side: Side, name: string): Promise<void> {
-  const answer = await askGraph<TreeAnswer>("tree", { reveal: [side, name] });
-  if (!answer) return;
+  const answer = await askGraph<TreeAnswer>("tree", { reveal: [side, name], known: knownLists() });
+  if (answer) await showRevealed(side, name, answer);
+}
+
+async function showRevealed(side: Side, name: string, answer: TreeAnswer): Promise<void> {
   const tree = state.tree.value;
   if (!answer.revealed?.length) {
     tell(isExported ? t("notExported") : t("notOnThisRank"));
@@ -415,10 +428,11 @@ export async function step(backwards: boolean): Promise<void> {
     else wanted.only = "suspicious";
   }
   const from = state.selected.value[side] ?? undefined;
-  const answer = await askGraph<{ node: NodeRow | null }>("next", { ...wanted, from, backwards });
+  const question = { ...wanted, from, backwards, reveal: true, known: knownLists() };
+  const answer = await askGraph<{ node: NodeRow | null; tree?: TreeAnswer }>("next", question);
   if (!answer) return;
-  if (answer.node) await reveal(answer.node.side, answer.node.name);
-  else tell(t("noNext"));
+  if (!answer.node) tell(t("noNext"));
+  else if (answer.tree) await showRevealed(answer.node.side, answer.node.name, answer.tree);
 }
 
 // ---- colours and filters
@@ -434,6 +448,7 @@ export async function setColour(colour: Colour): Promise<void> {
 /** New values for all nodes that the page knows. */
 async function refreshValues(): Promise<void> {
   const tree = state.tree.value;
+  const searching = state.tab.value === "search" ? search() : null;
   const wanted: Place[] = [];
   for (const id of tree.expanded) {
     const node = tree.node(id)!;
@@ -450,7 +465,7 @@ async function refreshValues(): Promise<void> {
   });
   if (state.tree.value !== tree) return;
   await arrange();
-  if (state.tab.value === "search") await search();
+  await searching;
 }
 
 export function setClasses(classes: Set<number>): void {

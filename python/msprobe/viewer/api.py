@@ -11,10 +11,10 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 |---|---|---|
 | files | | `root`, `files`: name, size, time |
 | open | | kind of graph, task, steps, ranks, colours, metrics |
-| tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level` | `roots`, `lists`, `ready` |
+| tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
 | nodes | `names`: [[side, name]] | `nodes`: these nodes as they are now |
 | list | search, filter, rank: members of graph_query.Wanted | `total`, `nodes` |
-| next | the same, `from`, `backwards` | `node` or null |
+| next | the same, `from`, `backwards`, `reveal`: true | `node` or null, `tree` |
 | detail | `side`, `name` | both nodes with stacks, links, `rows` of tensors |
 | findings | | `findings`: where a difference begins |
 | overview | | `cells` step x rank, `done` |
@@ -193,9 +193,10 @@ def _from_digest(graph: Graph, asked: Answer, scale: Scale, wanted: list[tuple[i
     if not wanted:
         wanted = [(root["side"], root["name"], 0) for root in roots if root]
     lists, left = [], MOST_NODES
+    known = {(one[0], one[1]) for one in asked.get("known") or [] if isinstance(one, list) and len(one) == 2}
     for side, name, offset in dict.fromkeys(wanted):
         pos = graph.pos_of(side, name)
-        if pos is None or left <= 0:
+        if pos is None or left <= 0 or (side, name) in known:
             continue
         limit = min(PAGE, left)
         nodes = graph.children(side, pos, scale, workspace, micro=micro, offset=offset, limit=limit)
@@ -285,7 +286,12 @@ def _next(graph: Graph, asked: Answer) -> Answer:
     start = graph.pos_of(side, str(asked["from"])) if asked.get("from") else None
     backwards = bool(asked.get("backwards"))
     scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
-    return {"node": graph.following(start, backwards, wanted, scale, workspace)}
+    node = graph.following(start, backwards, wanted, scale, workspace)
+    answer: Answer = {"node": node}
+    if node is not None and asked.get("reveal"):
+        way = {**asked, "reveal": [node["side"], node["name"]], "level": None}
+        answer["tree"] = {**_from_digest(graph, way, scale, []), "ready": True, "progress": 1.0}
+    return answer
 
 
 def _detail(graph: Graph, asked: Answer) -> Answer:

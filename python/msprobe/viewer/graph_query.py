@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MOST_NODES = 1700  # in one answer
 PAGE = 500  # children of one node in one answer
 _MOST_COLOURS = 8
-_MAPPED = 48 << 20  # bytes of the digest that are read without copying
 _REGEX_SECONDS = 5
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
@@ -87,7 +86,6 @@ class Graph:
         if found is None:
             found = sqlite3.connect(self.path, check_same_thread=False, timeout=20)
             found.execute("PRAGMA cache_size=-4000")
-            found.execute(f"PRAGMA mmap_size={_MAPPED}")
             self._local.connection = found
         return found
 
