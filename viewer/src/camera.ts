@@ -4,9 +4,11 @@
 import { WIDTH } from "./layout";
 import type { View } from "./scene";
 
+export const MINIMAP = 16; // pixels at the right edge
+
 /** Not far beyond the picture; a picture that is narrower than the window stands in its middle. */
 export function limited(view: View, total: number, width: number, height: number): View {
-  const wide = width / view.scale;
+  const wide = (width - MINIMAP - 2) / view.scale;
   const high = height / view.scale;
   const limit = (value: number, size: number, seen: number): number =>
     Math.max(-12 / view.scale, Math.min(value, Math.max(0, size - seen * 0.6)));

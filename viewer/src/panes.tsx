@@ -3,10 +3,10 @@
 // Both sides of the graph. One view for both: what moves one side moves the other.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { limited } from "./camera";
+import { limited, MINIMAP } from "./camera";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
 import { OVERFLOW_WORDS } from "./scales";
-import { around, MINIMAP, Scene, type Look, type View } from "./scene";
+import { around, Scene, type Look, type View } from "./scene";
 import * as state from "./state";
 import { t } from "./state";
 import { attempt, loadMore, panes, select, toggle } from "./store";

@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // Draws one side on a canvas. Everything is text and rectangles: names are never HTML.
+import { MINIMAP } from "./camera";
 import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
 import { label, short } from "./names";
@@ -25,7 +26,6 @@ export interface Look {
   words: { more: string; rounding: string; overflow: string[] };
 }
 
-export const MINIMAP = 16;
 const TEXT_FROM = 0.42; // smaller than this zoom names cannot be read
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", sans-serif';
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 import { expect, it } from "vitest";
-import { limited } from "../src/camera";
+import { limited, MINIMAP } from "../src/camera";
 import { WIDTH } from "../src/layout";
 
 it("keeps the picture in sight", () => {
@@ -12,5 +12,5 @@ it("keeps the picture in sight", () => {
 });
 
 it("puts a narrow picture into the middle", () => {
-  expect(limited({ scale: 0.5, x: 0, y: [0, 0] }, 100, WIDTH, 400).x).toBe(-WIDTH / 2);
+  expect(limited({ scale: 0.5, x: 0, y: [0, 0] }, 100, WIDTH, 400).x).toBe((WIDTH - (WIDTH - MINIMAP - 2) / 0.5) / 2);
 });

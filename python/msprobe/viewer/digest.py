@@ -156,11 +156,14 @@ class _Maker:
         """The differences of the four groups, the largest of them, and the metrics of the outputs."""
         if not link or not (inputs or outputs):
             return _NOTHING
+        is_gradient = name.endswith("parameters_grad")
+        metrics = _metrics(inputs if is_gradient else outputs)
+        if self._result.has_own_tables:  # the differences are in the file
+            return (*_NOTHING[:5], *metrics)
         golden = None
         if any(needs_golden(cell) for data in (inputs, outputs) for cell in data.values()):
             golden = self._golden_cells(str(link[-1]))
         worst: dict[str, float | None] = dict.fromkeys(FIRST)
-        is_gradient = name.endswith("parameters_grad")
         for group, _, cell, _, other in pairs((inputs, outputs), golden, gradients=is_gradient):
             if cell is None or (golden is not None and other is None):
                 continue
@@ -169,7 +172,7 @@ class _Maker:
                 worst[group] = value
         found = [worst[group] for group in FIRST]
         largest = max((v for v in found if v is not None), default=None)
-        return (*found, largest, *_metrics(inputs if is_gradient else outputs))
+        return (*found, largest, *metrics)
 
     def _golden_cells(self, name: str) -> Any:
         columns = self._result.columns
