@@ -42,6 +42,11 @@ COMMANDS = {
         "main",
         "merge the results of comparing several ranks: one sheet per index, one column per rank",
     ),
+    "view": (
+        "msprobe.viewer.command",
+        "main",
+        "look at the results of graph comparisons in the browser",
+    ),
     "export": (
         "msprobe.dump.command",
         "main",

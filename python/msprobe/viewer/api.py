@@ -1,0 +1,419 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The questions of the page: `POST /api/NAME` with a JSON object, answered by a JSON object below 1 MB.
+
+A wrong question or a file that cannot be shown is answered with status 400 and `{"error": sentence}`. Sides
+are 0 (target) and 1 (golden); nodes are named by side and name. Every question but `files` has `file`; those
+about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`, `colour`: `{"by": ..,
+"bounds": [..]}`.
+
+| name | members | answer |
+|---|---|---|
+| files | | `root`, `files`: name, size, time |
+| open | | kind of graph, task, steps, ranks, colours, metrics |
+| tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
+| nodes | `names`: [[side, name]] | `nodes`: these nodes as they are now |
+| list | search, filter, rank: members of graph_query.Wanted | `total`, `nodes` |
+| next | the same, `from`, `backwards`, `reveal`: true | `node` or null, `tree` |
+| detail | `side`, `name` | both nodes with stacks, links, `rows` of tensors |
+| findings | | `findings`: where a difference begins |
+| overview | | `cells` step x rank, `done` |
+| communication | | `ranks`, `cells` rank x rank |
+| operations | `from`, `to` | `operations` between two ranks |
+| match | `do`: list, match, cancel, undo, redo, load, save; its members | the matches |
+| own | `data`: name -> number | `by`, for `colour` |
+
+While the digest of a large graph is being made, `tree` answers from the file (`ready` false) and the others
+with `{"pending": progress}`."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import fields
+from typing import Any
+
+from msprobe.native import InvalidArgument, __version__
+from msprobe.viewer import preview
+from msprobe.viewer.colouring import ROUNDING, scale_of
+from msprobe.viewer.detail import detail
+from msprobe.viewer.difference import METRICS
+from msprobe.viewer.findings import findings
+from msprobe.viewer.graph_query import MOST_NODES, PAGE, Graph, Wanted
+from msprobe.viewer.matching import Matching
+from msprobe.viewer.overview import communication, operations_between
+from msprobe.viewer.result_file import damage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from msprobe.viewer.colouring import Scale
+    from msprobe.viewer.library import Library, Making, OpenFile
+    from msprobe.viewer.result_file import ResultFile
+
+Answer = dict[str, Any]
+_MOST_OWN = 400_000
+
+
+class Api:
+    """Keeps nothing of a user: what a question needs is in it. Thread-safe."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._of_file = {"open": _open, "overview": _overview, "communication": _communication}
+        self._of_file["operations"] = _operations
+        self._of_graph = {
+            "nodes": _nodes,
+            "list": _list,
+            "next": _next,
+            "detail": _detail,
+            "findings": _findings,
+            "match": _match,
+            "own": _own,
+        }
+
+    def answer(self, name: str, asked: Answer) -> Answer:
+        """Raises msprobe.Error with a sentence for the page."""
+        if name == "files":
+            library = self._library
+            return {"root": library.root.name, "files": library.files(), "version": __version__}
+        opened = self._library.open(_text(asked, "file"))
+        with damage(opened.result.path):
+            return self._about(opened, name, asked)
+
+    def _about(self, opened: OpenFile, name: str, asked: Answer) -> Answer:
+        if name in self._of_file:
+            return self._of_file[name](opened, asked)
+        making = opened.graph(_integer(asked, "step"), _integer(asked, "rank"))
+        if name == "tree":
+            return _tree(opened, making, asked)
+        if name not in self._of_graph:
+            raise InvalidArgument(f"there is no question {name!r}")
+        graph = making.wait(0.0)
+        if graph is None:
+            return {"pending": making.progress}
+        _make_known(graph, asked)
+        return self._of_graph[name](graph, asked)
+
+
+# ---- about a file
+
+
+def _open(opened: OpenFile, asked: Answer) -> Answer:
+    result = opened.result
+    config = result.config
+    return {
+        "version": __version__,
+        "compare": config.is_compare,
+        "task": config.task,
+        "steps": config.steps,
+        "ranks": config.ranks,
+        "microSteps": config.micro_steps,
+        "overflow": config.has_overflow,
+        "colours": [colour for colour, _, _ in config.colours],
+        "intervals": [[low, high] for _, low, high in config.colours],
+        "unmatchedColour": config.unmatched_colour,
+        "metrics": _metrics_of(result),
+        "scales": _scales_of(result),
+        "rounding": ROUNDING,
+        "size": result.size,
+    }
+
+
+def _metrics_of(result: ResultFile) -> list[str]:
+    """Those that the cells of this file hold."""
+    known = list(METRICS)
+    if not result.config.is_compare or result.config.task in ("structure", "md5"):
+        return []
+    return known[:8] if result.config.task == "summary" else ["MaxRelativeErr", *known[8:]]
+
+
+def _scales_of(result: ResultFile) -> dict[str, Answer]:
+    names = ["index", "difference", "outputs", "inputs", "weights", "gradients", *_metrics_of(result)]
+    if not result.config.is_compare:
+        names = []
+    scales = {name: scale_of(result.config, name) for name in [*names, "overflow", "kind"]}
+    return {
+        name: {"bounds": list(scale.bounds), "classes": scale.classes, "smallIsBad": scale.small_is_bad}
+        for name, scale in scales.items()
+    }
+
+
+def _overview(opened: OpenFile, asked: Answer) -> Answer:
+    return opened.overview.state()
+
+
+def _communication(opened: OpenFile, asked: Answer) -> Answer:
+    return communication(opened.result, _integer(asked, "step"))
+
+
+def _operations(opened: OpenFile, asked: Answer) -> Answer:
+    places = (_integer(asked, "step"), _integer(asked, "from"), _integer(asked, "to"))
+    return {"operations": operations_between(opened.result, *places)}
+
+
+# ---- about a graph
+
+
+def _tree(opened: OpenFile, making: Making, asked: Answer) -> Answer:
+    graph = making.wait(0.0)
+    scale = scale_of(opened.result.config, *_colour(asked))
+    wanted = [(_side_of(n[0]), str(n[1]), int(n[2]) if len(n) > 2 else 0) for n in asked.get("nodes") or []][
+        :400
+    ]
+    if graph is None:
+        answer = _preview(opened.result, asked, scale, wanted)
+        return {**answer, "ready": False, "progress": making.progress}
+    _make_known(graph, asked)
+    return {**_from_digest(graph, asked, scale, wanted), "ready": True, "progress": 1.0}
+
+
+def _preview(result: ResultFile, asked: Answer, scale: Scale, wanted: list[tuple[int, str, int]]) -> Answer:
+    step, rank, micro = asked["step"], asked["rank"], _micro(asked)
+    sides = (0, 1) if result.config.is_compare else (0,)
+    roots = [preview.root(result, step, rank, side, scale) for side in sides]
+    wanted = wanted or [(root["side"], root["name"], 0) for root in roots if root]
+    lists = []
+    for side, name, offset in wanted:
+        nodes = preview.children(result, step, rank, side, name, scale, micro=micro, offset=offset)
+        lists.append({"side": side, "name": name, "offset": offset, "nodes": nodes, "total": None})
+    return {"roots": roots, "lists": lists}
+
+
+def _from_digest(graph: Graph, asked: Answer, scale: Scale, wanted: list[tuple[int, str, int]]) -> Answer:
+    workspace, micro = _workspace(asked), _micro(asked)
+    sides = (0, 1) if graph.result.config.is_compare else (0,)
+    roots = [graph.root(side, scale, workspace) for side in sides]
+    if isinstance(level := asked.get("level"), int):
+        nodes, whole = graph.expanded(scale, workspace, max(1, min(level, 100)), micro)
+        return {"roots": roots, "lists": _as_lists(graph, nodes, micro), "whole": whole}
+    answer: Answer = {"roots": roots}
+    if asked.get("reveal"):
+        side, name = _side_of(asked["reveal"][0]), str(asked["reveal"][1])
+        wanted = [*wanted, *_on_the_way(graph, side, name, workspace, answer)]
+    if not wanted:
+        wanted = [(root["side"], root["name"], 0) for root in roots if root]
+    lists, left = [], MOST_NODES
+    known = {(one[0], one[1]) for one in asked.get("known") or [] if isinstance(one, list) and len(one) == 2}
+    for side, name, offset in dict.fromkeys(wanted):
+        pos = graph.pos_of(side, name)
+        if pos is None or left <= 0 or (side, name) in known:
+            continue
+        limit = min(PAGE, left)
+        nodes = graph.children(side, pos, scale, workspace, micro=micro, offset=offset, limit=limit)
+        left -= len(nodes)
+        total = _children_of(graph, side, pos, micro)
+        lists.append({"side": side, "name": name, "offset": offset, "nodes": nodes, "total": total})
+    return {**answer, "lists": lists}
+
+
+def _children_of(graph: Graph, side: int, pos: int, micro: int) -> int:
+    sql = "SELECT count(*) FROM node WHERE side=? AND parent=?"
+    values = [side, pos]
+    if micro >= 0:
+        sql += " AND (micro=? OR depth<>1)"
+        values.append(micro)
+    return int(graph.connection().execute(sql, values).fetchone()[0])
+
+
+def _as_lists(graph: Graph, nodes: list[Answer], micro: int) -> list[Answer]:
+    """Nodes of several levels, by parent; the parents are among them."""
+    names = {(node["side"], node["pos"]): node["name"] for node in nodes}
+    lists: dict[tuple[int, int], Answer] = {}
+    for node in nodes:
+        key = (node["side"], node["up"])
+        if key not in names:
+            continue
+        found = lists.setdefault(
+            key, {"side": key[0], "name": names[key], "offset": 0, "nodes": [], "total": 0}
+        )
+        if len(found["nodes"]) < PAGE:
+            found["nodes"].append(node)
+    for (side, pos), found in lists.items():
+        found["total"] = _children_of(graph, side, pos, micro)
+    return list(lists.values())
+
+
+def _on_the_way(
+    graph: Graph, side: int, name: str, workspace: str, answer: Answer
+) -> list[tuple[int, str, int]]:
+    """What must be open so that a node and its counterpart, or the place where that is missing, can be
+    seen."""
+    wanted: list[tuple[int, str, int]] = []
+    answer["revealed"] = []
+    own = graph.pos_of(side, name)
+    if own is None:
+        return []
+    peer = graph.peer_of(side, name, workspace)
+    other = graph.pos_of(1 - side, peer) if peer is not None else None
+    is_around = other is None
+    if other is None:  # what is around it on the other side
+        other = graph.nearest_peer(side, own, workspace)
+    for here, pos in ((side, own), (1 - side, other)):
+        if pos is None:
+            continue
+        chain = [*graph.ancestors(here, pos), pos]
+        for parent, child in zip(chain, chain[1:]):
+            sql = "SELECT count(*) FROM node WHERE side=? AND parent=? AND pos<?"
+            before = graph.connection().execute(sql, (here, parent, child)).fetchone()[0]
+            wanted.append((here, _name_at(graph, here, parent), before // PAGE * PAGE))
+        if is_around and here != side:
+            wanted.append((here, _name_at(graph, here, pos), 0))
+        names = [_name_at(graph, here, place) for place in chain]
+        answer["revealed"].append({"side": here, "path": names})
+    return wanted
+
+
+def _name_at(graph: Graph, side: int, pos: int) -> str:
+    sql = "SELECT name FROM node WHERE side=? AND pos=?"
+    return str(graph.connection().execute(sql, (side, pos)).fetchone()[0])
+
+
+def _nodes(graph: Graph, asked: Answer) -> Answer:
+    scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
+    names = [(_side_of(side), str(name)) for side, name in (asked.get("names") or [])[:MOST_NODES]]
+    found = [graph.node(side, name, scale, workspace) for side, name in names]
+    return {"nodes": [node for node in found if node is not None]}
+
+
+def _list(graph: Graph, asked: Answer) -> Answer:
+    total, nodes = graph.listed(_wanted(asked), graph.scale(asked.get("colour")), _workspace(asked))
+    return {"total": total, "nodes": nodes}
+
+
+def _next(graph: Graph, asked: Answer) -> Answer:
+    wanted = _wanted(asked)
+    side = wanted.side or 0
+    start = graph.pos_of(side, str(asked["from"])) if asked.get("from") else None
+    backwards = bool(asked.get("backwards"))
+    scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
+    node = graph.following(start, backwards, wanted, scale, workspace)
+    answer: Answer = {"node": node}
+    if node is not None and asked.get("reveal"):
+        way = {**asked, "reveal": [node["side"], node["name"]], "level": None}
+        answer["tree"] = {**_from_digest(graph, way, scale, []), "ready": True, "progress": 1.0}
+    return answer
+
+
+def _detail(graph: Graph, asked: Answer) -> Answer:
+    return detail(graph, _side_of(asked.get("side")), _text(asked, "name"), _workspace(asked))
+
+
+def _findings(graph: Graph, asked: Answer) -> Answer:
+    return {"findings": findings(graph, _workspace(asked))}
+
+
+def _match(graph: Graph, asked: Answer) -> Answer:
+    matching = Matching(graph, _workspace(asked) or "default")
+    do = _text(asked, "do")
+    answer: Answer = {}
+    if do == "match":
+        target, golden = _text(asked, "target"), _text(asked, "golden")
+        answer["matched"] = matching.match(target, golden, children=bool(asked.get("children")))
+    elif do == "cancel":
+        answer["cancelled"] = matching.cancel(_text(asked, "target"), children=bool(asked.get("children")))
+    elif do in ("undo", "redo"):
+        matching.move(-1 if do == "undo" else 1)
+    elif do == "load":
+        answer["matched"], answer["failed"] = matching.load(_text(asked, "text"))
+    elif do == "save":
+        return {"text": matching.save_text()}
+    elif do != "list":
+        raise InvalidArgument(f"do: expected list, match, cancel, undo, redo, load or save, found {do!r}")
+    described = matching.describe()
+    return {**answer, **described, "pairs": described["pairs"][:1000], "count": len(described["pairs"])}
+
+
+def _own(graph: Graph, asked: Answer) -> Answer:
+    """Values of the user, as a colouring of this graph. They are kept with the digest."""
+    data = asked.get("data")
+    if not isinstance(data, dict) or len(data) > _MOST_OWN:
+        raise InvalidArgument(
+            f"own data: expected a JSON object, node -> number, with up to {_MOST_OWN} members"
+        )
+    name = re.sub(r"[^a-z0-9]", "", str(asked.get("key", "")))[:16] or "data"
+    rows = [(name, node, value) for node, value in data.items() if _is_number(value)]
+    if not rows:
+        raise InvalidArgument("own data: none of its members is a number")
+    connection = graph.connection()
+    columns = "data TEXT, name TEXT, value REAL, PRIMARY KEY (data, name)"
+    sql = f"CREATE TABLE IF NOT EXISTS own ({columns}) WITHOUT ROWID"
+    connection.execute(sql)
+    connection.execute("DELETE FROM own WHERE data=?", (name,))
+    connection.executemany("INSERT INTO own VALUES (?, ?, ?)", rows)
+    connection.commit()
+    graph.forget_values()
+    values = sorted(float(value) for _, _, value in rows)
+    low, high = values[0], values[-1]
+    bounds = [low + (high - low) * part / 5 for part in range(1, 5)] if high > low else [low]
+    return {"by": f"own:{name}", "bounds": bounds, "count": len(rows), "low": low, "high": high}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# ---- members of a question
+
+
+def _make_known(graph: Graph, asked: Answer) -> None:
+    """The matches that were kept for this workspace, when the server sees it for the first time."""
+    workspace = _workspace(asked)
+    if workspace and workspace not in graph.versions:
+        graph.versions[workspace] = 0
+        matching = Matching(graph, workspace)
+        if matching.pairs:
+            matching.apply()
+
+
+def _wanted(asked: Answer) -> Wanted:
+    """Members of other types are an error of the page, not of the user."""
+    found: Answer = {}
+    for one in fields(Wanted):
+        value = asked.get(one.name)
+        if value is None:
+            continue
+        kinds = {"str": str, "bool": bool, "tuple[int, ...]": list}
+        kind = kinds.get(str(one.type), int)
+        if not isinstance(value, kind):
+            raise InvalidArgument(f"{one.name}: expected {one.type}, found {value!r}")
+        found[one.name] = tuple(int(v) for v in value) if kind is list else value  # type: ignore[attr-defined]
+    if len(found.get("text", "")) > 1000:
+        raise InvalidArgument("a search text of more than 1000 characters")
+    return Wanted(**found)
+
+
+def _colour(asked: Answer) -> tuple[str, list[float] | None]:
+    colour = asked.get("colour") or {}
+    return str(colour.get("by", "index")), colour.get("bounds")
+
+
+def _workspace(asked: Answer) -> str:
+    text = str(asked.get("workspace") or "")
+    if not re.fullmatch(r"[a-z0-9]{0,16}", text):
+        raise InvalidArgument("workspace: expected up to 16 small letters and digits")
+    return text
+
+
+def _micro(asked: Answer) -> int:
+    value = asked.get("micro", -1)
+    return value if isinstance(value, int) else -1
+
+
+def _side_of(value: object) -> int:
+    if value not in (0, 1):
+        raise InvalidArgument(f"side: expected 0 or 1, found {value!r}")
+    return int(value)
+
+
+def _integer(asked: Answer, name: str) -> int:
+    value = asked.get(name)
+    if not isinstance(value, int):
+        raise InvalidArgument(f"{name}: expected a number, found {value!r}")
+    return value
+
+
+def _text(asked: Answer, name: str) -> str:
+    value = asked.get(name)
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name}: expected a text, found {value!r}")
+    return value

@@ -1,0 +1,125 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe view: exit code 0 when it was ended, 2 on errors."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from msprobe.command_line import Parser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from msprobe.viewer.server import Server
+
+_PORT = 6066
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    path = Path(asked.path)
+    if not path.exists():
+        parser.error(f"{asked.path}: there is no such file or folder")
+    if path.is_file() and not path.name.endswith(".vis.db"):
+        parser.error(f"{asked.path}: expected a file *.vis.db or a folder with such files")
+    if asked.export is not None:
+        if not path.is_file():
+            parser.error("--export: expected one file *.vis.db, found a folder")
+        from msprobe.viewer.export import export
+
+        print(export(path, Path(asked.export), step=asked.step, rank=asked.rank))
+        return 0
+    return _serve(asked, path)
+
+
+def _serve(asked: argparse.Namespace, path: Path) -> int:
+    from msprobe.native import log_on_stderr
+    from msprobe.viewer.api import Api
+    from msprobe.viewer.library import Library
+
+    library = Library(path)
+    with log_on_stderr("ERROR"):
+        server = _bind(asked.host, asked.port, Api(library))
+        _end_on_signals(server)
+        print(f"msprobe view: {path}\nOpen {server.url()}\nCtrl-C ends it.", flush=True)
+        if not asked.no_browser and _has_screen():
+            import webbrowser
+
+            threading.Thread(target=webbrowser.open, args=(server.url(),), daemon=True).start()
+        try:
+            server.serve_forever(poll_interval=0.2)
+        except KeyboardInterrupt:
+            print()
+        finally:
+            server.server_close()
+            library.close()
+    return 0
+
+
+def _bind(host: str, port: int | None, api: object) -> Server:
+    """On the wanted port; without a wish on a free one near 6066. Raises IoError."""
+    from msprobe.native import IoError
+    from msprobe.viewer.api import Api
+    from msprobe.viewer.server import Server
+
+    assert isinstance(api, Api)
+    token = secrets.token_urlsafe(18)
+    ports = [port] if port is not None else [*range(_PORT, _PORT + 20), 0]
+    for one in ports:
+        try:
+            return Server(host, one, api, token)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or one == ports[-1]:
+                reason = (
+                    os.strerror(error.errno) if isinstance(error.errno, int) and error.errno > 0 else error
+                )
+                raise IoError(f"cannot listen on {host}, port {one}: {reason}") from error
+    raise AssertionError("the last port was tried")
+
+
+def _end_on_signals(server: Server) -> None:
+    """So that what is in the temporary folder is removed."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        threading.Thread(target=server.shutdown, daemon=True).start()
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, end)
+
+
+def _has_screen() -> bool:
+    return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe view",
+        description="Shows results of graph comparisons (*.vis.db) as a web page of this machine.",
+        epilog="Over ssh: ssh -L 6066:127.0.0.1:6066 HOST, then open the printed address here.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("path", metavar="FILE_OR_FOLDER", help="a result *.vis.db, or a folder with such files")
+    add("--port", type=_port, help="port to listen on (default: the first free one from 6066 on)")
+    add("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)")
+    add("--no-browser", action="store_true", help="do not open a browser, only print the address")
+    add("--export", metavar="OUT.html", help="write one self-contained page instead of serving")
+    add("--step", type=int, help="of --export: the step (default: the first)")
+    add("--rank", type=int, help="of --export: the rank (default: the first)")
+    return parser
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 65535, found {text!r}")
+    return int(text)

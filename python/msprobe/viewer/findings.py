@@ -1,0 +1,112 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where a difference begins: the first node that is farther off than what went into it."""
+
+from __future__ import annotations
+
+from msprobe.viewer.colouring import ROUNDING, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from msprobe.viewer.graph_query import Graph
+
+_FACTOR = 30.0  # what a call may add to the difference of its inputs without being the place where it begins
+_MOST = 50
+
+
+def findings(graph: Graph, workspace: str) -> list[dict[str, Any]]:
+    """Most likely first. Each: node, kind ("output", "weight", "input", "gradient", "rounding", "overflow",
+    "unmatched", "stated") and the numbers or the sentence that go with it.
+    """
+    key = (workspace, graph.versions.get(workspace, 0))
+    if key not in graph.findings:
+        found = _stated(graph)
+        if not found and graph.result.config.is_compare:
+            found = _beginnings(graph, workspace)
+        graph.findings[key] = (found or _first_overflow(graph) or _first_unmatched(graph))[:_MOST]
+    return graph.findings[key]
+
+
+def _stated(graph: Graph) -> list[dict[str, Any]]:
+    """What msprobe wrote into the file."""
+    if not graph.result.has_own_tables:
+        return []
+    try:
+        rows = graph.result.rows(
+            "SELECT node, sentence FROM msprobe_findings WHERE step=? AND rank=? ORDER BY number LIMIT ?",
+            graph.step,
+            graph.rank,
+            _MOST,
+        )
+    except ValueError:  # without this table
+        return []
+    return [
+        {"node": str(node), "side": 0, "kind": "stated", "sentence": str(sentence)}
+        for node, sentence in rows
+        if graph.pos_of(0, str(node)) is not None
+    ]
+
+
+def _beginnings(graph: Graph, workspace: str) -> list[dict[str, Any]]:
+    sql = (
+        "SELECT n.pos, n.first, n.name, n.parent, n.input_ulps, n.weight_ulps, n.gradient_ulps, "
+        "n.output_ulps "
+        f"FROM {graph.table(workspace)} n WHERE n.side=0 AND n.worst_ulps > 0 ORDER BY n.pos"
+    )
+    rows = graph.connection().execute(sql, ()).fetchall()
+    by_pos = {row[0]: row for row in rows}
+    found: dict[int, dict[str, Any]] = {}
+    has_begun = False
+    for pos, first, name, parent, *numbers in rows:
+        inputs, weights, gradients, outputs = (value or 0.0 for value in numbers)
+        entered = max(inputs, weights)
+        explained = any(first <= other <= pos for other in found)
+        if outputs > max(ROUNDING, _FACTOR * entered) and not explained:
+            found[pos] = _finding(name, "output", outputs, entered)
+        elif not has_begun and inputs > ROUNDING:
+            holder = by_pos.get(parent)
+            if holder and (holder[5] or 0) > ROUNDING and (holder[4] or 0) <= ROUNDING:
+                found[parent] = _finding(holder[2], "weight", holder[5], holder[4] or 0.0)
+            else:
+                found[pos] = _finding(name, "input", inputs, 0.0)
+        elif weights > max(ROUNDING, _FACTOR * inputs) and not explained and pos not in found:
+            found[pos] = _finding(name, "weight", weights, inputs)
+        elif not has_begun and gradients > ROUNDING:
+            found[pos] = _finding(name, "gradient", gradients, 0.0)
+        has_begun = has_begun or max(inputs, weights, gradients, outputs) > ROUNDING
+        if len(found) >= _MOST:
+            break
+    if not found and rows:
+        return [_finding(rows[0][2], "rounding", max((v or 0.0 for v in rows[0][4:]), default=0.0), 0.0)]
+    return list(found.values())
+
+
+def _finding(node: str, kind: str, value: float, before: float) -> dict[str, Any]:
+    return {"node": node, "side": 0, "kind": kind, "value": plain(value), "before": plain(before)}
+
+
+def _first_overflow(graph: Graph) -> list[dict[str, Any]]:
+    sql = (
+        "SELECT name, overflow FROM node WHERE side=0 AND overflow>0 ORDER BY overflow=3 DESC, "
+        "overflow=2 DESC, pos "
+        f"LIMIT {_MOST}"
+    )
+    return [
+        {"node": name, "side": 0, "kind": "overflow", "value": level}
+        for name, level in graph.connection().execute(sql)
+    ]
+
+
+def _first_unmatched(graph: Graph) -> list[dict[str, Any]]:
+    if not graph.result.config.is_compare:
+        return []
+    sql = (
+        "SELECT n.name, n.side FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent WHERE "
+        "n.peer IS NULL "
+        f"AND (p.peer IS NOT NULL OR p.parent IS NULL) ORDER BY n.side, n.pos LIMIT {_MOST}"
+    )
+    return [
+        {"node": name, "side": side, "kind": "unmatched"} for name, side in graph.connection().execute(sql)
+    ]

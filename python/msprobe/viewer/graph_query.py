@@ -1,0 +1,479 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Questions about one graph (one step and rank, both sides), answered from its digest a page at a time."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from msprobe.native import InvalidArgument
+from msprobe.viewer.colouring import UNMATCHED, Colours, Frame, class_sql, plain, scale_of, value_sql
+from msprobe.viewer.digest import METRIC_COLUMNS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from msprobe.viewer.colouring import Scale
+    from msprobe.viewer.result_file import ResultFile
+
+MOST_NODES = 1700  # in one answer
+PAGE = 500  # children of one node in one answer
+_MOST_COLOURS = 8
+_REGEX_SECONDS = 5
+_REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
+_COLUMNS = (
+    *("side", "pos", "name", "parent", "first", "depth", "kind", "children", "micro", "value", "overflow"),
+    *("peer", "how", "links", "merged", "worst_ulps"),
+)
+_SORTS = {
+    "order": "n.pos",
+    "name": "n.name",
+    "index": "n.value",
+    "overflow": "n.overflow",
+    "difference": "n.worst_ulps",
+    "outputs": "n.output_ulps",
+    "inputs": "n.input_ulps",
+    "weights": "n.weight_ulps",
+    "gradients": "n.gradient_ulps",
+    **{name: f"n.{column}" for name, column in METRIC_COLUMNS.items()},
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A list of nodes: search, filter and ranking in one."""
+
+    text: str = ""
+    within: str = "name"  # name, regex, shape, stack
+    side: int | None = None
+    kind: int | None = None
+    micro: int = -1
+    classes: tuple[int, ...] = ()  # of the colouring; UNMATCHED too
+    only: str = ""  # leaves, modules, suspicious, added, removed, moved, manual
+    sort: str = "order"
+    ascending: bool = True
+    offset: int = 0
+    limit: int = 100
+
+
+@dataclass
+class Graph:
+    """Thread-safe. `table`: "node", or a view of it that knows the manual matches of one workspace."""
+
+    result: ResultFile
+    step: int
+    rank: int
+    path: Path
+    _local: threading.local = field(default_factory=threading.local)
+    _colours: dict[Any, Colours] = field(default_factory=dict)
+    _frames: dict[str, Any] = field(default_factory=dict)
+    _last_values: tuple[Any, Any] = (None, None)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    versions: dict[str, int] = field(default_factory=dict)  # workspace -> changes of its manual matches
+    findings: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)  # known ones
+
+    def connection(self) -> sqlite3.Connection:
+        found = getattr(self._local, "connection", None)
+        if found is None:
+            found = sqlite3.connect(self.path, check_same_thread=False, timeout=20)
+            found.execute("PRAGMA cache_size=-4000")
+            self._local.connection = found
+        return found
+
+    def table(self, workspace: str) -> str:
+        if not self.versions.get(workspace):
+            return "node"
+        name = f"node_{workspace}"
+        self.connection().execute(_view(name, workspace))
+        return name
+
+    def scale(self, asked: dict[str, Any] | None) -> Scale:
+        asked = asked or {}
+        return scale_of(self.result.config, str(asked.get("by", "index")), asked.get("bounds"))
+
+    def colours(self, scale: Scale, side: int, workspace: str) -> Colours:
+        version = (workspace, self.versions.get(workspace, 0))
+        key = (scale, side, version)
+        with self._lock:
+            found = self._colours.get(key)
+            if found is None:
+                frame = self._frame(workspace, version)
+                values = self._values(scale, side, workspace, frame)
+                compare = self.result.config.is_compare
+                found = Colours(frame, values, scale, side, compare)
+                while len(self._colours) >= _MOST_COLOURS:
+                    self._colours.pop(next(iter(self._colours)))
+                self._colours[key] = found
+        return found
+
+    def forget_values(self) -> None:
+        """Own data was replaced."""
+        with self._lock:
+            self._last_values = (None, None)
+            self._colours = {
+                key: one for key, one in self._colours.items() if not key[0].by.startswith("own:")
+            }
+
+    def warm_up(self) -> None:
+        """The colouring that the page begins with."""
+        config = self.result.config
+        scale = self.scale(
+            {"by": "index" if config.is_compare else "overflow" if config.has_overflow else "kind"}
+        )
+        for side in (0, 1) if self.result.config.is_compare else (0,):
+            self.colours(scale, side, "")
+
+    def _frame(self, workspace: str, version: tuple[str, int]) -> Frame:
+        if "" not in self._frames:
+            self._frames[""] = ("", 0), Frame(self.connection())
+        if not version[1]:
+            return self._frames[""][1]  # type: ignore[no-any-return]
+        if self._frames.get(workspace, (None,))[0] != version:
+            sql = "SELECT side, pos, ifnull(peer, -1) FROM manual WHERE workspace=?"
+            changes = self.connection().execute(sql, (workspace,)).fetchall()
+            kept = {"": self._frames[""]}  # of the workspaces only the last one that was asked for
+            self._frames = {**kept, workspace: (version, self._frames[""][1].changed(changes))}
+        return self._frames[workspace][1]  # type: ignore[no-any-return]
+
+    def _values(self, scale: Scale, side: int, workspace: str, frame: Frame) -> Any:
+        """An array: of the golden side the values of the counterparts, but for overflow and own data."""
+        import numpy as np
+
+        own = scale.is_own
+        source = side if own else 0
+        if self._last_values[0] != (scale.column, source):
+            sql = f"SELECT {scale.column} FROM node n WHERE n.side=? ORDER BY n.pos"
+            rows = self.connection().execute(sql, (source,)).fetchall()
+            read = np.fromiter((np.nan if row[0] is None else row[0] for row in rows), np.float64, len(rows))
+            self._last_values = ((scale.column, source), read)
+        values = self._last_values[1]
+        if self.versions.get(workspace) and not own:
+            sql = f"SELECT n.pos, {scale.column} FROM manual n WHERE n.workspace=? AND n.side=0"
+            values = values.copy()
+            for pos, value in self.connection().execute(sql, (workspace,)):
+                values[pos] = np.nan if value is None else value
+        if side == 0 or own:
+            return values
+        peers = frame.peers[1]
+        found = np.full(len(peers), np.nan)
+        found[peers >= 0] = values[peers[peers >= 0]]
+        return found
+
+    # ---- nodes
+
+    def node(self, side: int, name: str, scale: Scale, workspace: str) -> dict[str, Any] | None:
+        found = self._nodes("n.side=? AND n.name=?", (side, name), scale, workspace, limit=1)
+        return found[0] if found else None
+
+    def at(self, side: int, pos: int, scale: Scale) -> dict[str, Any]:
+        return self._nodes("n.side=? AND n.pos=?", (side, pos), scale, "", limit=1)[0]
+
+    def root(self, side: int, scale: Scale, workspace: str) -> dict[str, Any] | None:
+        found = self._nodes("n.side=? AND n.parent IS NULL", (side,), scale, workspace, limit=1)
+        return found[0] if found else None
+
+    def children(
+        self,
+        side: int,
+        pos: int,
+        scale: Scale,
+        workspace: str,
+        *,
+        micro: int = -1,
+        offset: int = 0,
+        limit: int = PAGE,
+    ) -> list[dict[str, Any]]:
+        """In order of execution. `micro`: of the children of the root, only those of this micro step."""
+        where, values = "n.side=? AND n.parent=?", [side, pos]
+        if micro >= 0:
+            where += " AND (n.micro=? OR n.depth<>1)"
+            values.append(micro)
+        return self._nodes(where, values, scale, workspace, limit=min(limit, MOST_NODES), offset=offset)
+
+    def ancestors(self, side: int, pos: int) -> list[int]:
+        """From the root down to the parent."""
+        found: list[int] = []
+        sql = "SELECT parent FROM node WHERE side=? AND pos=?"
+        while (row := self.connection().execute(sql, (side, pos)).fetchone()) and row[0] is not None:
+            pos = row[0]
+            found.append(pos)
+        return found[::-1]
+
+    def nearest_peer(self, side: int, pos: int, workspace: str) -> int | None:
+        """On the other side: the counterpart of the nearest module around a node that has one."""
+        sql = f"SELECT peer FROM {self.table(workspace)} WHERE side=? AND pos=?"
+        for above in reversed(self.ancestors(side, pos)):
+            peer: int | None = self.connection().execute(sql, (side, above)).fetchone()[0]
+            if peer is not None:
+                return peer
+        return None
+
+    def pos_of(self, side: int, name: str) -> int | None:
+        row = (
+            self.connection().execute("SELECT pos FROM node WHERE side=? AND name=?", (side, name)).fetchone()
+        )
+        return row[0] if row else None
+
+    def source_of(self, side: int, name: str) -> int | None:
+        """Where the node is in the result file."""
+        row = (
+            self.connection()
+            .execute("SELECT source FROM node WHERE side=? AND name=?", (side, name))
+            .fetchone()
+        )
+        return row[0] if row else None
+
+    def peer_of(self, side: int, name: str, workspace: str) -> str | None:
+        sql = (
+            f"SELECT o.name FROM {self.table(workspace)} n JOIN node o ON o.side=1-n.side AND o.pos=n.peer "
+            "WHERE n.side=? AND n.name=?"
+        )
+        row = self.connection().execute(sql, (side, name)).fetchone()
+        return row[0] if row else None
+
+    def expanded(
+        self, scale: Scale, workspace: str, level: int, micro: int
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """The nodes of both sides down to `level`; False: they are not all."""
+        where, values = "n.depth<=?", [level]
+        if micro >= 0:
+            where += " AND n.micro=? OR n.parent IS NULL"
+            values.append(micro)
+        found = self._nodes(
+            where, values, scale, workspace, limit=MOST_NODES + 1, order="n.depth, n.side, n.pos"
+        )
+        return found[:MOST_NODES], len(found) <= MOST_NODES
+
+    # ---- lists
+
+    def listed(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[int, list[dict[str, Any]]]:
+        """How many nodes are wanted, and a page of them."""
+        where, values = self._where(wanted, scale, workspace)
+        table = self.table(workspace)
+        order = _SORTS.get(wanted.sort)
+        if wanted.sort == "colour":
+            order = value_sql(scale, 0, table)
+        if order is None:
+            raise InvalidArgument(f"sort: expected one of {', '.join(_SORTS)}, found {wanted.sort!r}")
+        direction = "" if wanted.ascending else " DESC"
+        if wanted.sort not in ("order", "name"):
+            where = f"({where}) AND {order} IS NOT NULL"
+        if wanted.within == "regex" and wanted.text:
+            return self._by_regex(wanted, where, values, scale, workspace, order + direction)
+        count = (
+            self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()[0]
+        )
+        order += f"{direction}, n.side, n.pos"
+        limit = max(0, min(wanted.limit, PAGE))
+        return count, self._nodes(
+            where, values, scale, workspace, limit=limit, offset=wanted.offset, order=order
+        )
+
+    def following(
+        self, start: int | None, backwards: bool, wanted: Wanted, scale: Scale, workspace: str
+    ) -> dict[str, Any] | None:
+        """The next node of the target (or of wanted.side) that is wanted, as one reads the graph: a module,
+        then what is inside. `start`: None for the first one, or the last."""
+        where, values = self._where(wanted, scale, workspace)
+        side = wanted.side or 0
+        order = "n.first DESC, n.pos" if backwards else "n.first, n.pos DESC"
+        where = f"({where}) AND n.side=?"
+        values.append(side)
+        if start is not None:
+            sql = "SELECT first, pos FROM node WHERE side=? AND pos=?"
+            first, pos = self.connection().execute(sql, (side, start)).fetchone()
+            after, inside = ("<", ">") if backwards else (">", "<")
+            where += f" AND n.first{after}=? AND (n.first{after}? OR n.pos{inside}?)"
+            values += [first, first, pos]
+        found = self._nodes(where, values, scale, workspace, limit=1, order=order)
+        return found[0] if found else None
+
+    def _where(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[str, list[Any]]:
+        terms: list[str] = ["1"]
+        values: list[Any] = []
+
+        def add(term: str, *more: Any) -> None:
+            terms.append(f"({term})")
+            values.extend(more)
+
+        if wanted.side is not None:
+            add("n.side=?", wanted.side)
+        if wanted.kind is not None:
+            add("n.kind=?", wanted.kind)
+        if wanted.micro >= 0:
+            add("n.micro=?", wanted.micro)
+        if wanted.text:
+            self._add_text(wanted, add)
+        if wanted.classes:
+            add(self._class_term(wanted, scale, workspace))
+        if wanted.only:
+            add(_only(wanted.only))
+        return " AND ".join(terms), values
+
+    def _add_text(self, wanted: Wanted, add: Any) -> None:
+        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", wanted.text) + "%"
+        if wanted.within == "name":
+            add("n.name LIKE ? ESCAPE '\\'", pattern)
+        elif wanted.within == "regex":
+            try:
+                re.compile(wanted.text)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise InvalidArgument(f"this is no regular expression: {error}") from error
+            add("n.name REGEXP ?", wanted.text)
+        elif wanted.within in ("shape", "stack"):
+            table = wanted.within
+            add(f"n.{table} IN (SELECT s.id FROM {table} s WHERE s.text LIKE ? ESCAPE '\\')", pattern)
+        else:
+            raise InvalidArgument(f"search in: expected name, regex, shape or stack, found {wanted.within!r}")
+
+    def _class_term(self, wanted: Wanted, scale: Scale, workspace: str) -> str:
+        table = self.table(workspace)
+        numbers = ",".join(str(int(number)) for number in wanted.classes if number != UNMATCHED) or "NULL"
+        alone = "n.peer IS NULL AND n.parent IS NOT NULL"
+        terms = []
+        for side in (0, 1) if wanted.side is None else (wanted.side,):
+            inside = f"{class_sql(scale, side, table)} IN ({numbers})"
+            if scale.by not in ("overflow", "kind") and self.result.config.is_compare:
+                inside = f"n.peer IS NOT NULL AND {inside}"
+            terms.append(f"(n.side={side} AND ({inside}))")
+        if UNMATCHED in wanted.classes:
+            terms.append(f"({alone})")
+        return " OR ".join(terms)
+
+    def _by_regex(
+        self, wanted: Wanted, where: str, values: list[Any], scale: Scale, workspace: str, order: str
+    ) -> tuple[int, list[dict[str, Any]]]:
+        table = self.table(workspace)
+        asked = {
+            "database": quote(str(self.path)),
+            "before": [] if table == "node" else [_view(table, workspace)],
+            "sql": f"SELECT n.side, n.pos FROM {table} n WHERE {where} ORDER BY {order}, n.side, n.pos",
+            "values": values,
+        }
+        try:
+            answer = subprocess.run(
+                [sys.executable, "-I", "-S", str(_REGEX_PROGRAM)],
+                input=json.dumps(asked),
+                capture_output=True,
+                text=True,
+                timeout=_REGEX_SECONDS,
+                check=True,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise InvalidArgument(f"this regular expression takes more than {_REGEX_SECONDS} s") from error
+        except subprocess.CalledProcessError as error:
+            raise InvalidArgument("the search with this regular expression failed") from error
+        places = json.loads(answer.stdout)
+        shown = places[wanted.offset : wanted.offset + max(0, min(wanted.limit, PAGE))]
+        found = []
+        for side, pos in shown:
+            found += self._nodes("n.side=? AND n.pos=?", (side, pos), scale, workspace, limit=1)
+        return len(places), found
+
+    def _nodes(
+        self,
+        where: str,
+        values: Any,
+        scale: Scale,
+        workspace: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        order: str = "n.pos",
+    ) -> list[dict[str, Any]]:
+        table = self.table(workspace)
+        columns = ", ".join(f"n.{name}" for name in _COLUMNS)
+        # The inner query sorts places only; what belongs to them is read for the page alone.
+        sql = (
+            f"WITH page AS (SELECT n.side AS side, n.pos AS pos FROM {table} n WHERE {where} ORDER BY "
+            f"{order} "
+            f"LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE o.side=1-n.side "
+            "AND o.pos=n.peer), "
+            f"{value_sql(scale, 0, table)}, CASE n.side WHEN 1 THEN {value_sql(scale, 1, table)} END "
+            f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
+        )
+        rows = self.connection().execute(sql, (*values, limit, max(0, offset))).fetchall()
+        colours = {side: self.colours(scale, side, workspace) for side in {row[0] for row in rows}}
+        return [_wire(row, colours[row[0]]) for row in rows]
+
+
+def _wire(row: tuple[Any, ...], colours: Colours) -> dict[str, Any]:
+    """A node as the page gets it."""
+    (side, pos, name, up, first, depth, kind, children, micro, value, overflow) = row[:11]
+    peer, how, links, merged, worst, peer_name, shown, shown_golden = row[11:]
+    node = {
+        "side": side,
+        "pos": pos,
+        "name": name,
+        "up": up,
+        "depth": depth,
+        "kind": kind,
+        "children": children,
+        "micro": micro,
+        "index": plain(value),
+        "overflow": overflow,
+        "peer": peer_name,
+        "peerPos": peer,
+        "how": how,
+        "links": links,
+        "merged": merged,
+        "ulps": plain(worst),
+        "value": plain(shown_golden if side == 1 else shown),
+        "class": colours.class_at(pos),
+    }
+    if children:
+        node["below"] = {"nodes": pos - first + 1, **colours.below(first, pos)}
+    return node
+
+
+def _only(what: str) -> str:
+    terms = {
+        "leaves": "n.children=0",
+        "modules": "n.children>0",
+        "suspicious": "n.worst_ulps > 64",
+        "added": "n.side=0 AND n.peer IS NULL AND n.parent IS NOT NULL",
+        "removed": "n.side=1 AND n.peer IS NULL AND n.parent IS NOT NULL",
+        "moved": _MOVED,
+        "manual": "n.side=0 AND n.how='manual'",
+        "structure": "n.parent IS NOT NULL AND (n.peer IS NULL AND EXISTS (SELECT 1 FROM node p WHERE "
+        f"p.side=n.side AND p.pos=n.parent AND (p.peer IS NOT NULL OR p.parent IS NULL)) OR {_MOVED})",
+    }
+    if what not in terms:
+        raise InvalidArgument(f"only: expected one of {', '.join(terms)}, found {what!r}")
+    return terms[what]
+
+
+_MOVED = "(n.side=0 AND n.how='moved')"
+
+_REPLACED = (
+    *("peer", "how", "value", "input_ulps", "weight_ulps", "gradient_ulps", "output_ulps", "worst_ulps"),
+    *METRIC_COLUMNS.values(),
+)
+_KEPT = (
+    *("side", "pos", "name", "parent", "first", "depth", "kind", "children", "micro", "source", "overflow"),
+    *("stack", "shape", "links", "merged"),
+)
+MANUAL_TABLE = (
+    "CREATE TABLE IF NOT EXISTS manual (workspace TEXT, side INTEGER, pos INTEGER, "
+    + ", ".join(_REPLACED)
+    + ", PRIMARY KEY (workspace, side, pos)) WITHOUT ROWID"
+)
+MANUAL_COLUMNS = _REPLACED
+
+
+def _view(name: str, workspace: str) -> str:
+    kept = ", ".join(f"n.{column}" for column in _KEPT)
+    replaced = ", ".join(f"CASE WHEN m.pos IS NULL THEN n.{c} ELSE m.{c} END AS {c}" for c in _REPLACED)
+    return (
+        f"CREATE TEMP VIEW IF NOT EXISTS {name} AS SELECT {kept}, {replaced} FROM node n LEFT JOIN manual m "
+        f"ON m.workspace='{workspace}' AND m.side=n.side AND m.pos=n.pos"
+    )

@@ -1,0 +1,205 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The result files of one folder (or the one file that was named), and the digests of their graphs."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msprobe.native import Error, InvalidArgument
+from msprobe.viewer.digest import build
+from msprobe.viewer.findings import findings
+from msprobe.viewer.graph_query import Graph
+from msprobe.viewer.overview import Overview
+from msprobe.viewer.result_file import SUFFIX, ResultFile, open_result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_SMALL = 6000  # nodes; a digest of so many is made while the page waits
+_MOST_FILES = 500
+_DEEPEST = 3
+_MOST_OPEN = 4
+_MOST_DIGESTS = 12
+
+
+class Library:
+    """Thread-safe. Nothing outside `root` is served: no `..`, no symbolic link."""
+
+    def __init__(self, path: Path) -> None:
+        """`path`: a folder or one file."""
+        self.root = (path if path.is_dir() else path.parent).resolve()
+        self.only = None if path.is_dir() else path.name
+        self._scratch = Path(tempfile.mkdtemp(prefix="msprobe-view-"))
+        atexit.register(self.close)
+        self._open: dict[str, OpenFile] = {}
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        for opened in list(self._open.values()):
+            opened.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def files(self) -> list[dict[str, Any]]:
+        if self.only is not None:
+            return [_described(self.root / self.only, self.only)]
+        found = []
+        for folder, folders, names in os.walk(self.root):
+            depth = len(Path(folder).relative_to(self.root).parts)
+            folders[:] = sorted(f for f in folders if not f.startswith(".")) if depth < _DEEPEST else []
+            for name in sorted(names):
+                path = Path(folder) / name
+                if name.endswith(SUFFIX) and not path.is_symlink() and path.is_file():
+                    found.append(_described(path, path.relative_to(self.root).as_posix()))
+            if len(found) >= _MOST_FILES:
+                break
+        return found[:_MOST_FILES]
+
+    def open(self, name: str) -> OpenFile:
+        """Raises InvalidArgument for a name that is not in the folder, and what open_result raises."""
+        path = self._resolve(name)
+        with self._lock:
+            found = self._open.get(name)
+            if found is not None and found.result.is_current():
+                return found
+            if found is not None:
+                found.close()
+            self._open[name] = found = OpenFile(open_result(path), self._scratch)
+            while len(self._open) > _MOST_OPEN:
+                oldest = next(key for key in self._open if key != name)
+                self._open.pop(oldest).close()
+            return found
+
+    def _resolve(self, name: str) -> Path:
+        wrong = InvalidArgument(f"there is no result file {name!r} in the folder that is shown")
+        parts = Path(name).parts
+        if not name.endswith(SUFFIX) or "\0" in name or Path(name).is_absolute() or ".." in parts:
+            raise wrong
+        if self.only is not None and name != self.only:
+            raise wrong
+        path = self.root / name
+        try:
+            inside = path.resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise wrong from error
+        if inside != path or not inside.is_file():  # a symbolic link somewhere on the way
+            raise wrong
+        return path
+
+
+def _described(path: Path, name: str) -> dict[str, Any]:
+    try:
+        status = path.stat()
+    except OSError:
+        return {"name": name, "size": 0, "time": 0}
+    return {"name": name, "size": status.st_size, "time": int(status.st_mtime)}
+
+
+@dataclass
+class OpenFile:
+    """A result file with the digests of its graphs."""
+
+    result: ResultFile
+    scratch: Path
+    overview: Overview = field(init=False)
+    _making: dict[tuple[int, int], Making] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    own_data: int = 0
+
+    def __post_init__(self) -> None:
+        self.overview = Overview(self.result)
+
+    def graph(self, step: int, rank: int) -> Making:
+        """Begins the digest of a graph that has none yet."""
+        if step not in self.result.config.steps or rank not in self.result.config.ranks:
+            raise InvalidArgument(f"this file has no step {step} with a rank {rank}")
+        with self._lock:
+            found = self._making.get((step, rank))
+            if found is None:
+                while len(self._making) >= _MOST_DIGESTS:
+                    self._making.pop(next(iter(self._making))).remove()
+                found = self._making[step, rank] = Making(self.result, step, rank, self.scratch)
+        return found
+
+    def close(self) -> None:
+        for making in self._making.values():
+            making.remove()
+
+
+class Making:
+    """A digest that is being made or ready."""
+
+    def __init__(self, result: ResultFile, step: int, rank: int, scratch: Path) -> None:
+        handle, name = tempfile.mkstemp(prefix=f"{step}-{rank}-", suffix=".digest", dir=scratch)
+        os.close(handle)
+        self._path = Path(name)
+        self._graph = Graph(result, step, rank, self._path)
+        self._ready = threading.Event()
+        self._process: subprocess.Popen[str] | None = None
+        self.progress = 0.0
+        self.fault: str | None = None
+        sql = "SELECT count(*) FROM tb_nodes WHERE step=? AND rank=?"
+        self.nodes = int(result.rows(sql, step, rank)[0][0])
+        if self.nodes <= _SMALL:
+            self._here()
+        else:
+            threading.Thread(target=self._beside, daemon=True).start()
+
+    @property
+    def graph(self) -> Graph | None:
+        """None while it is being made. Raises what the making raised."""
+        if self.fault is not None:
+            raise InvalidArgument(self.fault)
+        return self._graph if self._ready.is_set() else None
+
+    def wait(self, seconds: float) -> Graph | None:
+        self._ready.wait(seconds)
+        return self.graph
+
+    def remove(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+
+    def _here(self) -> None:
+        build(self._graph.result, self._graph.step, self._graph.rank, self._path)
+        self._ready.set()
+
+    def _beside(self) -> None:
+        """In a process of its own: it needs memory that the server should not keep."""
+        graph = self._graph
+        words = [str(graph.result.source), str(graph.step), str(graph.rank), str(self._path)]
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "msprobe.viewer.digest", *words],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            )
+            assert self._process.stdout is not None
+            for line in self._process.stdout:
+                self.progress = int(line) / 100
+            _, errors = self._process.communicate()
+            if self._process.returncode != 0:
+                last = errors.strip().splitlines()[-1:] or ["the process ended"]
+                self.fault = f"the values of this graph cannot be read: {last[0][:300]}"
+            else:
+                graph.warm_up()
+                findings(graph, "")
+        except (OSError, ValueError, sqlite3.Error, Error) as error:
+            self.fault = f"the values of this graph cannot be read: {error}"
+        self.progress = 1.0
+        self._ready.set()

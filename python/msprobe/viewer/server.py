@@ -1,0 +1,216 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The local web server: the built page, and the questions of api.py.
+
+What comes in is not trusted. The address that is opened holds a token, made anew at every start; it becomes a
+cookie and leaves the address. The Host must be an address in numbers, `localhost`, or the name given with
+--host: so a foreign name that resolves to this machine gets nothing. A question must come from the page
+itself (Origin, Sec-Fetch-Site) as JSON. Nothing of the disk is served but the page; names of files go through
+Library."""
+
+from __future__ import annotations
+
+import gzip
+import hmac
+import ipaddress
+import json
+import socket
+import sys
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from urllib.parse import parse_qs, urlsplit
+
+from msprobe.native import Error, log
+from msprobe.printable import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from msprobe.viewer.api import Api
+
+_MOST_BODY = 64 << 20
+_MOST_WAIT = 60  # seconds for one request to arrive
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "worker-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/app.js": ("app.js", "text/javascript; charset=utf-8"),
+    "/app.css": ("app.css", "text/css; charset=utf-8"),
+}
+_LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>msprobe view</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:15vh auto;padding:0 1em}
+input,button{font:inherit;padding:.4em .7em}</style>
+<h1>msprobe view</h1>
+<p>This viewer asks for the token that <code>msprobe view</code> printed when it was started.
+<br>请输入 <code>msprobe view</code> 启动时打印的令牌。</p>
+<form method="get" action="/"><input name="token" aria-label="token" autofocus autocomplete="off">
+<button>Open / 打开</button></form></html>"""
+
+
+class Server(ThreadingHTTPServer):
+    """One thread per request; ends with the process."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, api: Api, token: str) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        super().__init__((host, port), _Handler)
+        self.api, self.token, self.name = api, token, host
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def url(self) -> str:
+        host = f"[{self.name}]" if ":" in self.name else self.name
+        host = "127.0.0.1" if host in ("0.0.0.0", "[::]") else host
+        return f"http://{host}:{self.port}/?token={self.token}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that goes away in the middle of an answer is no fault."""
+        if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError)):
+            log.exception("msprobe view: a request failed")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "msprobe", ""
+    timeout = _MOST_WAIT
+    server: Server
+
+    def do_GET(self) -> None:
+        if not self._host_is_known():
+            return
+        address = urlsplit(self.path)
+        given = parse_qs(address.query).get("token", [""])[0]
+        if address.path == "/" and given:
+            self._log_in(given)
+        elif not self._is_logged_in():
+            self._send(HTTPStatus.FORBIDDEN, _LOGIN.encode(), "text/html; charset=utf-8")
+        elif address.path in _PAGE:
+            name, kind = _PAGE[address.path]
+            self._send(HTTPStatus.OK, _page_file(name), kind)
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+
+    def do_POST(self) -> None:
+        if not self._host_is_known():
+            return None
+        if not self._is_logged_in():
+            return self._refuse(
+                HTTPStatus.FORBIDDEN, "the token is missing: open the address that was printed"
+            )
+        if not self._is_of_the_page():
+            return self._refuse(HTTPStatus.FORBIDDEN, "only the page of this server may ask")
+        asked = self._body()
+        if asked is None:
+            return None
+        name = urlsplit(self.path).path.removeprefix("/api/")
+        try:
+            answer = self.server.api.answer(name, asked)
+        except Error as error:
+            return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+        self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), "application/json")
+        return None
+
+    def log_message(self, format: str, *args: Any) -> None:
+        log.debug("msprobe view: %s", printable(format % args))
+
+    # ---- who may ask
+
+    def _host_is_known(self) -> bool:
+        host = self.headers.get("Host", "")
+        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            ipaddress.ip_address(name)
+            return True
+        except ValueError:
+            pass
+        if name in ("localhost", self.server.name.lower()):
+            return True
+        self._refuse(
+            HTTPStatus.FORBIDDEN, "this server does not answer to this name: see msprobe view --host"
+        )
+        return False
+
+    def _is_of_the_page(self) -> bool:
+        origin = self.headers.get("Origin")
+        own = f"http://{self.headers.get('Host', '')}"
+        site = self.headers.get("Sec-Fetch-Site", "same-origin")
+        kind = self.headers.get("Content-Type", "").partition(";")[0].strip()
+        return origin in (None, own) and site == "same-origin" and kind == "application/json"
+
+    def _is_logged_in(self) -> bool:
+        wanted = f"{self._cookie_name()}="
+        given = [part.strip() for part in self.headers.get("Cookie", "").split(";")]
+        return any(part.startswith(wanted) and self._is_token(part[len(wanted) :]) for part in given)
+
+    def _is_token(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode("utf-8", "replace"), self.server.token.encode())
+
+    def _cookie_name(self) -> str:
+        return f"msprobe_{self.server.port}"  # cookies know no ports: several viewers on one machine
+
+    def _log_in(self, given: str) -> None:
+        if not self._is_token(given):
+            return self._send(HTTPStatus.FORBIDDEN, _LOGIN.encode(), "text/html; charset=utf-8")
+        cookie = f"{self._cookie_name()}={given}; HttpOnly; SameSite=Lax; Path=/"
+        # Lax: a link in a mail works. A browser keeps the fragment of the address over the redirect.
+        self._send(HTTPStatus.FOUND, b"", "text/plain", {"Set-Cookie": cookie, "Location": "/"})
+        return None
+
+    # ---- what goes over the wire
+
+    def _body(self) -> dict[str, Any] | None:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdigit() or int(length) > _MOST_BODY:
+            self.close_connection = True
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected a body below {_MOST_BODY >> 20} MB")
+            return None
+        try:
+            asked = json.loads(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            asked = None
+        if not isinstance(asked, dict):
+            self._refuse(HTTPStatus.BAD_REQUEST, "expected a JSON object")
+            return None
+        return asked
+
+    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+        if self.command == "POST" and status is HTTPStatus.FORBIDDEN:
+            self.close_connection = True  # its body is not read
+        self._send(status, json.dumps({"error": sentence}).encode(), "application/json")
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        packed = len(body) > 1500 and "gzip" in self.headers.get("Accept-Encoding", "")
+        if packed:
+            body = gzip.compress(body, 1)
+        self.send_response(status)
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": _POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cache-Control": "no-store",
+            **({"Content-Encoding": "gzip"} if packed else {}),
+            **(more or {}),
+        }
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _page_file(name: str) -> bytes:
+    return resources.files("msprobe.viewer").joinpath("page", name).read_bytes()

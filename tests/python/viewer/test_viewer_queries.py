@@ -1,0 +1,507 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Questions of the page, on a small result: what is answered, a page at a time."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from msprobe import InvalidArgument
+from msprobe.viewer.difference import summary_index, ulps
+from viewer_samples import COLUMNS, Node, model, plain, tensor, write
+
+FC = "Module.layers.1.fc.Linear.forward.0"
+UP = "Module.layers.1.up.Linear.forward.0"
+
+
+@pytest.fixture
+def ask(tmp_path, asking):
+    return asking(write(tmp_path / "a.vis.db"))
+
+
+def names(nodes):
+    return [node["name"] for node in nodes]
+
+
+# ---- tree
+
+
+def test_a_file_is_described(ask):
+    info = ask("open")
+    assert (info["compare"], info["task"], info["steps"], info["ranks"]) == (True, "summary", [0], [0])
+    assert info["colours"] == ["#FFFCF3", "#FFEDBE", "#FFC62E", "#FF704D"]
+    assert "difference" in info["scales"]
+
+
+def test_the_first_tree_has_both_roots_and_their_children_in_order(ask):
+    tree = ask("tree")
+    assert names(tree["roots"]) == ["DefaultModel", "DefaultModel"]
+    first, second = tree["lists"]
+    assert names(first["nodes"]) == names(second["nodes"])
+    assert names(first["nodes"])[:2] == ["Apis_Between_Modules.0", "Module.layers.0.Block.forward.0"]
+
+
+def test_a_closed_module_tells_what_is_inside(ask):
+    block = ask("tree")["lists"][0]["nodes"][2]
+    assert block["class"] == 0  # its own index is fine
+    below = block["below"]
+    assert below["nodes"] == 4
+    assert below["counts"] == [1, 0, 1, 0]
+    assert below["unmatched"] == 2  # fc and the call in it
+    assert below["worst"] == 0.5
+    assert below["strip"] == [-2, -2, 2, 0]
+
+
+def test_reveal_opens_the_way_on_both_sides(ask):
+    tree = ask("tree", reveal=[0, "Tensor.add.2.forward"])
+    assert [one["side"] for one in tree["revealed"]] == [0, 1]
+    assert tree["revealed"][1]["path"][-1] == "Tensor.add.2.forward"
+    assert {(one["side"], one["name"]) for one in tree["lists"]} == {
+        (side, name) for side in (0, 1) for name in ("DefaultModel", "Module.layers.2.Block.forward.0")
+    }
+
+
+def test_a_level_is_opened_at_once(ask):
+    whole = ask("tree", level=2)
+    assert whole["whole"]
+    assert sum(len(one["nodes"]) for one in whole["lists"]) == 2 * 4 + 8 + 9
+
+
+def test_children_come_in_pages(tmp_path, asking):
+    calls = [Node(f"Torch.add.{i}.forward") for i in range(1200)]
+    ask = asking(write(tmp_path / "wide.vis.db", {(0, 0): (Node("DefaultModel", calls, kind=0), None)}))
+    first = ask("tree")["lists"][0]
+    assert (len(first["nodes"]), first["total"]) == (500, 1200)
+    third = ask("tree", nodes=[[0, "DefaultModel", 1000]])["lists"][0]
+    assert names(third["nodes"])[0] == "Torch.add.1000.forward"
+    revealed = ask("tree", reveal=[0, "Torch.add.701.forward"])["lists"][0]
+    assert (revealed["offset"], names(revealed["nodes"])[201]) == (500, "Torch.add.701.forward")
+
+
+def test_a_second_root_and_lost_nodes_hang_below_the_model(tmp_path, asking):
+    """Parallel merge of 8.3.0 writes collections without a parent, before the model."""
+    path = write(tmp_path / "a.vis.db")
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE tb_nodes SET up_node='' WHERE node_name='Apis_Between_Modules.0'")
+    connection.execute("UPDATE tb_nodes SET up_node='Nowhere' WHERE node_name='Tensor.mul.0.forward'")
+    connection.execute("UPDATE tb_nodes SET up_node=node_name WHERE node_name='Tensor.add.0.forward'")
+    connection.commit()
+    connection.close()
+    tree = asking(path)("tree")
+    assert names(tree["roots"]) == ["DefaultModel", "DefaultModel"]
+    assert {"Apis_Between_Modules.0", "Tensor.mul.0.forward", "Tensor.add.0.forward"} <= set(
+        names(tree["lists"][0]["nodes"])
+    )
+
+
+def test_a_circle_of_parents_ends(tmp_path, asking):
+    path = write(tmp_path / "a.vis.db")
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    connection.execute(
+        "UPDATE tb_nodes SET up_node='Functional.linear.0.forward' WHERE "
+        "node_name='Module.layers.0.Block.forward.0'"
+    )
+    connection.commit()
+    connection.close()
+    ask = asking(path)
+    assert ask("list")["total"] == 16 + 17
+
+
+# ---- lists
+
+
+def test_search_by_part_of_a_name_ignores_case_and_takes_no_wildcards(ask):
+    assert ask("list", text="LINEAR.1")["total"] == 2
+    assert ask("list", text="%")["total"] == 0
+    assert ask("list", text="layers_1")["total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({"text": r"^Module\.layers\.[12]\.Block", "within": "regex", "side": 0}, 2),
+        ({"text": "float32[4, 4]", "within": "shape", "side": 0}, 9),
+        ({"text": "int64", "within": "shape"}, 0),
+        ({"text": "line 7", "within": "stack", "side": 0}, 16),
+        ({"kind": 9}, 2),
+        ({"kind": 1, "side": 1}, 9),
+        ({"only": "leaves", "side": 0}, 8),
+        ({"only": "added"}, 2),
+        ({"only": "removed"}, 3),
+        ({"only": "structure"}, 3),
+        ({"classes": [2], "side": 0}, 4),
+        ({"classes": [-2]}, 5),
+        ({"only": "suspicious"}, 4),
+    ],
+)
+def test_lists(ask, members, expected):
+    answer = ask("list", **members)
+    assert answer["total"] == expected, names(answer["nodes"])
+
+
+def test_ranking_is_by_value_and_pages_follow_each_other(ask):
+    everything = ask("list", sort="difference", ascending=False, side=0)
+    values = [node["ulps"] for node in everything["nodes"]]
+    assert values == sorted(values, reverse=True)
+    second = ask("list", sort="difference", ascending=False, side=0, offset=2, limit=2)
+    assert second["total"] == everything["total"]
+    assert names(second["nodes"]) == names(everything["nodes"])[2:4]
+
+
+def test_a_regular_expression_that_never_ends_is_ended(ask, monkeypatch):
+    monkeypatch.setattr("msprobe.viewer.graph_query._REGEX_SECONDS", 0.5)
+    with pytest.raises(InvalidArgument, match="takes more than"):
+        ask("list", text=r"^(([a-zA-Z._0-9])+)+!$", within="regex")
+
+
+def test_a_wrong_regular_expression_is_said(ask):
+    with pytest.raises(InvalidArgument, match="no regular expression"):
+        ask("list", text="(", within="regex")
+
+
+def test_next_and_previous_go_as_one_reads_a_module_before_what_is_inside(ask):
+    found = []
+    start = None
+    while node := ask("next", only="suspicious", **{"from": start})["node"]:
+        start = node["name"]
+        found.append(start)
+    call = "Functional.linear.2.forward"
+    assert found == [
+        "Tensor.add.1.forward",
+        "Module.layers.2.fc.Linear.forward.0",
+        call,
+        "Tensor.add.2.forward",
+    ]
+    back = ask("next", only="suspicious", backwards=True, **{"from": found[1]})["node"]
+    assert back["name"] == found[0]
+
+
+@pytest.mark.parametrize(
+    "members", [{"sort": "size; DROP"}, {"only": "x"}, {"within": "y", "text": "z"}, {"side": "0"}]
+)
+def test_wrong_members_are_refused(ask, members):
+    with pytest.raises(InvalidArgument):
+        ask("list", **members)
+
+
+# ---- colours
+
+
+def test_colours_of_other_values(ask):
+    by_weight = ask("nodes", names=[[0, "Module.layers.2.fc.Linear.forward.0"]], colour={"by": "weights"})[
+        "nodes"
+    ][0]
+    assert by_weight["class"] == 4
+    assert by_weight["value"] == pytest.approx(0.5 / 0.5 / 2**-23)
+    own_bounds = ask("nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": "index", "bounds": [0.1]})[
+        "nodes"
+    ][0]
+    assert own_bounds["class"] == 1
+
+
+def test_own_data_colours_nodes(ask):
+    answer = ask("own", data={"Tensor.add.1.forward": 3, "Tensor.add.0.forward": 1, "x": "no"}, key="k")
+    assert answer["count"] == 2
+    node = ask(
+        "nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": answer["by"], "bounds": answer["bounds"]}
+    )
+    assert node["nodes"][0]["value"] == 3
+    assert node["nodes"][0]["class"] == 4
+
+
+@pytest.mark.parametrize("by", ["nothing", "own:x' OR 1", "n.value"])
+def test_an_unknown_colouring_is_refused(ask, by):
+    with pytest.raises(InvalidArgument):
+        ask("tree", colour={"by": by})
+
+
+# ---- details and findings
+
+
+def test_details_have_target_and_golden_in_one_row(ask):
+    detail = ask("detail", side=0, name="Functional.linear.2.forward")
+    assert detail["golden"]["name"] == "Functional.linear.2.forward"
+    first, second, third = detail["rows"]
+    assert (first["group"], first["target"]["Max"], first["golden"]["Max"]) == ("input", "1.0", "1.0")
+    assert third["group"] == "output"
+    assert second["ulps"] == pytest.approx(0.5 / 0.5 / 2**-23)
+    assert detail["target"]["stack"] == ["File /job/model.py, line 7, in forward, \n y = f(x)"]
+
+
+def test_the_first_divergence_is_the_first_place_that_nothing_before_explains(tmp_path, asking):
+    first = asking(write(tmp_path / "a.vis.db"))("findings")["findings"][0]
+    assert (first["node"], first["kind"]) == ("Tensor.add.1.forward", "input")
+    target, golden = model()
+    for side, other in ((target, golden), (golden, target)):  # matched, so that the weight can be seen
+        side.children[2].children[0].peer = other.children[2].children[0].name
+        side.children[2].children[0].children[0].peer = "Functional.linear.1.forward"
+    ask = asking(write(tmp_path / "b.vis.db", {(0, 0): (target, golden)}))
+    first = ask("findings")["findings"][0]
+    assert (first["node"], first["kind"]) == (FC, "weight")
+
+
+def test_noise_on_a_mean_near_zero_is_no_divergence(tmp_path, asking):
+    name = "Functional.layer_norm.0.forward"
+    cell = {**tensor(1.0), "Mean": "1e-9", "Mean diff": "2e-9", "MeanRelativeErr": "200%"}
+    call = Node(name, index=1.0, peer=name, outputs={f"{name}.output.0": cell})
+    other = Node(name, peer=name, outputs={f"{name}.output.0": {**plain(), "Mean": "-1e-9"}})
+    pair = (
+        Node("DefaultModel", [call], 0, peer="DefaultModel"),
+        Node("DefaultModel", [other], 0, peer="DefaultModel"),
+    )
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): pair}))
+    assert ask("findings")["findings"][0]["kind"] == "rounding"
+    assert ask("list", only="suspicious")["total"] == 0
+    assert ask("list", classes=[3])["total"] == 2  # the index is as it is in the file
+
+
+def test_overflow_of_a_single_graph(tmp_path, asking):
+    nodes = [Node("Torch.a.0.forward", overflow="high"), Node("Torch.b.0.forward", overflow="critical")]
+    graph = {(0, 0): (Node("DefaultModel", nodes, 0), None)}
+    ask = asking(write(tmp_path / "a.vis.db", graph, overflow=True))
+    assert ask("findings")["findings"][0]["node"] == "Torch.b.0.forward"
+    root = ask("tree", colour={"by": "overflow"})["roots"][0]
+    assert root["below"]["counts"] == [1, 0, 1, 1]
+    assert ask("tree", colour={"by": "kind"})["roots"][0]["below"]["counts"] == [1, 2, 0, 0]
+
+
+def test_what_msprobe_wrote_about_the_nodes_is_used(tmp_path, asking):
+    path = write(tmp_path / "a.vis.db")
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    connection.execute(
+        "CREATE TABLE msprobe_nodes (id TEXT PRIMARY KEY, counterpart TEXT, how TEXT, reason TEXT, "
+        "input_ulps REAL, "
+        "output_ulps REAL, weight_ulps REAL, gradient_ulps REAL, worst_ulps REAL, worst_node TEXT, "
+        "worst_index REAL, "
+        "nodes INTEGER, unmatched INTEGER, colours TEXT, overflow TEXT)"
+    )
+    connection.execute("CREATE TABLE msprobe_findings (step, rank, number, node, sentence)")
+    connection.execute(
+        f"INSERT INTO msprobe_nodes VALUES ('NPU_0_0_{FC}', '{UP}', 'aligned', 'other name', 1, 2, "
+        "9e999, NULL, 3, "
+        "NULL, NULL, 1, 0, '[]', NULL)"
+    )
+    connection.execute(f"INSERT INTO msprobe_findings VALUES (0, 0, 1, '{FC}', 'Its weight differs.')")
+    connection.commit()
+    connection.close()
+    ask = asking(path)
+    assert ask("findings")["findings"] == [
+        {"node": FC, "side": 0, "kind": "stated", "sentence": "Its weight differs."}
+    ]
+    node = ask("nodes", names=[[0, FC]])["nodes"][0]
+    assert (node["peer"], node["how"], node["ulps"]) == (UP, "aligned", "inf")
+    assert ask("detail", side=0, name=FC)["target"]["reason"] == "other name"
+
+
+# ---- steps, ranks, micro steps, communication
+
+
+def test_overview_and_communication(tmp_path, asking):
+    graphs = {(step, rank): model(0.1 * step + 0.3 * rank) for step in (0, 1) for rank in (0, 1)}
+    ask = asking(write(tmp_path / "a.vis.db", graphs))
+    overview = ask("overview")
+    assert overview["done"]
+    assert {(c["step"], c["rank"]): c["worst"] for c in overview["cells"]} == pytest.approx(
+        {(0, 0): 0.0, (0, 1): 0.3, (1, 0): 0.1, (1, 1): 0.4}
+    )
+    cells = ask("communication")["cells"]
+    assert {"from": 0, "to": 1, "count": 1, "worst": 0.0, "node": "Distributed.all_reduce.0.forward"} in cells
+    operations = ask("operations", **{"from": 0, "to": 1})["operations"]
+    assert [one["node"] for one in operations] == ["Distributed.all_reduce.0.forward"]
+    with pytest.raises(InvalidArgument, match="no step 7"):
+        ask("tree", step=7)
+
+
+def test_batch_operations_have_all_their_links(tmp_path, asking):
+    links = [
+        {
+            "communications_type": "send",
+            "nodes_info": {"1": ["0", "Distributed.batch_isend_irecv.0.forward"]},
+        },
+        {
+            "communications_type": "receive",
+            "nodes_info": {"2": ["Nan", "Distributed.batch_isend_irecv.0.forward"]},
+        },
+    ]
+    call = Node("Distributed.batch_isend_irecv.0.forward", links=links)
+    ask = asking(
+        write(tmp_path / "a.vis.db", {(0, r): (Node("DefaultModel", [call], 0), None) for r in range(3)})
+    )
+    found = ask("detail", side=0, name=call.name)["target"]["links"]
+    assert [(one["kind"], one["rank"]) for one in found] == [("send", 1), ("receive", 2)]
+
+
+def test_a_micro_step_hides_the_others_at_the_top(tmp_path, asking):
+    nodes = [Node(f"Torch.a.{i}.forward", micro=i // 2) for i in range(4)]
+    ask = asking(
+        write(tmp_path / "a.vis.db", {(0, 0): (Node("DefaultModel", nodes, 0), None)}, micro_steps=2)
+    )
+    assert names(ask("tree", micro=1)["lists"][0]["nodes"]) == ["Torch.a.2.forward", "Torch.a.3.forward"]
+    assert ask("list", micro=0, only="leaves")["total"] == 2
+
+
+# ---- matching by hand
+
+
+def test_matching_with_children_undo_redo_and_a_second_user(ask):
+    matched = ask("match", do="match", target=FC, golden=UP, children=True, workspace="one")
+    assert (matched["matched"], matched["count"]) == (2, 2)
+    node = ask("nodes", names=[[0, FC]], workspace="one")["nodes"][0]
+    assert (node["peer"], node["how"]) == (UP, "manual")
+    assert node["ulps"] == pytest.approx(
+        0.0
+    )  # the cells of both sides are equal: only the file says they differ
+    assert ask("nodes", names=[[0, FC]], workspace="two")["nodes"][0]["peer"] is None
+    assert ask("list", only="added", workspace="one")["total"] == 0
+    undone = ask("match", do="undo", workspace="one")
+    assert (undone["count"], undone["redo"]) == (0, 1)
+    assert ask("nodes", names=[[0, FC]], workspace="one")["nodes"][0]["peer"] is None
+    assert ask("match", do="redo", workspace="one")["count"] == 2
+    with pytest.raises(InvalidArgument, match="nothing to redo"):
+        ask("match", do="redo", workspace="one")
+
+
+def test_matches_are_kept_outside_the_file(tmp_path, asking, state_folder):
+    path = write(tmp_path / "a.vis.db")
+    before = path.read_bytes()
+    asking(path)("match", do="match", target=FC, golden=UP, workspace="w")
+    again = asking(path)
+    assert again("nodes", names=[[0, FC]], workspace="w")["nodes"][0]["peer"] == UP
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.vis.db", "state"]
+    assert len(list(state_folder.rglob("*.json"))) == 1
+
+
+def test_a_match_of_the_file_can_be_taken_away(ask):
+    ask("match", do="cancel", target="Tensor.add.0.forward", workspace="w")
+    found = ask("nodes", names=[[0, "Tensor.add.0.forward"], [1, "Tensor.add.0.forward"]], workspace="w")[
+        "nodes"
+    ]
+    assert [node["peer"] for node in found] == [None, None]
+    with pytest.raises(InvalidArgument, match="has no counterpart"):
+        ask("match", do="cancel", target=FC, workspace="w")
+
+
+def test_a_golden_node_that_is_matched_anew_leaves_its_old_counterpart(ask):
+    ask("match", do="match", target="Tensor.add.0.forward", golden="Tensor.add.1.forward", workspace="w")
+    old = ask("nodes", names=[[0, "Tensor.add.1.forward"], [1, "Tensor.add.0.forward"]], workspace="w")[
+        "nodes"
+    ]
+    assert [node["peer"] for node in old] == [None, None]
+
+
+def test_a_vis_config_of_the_existing_tool_is_read_and_written(ask):
+    """It holds both directions: the reverse pairs are no failures."""
+    text = json.dumps({FC: UP, UP: FC, "Module.gone": "Module.lost"})
+    answer = ask("match", do="load", text=text, workspace="w")
+    assert answer["matched"] == 1
+    assert len(answer["failed"]) == 1
+    assert "Module.gone" in answer["failed"][0]
+    assert json.loads(ask("match", do="save", workspace="w")["text"]) == {FC: UP}
+
+
+@pytest.mark.parametrize("text", ["[", "[]", '{"a": 1}', "[" * 100_000])
+def test_a_broken_vis_config_is_said(ask, text):
+    with pytest.raises(ValueError, match=r"\.vis\.config"):
+        ask("match", do="load", text=text, workspace="w")
+
+
+def test_a_module_does_not_match_a_call(ask):
+    with pytest.raises(InvalidArgument, match="one is a module"):
+        ask("match", do="match", target=FC, golden="Tensor.clone.0.forward", workspace="w")
+
+
+def test_matching_works_with_real_data(tmp_path, asking):
+    target, golden = model()
+    for child in (target.children[2].children[0],):
+        for cell in child.outputs.values():
+            cell.update({"Cosine": "unsupported", "MaxAbsErr": "N/A"})
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (target, golden)}, task="all"))
+    assert ask("match", do="match", target=FC, golden=UP, workspace="w")["count"] == 1
+    assert ask("nodes", names=[[0, FC]], workspace="w")["nodes"][0]["ulps"] is not None
+
+
+# ---- modes and releases
+
+
+def test_md5_files_where_one_is_good(tmp_path, asking):
+    def side(text: str, index: float | None) -> Node:
+        name = "Torch.a.0.forward"
+        cell = {**plain(), "md5": text, **({"Result": "pass"} if index is not None else {})}
+        return Node(
+            "DefaultModel",
+            [Node(name, index=index, peer=name, outputs={f"{name}.output.0": cell})],
+            0,
+            peer="DefaultModel",
+        )
+
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (side("aa", 0), side("bb", None))}, task="md5"))
+    node = ask("tree")["lists"][0]["nodes"][0]
+    assert (node["class"], node["ulps"]) == (1, "inf")  # the checksums differ, whatever the cell says
+    assert ask("findings")["findings"][0]["kind"] == "output"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (*COLUMNS, "is_distributed"),
+        tuple(c for c in COLUMNS if c not in ("micro_step_id", "overflow_level", "modified")),
+    ],
+)
+def test_tables_of_other_releases(tmp_path, asking, columns):
+    ask = asking(write(tmp_path / "a.vis.db", columns=columns))
+    assert ask("list")["total"] == 33
+    assert ask("detail", side=0, name="Tensor.add.0.forward")["total"] == 2
+    assert ask("overview")["cells"][0]["nodes"] == 16
+
+
+def test_a_large_graph_is_shown_before_its_values_are_read(tmp_path, asking, monkeypatch):
+    monkeypatch.setattr("msprobe.viewer.library._SMALL", 3)
+    ask = asking(write(tmp_path / "a.vis.db"))
+    first = ask("tree")
+    assert names(first["lists"][0]["nodes"])[0] == "Apis_Between_Modules.0"
+    assert first["lists"][0]["nodes"][2]["children"] == 2
+    import time
+
+    end = time.monotonic() + 60
+    while "pending" in ask("findings"):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert ask("tree")["ready"]
+    assert ask("list")["total"] == 33
+
+
+# ---- differences
+
+
+@pytest.mark.parametrize(
+    ("target", "golden", "expected"),
+    [
+        (tensor(1.0, 0.0), None, 0.0),
+        (tensor(1.0, 2.0**-23), None, 1.0),
+        (tensor(1.0, 2.0**-7, "torch.bfloat16"), None, 1.0),
+        ({**tensor(1.0), "Max": "nan"}, plain(), math.inf),
+        ({**tensor(1.0), "Max": "nan"}, {**plain(), "Max": "nan"}, 0.0),
+        ({**tensor(1.0), "shape": "[2]"}, plain(), math.inf),
+        (tensor(1.0, 1.0, "torch.int64"), None, math.inf),
+        ({"value": "null"}, None, None),
+        ({**plain(), "MaxAbsErr": str(2.0**-22)}, None, 2.0),
+    ],
+)
+def test_differences_are_counted_in_rounding_errors(target, golden, expected):
+    found = ulps(target, golden)
+    assert found == (None if expected is None else pytest.approx(expected, rel=0.01))
+
+
+def test_the_summary_index_is_the_largest_relative_error():
+    ours, theirs = {"a": plain(1.1)}, {"b": plain(1.0)}
+    assert summary_index(ours, theirs) == pytest.approx(0.1)
+    assert summary_index({"a": {**plain(), "Max": "inf"}}, theirs) == 1.0

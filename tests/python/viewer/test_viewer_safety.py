@@ -1,0 +1,370 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are damaged, foreign or being written, names that would like to be code, and who may ask."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from msprobe import FormatError, InvalidArgument
+from msprobe.viewer.api import Api
+from msprobe.viewer.library import Library
+from msprobe.viewer.result_file import open_result
+from msprobe.viewer.server import Server
+from viewer_samples import Node, write
+
+# ---- files
+
+
+def test_reading_leaves_no_trace(tmp_path, asking):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    path = write(folder / "a.vis.db", wal=True)
+    before = (path.read_bytes(), path.stat().st_mtime_ns)
+    folder.chmod(0o555)
+    ask = asking(path)
+    ask("list")
+    ask("detail", side=0, name="Tensor.add.0.forward")
+    folder.chmod(0o755)
+    assert [p.name for p in folder.iterdir()] == ["a.vis.db"]
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+def test_a_file_with_a_write_ahead_log_is_read_with_it_and_left_alone(tmp_path, asking):
+    path = write(tmp_path / "a.vis.db", wal=True)
+    writer = sqlite3.connect(path)
+    writer.execute("UPDATE tb_nodes SET precision_index=0.9 WHERE node_name='Tensor.add.0.forward'")
+    writer.commit()
+    kept = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file() and not p.name.endswith("-shm")}
+    assert "a.vis.db-wal" in kept
+    nodes = asking(path)("nodes", names=[[0, "Tensor.add.0.forward"]])["nodes"]
+    assert nodes[0]["index"] == 0.9
+    assert all((tmp_path / name).read_bytes() == content for name, content in kept.items())
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"PK\3\4" * 40, "not a SQLite database"),
+        (b"SQLite format 3\0" + b"\xff" * 4096, "damaged|cannot be read"),
+    ],
+)
+def test_a_foreign_file_is_named(tmp_path, content, sentence):
+    path = tmp_path / "a.vis.db"
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=sentence):
+        open_result(path)
+
+
+@pytest.mark.parametrize("table", ["tb_nodes", "tb_config"])
+def test_a_missing_table_is_named(tmp_path, table):
+    path = write(tmp_path / "a.vis.db")
+    connection = sqlite3.connect(path)
+    connection.execute(f"DROP TABLE {table}")
+    connection.commit()
+    connection.close()
+    with pytest.raises(FormatError, match=f"no table {table}"):
+        open_result(path)
+
+
+def test_a_view_is_no_table(tmp_path):
+    """A view could do anything while it is read."""
+    path = write(tmp_path / "a.vis.db")
+    connection = sqlite3.connect(path)
+    connection.executescript("ALTER TABLE tb_nodes RENAME TO x; CREATE VIEW tb_nodes AS SELECT * FROM x")
+    connection.close()
+    with pytest.raises(FormatError, match="no table tb_nodes"):
+        open_result(path)
+
+
+def test_an_empty_config_means_that_the_writer_has_not_finished(tmp_path):
+    path = write(tmp_path / "a.vis.db")
+    connection = sqlite3.connect(path)
+    connection.execute("DELETE FROM tb_config")
+    connection.commit()
+    connection.close()
+    with pytest.raises(FormatError, match="has not finished"):
+        open_result(path)
+
+
+def test_damage_anywhere_is_an_error_with_a_sentence(tmp_path, asking):
+    """Bytes are overwritten at random: an answer or a sentence, never anything else."""
+    good = write(tmp_path / "good.vis.db").read_bytes()
+    dice = random.Random(5)
+    refused = 0
+    for number in range(60):
+        damaged = bytearray(good)
+        for _ in range(dice.randint(1, 300)):
+            damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+        if number % 6 == 0:
+            damaged = damaged[: dice.randrange(len(damaged))]
+        path = tmp_path / f"{number}.vis.db"
+        path.write_bytes(damaged)
+        ask = asking(path)
+        try:
+            info = ask("open")
+            place = {"step": info["steps"][0], "rank": info["ranks"][0]}
+            ask("tree", **place)
+            ask("list", **place, text="linear")
+            ask("findings", **place)
+            ask("detail", **place, side=0, name="Tensor.add.1.forward")
+            ask("overview")
+            ask("communication", **place)
+        except (FormatError, InvalidArgument):
+            refused += 1
+    assert refused > 5
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"input_data": "[" * 5000, "output_data": "{"},
+        {"input_data": '{"a": 1}', "matched_node_link": '{"x": 2}', "matched_distributed": "[1, 2]"},
+        {"precision_index": "high", "node_order": "first", "micro_step_id": "x", "node_type": "module"},
+        {"matched_distributed": '{"nodes_info": {"x": [1], "1": "y"}}', "parallel_merge_info": "no"},
+        {"input_data": None, "sub_nodes": None, "stack_id": None, "up_node": None},
+        {"node_name": b"\xff\xfe", "output_data": b"\x80"},
+    ],
+)
+def test_cells_of_other_types_are_passed_over(tmp_path, asking, values):
+    path = write(tmp_path / "a.vis.db")
+    connection = sqlite3.connect(path)
+    for column, value in values.items():
+        connection.execute(f"UPDATE tb_nodes SET {column}=? WHERE node_name LIKE 'Tensor.add%'", (value,))
+    connection.commit()
+    connection.close()
+    ask = asking(path)
+    assert ask("list")["total"] == 33
+    for node in ask("list")["nodes"]:
+        ask("detail", side=node["side"], name=node["name"])
+    ask("findings")
+    ask("communication")
+    ask("overview")
+
+
+# ---- the folder
+
+
+def test_only_results_below_the_folder_are_served(tmp_path):
+    inside = tmp_path / "inside"
+    (inside / "deep").mkdir(parents=True)
+    write(inside / "deep" / "a.vis.db")
+    write(tmp_path / "secret.vis.db")
+    (inside / "link.vis.db").symlink_to(tmp_path / "secret.vis.db")
+    (inside / "folder").symlink_to(tmp_path)
+    (inside / "other.txt").write_text("x")
+    library = Library(inside)
+    assert [entry["name"] for entry in library.files()] == ["deep/a.vis.db"]
+    library.open("deep/a.vis.db")
+    wrong = [
+        *("../secret.vis.db", "link.vis.db", "folder/secret.vis.db", "other.txt", "deep/../../secret.vis.db"),
+        *(str(tmp_path / "secret.vis.db"), "a\0.vis.db", "", ".", "x" * 5000 + ".vis.db"),
+    ]
+    for name in wrong:
+        with pytest.raises(InvalidArgument):
+            library.open(name)
+    library.close()
+
+
+def test_one_file_is_one_file(tmp_path):
+    write(tmp_path / "a.vis.db")
+    write(tmp_path / "b.vis.db")
+    library = Library(tmp_path / "a.vis.db")
+    assert [entry["name"] for entry in library.files()] == ["a.vis.db"]
+    with pytest.raises(InvalidArgument):
+        library.open("b.vis.db")
+    library.close()
+
+
+def test_a_file_that_was_replaced_is_opened_again(tmp_path, asking):
+    path = write(tmp_path / "a.vis.db")
+    ask = asking(path)
+    assert ask("list")["total"] == 33
+    path.unlink()
+    write(path, {(0, 0): (Node("DefaultModel", [Node("Torch.a.0.forward")], 0), None)})
+    assert ask("list")["total"] == 2
+
+
+# ---- the server
+
+TOKEN = "a-token-of-the-test"
+
+
+@pytest.fixture
+def server(tmp_path):
+    library = Library(write(tmp_path / "a.vis.db"))
+    server = Server("127.0.0.1", 0, Api(library), TOKEN)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    library.close()
+
+
+def request(server, method="POST", path="/api/files", body="{}", **headers):
+    """Status, headers and text. As the page asks, unless `headers` say otherwise; None leaves one out."""
+    host = f"127.0.0.1:{server.port}"
+    usual = {
+        "Host": host,
+        "Cookie": f"msprobe_{server.port}={TOKEN}",
+        "Origin": f"http://{host}",
+        "Content-Type": "application/json",
+        "Sec-Fetch-Site": "same-origin",
+    }
+    usual |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    for name, value in usual.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body.encode() if method == "POST" else None)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, dict(answer.getheaders()), text
+
+
+def test_the_page_may_ask(server):
+    status, headers, text = request(server)
+    assert status == 200
+    assert json.loads(text)["files"][0]["name"] == "a.vis.db"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Cookie": None},
+        {"Cookie": "msprobe_1=x"},
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80"},
+        {"Host": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Content_Type": "text/plain"},
+    ],
+)
+def test_nobody_else_may(server, headers):
+    status, _, text = request(server, **headers)
+    assert status == 403
+    assert "a.vis.db" not in text
+
+
+def test_the_token_of_the_address_becomes_a_cookie(server):
+    status, headers, _ = request(server, "GET", f"/?token={TOKEN}", Cookie=None)
+    assert (status, headers["Location"]) == (302, "/")
+    assert "HttpOnly" in headers["Set-Cookie"]
+    assert "SameSite" in headers["Set-Cookie"]
+    assert request(server, "GET", "/?token=wrong", Cookie=None)[0] == 403
+    status, _, text = request(server, "GET", "/", Cookie=None)
+    assert status == 403
+    assert "token" in text
+
+
+def test_the_page_is_served_and_nothing_else(server):
+    status, headers, text = request(server, "GET", "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "app.js" in text
+    for path in ("/app.js", "/app.css"):
+        assert request(server, "GET", path)[0] == 200
+    for path in ("/../server.py", "/page/app.js", "/a.vis.db", "/%2e%2e/server.py", "//etc/passwd"):
+        assert request(server, "GET", path)[0] == 404
+
+
+@pytest.mark.parametrize("body", ["", "[]", "x", "[" * 100_000])
+def test_a_body_that_is_no_object_is_refused(server, body):
+    assert request(server, body=body)[0] == 400
+
+
+def test_a_body_without_end_is_refused(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.putrequest("POST", "/api/files")
+    connection.putheader("Cookie", f"msprobe_{server.port}={TOKEN}")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", "99999999999")
+    connection.endheaders()
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_an_error_is_a_sentence_and_no_stack_trace(server, tmp_path):
+    (tmp_path / "a.vis.db").write_bytes(b"SQLite format 3\0" + b"\0" * 200)
+    status, _, text = request(server, path="/api/open", body='{"file": "a.vis.db"}')
+    assert status == 400
+    assert "Traceback" not in text
+    assert "a.vis.db" in json.loads(text)["error"]
+    assert request(server, path="/api/nothing", body='{"file": "a.vis.db", "step": 0, "rank": 0}')[0] == 400
+
+
+def test_several_users_at_once(server):
+    answers = []
+
+    def user(number: int) -> None:
+        for _ in range(5):
+            body = {"file": "a.vis.db", "step": 0, "rank": 0, "text": f"linear.{number % 3}"}
+            answers.append(json.loads(request(server, path="/api/list", body=json.dumps(body))[2])["total"])
+
+    threads = [threading.Thread(target=user, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [2] * 40
+
+
+# ---- the command
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "msprobe", "view", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("absent.vis.db",), "there is no such file"),
+        ((__file__,), "expected a file *.vis.db"),
+        ((".", "--port", "99999"), "expected a number"),
+        ((".", "--export", "x.html"), "expected one file"),
+    ],
+)
+def test_wrong_command_lines(arguments, sentence):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_command_serves_until_it_is_ended(tmp_path):
+    path = write(tmp_path / "a.vis.db")
+    command = [sys.executable, "-m", "msprobe", "view", str(path), "--no-browser", "--port", "0"]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "scratch")}
+    (tmp_path / "scratch").mkdir()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        address = urlsplit(process.stdout.readline().split()[1])
+        assert address.hostname == "127.0.0.1"
+        connection = http.client.HTTPConnection("127.0.0.1", address.port or 0, timeout=20)
+        connection.request("GET", f"{address.path}?{address.query}")
+        assert connection.getresponse().status == 302
+        connection.close()
+        process.terminate()
+        assert process.wait(20) == 0
+    assert list((tmp_path / "scratch").iterdir()) == []

@@ -1,0 +1,101 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+import { useSignalEffect } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { DetailPanel } from "./detail_panel";
+import { bytes } from "./names";
+import { listenToKeys, Help } from "./keys";
+import { Legend } from "./legend";
+import { Panes } from "./panes";
+import { SidePanel } from "./side_panel";
+import * as state from "./state";
+import { t } from "./state";
+import { attempt, openFile } from "./store";
+import { TopBar } from "./top_bar";
+import { Splitter } from "./splitter";
+
+export function App() {
+  useSignalEffect(() => {
+    document.documentElement.dataset.theme = state.dark.value ? "dark" : "light";
+    document.documentElement.lang = state.language.value === "zh" ? "zh-CN" : "en";
+  });
+  useEffect(listenToKeys, []);
+  return (
+    <div class="app">
+      <TopBar />
+      {state.info.value && !state.failure.value ? <Work /> : <Welcome />}
+      <Notice />
+      {state.helpIsOpen.value && <Help />}
+    </div>
+  );
+}
+
+function Work() {
+  return (
+    <main class="work" aria-busy={state.busy.value > 0}>
+      <SidePanel />
+      <Splitter variable="--side" axis="x" min={220} max={700} from="start" label={t("panel")} />
+      <section class="centre">
+        <Legend />
+        <Panes />
+        <Splitter variable="--lower" axis="y" min={90} max={800} from="end" label={t("details")} />
+        <DetailPanel />
+      </section>
+    </main>
+  );
+}
+
+/** Before a file is shown: which files there are, or why this one cannot be shown. */
+function Welcome() {
+  const files = state.files.value;
+  const chosen = state.file.value;
+  return (
+    <main class="welcome">
+      <div class="card">
+        {state.failure.value ? (
+          <div role="alert">
+            <h1>{t("cannotShow")}</h1>
+            <p class="reason">{state.failure.value}</p>
+            <button class="primary" onClick={() => void attempt(() => openFile(chosen))}>{t("tryAgain")}</button>
+          </div>
+        ) : files === null || (chosen && !state.failure.value) ? (
+          <p>{t("loading")}</p>
+        ) : null}
+        {files !== null && (!chosen || state.failure.value) && (
+          <>
+            {files.length > 0 && (files.length > 1 || !state.failure.value) && <h2>{t("chooseFile")}</h2>}
+            {files.length === 0 && <p>{t("noFiles")}</p>}
+            {(files.length > 1 || !state.failure.value) && (
+              <ul class="files">
+                {files.map((entry) => (
+                  <li key={entry.name}>
+                    <button onClick={() => void openFile(entry.name)}>
+                      <span class="mono">{entry.name}</span>
+                      <span class="soft">
+                        {bytes(entry.size)} · {new Date(entry.time * 1000).toLocaleString()}
+                      </span>
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </>
+        )}
+      </div>
+    </main>
+  );
+}
+
+function Notice() {
+  const reading = state.info.value !== null && state.progress.value < 1;
+  return (
+    <div class="notices" aria-live="polite">
+      {reading && <div class="notice">{t("reading", Math.round(state.progress.value * 100))}</div>}
+      {state.notice.value && (
+        <div class="notice" onClick={() => (state.notice.value = "")}>
+          {state.notice.value}
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+// The classes of the colouring, how many nodes of the target are in each, and the filter: a click dims the rest.
+import { colourOf } from "./colours";
+import { className, scaleName } from "./scales";
+import * as state from "./state";
+import { t } from "./state";
+import { setClasses } from "./store";
+import { UNMATCHED } from "./types";
+
+export function Legend() {
+  const info = state.info.value!;
+  const colours = state.colours.value;
+  const chosen = state.classes.value;
+  void state.layout.value; // new values come with a new layout
+  const tree = state.tree.value;
+  const root = tree.node(tree.roots[0]);
+  const numbers: number[] = Array.from({ length: state.scale.value.classes }, (_, i) => i);
+  const hasUnmatched = info.compare && !["overflow", "kind"].includes(state.colour.value.by);
+  if (hasUnmatched) numbers.push(UNMATCHED);
+  const change = (number: number, more: boolean): void => {
+    const next = new Set(more ? chosen : chosen.has(number) && chosen.size === 1 ? [number] : []);
+    if (chosen.has(number) && (more || chosen.size === 1)) next.delete(number);
+    else next.add(number);
+    setClasses(next);
+  };
+  return (
+    <div class="legend" role="group" aria-label={`${t("colourBy")}: ${scaleName(state.colour.value.by)}. ${t("filterHint")}`}>
+      {numbers.map((number) => {
+        const count = number === UNMATCHED ? root?.below?.unmatched : root?.below?.counts[number];
+        return (
+          <button
+            key={number}
+            class="class"
+            aria-pressed={chosen.has(number)}
+            title={t("filterHint")}
+            onClick={(event) => change(number, event.shiftKey || event.ctrlKey || event.metaKey)}
+          >
+            <i style={{ background: colourOf(colours, number) }} />
+            {number === UNMATCHED ? t("unmatched") : className(number)}
+            {count !== undefined && <b>{count.toLocaleString("en-US")}</b>}
+          </button>
+        );
+      })}
+      {chosen.size > 0 && <button class="quiet" onClick={() => setClasses(new Set())}>{t("clearFilter")}</button>}
+    </div>
+  );
+}

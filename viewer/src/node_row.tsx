@@ -1,0 +1,28 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+import { colourOf } from "./colours";
+import { short } from "./names";
+import * as state from "./state";
+import { t } from "./state";
+import { attempt, reveal } from "./store";
+import type { NodeRow } from "./types";
+
+/** A node in a list: what it is called, where it is, and its value. */
+export function NodeRowButton({ node, mark, sort }: { node: NodeRow | undefined; mark?: string; sort?: string }) {
+  if (!node) return <span class="soft">…</span>;
+  const isSelected = state.selected.value[node.side] === node.name;
+  const info = state.info.value!;
+  const side = info.compare && !mark ? t(node.side === 0 ? "target" : "golden") : "";
+  const value = sort === "difference" ? short(node.ulps) : sort === "index" ? short(node.index) : short(node.value);
+  const kind = node.kind === 9 ? t("collection") : node.children || node.kind === 0 ? t("module") : t("api");
+  return (
+    <button class="node" aria-current={isSelected} title={node.name} onClick={() => void attempt(() => reveal(node.side, node.name))}>
+      <i style={{ background: colourOf(state.colours.value, node.class) }} />
+      <span class="name">{node.name}</span>
+      <span class="facts">
+        {[mark, side, kind].filter(Boolean).join(" · ")}
+        <b>{value}</b>
+      </span>
+    </button>
+  );
+}

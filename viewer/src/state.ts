@@ -1,0 +1,85 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+// What the page shows, as signals; store.ts changes them.
+import { computed, signal } from "@preact/signals";
+import { palette } from "./colours";
+import type { Layout } from "./layout";
+import type { View } from "./scene";
+import { Tree } from "./tree";
+import type { Colour, Detail, FileEntry, Finding, Info, Matches, NodeRow, Scale, Side, Wanted } from "./types";
+import { say, type Language, type Word } from "./words";
+
+const kept = (key: string): string | null => {
+  try {
+    return localStorage.getItem(`msprobe.${key}`);
+  } catch {
+    return null; // a page that may not keep anything
+  }
+};
+export const keep = (key: string, value: string): void => {
+  try {
+    localStorage.setItem(`msprobe.${key}`, value);
+  } catch {
+    // as above
+  }
+};
+
+export const language = signal<Language>(
+  (kept("language") as Language | null) ?? (navigator.language.startsWith("zh") ? "zh" : "en"),
+);
+export const t = (word: Word, ...values: (string | number)[]): string => say(language.value, word, ...values);
+
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+export const dark = signal(kept("theme") ? kept("theme") === "dark" : prefersDark.matches);
+prefersDark.addEventListener("change", () => {
+  if (!kept("theme")) dark.value = prefersDark.matches;
+});
+
+export const files = signal<FileEntry[] | null>(null);
+export const file = signal("");
+export const info = signal<Info | null>(null);
+export const failure = signal(""); // why the file cannot be shown
+export const notice = signal(""); // passes by
+export const busy = signal(0);
+export const progress = signal(1); // of the values of a large graph
+
+export const step = signal(0);
+export const rank = signal(0);
+export const micro = signal(-1);
+export const colour = signal<Colour>({ by: "index" });
+export const classes = signal<Set<number>>(new Set());
+export const workspace = signal(kept("workspace") ?? "");
+
+export const tree = signal(new Tree());
+export const layout = signal<Layout | null>(null);
+export const view = signal<View>({ scale: 1, x: 0, y: [0, 0] });
+/** Names, one per side; a node and its counterpart are both selected. */
+export const selected = signal<[string | null, string | null]>([null, null]);
+export const active = signal<Side>(0);
+
+export const detail = signal<Detail | null>(null);
+export const findings = signal<Finding[] | null>(null);
+export const matching = signal<Matches | null>(null);
+
+export type Tab = "findings" | "search" | "structure" | "match" | "ranks";
+export const tab = signal<Tab>("findings");
+export type Lower = "tensors" | "stack" | "merged" | "links";
+export const lower = signal<Lower>("tensors");
+export const wanted = signal<Wanted>({ text: "", within: "name", sort: "order", ascending: true });
+export const listed = signal<{ total: number; nodes: (NodeRow | undefined)[] } | null>(null);
+export const helpIsOpen = signal(false);
+
+export const scale = computed<Scale>(() => {
+  const known = info.value?.scales[colour.value.by];
+  const bounds = colour.value.bounds;
+  if (bounds?.length) return { bounds, classes: bounds.length + 1, smallIsBad: known?.smallIsBad ?? false };
+  return known ?? { bounds: [], classes: 0, smallIsBad: false };
+});
+
+export const colours = computed(() =>
+  info.value
+    ? palette(info.value, colour.value.bounds?.length && colour.value.by === "index" ? "own" : colour.value.by, scale.value.classes, dark.value)
+    : { classes: [], unmatched: "#c7c7c7", none: "#eeeeee" },
+);
+
+export const activeName = computed(() => selected.value[active.value]);

@@ -1,0 +1,587 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+// What the user does. Every action asks the source once and changes the signals once.
+import { batch } from "@preact/signals";
+import { fromFragment, toFragment } from "./address";
+import { limited } from "./camera";
+import { EmbeddedSource, unpack } from "./embedded";
+import type { Layout } from "./layout";
+import { ROW_HEIGHT } from "./layout";
+import LayoutWorker from "./layout_worker?worker&inline";
+import { valuesChanged } from "./scene";
+import { HttpSource, Refused, type Question, type Source } from "./source";
+import * as state from "./state";
+import { t } from "./state";
+import { Tree } from "./tree";
+import type {
+  Colour,
+  Detail,
+  FileEntry,
+  Finding,
+  Info,
+  Matches,
+  NodeRow,
+  Side,
+  TreeAnswer,
+  Wanted,
+} from "./types";
+
+const exported = document.getElementById("exported");
+export const isExported = exported !== null;
+let source: Source = new HttpSource();
+
+/** The place of the graph on the screen, set by the panes. */
+export const panes = { width: 600, height: 400 };
+
+// ---- asking
+
+function about(): Question {
+  return {
+    file: state.file.value,
+    step: state.step.value,
+    rank: state.rank.value,
+    micro: state.micro.value,
+    workspace: state.workspace.value,
+    colour: state.colour.value,
+  };
+}
+
+type Pending = { pending?: number };
+
+/** The graph of the present step and rank is there: what the user asks for in between waits. */
+let shown: Promise<void> = Promise.resolve();
+
+/** An answer about the graph that is shown; waits while its values are being read. Null: it is not shown any more. */
+async function askGraph<Answer>(name: string, question: Question = {}): Promise<Answer | null> {
+  await shown;
+  const asked = about();
+  const sameGraph = (): boolean => (["file", "step", "rank"] as const).every((key) => about()[key] === asked[key]);
+  state.busy.value += 1;
+  try {
+    for (;;) {
+      const answer = await source.ask<Answer & Pending>(name, { ...asked, ...question });
+      if (!sameGraph()) return null;
+      if (answer.pending === undefined) return answer;
+      await new Promise((done) => setTimeout(done, 400));
+    }
+  } finally {
+    state.busy.value -= 1;
+  }
+}
+
+/** Runs an action; what cannot be answered is said in the page. */
+export async function attempt(action: () => Promise<void>): Promise<void> {
+  try {
+    await action();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    tell(error.message === "unreachable" ? t("unreachable") : error.message);
+  }
+}
+
+let noticeTimer = 0;
+export function tell(text: string): void {
+  state.notice.value = text;
+  window.clearTimeout(noticeTimer);
+  noticeTimer = window.setTimeout(() => (state.notice.value = ""), 7000);
+}
+
+// ---- file and graph
+
+export async function start(): Promise<void> {
+  if (exported) source = new EmbeddedSource(await unpack(exported.textContent ?? ""));
+  const place = fromFragment(location.hash);
+  batch(() => {
+    if (place.by) state.colour.value = { by: place.by, bounds: place.bounds };
+    if (place.classes) state.classes.value = new Set(place.classes);
+    if (place.workspace) state.workspace.value = place.workspace;
+    if (place.text || place.within) {
+      state.wanted.value = { ...state.wanted.value, text: place.text ?? "", within: (place.within as Wanted["within"]) ?? "name" };
+    }
+    if (place.tab) state.tab.value = place.tab as state.Tab;
+    if (place.lower) state.lower.value = place.lower as state.Lower;
+  });
+  await attempt(async () => {
+    const answer = await source.ask<{ files: FileEntry[] }>("files", {});
+    state.files.value = answer.files;
+  });
+  const known = state.files.value?.some((entry) => entry.name === place.file);
+  const first = known ? place.file : state.files.value?.length === 1 ? state.files.value[0]!.name : undefined;
+  if (first !== undefined) await openFile(first, place);
+}
+
+export async function openFile(name: string, place: ReturnType<typeof fromFragment> = {}): Promise<void> {
+  batch(() => {
+    state.file.value = name;
+    state.info.value = null;
+    state.failure.value = "";
+    state.layout.value = null;
+  });
+  try {
+    const info = await source.ask<Info>("open", { file: name });
+    if (state.file.value !== name) return;
+    batch(() => {
+      state.info.value = info;
+      state.step.value = info.steps.includes(place.step ?? -1) ? place.step! : info.steps[0]!;
+      state.rank.value = info.ranks.includes(place.rank ?? -1) ? place.rank! : info.ranks[0]!;
+      state.micro.value = place.micro !== undefined && place.micro < info.microSteps ? place.micro : -1;
+      if (!info.scales[state.colour.value.by]) state.colour.value = { by: info.compare ? "index" : info.overflow ? "overflow" : "kind" };
+      if (!info.compare && !place.by) state.colour.value = { by: info.overflow ? "overflow" : "kind" };
+      state.selected.value = [null, null];
+    });
+    document.title = `${name} · msprobe view`;
+    await show(place.open ?? [], place.node === undefined ? null : [place.side ?? 0, place.node]);
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    state.failure.value = error.message === "unreachable" ? t("unreachable") : error.message;
+  }
+}
+
+/** Shows the graph of the present step and rank, with what was open and selected before. */
+async function show(open: string[], node: [Side, string] | null): Promise<void> {
+  const made = showGraph(open);
+  shown = made.catch(() => undefined);
+  await made;
+  if (state.progress.value < 1) void attempt(followProgress);
+  else void attempt(loadFindings);
+  if (node) await attempt(() => reveal(node[0], node[1]));
+}
+
+async function showGraph(open: string[]): Promise<void> {
+  const answer = await source.ask<TreeAnswer>("tree", about());
+  const tree = new Tree();
+  tree.take(answer);
+  for (const root of tree.roots) if (root >= 0) tree.expanded.add(root);
+  batch(() => {
+    state.tree.value = tree;
+    state.progress.value = answer.ready ? 1 : answer.progress;
+    state.findings.value = null;
+    state.matching.value = null;
+    state.detail.value = null;
+    state.listed.value = null;
+    state.view.value = { ...state.view.value, y: [0, 0] };
+  });
+  if (open.length) await openNames(open.map((name) => [0, name]));
+  await arrange();
+}
+
+async function followProgress(): Promise<void> {
+  const tree = state.tree.value;
+  while (state.tree.value === tree) {
+    await new Promise((done) => setTimeout(done, 500));
+    const answer = await source.ask<TreeAnswer>("tree", about());
+    if (state.tree.value !== tree) return;
+    state.progress.value = answer.ready ? 1 : answer.progress;
+    if (answer.ready) break;
+  }
+  await refreshValues();
+  await attempt(loadFindings);
+}
+
+export async function goTo(step: number, rank: number, micro = state.micro.value): Promise<void> {
+  const open = openedNames();
+  const side = state.active.value;
+  const name = state.activeName.value;
+  batch(() => {
+    state.step.value = step;
+    state.rank.value = rank;
+    state.micro.value = micro;
+  });
+  await attempt(() => show(open, name === null ? null : [side, name]));
+}
+
+function openedNames(): string[] {
+  const tree = state.tree.value;
+  return [...tree.expanded].map((id) => tree.node(id)).filter((node) => node?.side === 0).map((node) => node!.name);
+}
+
+async function loadFindings(): Promise<void> {
+  const answer = await askGraph<{ findings: Finding[] }>("findings");
+  if (answer) state.findings.value = answer.findings;
+}
+
+// ---- layout
+
+let worker: Worker | null = null;
+let layoutNumber = 0;
+const waiting = new Map<number, (layout: Layout) => void>();
+
+export async function arrange(): Promise<void> {
+  worker ??= makeWorker();
+  const number = (layoutNumber += 1);
+  const done = new Promise<Layout>((resolve) => waiting.set(number, resolve));
+  state.busy.value += 1;
+  worker.postMessage({ number, input: state.tree.value.layoutInput() });
+  const layout = await done;
+  state.busy.value -= 1;
+  if (number === layoutNumber) {
+    valuesChanged();
+    state.layout.value = layout;
+    rememberPlace();
+  }
+}
+
+function makeWorker(): Worker {
+  const made = new LayoutWorker();
+  made.onmessage = (event: MessageEvent<{ number: number; layout: Layout }>) => {
+    waiting.get(event.data.number)?.(event.data.layout);
+    waiting.delete(event.data.number);
+  };
+  return made;
+}
+
+// ---- opening and closing
+
+type Place = [Side, string, number]; // side, name, and from which child on
+const MOST_NODES = 1700; // of one answer, as the server has it
+const LONGEST_LIST = 500;
+
+/** Lists of children, in so many questions that no answer is cut short. */
+async function askLists(tree: Tree, wanted: Place[], ask: (nodes: Place[]) => Promise<TreeAnswer | null>, use: (answer: TreeAnswer) => void): Promise<void> {
+  let portion: Place[] = [];
+  let room = MOST_NODES;
+  const send = async (): Promise<void> => {
+    const answer = portion.length ? await ask(portion) : null;
+    if (answer && state.tree.value === tree) use(answer);
+    portion = [];
+    room = MOST_NODES;
+  };
+  for (const place of wanted) {
+    const count = Math.min(LONGEST_LIST, tree.node(tree.idOf(place[0], place[1]))?.children ?? LONGEST_LIST);
+    if (count > room || portion.length >= 400) await send();
+    portion.push(place);
+    room -= count;
+  }
+  await send();
+}
+
+/** Opens modules, and their counterparts. Those of an address come before anything is known of them. */
+async function openNames(names: [Side, string][]): Promise<void> {
+  const tree = state.tree.value;
+  const peers = (): [Side, string][] =>
+    names.flatMap(([side, name]): [Side, string][] => {
+      const peer = tree.node(tree.idOf(side, name))?.peer;
+      return peer == null ? [] : [[(1 - side) as Side, peer]];
+    });
+  const load = async (wanted: [Side, string][]): Promise<void> => {
+    const missing = wanted.filter(([side, name]) => !tree.isKnown(tree.idOf(side, name)));
+    const places = missing.map(([side, name]): Place => [side, name, 0]);
+    await askLists(tree, places, (nodes) => source.ask<TreeAnswer>("tree", { ...about(), nodes }), (answer) => tree.take(answer));
+  };
+  await load([...names, ...peers()]);
+  await load(peers());
+  for (const [side, name] of [...names, ...peers()]) {
+    const id = tree.idOf(side, name);
+    if (tree.isKnown(id)) tree.expanded.add(id);
+  }
+}
+
+export async function toggle(id: number): Promise<void> {
+  const tree = state.tree.value;
+  const node = tree.node(id);
+  if (!node || !node.children) return;
+  if (tree.expanded.has(id)) {
+    tree.expanded.delete(id);
+    const peer = tree.peerOf(id);
+    if (peer >= 0) tree.expanded.delete(peer);
+  } else await openNames([[node.side, node.name]]);
+  await arrange();
+}
+
+export async function loadMore(id: number, before: boolean): Promise<void> {
+  const tree = state.tree.value;
+  const node = tree.node(id);
+  const known = tree.childrenOf(id);
+  if (!node || !known) return;
+  const offset = before ? Math.max(0, known.from - 500) : known.from + known.ids.length;
+  const answer = await source.ask<TreeAnswer>("tree", { ...about(), nodes: [[node.side, node.name, offset]] });
+  if (state.tree.value !== tree) return;
+  tree.take(answer);
+  await arrange();
+}
+
+export async function openLevel(level: number): Promise<void> {
+  const answer = await askGraph<TreeAnswer>("tree", { level });
+  if (!answer) return;
+  const tree = state.tree.value;
+  tree.take(answer);
+  tree.expanded.clear();
+  for (const list of answer.lists) {
+    const id = tree.idOf(list.side, list.name);
+    if (id >= 0) tree.expanded.add(id);
+  }
+  for (const root of tree.roots) if (root >= 0) tree.expanded.add(root);
+  if (answer.whole === false) tell(t("expandPartly", 2500));
+  await arrange();
+}
+
+export async function closeAll(): Promise<void> {
+  const tree = state.tree.value;
+  tree.expanded.clear();
+  for (const root of tree.roots) if (root >= 0) tree.expanded.add(root);
+  state.view.value = { ...state.view.value, y: [0, 0] };
+  await arrange();
+}
+
+// ---- selection and jumps
+
+/** Selects a node and its counterpart. `alone`: the other side keeps its selection, for matching by hand. */
+export function select(side: Side, name: string, alone = false): void {
+  const tree = state.tree.value;
+  const node = tree.node(tree.idOf(side, name));
+  const names: [string | null, string | null] = [...state.selected.value];
+  names[side] = name;
+  if (!alone && node?.peer != null) names[1 - side] = node.peer;
+  const other = names[1 - side];
+  const isPair = other != null && tree.node(tree.idOf((1 - side) as Side, other))?.peer === null;
+  if (!alone && node?.peer === null && !isPair) names[1 - side] = null; // two without counterpart may be matched
+  batch(() => {
+    state.selected.value = names;
+    state.active.value = side;
+  });
+  rememberPlace();
+  void attempt(loadDetail);
+}
+
+async function loadDetail(): Promise<void> {
+  const side = state.active.value;
+  const name = state.selected.value[side];
+  if (name === null) {
+    state.detail.value = null;
+    return;
+  }
+  if (state.progress.value < 1) return;
+  const answer = await askGraph<Detail>("detail", { side, name });
+  if (answer && state.active.value === side && state.selected.value[side] === name) state.detail.value = answer;
+}
+
+/** Modules whose children are all there: they need not be sent again. */
+function knownLists(): [Side, string][] {
+  const tree = state.tree.value;
+  return [...tree.expanded].flatMap((id): [Side, string][] => {
+    const node = tree.node(id);
+    const known = tree.childrenOf(id);
+    return node && known && known.ids.length === known.total ? [[node.side, node.name]] : [];
+  });
+}
+
+/** Opens what is around a node and its counterpart, selects both and brings both into the middle. */
+export async function reveal(side: Side, name: string): Promise<void> {
+  const answer = await askGraph<TreeAnswer>("tree", { reveal: [side, name], known: knownLists() });
+  if (answer) await showRevealed(side, name, answer);
+}
+
+async function showRevealed(side: Side, name: string, answer: TreeAnswer): Promise<void> {
+  const tree = state.tree.value;
+  if (!answer.revealed?.length) {
+    tell(isExported ? t("notExported") : t("notOnThisRank"));
+    return;
+  }
+  tree.take(answer);
+  for (const { side: at, path } of answer.revealed) {
+    for (const inner of path) {
+      const id = tree.idOf(at, inner);
+      if (id >= 0 && tree.isKnown(id)) tree.expanded.add(id);
+    }
+  }
+  select(side, name);
+  await arrange();
+  centre();
+}
+
+/** Both selected nodes to the middle of the window. */
+export function centre(): void {
+  const layout = state.layout.value;
+  if (!layout) return;
+  const tree = state.tree.value;
+  const place = ([0, 1] as const).map((side) => {
+    const name = state.selected.value[side];
+    const id = name === null ? -1 : tree.idOf(side, name);
+    const at = id < 0 ? -1 : layout.id.indexOf(id);
+    return at < 0 ? null : layout.y[at]!;
+  });
+  const own = place[state.active.value];
+  if (own == null) return;
+  const half = panes.height / state.view.value.scale / 2 - ROW_HEIGHT;
+  const top = (y: number | null | undefined): number => Math.max(0, (y ?? own) - half);
+  const view = { ...state.view.value, x: 0, y: [top(place[0]), top(place[1])] as [number, number] };
+  state.view.value = limited(view, layout.total, panes.width, panes.height);
+}
+
+export async function showFinding(at: number): Promise<void> {
+  if (!state.findings.value) await loadFindings();
+  const finding = state.findings.value?.[at];
+  if (!finding) return tell(t("noFindings"));
+  state.tab.value = "findings";
+  await reveal(finding.side, finding.node);
+}
+
+/** n and p: among the nodes of the filter; without one, among those beyond rounding (or that overflow). */
+export async function step(backwards: boolean): Promise<void> {
+  const chosen = [...state.classes.value];
+  const info = state.info.value;
+  const side = chosen.length ? state.active.value : 0;
+  const wanted: Wanted = chosen.length ? { classes: chosen, side } : { side };
+  if (!chosen.length) {
+    const byClass = ["overflow", "kind"].includes(state.colour.value.by) || !info?.compare || info.task === "structure";
+    if (byClass) wanted.classes = [...Array(Math.max(0, state.scale.value.classes - 1)).keys()].map((i) => i + 1).concat(info?.compare && !["overflow", "kind"].includes(state.colour.value.by) ? [-2] : []);
+    else wanted.only = "suspicious";
+  }
+  const from = state.selected.value[side] ?? undefined;
+  const question = { ...wanted, from, backwards, reveal: true, known: knownLists() };
+  const answer = await askGraph<{ node: NodeRow | null; tree?: TreeAnswer }>("next", question);
+  if (!answer) return;
+  if (!answer.node) tell(t("noNext"));
+  else if (answer.tree) await showRevealed(answer.node.side, answer.node.name, answer.tree);
+}
+
+// ---- colours and filters
+
+export async function setColour(colour: Colour): Promise<void> {
+  batch(() => {
+    state.colour.value = colour;
+    state.classes.value = new Set();
+  });
+  await refreshValues();
+}
+
+/** New values for all nodes that the page knows. */
+async function refreshValues(): Promise<void> {
+  const tree = state.tree.value;
+  const searching = state.tab.value === "search" ? search() : null;
+  const wanted: Place[] = [];
+  for (const id of tree.expanded) {
+    const node = tree.node(id)!;
+    const known = tree.childrenOf(id);
+    for (let at = 0; known && at < known.ids.length; at += LONGEST_LIST) wanted.push([node.side, node.name, known.from + at]);
+  }
+  await askLists(tree, wanted, (nodes) => askGraph<TreeAnswer>("tree", { nodes }), (answer) => {
+    tree.refresh(answer.roots.filter((root) => root !== null));
+    for (const list of answer.lists) {
+      const known = tree.childrenOf(tree.idOf(list.side, list.name));
+      if (known && known.total === null) known.total = list.total;
+      tree.refresh(list.nodes);
+    }
+  });
+  if (state.tree.value !== tree) return;
+  await arrange();
+  await searching;
+}
+
+export function setClasses(classes: Set<number>): void {
+  state.classes.value = classes;
+  rememberPlace();
+  if (state.tab.value === "search") void attempt(() => search());
+}
+
+export async function loadOwnData(text: string): Promise<void> {
+  let data: unknown;
+  try {
+    data = JSON.parse(text);
+  } catch (error) {
+    return tell(String(error));
+  }
+  const answer = await askGraph<{ by: string; bounds: number[]; count: number }>("own", { data, key: "data" });
+  if (!answer) return;
+  tell(t("ownLoaded", answer.count));
+  await setColour({ by: answer.by, bounds: answer.bounds });
+}
+
+// ---- lists
+
+const PAGE = 100;
+let searchNumber = 0;
+
+function question(): Question {
+  const wanted = state.wanted.value;
+  return { ...wanted, classes: wanted.only === "structure" ? [] : [...state.classes.value] };
+}
+
+/** The first page of the list that is wanted. */
+export async function search(change: Wanted = {}): Promise<void> {
+  state.wanted.value = { ...state.wanted.value, ...change };
+  const number = (searchNumber += 1);
+  const answer = await askGraph<{ total: number; nodes: NodeRow[] }>("list", { ...question(), offset: 0, limit: PAGE });
+  if (!answer || number !== searchNumber) return;
+  const nodes: (NodeRow | undefined)[] = Array.from({ length: answer.total });
+  answer.nodes.forEach((node, i) => (nodes[i] = node));
+  state.listed.value = { total: answer.total, nodes };
+  rememberPlace();
+}
+
+const asking = new Set<number>();
+/** The page of the list around this place. */
+export async function loadList(at: number): Promise<void> {
+  const list = state.listed.value;
+  const page = Math.floor(at / PAGE);
+  if (!list || list.nodes[at] || asking.has(page)) return;
+  asking.add(page);
+  try {
+    const answer = await askGraph<{ total: number; nodes: NodeRow[] }>("list", { ...question(), offset: page * PAGE, limit: PAGE });
+    if (!answer || state.listed.value !== list) return;
+    const nodes = [...list.nodes];
+    answer.nodes.forEach((node, i) => (nodes[page * PAGE + i] = node));
+    state.listed.value = { total: list.total, nodes };
+  } finally {
+    asking.delete(page);
+  }
+}
+
+export async function ask<Answer>(name: string, more: Question = {}): Promise<Answer | null> {
+  return askGraph<Answer>(name, more);
+}
+
+// ---- matching by hand
+
+function ownWorkspace(): void {
+  if (state.workspace.value) return;
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  state.workspace.value = [...bytes].map((byte) => (byte % 36).toString(36)).join("");
+  state.keep("workspace", state.workspace.value);
+}
+
+export async function match(what: Question): Promise<Matches | null> {
+  ownWorkspace();
+  const answer = await askGraph<Matches>("match", what);
+  if (!answer) return null;
+  state.matching.value = answer;
+  if (what.do === "list") return answer;
+  rememberPlace();
+  await refreshValues();
+  centre(); // counterparts stand at the same height now
+  await loadFindings();
+  await loadDetail();
+  return answer;
+}
+
+export async function matchSelected(children: boolean): Promise<void> {
+  const [target, golden] = state.selected.value;
+  if (target === null) return tell(t("pickTarget"));
+  if (golden === null) return tell(t("pickGolden"));
+  const answer = await match({ do: "match", target, golden, children });
+  if (answer) tell(t("matchedCount", answer.matched ?? 0));
+}
+
+// ---- the address
+
+export function rememberPlace(): void {
+  if (!state.info.value) return;
+  const fragment = toFragment({
+    file: state.file.value,
+    step: state.step.value,
+    rank: state.rank.value,
+    micro: state.micro.value,
+    side: state.active.value,
+    node: state.activeName.value ?? undefined,
+    by: state.colour.value.by,
+    bounds: state.colour.value.bounds,
+    classes: [...state.classes.value],
+    text: state.wanted.value.text,
+    within: state.wanted.value.within,
+    tab: state.tab.value === "findings" ? undefined : state.tab.value,
+    lower: state.lower.value === "tensors" ? undefined : state.lower.value,
+    workspace: state.matching.value?.count ? state.workspace.value : undefined,
+    open: openedNames().slice(1),
+  });
+  if (fragment !== location.hash) history.replaceState(null, "", fragment);
+}

@@ -1,0 +1,185 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+import { useRef } from "preact/hooks";
+import { savePng, saveSvg } from "./picture";
+import * as state from "./state";
+import { keep, t } from "./state";
+import { attempt, closeAll, goTo, isExported, loadOwnData, openFile, openLevel, rememberPlace, setColour, showFinding, step, tell } from "./store";
+import { boundsText, colourNames, parseBounds } from "./scales";
+
+export function TopBar() {
+  const info = state.info.value;
+  return (
+    <header class="top">
+      <span class="brand" title={info ? `msprobe ${info.version}` : ""}>
+        <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">
+          <rect width="16" height="16" rx="4" fill="currentColor" />
+          <path d="M3 11l3-6 2 4 2-2 3 4" stroke="var(--card)" stroke-width="1.6" fill="none" stroke-linejoin="round" />
+        </svg>
+        msprobe
+      </span>
+      <FileSelect />
+      {info && (
+        <>
+          <Places />
+          <button class="primary" disabled={state.progress.value < 1} onClick={() => void attempt(() => showFinding(0))} title="f">
+            {info.compare ? t("firstDivergence") : t("firstOverflow")}
+          </button>
+          <span class="group">
+            <button aria-label={t("previous")} title={t("previous")} onClick={() => void attempt(() => step(true))}>↑</button>
+            <button aria-label={t("next")} title={t("next")} onClick={() => void attempt(() => step(false))}>↓</button>
+          </span>
+          <ColourSelect />
+          <Levels />
+        </>
+      )}
+      <span class="fill" />
+      {info?.exported && <span class="soft note">{t("exportNote", info.exported.nodes, info.exported.of)}</span>}
+      <More />
+      <button class="quiet" onClick={changeTheme} title={t("theme")}>{state.dark.value ? "☾ " + t("dark") : "☀ " + t("light")}</button>
+      <button class="quiet" onClick={changeLanguage} lang={state.language.value === "zh" ? "en" : "zh"}>{t("language")}</button>
+      <button class="quiet" aria-label={t("help")} title={t("help")} onClick={() => (state.helpIsOpen.value = true)}>?</button>
+    </header>
+  );
+}
+
+export function changeTheme(): void {
+  state.dark.value = !state.dark.value;
+  keep("theme", state.dark.value ? "dark" : "light");
+}
+
+function changeLanguage(): void {
+  state.language.value = state.language.value === "zh" ? "en" : "zh";
+  keep("language", state.language.value);
+}
+
+function FileSelect() {
+  const files = state.files.value ?? [];
+  if (isExported || !state.file.value) return <span class="mono file">{isExported ? state.file.value : ""}</span>;
+  if (files.length === 1) return <span class="mono file" title={state.file.value}>{state.file.value}</span>;
+  return (
+    <select aria-label={t("file")} class="file" value={state.file.value} onChange={(event) => void openFile(event.currentTarget.value)}>
+      {files.map((entry) => <option key={entry.name} value={entry.name}>{entry.name}</option>)}
+    </select>
+  );
+}
+
+function Places() {
+  const info = state.info.value!;
+  const choice = (word: "step" | "rank", values: number[], now: number, change: (value: number) => void) =>
+    values.length > 1 && (
+      <label class="place">
+        {t(word)}
+        <select value={now} onChange={(event) => change(Number(event.currentTarget.value))}>
+          {values.map((value) => <option key={value} value={value}>{value}</option>)}
+        </select>
+      </label>
+    );
+  return (
+    <>
+      {choice("step", info.steps, state.step.value, (value) => void goTo(value, state.rank.value))}
+      {choice("rank", info.ranks, state.rank.value, (value) => void goTo(state.step.value, value))}
+      {info.microSteps > 1 && (
+        <label class="place">
+          {t("microStep")}
+          <select value={state.micro.value} onChange={(event) => void goTo(state.step.value, state.rank.value, Number(event.currentTarget.value))}>
+            <option value={-1}>{t("all")}</option>
+            {Array.from({ length: info.microSteps }, (_, i) => <option key={i} value={i}>{i}</option>)}
+          </select>
+        </label>
+      )}
+    </>
+  );
+}
+
+function ColourSelect() {
+  const names = colourNames(state.info.value!, state.colour.value.by);
+  return (
+    <label class="place">
+      {t("colourBy")}
+      <select value={state.colour.value.by} onChange={(event) => void attempt(() => setColour({ by: event.currentTarget.value }))}>
+        {names.map(([by, name]) => <option key={by} value={by}>{name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function Levels() {
+  return (
+    <select
+      aria-label={t("expand")}
+      value=""
+      onChange={(event) => {
+        const level = Number(event.currentTarget.value);
+        event.currentTarget.value = "";
+        void attempt(() => (level ? openLevel(level) : closeAll()));
+      }}
+    >
+      <option value="" hidden>{t("expand")}</option>
+      <option value="0">{t("collapseAll")}</option>
+      {[2, 3, 4, 5, 6, 8, 100].map((level) => (
+        <option key={level} value={level}>{level === 100 ? t("all_") : t("expandTo", level)}</option>
+      ))}
+    </select>
+  );
+}
+
+/** What is seldom needed. */
+function More() {
+  const file = useRef<HTMLInputElement>(null);
+  const menu = useRef<HTMLDetailsElement>(null);
+  if (!state.info.value) return null;
+  const item = (text: string, action: () => void) => (
+    <button
+      onClick={() => {
+        menu.current!.open = false;
+        action();
+      }}
+    >
+      {text}
+    </button>
+  );
+  return (
+    <details class="menu" ref={menu}>
+      <summary>{t("menu")}</summary>
+      <div class="items">
+        {!isExported && item(t("copyLink"), copyLink)}
+        {item(t("png"), savePng)}
+        {item(t("svg"), saveSvg)}
+        {!isExported && item(t("ownLoad"), () => file.current!.click())}
+        {!isExported && <form
+          class="bounds"
+          onSubmit={(event) => {
+            event.preventDefault();
+            const input = event.currentTarget.elements.namedItem("bounds") as HTMLInputElement;
+            const bounds = parseBounds(input.value);
+            menu.current!.open = false;
+            void attempt(() => setColour({ by: state.colour.value.by, ...(bounds.length ? { bounds } : {}) }));
+          }}
+        >
+          <label>
+            {t("bounds")}
+            <input name="bounds" key={boundsText()} defaultValue={boundsText()} placeholder={t("boundsHelp")} />
+          </label>
+          <button>{t("apply")}</button>
+        </form>}
+      </div>
+      <input
+        ref={file}
+        type="file"
+        accept=".json,application/json"
+        hidden
+        onChange={(event) => {
+          const chosen = event.currentTarget.files?.[0];
+          event.currentTarget.value = "";
+          if (chosen) void chosen.text().then((text) => attempt(() => loadOwnData(text)));
+        }}
+      />
+    </details>
+  );
+}
+
+function copyLink(): void {
+  rememberPlace();
+  void navigator.clipboard.writeText(location.href).then(() => tell(t("linkCopied")));
+}

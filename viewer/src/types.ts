@@ -1,0 +1,185 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+// What the server answers: see python/msprobe/viewer/api.py.
+
+export type Side = 0 | 1;
+/** "inf" and "-inf" stand for infinities, which JSON does not have. */
+export type Value = number | "inf" | "-inf" | null;
+export const UNMATCHED = -2;
+export const NO_VALUE = -1;
+
+export interface Below {
+  nodes: number;
+  counts: number[];
+  unmatched: number;
+  worst: Value;
+  worstAt: number;
+  strip: number[];
+}
+
+export interface NodeRow {
+  side: Side;
+  pos: number | null;
+  name: string;
+  up?: number | null;
+  depth: number;
+  kind: number;
+  children: number;
+  micro: number;
+  index: Value;
+  overflow: number;
+  peer: string | null;
+  peerPos: number | null;
+  how: string | null;
+  links: number;
+  merged: number;
+  ulps: Value;
+  value: Value;
+  class: number;
+  below?: Below;
+}
+
+export interface ChildList {
+  side: Side;
+  name: string;
+  offset: number;
+  nodes: NodeRow[];
+  total: number | null;
+}
+
+export interface TreeAnswer {
+  roots: (NodeRow | null)[];
+  lists: ChildList[];
+  ready: boolean;
+  progress: number;
+  whole?: boolean;
+  revealed?: { side: Side; path: string[] }[];
+}
+
+export interface FileEntry {
+  name: string;
+  size: number;
+  time: number;
+}
+
+export interface Scale {
+  bounds: number[];
+  classes: number;
+  smallIsBad: boolean;
+}
+
+export interface Info {
+  version: string;
+  compare: boolean;
+  task: string;
+  steps: number[];
+  ranks: number[];
+  microSteps: number;
+  overflow: boolean;
+  colours: string[];
+  intervals: [number, number][];
+  unmatchedColour: string;
+  metrics: string[];
+  scales: Record<string, Scale>;
+  rounding: number;
+  size: number;
+  /** Only in an exported page: how many nodes it holds and how many there are. */
+  exported?: { nodes: number; of: number; step: number; rank: number };
+}
+
+export interface Finding {
+  node: string;
+  side: Side;
+  kind: string;
+  value?: Value;
+  before?: Value;
+  sentence?: string;
+}
+
+export type Cell = Record<string, string>;
+
+export interface TensorRow {
+  group: "input" | "weight" | "gradient" | "output";
+  name: string;
+  peer: string;
+  target: Cell | null;
+  golden: Cell | null;
+  ulps: Value;
+}
+
+export interface Link {
+  rank: number;
+  node: string;
+  text: string;
+  kind: string;
+}
+
+export interface NodeDetail {
+  name: string;
+  side: Side;
+  kind: number;
+  up: string;
+  index: number | null;
+  overflow: string | null;
+  folder: string | null;
+  stack: string[];
+  merged: string[];
+  links: Link[];
+  how?: string | null;
+  reason?: string | null;
+}
+
+export interface Detail {
+  target: NodeDetail | null;
+  golden: NodeDetail | null;
+  rows: TensorRow[];
+  total: number;
+}
+
+export interface OverviewCell {
+  step: number;
+  rank: number;
+  nodes: number;
+  unmatched: number;
+  worst: Value;
+  overflow: number;
+  counts: number[];
+  ulps: Value;
+}
+
+export interface CommunicationCell {
+  from: number;
+  to: number;
+  count: number;
+  worst: number | null;
+  node: string | null;
+}
+
+export interface Matches {
+  pairs: [string, string | null][];
+  count: number;
+  undo: number;
+  redo: number;
+  matched?: number;
+  cancelled?: number;
+  failed?: string[];
+}
+
+export interface Colour {
+  by: string;
+  bounds?: number[];
+}
+
+/** A list of nodes: search, filter and ranking in one. */
+export interface Wanted {
+  text?: string;
+  within?: "name" | "regex" | "shape" | "stack";
+  side?: Side;
+  kind?: number;
+  classes?: number[];
+  only?: string;
+  sort?: string;
+  ascending?: boolean;
+  offset?: number;
+  limit?: number;
+}

@@ -1,0 +1,157 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+import { describe, expect, it } from "vitest";
+import { fromFragment, toFragment } from "../src/address";
+import { contrast, palette, softOn, textOn } from "../src/colours";
+import { EmbeddedSource, type Content } from "../src/embedded";
+import { cellNumber, label, short } from "../src/names";
+import { columnsOf, csv, difference, sorted } from "../src/tensors";
+import { Tree } from "../src/tree";
+import type { ChildList, Info, NodeRow, Side, TensorRow, TreeAnswer } from "../src/types";
+import { dictionaries } from "../src/words";
+
+const node = (side: Side, name: string, more: Partial<NodeRow> = {}): NodeRow => ({
+  side, name, pos: 0, depth: 1, kind: 1, children: 0, micro: 0, index: null, overflow: 0, peer: null, peerPos: null, how: null,
+  links: 0, merged: 0, ulps: null, value: null, class: 0, ...more,
+});
+
+describe("words", () => {
+  it("are complete in both languages, with the same gaps", () => {
+    const gaps = (text: string): number => text.split("{}").length;
+    expect(Object.keys(dictionaries.zh).sort()).toEqual(Object.keys(dictionaries.en).sort());
+    for (const [word, text] of Object.entries(dictionaries.en)) {
+      expect(gaps(dictionaries.zh[word as keyof typeof dictionaries.zh]), word).toBe(gaps(text));
+    }
+  });
+});
+
+describe("colours", () => {
+  const info = { colours: ["#FFFCF3", "#FFEDBE", "#FFDC7F", "#FFC62E", "#FF704D"], unmatchedColour: "#C7C7C7" } as Info;
+  it.each(["index", "difference", "overflow", "kind"].flatMap((by) => [true, false].map((dark) => [by, dark] as const)))(
+    "of %s (dark: %s) are readable",
+    (by, dark) => {
+      const all = palette(info, by, by === "overflow" || by === "kind" ? 4 : 5, dark);
+      for (const fill of [...all.classes, all.unmatched, all.none]) {
+        expect(contrast(textOn(fill), fill), fill).toBeGreaterThan(4.5);
+        expect(contrast(softOn(fill), fill), fill).toBeGreaterThan(4.45); // rounded to whole channels
+      }
+    },
+  );
+});
+
+describe("names", () => {
+  it.each([
+    ["Module.layers.1.mlp.fc1.Linear.forward.0", "Module.layers.1.mlp.MLP.forward.0", ["fc1", "Linear forward 0"]],
+    ["Module.layers.1.Block.forward.0", "DefaultModel", ["layers.1", "Block forward 0"]],
+    ["Functional.linear.6.forward", "x", ["linear", "Functional 6 forward"]],
+    ["Module.emb.Embedding.parameters_grad", "Module.emb.Embedding.backward.0", ["Embedding", "parameters_grad"]],
+    ["optimizer", "DefaultModel", ["optimizer", ""]],
+    ["Apis_Between_Modules.0", "DefaultModel", ["Apis_Between_Modules.0", ""]],
+  ])("%s", (name, parent, expected) => {
+    expect(label(name, parent)).toEqual(expected);
+  });
+
+  it("shortens numbers", () => {
+    expect([0, 0.13731, 1, 4847700, 1e-9, Infinity].map((n) => short(n === Infinity ? "inf" : n))).toEqual(["0", "0.137", "1", "4.8e6", "1.0e-9", "∞"]);
+  });
+
+  it("reads cells", () => {
+    expect([cellNumber("13.5%"), cellNumber("-inf\t"), cellNumber("1e-3")]).toEqual([0.135, -Infinity, 0.001]);
+    expect([cellNumber("N/A"), cellNumber(""), cellNumber(undefined)].every(Number.isNaN)).toBe(true);
+  });
+});
+
+describe("the address", () => {
+  it("comes back as it went", () => {
+    const place = {
+      file: "a b/ö.vis.db", step: 3, rank: 0, micro: 1, side: 1 as Side, node: "<b>&#x=1;%", by: "difference", bounds: [0, 64], classes: [4, -2],
+      text: "a+b&c=d", within: "regex", tab: "search", lower: "stack", open: ["DefaultModel", "Module.x&y"], workspace: "ab12",
+    };
+    expect(fromFragment(toFragment(place))).toEqual(place);
+  });
+
+  it("of somebody else does no harm", () => {
+    const place = fromFragment("#s=-1&r=1e9&m=x&w=../../etc&lim=a b&c=");
+    expect([place.step, place.rank, place.micro, place.workspace, place.bounds]).toEqual([undefined, undefined, undefined, undefined, undefined]);
+  });
+
+  it("stays short", () => {
+    const open = Array.from({ length: 500 }, (_, i) => `Module.layers.${i}.TransformerLayer.forward.0`);
+    expect(toFragment({ file: "a", open }).length).toBeLessThan(4000);
+  });
+});
+
+describe("the tree", () => {
+  const list = (name: string, offset: number, total: number, count: number): ChildList => ({
+    side: 0, name, offset, total, nodes: Array.from({ length: count }, (_, i) => node(0, `n${offset + i}`)),
+  });
+  const answer = (...lists: ChildList[]): TreeAnswer => ({ roots: [node(0, "root", { children: 9 })], lists, ready: true, progress: 1 });
+
+  it("puts pages of children together, and says what is missing", () => {
+    const tree = new Tree();
+    tree.take(answer(list("root", 4, 9, 2)));
+    tree.expanded.add(tree.roots[0]);
+    expect(tree.layoutInput()).toMatchObject({ before: { 0: 4 }, after: { 0: 3 } });
+    tree.take(answer(list("root", 6, 9, 3)));
+    tree.take(answer(list("root", 0, 9, 4)));
+    const input = tree.layoutInput();
+    expect(input.children[0]!.map((id) => tree.node(id)!.name)).toEqual(Array.from({ length: 9 }, (_, i) => `n${i}`));
+    expect([input.before, input.after]).toEqual([{}, {}]);
+  });
+});
+
+describe("the table of tensors", () => {
+  const words = { tensor: "Tensor", distance: "Distance", dtype: "dtype", shape: "Shape", target: "Target", golden: "Golden", value: "value", name: "Name", kind: "Kind" };
+  const row = (name: string, max: string, golden: string, ulps: TensorRow["ulps"]): TensorRow => ({
+    group: "input", name: `x.${name}`, peer: `y.${name}`, target: { Max: max, dtype: "torch.float32" }, golden: { Max: golden, dtype: "torch.float16" }, ulps,
+  });
+  const rows = [row("input.0", "2", "1", "inf"), row("input.1", "nan", "1", null), row("input.2", "3.5", "3", 7)];
+
+  it("has target, golden and difference in one row", () => {
+    const columns = columnsOf(rows, true, "x", "y", words);
+    expect(columns.map((column) => column.text(rows[2]!))).toEqual(["input.2", "7", "float32 | float16", "", "3.5", "3", "0.5"]);
+  });
+
+  it("takes the difference of the file where there is one", () => {
+    expect(difference({ ...rows[0]!, target: { Max: "2", "Max diff": "0.999999 " } }, "Max")).toBe("0.999999");
+  });
+
+  it("sorts what has no value to the end", () => {
+    const column = columnsOf(rows, true, "x", "y", words)[1];
+    expect(sorted(rows, column, true).map((one) => one.ulps)).toEqual(["inf", 7, null]);
+    expect(sorted(rows, column, false).map((one) => one.ulps)).toEqual([7, "inf", null]);
+  });
+
+  it("is no program for a spreadsheet", () => {
+    const evil = [{ ...row("a", "=1+1", "-2", 1), name: '=HYPERLINK("http://x","y"),\n' }];
+    const text = csv(evil, columnsOf(evil, true, "x", "y", words), words);
+    expect(text).toContain(`"'=HYPERLINK(""http://x"",""y""),\n"`);
+    expect(text).toContain("'=1+1,-2");
+  });
+});
+
+describe("an exported page", () => {
+  const root = { ...node(0, "root", { pos: 2, depth: 0, kind: 0, children: 1 }), parent: null };
+  const inner = { ...node(0, "m", { pos: 1, depth: 1, kind: 0, children: 1, peer: "m", peerPos: 1 }), parent: 2 };
+  const leaf = { ...node(0, "leaf", { pos: 0, depth: 2, ulps: "inf" }), parent: 1 };
+  const other = [{ ...root, side: 1 as Side }, { ...inner, side: 1 as Side }];
+  const content = {
+    file: "a", info: { rounding: 64 }, nodes: [root, inner, leaf, ...other], scales: { index: [0, 0, 1, 0, 0].map((c) => [c, c, null]) }, details: {}, findings: [], overview: {}, communication: {},
+  } as unknown as Content;
+  const source = new EmbeddedSource(content);
+
+  it("opens the way to a node, parents first, and what is around it on the other side", async () => {
+    const answer = await source.ask<TreeAnswer>("tree", { reveal: [0, "leaf"] });
+    expect(answer.revealed).toEqual([{ side: 0, path: ["root", "m", "leaf"] }, { side: 1, path: ["root", "m"] }]);
+    const depth = (one: ChildList): number => content.nodes.find((n) => n.name === one.name)!.depth;
+    expect(answer.lists.map(depth)).toEqual([...answer.lists.map(depth)].sort());
+  });
+
+  it("searches, filters and steps", async () => {
+    expect(await source.ask("list", { text: "L.*f", within: "regex" })).toMatchObject({ total: 1, nodes: [{ name: "leaf" }] });
+    expect(await source.ask("list", { classes: [1] })).toMatchObject({ total: 1 });
+    expect(await source.ask("next", { only: "suspicious" })).toMatchObject({ node: { name: "leaf" } });
+    await expect(source.ask("list", { text: "(", within: "regex" })).rejects.toThrow();
+    await expect(source.ask("match", {})).rejects.toThrow();
+  });
+});
