@@ -55,14 +55,14 @@ def _norm(path: str) -> _Module:
 
 
 def _block(path: str) -> _Module:
-    attention = (
+    attention: tuple[_Module | _Call, ...] = (
         *(_linear(f"{path}.attention.{name}") for name in ("query", "key", "value")),
         _Call("Torch.cat", (_WIDE, _WIDE)),
         _Call("Torch.cat", (_WIDE, _WIDE)),
         _Call("Functional.scaled_dot_product_attention", (_WIDE, _WIDE, _WIDE)),
         _linear(f"{path}.attention.out"),
     )
-    feed_forward = (
+    feed_forward: tuple[_Module | _Call, ...] = (
         _linear(f"{path}.feed_forward.gate"),
         _Call("Functional.silu", (_WIDE,)),
         _linear(f"{path}.feed_forward.up"),
@@ -70,7 +70,7 @@ def _block(path: str) -> _Module:
         _linear(f"{path}.feed_forward.down"),
     )
     residual = _Call("Tensor.__add__", (_WIDE, _WIDE))
-    inside = (
+    inside: tuple[_Module | _Call, ...] = (
         _norm(f"{path}.norm"),
         _Module(f"{path}.attention", "Attention", attention),
         residual,
