@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from msprobe.command_line import Parser, thread_count
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 # Distance between nodes of merged ranks, in rounding errors, that another order of sums explains.
 _MERGED_ULPS = 1024
 
-_EPILOG = """exit code: 0 the runs agree, or there is one; 1 they differ, or not all could be compared; 2 an error.
+_EPILOG = """exit code: 0 the runs agree, 1 they differ or not all could be compared, 2 an error.
 GOLDEN is the reference, TARGET the run under test: the folder of a rank (with dump.json, construct.json and
 stack.json), of a step (rank0, rank1, ...) or a whole dump path (step0, step1, ...).
 example: msprobe graph golden_dump target_dump -o result && msprobe view result"""
@@ -60,10 +61,8 @@ def _write(paths: Paths, options: GraphOptions) -> GraphResult:
 
 def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
-    if paths.target_layout is not None or not _hold_data(paths):
-        result = _write(paths, options)
-        _warn_of_left_out(result)
-        return _show_counts(asked, result)
+    if paths.merges or _has_no_data(paths):
+        return _show_counts(asked, _write(paths, options))
     from msprobe.compare.verdict_file import culprits_of
     from msprobe.graph.run import GraphWriter
 
@@ -72,22 +71,14 @@ def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> 
         verdict = _verdict(paths, options)
         culprits = culprits_of(verdict, verdict.frames)
         result = writer.finish(list(_findings(culprits)))
-    _warn_of_left_out(result)
     return _show_verdict(asked, result, verdict, culprits)
 
 
-def _warn_of_left_out(result: GraphResult) -> None:
-    from msprobe.native import log
-
-    for one in result.inputs.left_out:
-        log.warning("not compared: %s", one)
-
-
-def _hold_data(paths: Paths) -> bool:
+def _has_no_data(paths: Paths) -> bool:
     from msprobe.dump_folders import records_only_structure
     from msprobe.graph.inputs import find_units
 
-    return not records_only_structure(find_units(paths).units[0].target[0][1])
+    return records_only_structure(find_units(paths).units[0].target[0][1])
 
 
 def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
@@ -100,18 +91,18 @@ def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
     golden, target = (
         path.parent if form_of(path) is Form.FILE else path for path in (paths.golden, paths.target)
     )
-    verdict = compare_runs(
+    result = compare_runs(
         ComparedPaths(target=target, golden=golden),
         CompareOptions(
             output=options.output,
             table=None,
             advice=False,
             threads=options.threads,
-            shows_progress=False,  # that of the graph is shown
+            shows_progress=False,
         ),
     )
-    assert verdict is not None  # as there is one process
-    return verdict
+    assert result is not None  # there is one process
+    return result
 
 
 def _findings(culprits: list[Culprit]) -> Iterator[Finding]:
@@ -167,6 +158,8 @@ def _why(summary: GraphSummary) -> str:
             f"{summary.unmatched} nodes are only in the run under test, "
             f"{summary.golden_unmatched} only in the reference"
         )
+    if summary.worst_ulps == 0:
+        return "no node differs"
     return f"{printable(summary.worst_node)} differs most, by {summary.worst_ulps:.3g} rounding errors"
 
 
@@ -233,10 +226,15 @@ def _paths(asked: argparse.Namespace) -> Paths:
     from msprobe.graph.inputs import Paths, read_compare_file
 
     if asked.input is not None:
-        return read_compare_file(asked.input)
+        paths = read_compare_file(asked.input)
+        return replace(paths, merges=paths.merges or asked.merge)
     golden = Path(asked.golden) if asked.golden is not None else None
     return Paths(
-        Path(asked.target), golden, _layout(asked, 0), _layout(asked, 1) if golden is not None else None
+        Path(asked.target),
+        golden,
+        asked.merge or asked.rank_size is not None,
+        _layout(asked, 0),
+        _layout(asked, 1) if golden is not None else None,
     )
 
 
@@ -355,6 +353,7 @@ def _add_merging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "merging the ranks of a parallel job; two numbers for two runs: TARGET GOLDEN"
     )
+    group.add_argument("--merge", action="store_true", help="how they were split is found out")
     for name, text in (
         ("rank_size", "number of ranks"),
         ("tp", "size of tensor parallelism"),

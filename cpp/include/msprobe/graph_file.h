@@ -42,7 +42,9 @@ struct Finding {
 struct GraphJob {
   /// In the order of the file. All with `golden`, or none; without layouts of one rank each.
   std::vector<GraphUnit> units;
-  /// How the ranks of the sides are merged; both or none where there are both sides.
+  /// The ranks of each unit become one graph per replica.
+  bool merge = false;
+  /// With `merge`: how the ranks of the sides were split; nothing: found out from what they send each other.
   std::optional<ParallelLayout> target_layout, golden_layout;
   /// The file to write; it must not be there yet.
   std::filesystem::path output;
@@ -51,8 +53,8 @@ struct GraphJob {
   std::optional<LayerRules> layer_rules;
   bool overflow_check = false;
   unsigned threads = 0;  // 0: all cores
-  /// Asked once, in the thread of the caller, when all graphs are written: until then they may still be
-  /// looked for. What it throws ends the job. Empty: there are none.
+  /// Called once, in the thread of the caller, when all graphs are written: until then they may still be
+  /// looked for. What it throws ends the job. May be empty.
   std::function<std::vector<Finding>()> findings;
   /// Called with the work done and all of it, from any thread, one call at a time; false ends the job with
   /// InvalidArgument.

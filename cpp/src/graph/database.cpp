@@ -160,9 +160,9 @@ constexpr const char* kInsertNode =
 constexpr int kOwnOfNode = 14;
 
 SQLite::Database open_database(const std::filesystem::path& path) {
-  // One thread at a time uses it, so it needs no locks of its own.
-  SQLite::Database database(path.string(),
-                            SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
+  // One thread at a time uses it, so that it needs no locks of its own.
+  const int flags = SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX;
+  SQLite::Database database(path.string(), flags);
   database.exec(std::string(kSettings));
   database.exec(std::string(kTables));
   database.exec("BEGIN EXCLUSIVE");
@@ -302,10 +302,13 @@ void GraphDatabase::add_finding(const Finding& finding) {
   });
 }
 
+void GraphDatabase::add_indices() {
+  state_->go([&] { state_->database.exec(std::string(kIndices)); });
+}
+
 void GraphDatabase::finish(const FileConfig& config) {
   state_->go([&] {
     state_->add_config(config);
-    state_->database.exec(std::string(kIndices));
     state_->database.exec("COMMIT");
     state_->database.exec("PRAGMA journal_mode = DELETE");
   });

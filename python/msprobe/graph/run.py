@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from msprobe.atomic_file import make_directory
@@ -48,7 +49,7 @@ class GraphOptions:
     """0: all cores."""
     shows_progress: bool = True
     findings: Callable[[], Sequence[Finding]] | None = None
-    """Asked once, when all graphs are written."""
+    """Called when all graphs are written, just before the file gets its name."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
             [(unit.step, unit.target, unit.golden) for unit in inputs.units],
             file,
             rule=options.rule,
+            merge=paths.merges,
             target_layout=asdict(paths.target_layout) if paths.target_layout else None,
             golden_layout=asdict(paths.golden_layout) if paths.golden_layout else None,
             layer_rules={name: list(parts) for name, parts in options.layer_rules.items()}
@@ -134,10 +136,7 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
             else None,
             overflow_check=options.overflow_check,
             threads=options.threads,
-            findings=lambda: [
-                (one.step, one.rank, one.node, one.sentence)
-                for one in (options.findings() if options.findings is not None else ())
-            ],
+            findings=partial(_tuples, options.findings) if options.findings is not None else None,
             progress=progress,
         )
     if summary.without_stacks:
@@ -148,6 +147,10 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
             f" and {more} more" if more else "",
         )
     return GraphResult(file, summary, inputs, time.monotonic() - start)
+
+
+def _tuples(findings: Callable[[], Sequence[Finding]]) -> list[tuple[int, int, str, str]]:
+    return [(one.step, one.rank, one.node, one.sentence) for one in findings()]
 
 
 def _wrong_count(path: Path, found: int, layout: Layout) -> InvalidArgument:

@@ -209,8 +209,8 @@ TEST_CASE("write_graph_file: units that do not go together are refused") {
   job.units[0].target.push_back(job.units[1].target[0]);
   CHECK(has(problem(job), "one by one"));
   job = runs.job();
-  job.target_layout = ParallelLayout{.rank_size = 2, .tp = 2};
-  CHECK(has(problem(job), "both runs are merged, or none"));
+  job.merge = true;
+  CHECK(has(problem(job), "twice the same step and rank"));
   CHECK(runs.results().empty());
 }
 
