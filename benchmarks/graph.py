@@ -23,6 +23,7 @@ from pathlib import Path
 
 import graph_dump
 import measure
+import reference_env
 
 _MOST_BUILD, _MOST_COMPARE, _MOST_LARGE = 4.0, 8.0, 60.0  # seconds
 _MOST_LARGE_MIB = 4096.0
@@ -198,6 +199,10 @@ def _row(case: Case, record: Record, kind: str) -> list[str]:
 
 
 def benchmark(python: str, reference: str, out: Path, rounds: int, cases: tuple[Case, ...] = _CASES) -> str:
+    if not reference_env.is_ready(Path(reference).parent.parent, reference_env.GRAPH_RELEASE):
+        raise RuntimeError(
+            f"{reference}: expected release {reference_env.GRAPH_RELEASE} of the existing tool"
+        )
     rows, records = [], {}
     for case in cases:
         record = _measure(case, python, reference, out / "graph", 1 if case.ranks > 1 else rounds)

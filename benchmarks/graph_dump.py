@@ -62,7 +62,7 @@ def _block(path: str) -> _Module:
         _Call("Functional.scaled_dot_product_attention", (_WIDE, _WIDE, _WIDE)),
         _linear(f"{path}.attention.out"),
     )
-    feed_forward = (
+    feed_forward: tuple[_Module | _Call, ...] = (
         _linear(f"{path}.feed_forward.gate"),
         _Call("Functional.silu", (_WIDE,)),
         _linear(f"{path}.feed_forward.up"),

@@ -62,31 +62,16 @@ def _write(paths: Paths, options: GraphOptions) -> GraphResult:
 def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
     if paths.merges or _has_no_data(paths):
-        result = _write(paths, options)
-        _warn_of_left_out(result)
-        return _show_counts(asked, result)
-    from concurrent.futures import ThreadPoolExecutor
-
+        return _show_counts(asked, _write(paths, options))
     from msprobe.compare.verdict_file import culprits_of
+    from msprobe.graph.run import GraphWriter
 
-    with ThreadPoolExecutor(1, "verdict") as other:  # while the graphs are written
-        judging = other.submit(_verdict, paths, options)
-
-        def findings() -> list[Finding]:
-            verdict = judging.result()
-            return list(_findings(culprits_of(verdict, verdict.frames)))
-
-        result = _write(paths, replace(options, findings=findings))
-        verdict = judging.result()
-    _warn_of_left_out(result)
-    return _show_verdict(asked, result, verdict, culprits_of(verdict, verdict.frames))
-
-
-def _warn_of_left_out(result: GraphResult) -> None:
-    from msprobe.native import log
-
-    for one in result.inputs.left_out:
-        log.warning("not compared: %s", one)
+    # Much of the work on the file is that of one thread; meanwhile the others find the verdict.
+    with GraphWriter(paths, options) as writer:
+        verdict = _verdict(paths, options)
+        culprits = culprits_of(verdict, verdict.frames)
+        result = writer.finish(list(_findings(culprits)))
+    return _show_verdict(asked, result, verdict, culprits)
 
 
 def _has_no_data(paths: Paths) -> bool:

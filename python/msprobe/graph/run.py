@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -60,12 +62,47 @@ class GraphResult:
     seconds: float
 
 
-def write_graph(paths: Paths, options: GraphOptions) -> GraphResult:
+class _Stopped(Exception):
+    """The file is no longer wanted."""
+
+
+class GraphWriter:
+    """Writes a file in a thread of its own, while the findings that go into it are looked for:
+
+    with GraphWriter(paths, options) as writer:
+        result = writer.finish(find())
+
+    When the block is left without finish(), the work ends and there is no file.
+    """
+
+    def __init__(self, paths: Paths, options: GraphOptions) -> None:
+        """`options` are those of write_graph(), but for the findings."""
+        self._findings: Future[Sequence[Finding]] = Future()
+        self._stopped = threading.Event()
+        self._pool = ThreadPoolExecutor(1, "graph")
+        options = replace(options, findings=self._findings.result)
+        self._result = self._pool.submit(write_graph, paths, options, self._stopped)
+
+    def finish(self, findings: Sequence[Finding]) -> GraphResult:
+        """Waits for the file. Raises what write_graph() does."""
+        self._findings.set_result(findings)
+        return self._result.result()
+
+    def __enter__(self) -> GraphWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._findings.cancel()
+        self._pool.shutdown()
+
+
+def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | None = None) -> GraphResult:
     """Builds the graphs of all steps and ranks, compares them when there is a reference, and writes the file.
 
     It is called build_{time}.vis.db or compare_{time}.vis.db; no earlier file is replaced. Raises
     InvalidArgument, NothingToCompare, FormatError, IoError, UnsupportedError, which name file and key; then
-    there is no file, nor after an interruption.
+    there is no file, nor after an interruption. `stopped`: ends the work when it is set.
     """
     start = time.monotonic()
     inputs = find_units(paths)
@@ -80,7 +117,13 @@ def write_graph(paths: Paths, options: GraphOptions) -> GraphResult:
         raise _wrong_count(paths.golden, len(inputs.units[0].golden), paths.golden_layout)
     make_directory(options.output)
     file = _free_name(options.output, "compare" if paths.golden is not None else "build")
-    with Progress("graph", shown=options.shows_progress) as progress:
+    with Progress("graph", shown=options.shows_progress) as shown:
+
+        def progress(done: int, total: int) -> None:
+            if stopped is not None and stopped.is_set():
+                raise _Stopped
+            shown(done, total)
+
         summary = core.write_graph_file(
             [(unit.step, unit.target, unit.golden) for unit in inputs.units],
             file,

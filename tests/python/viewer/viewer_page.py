@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "compare"))  # the driver of report.html is shared
 from browser import CHROMIUM, MISSING, Browser
 
 __all__ = ["CHROMIUM", "MISSING", "ViewerPage", "serving"]
