@@ -201,3 +201,11 @@ def test_what_cannot_be_compared_is_no_agreement(tmp_path: Path) -> None:
     assert 'not compared: s (a tensor of a kind that is not compared: "torch._utils._rebuild_s' in done.stdout
     suite = ElementTree.parse(tmp_path / "o.junit.xml").getroot()[0]
     assert [case.get("name") for case in suite if case.find("failure") is not None] == ["s"]
+
+
+@pytest.mark.parametrize("words", [("-f", "pytorch", "config_check", "--compare"), ("config_check", "-c")])
+def test_the_command_line_of_the_existing_tool(samples: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    output = tmp_path / "out.json"
+    done = run(*words, samples / "a_tp2_pp2", samples / "b_tp2_pp2", "-o", output)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(json.loads(output.read_text())) == 53
