@@ -26,6 +26,7 @@ import config_check
 import dump
 import grad_compare
 import grad_probe
+import graph
 import measure
 import reference_env
 import start_up
@@ -94,6 +95,12 @@ def _config_check(setting: Setting) -> str:
     return config_check.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
 
 
+def _graph(setting: Setting) -> str:
+    """The reference for graphs is a later release of the existing tool."""
+    reference = reference_env.set_up(setting.out / "existing-tool-8.3.0", "8.3.0")
+    return graph.benchmark(sys.executable, str(reference), setting.out, 1 if setting.quick else 3)
+
+
 _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "kernels": _kernels,
     "grad_probe": _grad_probe,
@@ -102,6 +109,7 @@ _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "compare": _compare,
     "checkpoint": _checkpoint,
     "config_check": _config_check,
+    "graph": _graph,
     "start_up": _start_up,
 }
 

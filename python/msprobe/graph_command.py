@@ -134,7 +134,8 @@ def _show_counts(asked: argparse.Namespace, result: GraphResult) -> int:
         _print_json(result, agree=agree)
     elif not asked.quiet:
         sentence = f"The runs {'agree' if agree else 'differ'}: {_why(result.summary)}"
-        sys.stdout.write(f"{sentence}\n{_counts(result)}")
+        left_out = "".join(f"  not compared: {one}\n" for one in result.inputs.left_out)
+        sys.stdout.write(f"{sentence}\n{left_out}{_counts(result)}")
     return 0 if agree else 1
 
 
