@@ -9,6 +9,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # not from typing, whose import takes longer than a help text should
 if TYPE_CHECKING:
+    from msprobe.capturing import capture
     from msprobe.debugger import PrecisionDebugger
     from msprobe.grad_probe.comparator import GradComparator
     from msprobe.native import (
@@ -34,6 +35,7 @@ __all__ = [
     "PrecisionDebugger",
     "UnsupportedError",
     "__version__",
+    "capture",
     "restore_dropout",
     "seed_all",
 ]
@@ -41,6 +43,7 @@ __all__ = [
 _HOME = {
     "GradComparator": "msprobe.grad_probe.comparator",
     "PrecisionDebugger": "msprobe.debugger",
+    "capture": "msprobe.capturing",
     "restore_dropout": "msprobe.seed",
     "seed_all": "msprobe.seed",
 }

@@ -12,6 +12,11 @@ from importlib import import_module
 
 # Command -> module, function, one line of help. The function takes the arguments and returns the exit code.
 COMMANDS = {
+    "run": (
+        "msprobe.run_command",
+        "main",
+        "run a training script unchanged, and record it",
+    ),
     "compare": (
         "msprobe.compare.command",
         "main",
@@ -70,11 +75,12 @@ class CommandLineError(Exception):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line. Exit codes: that of the command; 2: an error; 130: ended by Ctrl-C."""
+    words = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if hasattr(stream, "reconfigure") and "run" not in words[:3]:  # a script finds them as they are
             stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        code = _run(words)
         sys.stdout.flush()
     except CommandLineError as error:
         return _complain(f"msprobe: error: {error}")
@@ -135,6 +141,8 @@ def _without_framework(arguments: list[str]) -> list[str]:
     words: list[str] = []
     rest = iter(enumerate(arguments))
     for index, word in rest:
+        if words[:1] == ["run"]:  # the rest is that of a script
+            return [*words, *arguments[index:]]
         following = arguments[index + 1] if index + 1 < len(arguments) else ""
         if word.startswith("--framework="):
             _check_framework(word.partition("=")[2])
