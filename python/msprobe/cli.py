@@ -17,6 +17,11 @@ COMMANDS = {
         "main",
         "run a training script unchanged, and record it",
     ),
+    "diagnose": (
+        "msprobe.diagnose_command",
+        "main",
+        "where do two runs part, and why? From everything that both have",
+    ),
     "compare": (
         "msprobe.compare.command",
         "main",

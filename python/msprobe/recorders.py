@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
@@ -59,9 +60,7 @@ class RunRecording:
         """When torch is there, and before the training."""
         try:
             if "config" in self._settings.parts and _has("msprobe.config_check.checker"):
-                from msprobe.config_check.checker import ConfigChecker
-
-                ConfigChecker.apply_patches()
+                _config_checker().apply_patches()
             self._session.install()
             self._begun = True
         except Exception as error:
@@ -213,10 +212,8 @@ class _ConfigCheck:
         self._checker: Any = None
 
     def models_found(self, models: list[Any]) -> None:
-        from msprobe.config_check.checker import ConfigChecker
-
         if self._checker is None:
-            self._checker = ConfigChecker(models[0], output_zip_path=str(self._path), steps=self._steps)
+            self._checker = _config_checker()(models[0], output_zip_path=str(self._path), steps=self._steps)
 
     def begin_step(self, step: int) -> None:
         pass
@@ -247,6 +244,10 @@ def _has(module: str) -> bool:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:  # its package is missing
         return False
+
+
+def _config_checker() -> Any:
+    return importlib.import_module("msprobe.config_check.checker").ConfigChecker
 
 
 def _debugger_dumps() -> bool:
