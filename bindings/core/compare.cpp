@@ -10,6 +10,7 @@
 
 #include "compared_pair.h"
 #include "core.h"
+#include "mode_name.h"
 #include "msprobe/compare_walk.h"
 #include "msprobe/error.h"
 #include "progress.h"
@@ -19,15 +20,6 @@ namespace {
 namespace compare = msprobe::compare;
 
 using Names = std::map<std::string, std::string>;
-
-const char* mode_name(compare::Mode mode) {
-  switch (mode) {
-    case compare::Mode::kRealData: return "real_data";
-    case compare::Mode::kStatistics: return "statistics";
-    case compare::Mode::kMd5: return "md5";
-  }
-  throw msprobe::InternalError("a mode of unknown kind");
-}
 
 const char* kind_name(compare::EventKind kind) {
   switch (kind) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core.h"
+#include "mode_name.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_file.h"
 #include "progress.h"
@@ -20,16 +21,6 @@ namespace {
 namespace graph = msprobe::graph;
 using graph::NodeId;
 using std::filesystem::path;
-
-const char* mode_name(graph::Mode mode) {
-  switch (mode) {
-    case graph::Mode::kStatistics: return "statistics";
-    case graph::Mode::kMd5: return "md5";
-    case graph::Mode::kRealData: return "real_data";
-    case graph::Mode::kStructure: return "structure";
-  }
-  throw msprobe::InternalError("a mode of unknown kind");
-}
 
 graph::MatchRule rule_of(const std::string& name) {
   if (name == "default") return graph::MatchRule::kDefault;
@@ -148,7 +139,7 @@ graph::ParallelLayout layout_of(const Layout& given) {
 }
 
 graph::GraphSummary write_graph_file(const Units& units, const path& output, const std::string& rule,
-                                     const std::optional<Layout>& target_layout,
+                                     bool merge, const std::optional<Layout>& target_layout,
                                      const std::optional<Layout>& golden_layout,
                                      const std::optional<graph::LayerRules>& layer_rules, bool overflow_check,
                                      unsigned threads, const std::optional<py::function>& findings,
@@ -162,6 +153,7 @@ graph::GraphSummary write_graph_file(const Units& units, const path& output, con
   for (const auto& [step, target, golden] : units) {
     job.units.push_back({step, folders_of(target), folders_of(golden)});
   }
+  job.merge = merge;
   if (target_layout) job.target_layout = layout_of(*target_layout);
   if (golden_layout) job.golden_layout = layout_of(*golden_layout);
   job.output = output;
@@ -282,7 +274,7 @@ void register_graph(py::module_& m) {
       .def_readonly("worst_node", &GraphSummary::worst_node)
       .def_readonly("without_stacks", &GraphSummary::without_stacks);
   m.def("write_graph_file", &write_graph_file, py::arg("units"), py::arg("output"), py::kw_only(),
-        py::arg("rule") = "default", py::arg("target_layout") = py::none(),
+        py::arg("rule") = "default", py::arg("merge") = false, py::arg("target_layout") = py::none(),
         py::arg("golden_layout") = py::none(), py::arg("layer_rules") = py::none(),
         py::arg("overflow_check") = false, py::arg("threads") = 0, py::arg("findings") = py::none(),
         py::arg("progress") = py::none());

@@ -19,4 +19,5 @@ PYBIND11_MODULE(_core, m) {
   register_compare_report(m);
   register_overflow(m);
   register_graph(m);
+  register_checkpoint(m);
 }

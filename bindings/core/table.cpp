@@ -38,8 +38,7 @@ class PythonRow {
   io::Cell cell_of(py::handle cell) {
     if (cell.is_none()) return {};
     if (py::isinstance<py::str>(cell)) return text_of(cell);
-    if (py::isinstance<py::bool_>(cell))
-      return cell.ptr() == Py_True ? std::string_view("True") : std::string_view("False");
+    if (py::isinstance<py::bool_>(cell)) return cell.ptr() == Py_True;
     if (py::isinstance<py::float_>(cell)) return cell.cast<double>();
     if (py::isinstance<py::int_>(cell)) {
       int overflow = 0;

@@ -10,6 +10,7 @@ from importlib import import_module
 TYPE_CHECKING = False  # not from typing, whose import takes longer than a help text should
 if TYPE_CHECKING:
     from msprobe.capturing import capture
+    from msprobe.config_check.checker import ConfigChecker
     from msprobe.debugger import PrecisionDebugger
     from msprobe.grad_probe.comparator import GradComparator
     from msprobe.native import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from msprobe.seed import restore_dropout, seed_all
 
 __all__ = [
+    "ConfigChecker",
     "Error",
     "FormatError",
     "GradComparator",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "ConfigChecker": "msprobe.config_check.checker",
     "GradComparator": "msprobe.grad_probe.comparator",
     "PrecisionDebugger": "msprobe.debugger",
     "capture": "msprobe.capturing",

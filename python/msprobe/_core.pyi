@@ -473,6 +473,7 @@ def write_graph_file(
     output: str | os.PathLike[str],
     *,
     rule: str = "default",
+    merge: bool = False,
     target_layout: dict[str, int | str] | None = None,
     golden_layout: dict[str, int | str] | None = None,
     layer_rules: dict[str, list[tuple[str, str]]] | None = None,
@@ -482,3 +483,57 @@ def write_graph_file(
     progress: Callable[[int, int], None] | None = None,
 ) -> GraphSummary: ...
 def report_rows(pair: DumpPair, most: int) -> ReportRows: ...
+
+@final
+class CheckpointRules:
+    def __init__(
+        self,
+        *,
+        renamings: list[tuple[str, str, str]] = ...,
+        merges: list[tuple[list[str], str]] = ...,
+        vocabulary: list[str] = ...,
+        ignored: list[str] = ...,
+    ) -> None: ...
+
+@final
+class Checkpoint:
+    @property
+    def kind(self) -> Literal["file", "megatron", "distributed", "safetensors", "bin_files"]: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def iteration(self) -> int | None: ...
+    @property
+    def parallel_sizes(self) -> tuple[int, int, int, int]: ...
+    @property
+    def parameters(self) -> list[tuple[str, str, list[int]]]: ...
+    @property
+    def left_out(self) -> list[tuple[str, str]]: ...
+    @property
+    def warnings(self) -> list[str]: ...
+    @property
+    def files(self) -> list[str]: ...
+    @property
+    def model_type(self) -> str: ...
+    @property
+    def bytes(self) -> int: ...
+    def apply_mapping(
+        self, rules: list[tuple[str, list[str], str, bool, int]], other: Checkpoint | None = None
+    ) -> int: ...
+    def hashes(
+        self, *, threads: int = 0, progress: Callable[[int, int], None] | None = None
+    ) -> list[str]: ...
+
+def open_checkpoint(
+    path: str | os.PathLike[str], rules: CheckpointRules, *, optimizer: bool = False
+) -> Checkpoint: ...
+def compare_checkpoints(
+    left: Checkpoint,
+    right: Checkpoint,
+    rules: CheckpointRules,
+    *,
+    threads: int = 0,
+    hash: bool = False,
+    share: tuple[int, int] = (0, 1),
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]: ...

@@ -37,6 +37,11 @@ COMMANDS = {
         "main",
         "another name of graph",
     ),
+    "ckpt": (
+        "msprobe.checkpoint.command",
+        "main",
+        "compare two checkpoints of any layout: do they differ, and where?",
+    ),
     "grad_compare": (
         "msprobe.grad_probe.command",
         "main",
@@ -51,6 +56,11 @@ COMMANDS = {
         "msprobe.dump.command",
         "main",
         "make dump.json, stack.json and construct.json of the event logs of a data dump",
+    ),
+    "config_check": (
+        "msprobe.cli",
+        "config_check",
+        "were two training runs set up alike? And: compare two checkpoints",
     ),
     "nan_analyze": (
         "msprobe.overflow.command",
@@ -72,6 +82,18 @@ COMMANDS = {
 _FRAMEWORKS = ("pytorch", "mindspore")
 
 _USAGE = "usage: msprobe [-f FRAMEWORK] COMMAND ... | msprobe --help | msprobe --version"
+
+
+def config_check(arguments: list[str]) -> int:
+    """Two features under one name of the existing tool: packs of the set-up, which end in .zip, and
+    checkpoints.
+    """
+    from msprobe.config_check.command import compares_checkpoints
+
+    feature = "checkpoint" if compares_checkpoints(arguments) else "config_check"
+    function = "config_check_main" if feature == "checkpoint" else "main"
+    code: int = getattr(import_module(f"msprobe.{feature}.command"), function)(arguments)
+    return code
 
 
 class CommandLineError(Exception):

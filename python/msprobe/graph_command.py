@@ -61,7 +61,7 @@ def _write(paths: Paths, options: GraphOptions) -> GraphResult:
 
 def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> int:
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
-    if paths.target_layout is not None or _has_no_data(paths):
+    if paths.merges or _has_no_data(paths):
         return _show_counts(asked, _write(paths, options))
     from concurrent.futures import ThreadPoolExecutor
 
@@ -163,6 +163,8 @@ def _why(summary: GraphSummary) -> str:
             f"{summary.unmatched} nodes are only in the run under test, "
             f"{summary.golden_unmatched} only in the reference"
         )
+    if summary.worst_ulps == 0:
+        return "no node differs"
     return f"{printable(summary.worst_node)} differs most, by {summary.worst_ulps:.3g} rounding errors"
 
 
@@ -229,10 +231,15 @@ def _paths(asked: argparse.Namespace) -> Paths:
     from msprobe.graph.inputs import Paths, read_compare_file
 
     if asked.input is not None:
-        return read_compare_file(asked.input)
+        paths = read_compare_file(asked.input)
+        return replace(paths, merges=paths.merges or asked.merge)
     golden = Path(asked.golden) if asked.golden is not None else None
     return Paths(
-        Path(asked.target), golden, _layout(asked, 0), _layout(asked, 1) if golden is not None else None
+        Path(asked.target),
+        golden,
+        asked.merge or asked.rank_size is not None,
+        _layout(asked, 0),
+        _layout(asked, 1) if golden is not None else None,
     )
 
 
@@ -350,6 +357,7 @@ def _add_merging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "merging the ranks of a parallel job; two numbers for two runs: TARGET GOLDEN"
     )
+    group.add_argument("--merge", action="store_true", help="how they were split is found out")
     for name, text in (
         ("rank_size", "number of ranks"),
         ("tp", "size of tensor parallelism"),

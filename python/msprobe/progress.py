@@ -13,10 +13,14 @@ _INTERVAL = 0.1  # seconds
 
 
 class Progress:
-    """`with Progress("pictures") as progress: progress(done, total)`. May be called from several threads."""
+    """`with Progress("pictures") as progress: progress(done, total)`. May be called from several threads.
+    `in_bytes`: the work is counted in bytes, and their rate and the time that is left are shown.
+    """
 
-    def __init__(self, label: str, *, shown: bool = True) -> None:
+    def __init__(self, label: str, *, shown: bool = True, in_bytes: bool = False) -> None:
         self._label = label
+        self._in_bytes = in_bytes
+        self._begin = time.monotonic()
         self._shown = shown and sys.stderr is not None and sys.stderr.isatty()
         self._lock = threading.Lock()
         self._next = time.monotonic() + _INTERVAL  # short work shows no bar
@@ -31,8 +35,14 @@ class Progress:
             self._next = time.monotonic() + _INTERVAL
             self._drawn = True
             filled = _WIDTH * done // total
-            sys.stderr.write(f"\r{self._label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {done}/{total} ")
+            numbers = self._rate(done, total) if self._in_bytes else f"{done}/{total}"
+            sys.stderr.write(f"\r{self._label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {numbers} ")
             sys.stderr.flush()
+
+    def _rate(self, done: int, total: int) -> str:
+        rate = done / max(time.monotonic() - self._begin, 1e-9)
+        left = (total - done) / rate if rate else 0
+        return f"{done / 1e9:.1f}/{total / 1e9:.1f} GB, {rate / 1e9:.2f} GB/s, {left:.0f} s left "
 
     def __enter__(self) -> Progress:
         return self

@@ -32,7 +32,7 @@ std::optional<std::span<const std::uint8_t>> find_data(std::string_view key) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   refuse_or([&] {
     io::PickleValues values;
-    io::PtObjects objects(find_data, values);
+    io::PtObjects objects(find_data, values, true);
     const io::PickleCalls calls{
         [&](std::string_view name, const io::PtTuple& arguments) { return objects.call(name, arguments); },
         [&](const io::PtValue& id) { return objects.persistent(id); }};

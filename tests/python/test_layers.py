@@ -22,8 +22,10 @@ MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": DATA, "io": DATA, "trace"
 
 # The module of a public header; those not listed are named after their module.
 MODULE_OF_PUBLIC_HEADER = {
-    **dict.fromkeys(("error", "log", "dtype", "tensor_view", "thread_pool", "export", "version"), "base"),
-    **dict.fromkeys(("tensor_file", "pt_file", "table", "sheet", "file"), "io"),
+    **dict.fromkeys(
+        ("error", "log", "dtype", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
+    ),
+    **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file"), "io"),
     "torch_dump": "torch",
     **dict.fromkeys(("trace_reader", "trace_match", "trace_compare"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),

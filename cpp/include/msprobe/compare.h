@@ -22,12 +22,7 @@
 
 namespace msprobe::compare {
 
-/// What the dumps allow to compare.
-enum class Mode : std::uint8_t {
-  kRealData,    // task tensor: the elements, from the files in dump_tensor_data
-  kStatistics,  // maximum, minimum, mean and L2 norm
-  kMd5          // checksums
-};
+using trace::Mode;
 
 struct PairOptions {
   /// Pair items by the existing tool's fuzzy rule (trace::match_items_fuzzy).

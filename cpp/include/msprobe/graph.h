@@ -222,16 +222,7 @@ MSPROBE_API void follow_micro_steps(const Graph& target, Graph& golden, const No
 
 // ---- Judging
 
-/// What the dumps allow to compare.
-enum class Mode : std::uint8_t {
-  kStatistics,
-  kMd5,
-  kRealData,
-  kStructure  // nothing but names and places
-};
-
-/// The mode both dumps allow. Throws InvalidArgument when the tasks differ, or only one has checksums.
-MSPROBE_API Mode common_mode(const trace::Trace& target, const trace::Trace& golden);
+using trace::Mode;
 
 /// What a comparison says of a target node.
 struct NodeVerdict {
@@ -262,7 +253,7 @@ struct CompareOptions {
   unsigned threads = 0;  // 0: all cores
 };
 
-/// Matches and judges. Changes the micro steps of `golden`. Throws what common_mode() does.
+/// Matches and judges. Changes the micro steps of `golden`. Throws what trace::common_mode() does.
 MSPROBE_API Comparison compare(const Graph& target, Graph& golden, const CompareOptions& options = {});
 
 // ---- What a reader wants to see first

@@ -42,7 +42,9 @@ struct Finding {
 struct GraphJob {
   /// In the order of the file. All with `golden`, or none; without layouts of one rank each.
   std::vector<GraphUnit> units;
-  /// How the ranks of the sides are merged; both or none where there are both sides.
+  /// The ranks of each unit become one graph per replica.
+  bool merge = false;
+  /// With `merge`: how the ranks of the sides were split; nothing: found out from what they send each other.
   std::optional<ParallelLayout> target_layout, golden_layout;
   /// The file to write; it must not be there yet.
   std::filesystem::path output;

@@ -19,6 +19,10 @@ struct Options {
 
   /// Drop the imaginary parts of complex tensors.
   bool real_part_only = false;
+
+  /// Find `first_difference` and the indices of the extremes, which reads some blocks a second time. Without
+  /// it they are nullopt.
+  bool positions = true;
 };
 
 /// One side of a pair. Sums and extremes are those of the finite pairs.

@@ -77,7 +77,7 @@ struct PtStorage {
   std::string_view key;                // names the entry of the archive: "0" is data/0
   std::string_view location;           // device it was saved from: "cpu", "cuda:0", "npu:0"
   std::optional<DType> dtype;          // nullopt: torch.UntypedStorage, the tensors know
-  std::span<const std::uint8_t> data;  // aligned for every dtype
+  std::span<const std::uint8_t> data;  // aligned for every dtype, see PtOptions
 };
 
 /// A tensor, checked: every element lies within its storage.
@@ -154,6 +154,15 @@ class PtValue {
   Content content_;
 };
 
+class MappedFile;
+
+struct PtOptions {
+  /// Data that does not begin at a multiple of 16 in memory (files of torch before 1.6, odd writers) is
+  /// copied, so that every tensor is aligned. Without it memory stays small for files of any size, and
+  /// whoever reads the tensors sees to it.
+  bool copy_unaligned = true;
+};
+
 /// Longest path from the root of a file to a value.
 inline constexpr int kPtDepth = 1000;
 
@@ -164,8 +173,8 @@ inline constexpr int kPtDepth = 1000;
 /// Nothing in the file is run: it is a program for a machine that can call anything, and here a fixed table
 /// of names is understood (tensors, parameters, storages, ordered dictionaries, sizes, bytes) and every other
 /// call becomes a PtObject. Sizes, offsets and shapes are checked before they are used; memory stays below 2
-/// GiB and a small multiple of the file's description (tensor data is mapped, not copied; only data that an
-/// odd writer has not aligned is copied).
+/// GiB and a small multiple of the file's description (tensor data is mapped, not copied, but for what
+/// PtOptions says).
 ///
 /// As with every mapping, a file that is cut short while it is open ends the process when the missing part is
 /// read; a file that is replaced by rename, as all writers of msprobe do, is safe.
@@ -173,10 +182,17 @@ inline constexpr int kPtDepth = 1000;
 /// Reading from several threads is safe. Can be moved; values stay where they are.
 class MSPROBE_API PtFile {
  public:
-  /// Throws IoError; FormatError for a file that is damaged, hostile or another one, with the place in it;
-  /// UnsupportedError for valid files of another kind: the format of torch before 1.6, TorchScript,
-  /// big-endian data. The checksum of the description is verified; for that of the data see check().
-  static PtFile open(const std::filesystem::path& path);
+  /// Reads the zip archives of today and the format before torch 1.6. Throws IoError; FormatError for a file
+  /// that is damaged, hostile or another one, with the place in it; UnsupportedError for valid files of
+  /// another kind: the tar archives before torch 0.1.12, TorchScript, big-endian data. The checksum of the
+  /// description is verified; for that of the data see check().
+  static PtFile open(const std::filesystem::path& path, const PtOptions& options = {});
+
+  /// The same for a part of a file, or with nullopt all that follows `offset`: distributed checkpoints have
+  /// many small archives in one file. `name` is for messages. For code inside the library: MappedFile is not
+  /// public.
+  static PtFile open(std::shared_ptr<const MappedFile> file, const std::string& name, std::uint64_t offset,
+                     std::optional<std::uint64_t> length, const PtOptions& options = {});
 
   PtFile(PtFile&&) noexcept;
   PtFile& operator=(PtFile&&) noexcept;
@@ -184,8 +200,12 @@ class MSPROBE_API PtFile {
 
   const PtValue& root() const noexcept;
 
-  /// Reads all of a storage and compares its checksum. Throws FormatError where they differ. A file written
-  /// without checksums (torch.serialization.set_crc32_options) passes.
+  /// Functions and classes that the description calls and that are not understood here, by their full names, each
+  /// once, at most 1000. Loading the file with torch might run them.
+  const std::vector<std::string>& unknown_calls() const noexcept;
+
+  /// Reads all of a storage and compares its checksum. Throws FormatError where they differ. A file without
+  /// checksums (torch.serialization.set_crc32_options, or before torch 1.6) passes.
   void check(const PtStorage& storage) const;
 
  private:

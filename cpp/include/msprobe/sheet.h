@@ -14,9 +14,10 @@
 
 namespace msprobe::io {
 
-/// A cell: nothing, a number, or text. Text is UTF-8 and borrowed for the call. Bytes that are not UTF-8 are
-/// written as `\xNN`, as Python's "backslashreplace" does, so that no name makes a result unreadable.
-using Cell = std::variant<std::monostate, double, std::int64_t, std::string_view>;
+/// A cell: nothing, a number, text, or a Boolean, which a csv has as the text True or False. Text is UTF-8
+/// and borrowed for the call. Bytes that are not UTF-8 are written as `\xNN`, as Python's "backslashreplace"
+/// does, so that no name makes a result unreadable.
+using Cell = std::variant<std::monostate, double, std::int64_t, std::string_view, bool>;
 
 /// Colour of a whole row; csv has none. In an xlsx they are the ARGB values of the existing tool, FFFF0000
 /// and 00FFFF00; spreadsheet programs do not look at the first two digits.

@@ -16,6 +16,18 @@
 
 namespace msprobe::trace {
 
+/// What two dumps allow to compare.
+enum class Mode : std::uint8_t {
+  kRealData,    // task tensor: the elements, from the files in dump_tensor_data
+  kStatistics,  // maximum, minimum, mean and L2 norm
+  kMd5,         // checksums
+  kStructure    // task structure: names and places, no data
+};
+
+/// The mode both dumps allow. Throws InvalidArgument that names both files when their tasks differ or are
+/// none of these, or only one of them has checksums.
+MSPROBE_API Mode common_mode(const Trace& left, const Trace& right);
+
 /// One number of a real-data comparison, or the text that stands for it.
 struct Metric {
   enum class State : std::uint8_t { kNumber, kNan, kUnsupported, kNotApplicable, kShapeUnmatched };

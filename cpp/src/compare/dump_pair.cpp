@@ -9,35 +9,6 @@
 namespace msprobe::compare {
 namespace {
 
-std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
-
-[[noreturn]] void refuse(const DumpPair& pair, const std::string& problem) {
-  throw InvalidArgument("cannot compare " + pair.left.path().string() + " with " +
-                        pair.right.path().string() + ": " + problem);
-}
-
-// The mode both dumps allow.
-Mode common_mode(const DumpPair& pair) {
-  const std::string_view task = pair.left.task();
-  if (task != pair.right.task()) {
-    refuse(pair, "their tasks are " + in_quotes(task) + " and " + in_quotes(pair.right.task()) +
-                     ", expected the same");
-  }
-  if (task == "tensor") return Mode::kRealData;
-  if (task == "structure") {
-    refuse(pair, "task \"structure\" records no data; compare the structure with msprobe graph");
-  }
-  if (task != "statistics") {
-    refuse(pair, "their task is " + in_quotes(task) + R"(, expected "tensor" or "statistics")");
-  }
-  const bool left = pair.left.has_md5(), right = pair.right.has_md5();
-  if (left != right && !pair.left.all_items().empty() && !pair.right.all_items().empty()) {
-    refuse(pair, std::string("only the ") + (left ? "first" : "second") +
-                     " one has checksums: record both with the same summary_mode");
-  }
-  return left || right ? Mode::kMd5 : Mode::kStatistics;
-}
-
 // Reads a file beside the dump if it is there.
 template <typename Read>
 auto read_if_there(const std::filesystem::path& path, const Read& read) {
@@ -65,7 +36,11 @@ DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::pat
     (side == 0 ? pair.left_construct : pair.right_construct) = construct_beside(side == 0 ? left : right);
   });
   if (!options.stack_path.empty()) pair.stacks = trace::read_stacks(options.stack_path);
-  pair.mode = common_mode(pair);
+  pair.mode = trace::common_mode(pair.left, pair.right);
+  if (pair.mode == Mode::kStructure) {
+    throw InvalidArgument("cannot compare " + left.string() + " with " + right.string() +
+                          ": task \"structure\" records no data; compare the structure with msprobe graph");
+  }
   const auto pointer = [](const auto& optional) { return optional ? &*optional : nullptr; };
   pair.records = trace::match_records(pair.left, pointer(pair.left_construct), pair.right,
                                       pointer(pair.right_construct));

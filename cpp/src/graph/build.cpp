@@ -91,18 +91,21 @@ void add_construct(Graph& graph, const trace::Construct& construct) {
 // with the square of the depth.
 constexpr std::size_t kDeepest = 2000;
 
-[[noreturn]] void refuse(const Graph& graph, NodeId node, const std::string& problem) {
+constexpr const char *kConstruct = "construct.json", *kStacks = "stack.json";
+
+[[noreturn]] void refuse(const Graph& graph, NodeId node, const char* file, const std::string& problem) {
   const std::filesystem::path folder = graph.dumps().front()->trace.path().parent_path();
-  throw FormatError((folder / "construct.json").string(), io::in_quotes(graph[node].name), problem);
+  throw FormatError((folder / file).string(), io::in_quotes(graph[node].name), problem);
 }
 
-void check_depth(const Graph& graph) {
+// `file`: where the nodes come from.
+void check_depth(const Graph& graph, const char* file) {
   std::vector<std::pair<NodeId, std::size_t>> open = {{Graph::kRoot, 0}};
   while (!open.empty()) {
     const auto [node, depth] = open.back();
     open.pop_back();
     if (depth > kDeepest) {
-      refuse(graph, node, "found more than " + std::to_string(kDeepest) + " parents above each other");
+      refuse(graph, node, file, "found more than " + std::to_string(kDeepest) + " parents above each other");
     }
     for (const NodeId child : graph[node].children) open.emplace_back(child, depth + 1);
   }
@@ -119,7 +122,7 @@ void tie_to_root(Graph& graph) {
     NodeId node = start;
     for (; tied_by[node] == kNoNode; node = graph[node].parent) tied_by[node] = start;
     if (node != Graph::kRoot && tied_by[node] == start) {
-      refuse(graph, node, "its parents lead back to it, expected a tree");
+      refuse(graph, node, kConstruct, "its parents lead back to it, expected a tree");
     }
   }
 }
@@ -193,6 +196,15 @@ class Recomputation {
 
 // ---- Calls between modules
 
+// The next name that nothing in the file has.
+std::string collection_name(const Graph& graph, int& count) {
+  std::string name;
+  do {
+    name = "Apis_Between_Modules." + std::to_string(count++);
+  } while (graph.find(name) != kNoNode);
+  return name;
+}
+
 void collect_free_calls(Graph& graph) {
   const std::vector<NodeId> children = std::exchange(graph[Graph::kRoot].children, {});
   int count = 0;
@@ -204,8 +216,7 @@ void collect_free_calls(Graph& graph) {
       for (; i < end; ++i) graph[Graph::kRoot].children.push_back(children[i]);
       continue;
     }
-    const NodeId collection =
-        graph.add("Apis_Between_Modules." + std::to_string(count++), NodeKind::kCollection);
+    const NodeId collection = graph.add(collection_name(graph, count), NodeKind::kCollection);
     graph[collection].micro_step = graph[children[i]].micro_step;
     graph.attach(collection, Graph::kRoot);
     for (; i < end; ++i) graph.attach(children[i], collection);
@@ -270,11 +281,12 @@ Graph build(std::shared_ptr<const Dump> dump) {
   Graph graph(dump);
   if (dump->construct.entries().empty()) {
     add_call_tree(graph);
+    check_depth(graph, kStacks);
     return graph;
   }
   add_construct(graph, dump->construct);
   tie_to_root(graph);
-  check_depth(graph);
+  check_depth(graph, kConstruct);
   Recomputation(graph).rehang();
   collect_free_calls(graph);
   add_gradients(graph, dump->trace);

@@ -38,13 +38,20 @@ class CallTree {
   NodeId function_node(NodeId above, std::string_view place, std::string_view function) {
     const auto [found, is_new] = nodes_.try_emplace({above, place}, kNoNode);
     if (!is_new) return found->second;
-    std::string name = "Stack." + std::string(function);
-    std::replace(name.begin() + 6, name.end(), '.', '_');
-    name += '.';
-    name += std::to_string(counts_[name]++);
-    const NodeId node = graph_.add(name, NodeKind::kModule);
+    const NodeId node = graph_.add(free_name(function), NodeKind::kModule);
     graph_.attach(node, above);
     return found->second = node;
+  }
+
+  // "Stack.train_step.0"; a record may be called so, too, and keeps its name.
+  std::string free_name(std::string_view function) {
+    std::string stem = "Stack." + std::string(function) + '.';
+    std::replace(stem.begin() + 6, stem.end() - 1, '.', '_');
+    int& count = counts_[stem];
+    for (;;) {
+      std::string name = stem + std::to_string(count++);
+      if (!graph_.dumps().front()->trace.find(name)) return name;
+    }
   }
 
   Graph& graph_;

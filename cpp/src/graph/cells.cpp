@@ -218,7 +218,7 @@ class CellWriter {
   static void add_group(Cell& cell, const Parameter& parameter) {
     const trace::Trace& trace = *parameter.trace;
     cell.add_plain("type", "torch.ProcessGroup");
-    cell.add_plain("group_ranks", trace.text(parameter.item->value));
+    cell.add_scalar("group_ranks", trace, parameter.item->value);
     cell.add_text("group_id", trace.group_id(*parameter.item));
     cell.add_plain("data_name", "-1");
   }

@@ -153,7 +153,9 @@ class Binder {
 };
 
 SQLite::Database open_database(const std::filesystem::path& path) {
-  SQLite::Database database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  // One thread at a time uses it, so that it needs no locks of its own.
+  const int flags = SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX;
+  SQLite::Database database(path.string(), flags);
   database.exec(std::string(kSettings));
   database.exec(std::string(kTables));
   database.exec("BEGIN EXCLUSIVE");
@@ -290,10 +292,13 @@ void GraphDatabase::add_finding(const Finding& finding) {
   });
 }
 
+void GraphDatabase::add_indices() {
+  state_->go([&] { state_->database.exec(std::string(kIndices)); });
+}
+
 void GraphDatabase::commit(const FileConfig& config) {
   state_->go([&] {
     state_->add_config(config);
-    state_->database.exec(std::string(kIndices));
     state_->database.exec("COMMIT");
     state_->database.exec("PRAGMA journal_mode = DELETE");
   });

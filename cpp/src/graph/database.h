@@ -74,6 +74,8 @@ class GraphDatabase {
   void add_nodes(const GraphKey& graph, std::span<const NodeRow> rows);
   /// The column matched_distributed of a row that is there.
   void set_distributed(std::string_view id, std::string_view json);
+  /// Once, when all rows are there: that is faster than to keep them up with every row.
+  void add_indices();
   void add_finding(const Finding& finding);
   void commit(const FileConfig& config);
 

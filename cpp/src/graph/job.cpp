@@ -78,6 +78,7 @@ class Job {
       advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
     link_step();
+    database.add_indices();
     if (job_.findings) {
       for (const Finding& finding : job_.findings()) database.add_finding(finding);
     }
@@ -86,7 +87,6 @@ class Job {
   }
 
  private:
-  bool is_merged() const { return job_.target_layout.has_value(); }
   bool is_comparison() const { return !job_.units.front().golden.empty(); }
 
   void check() const {
@@ -96,18 +96,15 @@ class Job {
     if (std::filesystem::exists(job_.output, ignored)) {
       throw InvalidArgument(job_.output.string() + " exists; results are never overwritten");
     }
-    if (is_comparison() ? is_merged() != job_.golden_layout.has_value() : job_.golden_layout.has_value()) {
-      throw InvalidArgument(doing + "both runs are merged, or none");
-    }
     std::set<std::pair<int, int>> places;
     for (const GraphUnit& unit : job_.units) {
       if (unit.target.empty() || unit.golden.empty() == is_comparison()) {
         throw InvalidArgument(doing + "some ranks have a reference and others have none");
       }
-      if (!is_merged() && (unit.target.size() > 1 || unit.golden.size() > 1)) {
+      if (!job_.merge && (unit.target.size() > 1 || unit.golden.size() > 1)) {
         throw InvalidArgument(doing + "ranks that are not merged come one by one");
       }
-      if (!places.emplace(unit.step, is_merged() ? 0 : unit.target.front().rank).second) {
+      if (!places.emplace(unit.step, job_.merge ? 0 : unit.target.front().rank).second) {
         throw InvalidArgument(doing + "twice the same step and rank: " + unit.target.front().path.string());
       }
     }
@@ -146,7 +143,7 @@ class Job {
 
   MatchOptions match_options(const Prepared& prepared) const {
     // Cut in another way, modules have other shapes.
-    if (is_merged()) return {.rule = MatchRule::kFuzzy, .check_shapes = false, .names = {}};
+    if (job_.merge) return {.rule = MatchRule::kFuzzy, .check_shapes = false, .names = {}};
     MatchOptions options;
     options.rule = job_.rule;
     if (job_.rule != MatchRule::kMapped || !job_.layer_rules) return options;
@@ -159,11 +156,19 @@ class Job {
     return options;
   }
 
-  static std::vector<Graph> merged(std::span<std::optional<Graph>> graphs,
-                                   const std::optional<ParallelLayout>& layout) {
+  std::vector<Graph> merged(std::span<std::optional<Graph>> graphs,
+                            const std::optional<ParallelLayout>& known) const {
     std::vector<Graph> result;
     for (std::optional<Graph>& graph : graphs) result.push_back(std::move(*graph));
-    return layout && !result.empty() ? merge_ranks(std::move(result), *layout) : std::move(result);
+    if (!job_.merge || result.empty()) return result;
+    const std::optional<ParallelLayout> layout = known ? known : layout_of(result);
+    if (!layout) {
+      throw InvalidArgument("cannot merge " + result.front().dumps().front()->trace.path().string() +
+                            " with " + std::to_string(result.size() - 1) +
+                            " other ranks: what they send each other does not show how the model is split; "
+                            "give rank_size, tp and pp");
+    }
+    return merge_ranks(std::move(result), *layout);
   }
 
   void note_missing_stacks(const Graph& graph, const std::filesystem::path& folder) {
@@ -250,7 +255,7 @@ class Job {
 
   void keep_calls(const Graph& graph, std::string_view source, const std::vector<NodeVerdict>* verdicts,
                   const std::vector<OverflowLevel>& levels) {
-    if (is_merged() || job_.units.size() == 1) return;
+    if (job_.merge || job_.units.size() == 1) return;
     StepCalls& calls = calls_[std::string(source)];
     calls.ranks.push_back(read_calls(graph));
     const int rank = calls.ranks.back().rank;

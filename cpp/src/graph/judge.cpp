@@ -253,7 +253,7 @@ void judge_collections(const Graph& graph, Comparison& comparison) {
 
 Comparison compare(const Graph& target, Graph& golden, const CompareOptions& options) {
   Comparison result;
-  result.mode = common_mode(target.dumps().front()->trace, golden.dumps().front()->trace);
+  result.mode = trace::common_mode(target.dumps().front()->trace, golden.dumps().front()->trace);
   result.matches = match_nodes(target, golden, options.match);
   follow_micro_steps(target, golden, result.matches);
   result.counterparts = align_nodes(target, golden, result.matches, options.match.rule);

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "graph/dotted_name.h"
-#include "msprobe/error.h"
 #include "msprobe/graph.h"
 #include "trace/item_text.h"
 
@@ -220,29 +219,6 @@ void follow_micro_steps(const Graph& target, Graph& golden, const NodeMatches& m
     if (*node == Graph::kRoot || golden[*node].parent == Graph::kRoot) continue;
     golden[*node].micro_step = golden[golden[*node].parent].micro_step;
   }
-}
-
-Mode common_mode(const trace::Trace& target, const trace::Trace& golden) {
-  const auto refuse = [&](const std::string& problem) {
-    throw InvalidArgument("cannot compare " + target.path().string() + " with " + golden.path().string() +
-                          ": " + problem);
-  };
-  const auto in_quotes = [](std::string_view text) { return '"' + std::string(text) + '"'; };
-  const std::string_view task = target.task();
-  if (task != golden.task()) {
-    refuse("their tasks are " + in_quotes(task) + " and " + in_quotes(golden.task()) + ", expected the same");
-  }
-  if (task == "tensor") return Mode::kRealData;
-  if (task == "structure") return Mode::kStructure;
-  if (task != "statistics") {
-    refuse("their task is " + in_quotes(task) + R"(, expected "statistics", "tensor" or "structure")");
-  }
-  const bool ours = target.has_md5(), theirs = golden.has_md5();
-  if (ours != theirs && !target.all_items().empty() && !golden.all_items().empty()) {
-    refuse(std::string("only the ") + (ours ? "first" : "second") +
-           " one has checksums: record both with the same summary_mode");
-  }
-  return ours || theirs ? Mode::kMd5 : Mode::kStatistics;
 }
 
 }  // namespace msprobe::graph

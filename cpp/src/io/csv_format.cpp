@@ -32,6 +32,8 @@ void append(std::string& row, const Cell& cell, bool guard_formulas) {
   } else if (const auto* integer = std::get_if<std::int64_t>(&cell)) {
     std::array<char, 24> digits{};
     row.append(digits.data(), std::to_chars(digits.begin(), digits.end(), *integer).ptr);
+  } else if (const auto* boolean = std::get_if<bool>(&cell)) {
+    row += *boolean ? "True" : "False";
   }
 }
 

@@ -33,7 +33,34 @@ class Descriptor {
   int value_ = -1;
 };
 
+#ifdef __linux__
+// Of the pages that hold a part: all of them, or those that hold nothing else.
+void advise(std::span<const std::uint8_t> part, bool whole_pages_only, int advice) noexcept {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data());
+  const std::uintptr_t end = begin + part.size();
+  const std::uintptr_t first = (whole_pages_only ? begin + page - 1 : begin) / page * page;
+  const std::uintptr_t last = (whole_pages_only ? end : end + page - 1) / page * page;
+  // The address is that of a mapping; which function of the system wants it as a pointer is its own business.
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, advice);  // NOLINT
+}
+#endif
+
 }  // namespace
+
+void read_ahead([[maybe_unused]] std::span<const std::uint8_t> part) noexcept {
+#ifdef MADV_POPULATE_READ
+  advise(part, false, MADV_POPULATE_READ);
+#elif defined(__linux__)
+  advise(part, false, MADV_WILLNEED);
+#endif
+}
+
+void give_back([[maybe_unused]] std::span<const std::uint8_t> part) noexcept {
+#ifdef __linux__
+  advise(part, true, MADV_DONTNEED);
+#endif
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const Descriptor file(path);

@@ -23,4 +23,12 @@ class MappedFile {
   std::span<const std::uint8_t> bytes_;
 };
 
+/// Reads a part of a mapped file into memory, in one go instead of page by page as it is touched. Nothing
+/// happens where the system cannot; reading the part does the same later.
+void read_ahead(std::span<const std::uint8_t> part) noexcept;
+
+/// Takes a part of a mapped file, which is not needed for now, out of the memory of the process. It is read
+/// again when it is touched.
+void give_back(std::span<const std::uint8_t> part) noexcept;
+
 }  // namespace msprobe::io

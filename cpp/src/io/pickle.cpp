@@ -404,7 +404,8 @@ void PickleValues::charge(std::size_t bytes) {
 }
 
 const PtValue* run_pickle(std::span<const std::uint8_t> pickle, const std::string& path,
-                          const std::string& where, PickleValues& values, const PickleCalls& calls) {
+                          const std::string& where, PickleValues& values, const PickleCalls& calls,
+                          std::size_t* length) {
   constexpr std::uint64_t kSteps = 1 << 24;
   Machine machine(pickle, values, calls);
   PtValue* root = nullptr;
@@ -418,6 +419,7 @@ const PtValue* run_pickle(std::span<const std::uint8_t> pickle, const std::strin
   } catch (const PickleError& error) {
     throw FormatError(path, where, error.what());
   }
+  if (length != nullptr) *length = machine.position() + 1;  // behind the opcode that ends it
   return root;
 }
 

@@ -54,10 +54,12 @@ struct PickleCalls {
 
 /// Runs a pickle of protocol 2 to 5 and returns its value; in the result no value contains itself (PtValue).
 /// Opcodes that only protocols 0 and 1 use, and those for extension registries and out-of-band buffers, are
-/// refused. `where` names the pickle in messages.
+/// refused. `where` names the pickle in messages. `length`, where it is not null, becomes the number of bytes
+/// that the pickle has; others may follow.
 ///
 /// Throws FormatError, naming the byte of the pickle.
 const PtValue* run_pickle(std::span<const std::uint8_t> pickle, const std::string& path,
-                          const std::string& where, PickleValues& values, const PickleCalls& calls);
+                          const std::string& where, PickleValues& values, const PickleCalls& calls,
+                          std::size_t* length = nullptr);
 
 }  // namespace msprobe::io

@@ -157,6 +157,7 @@ const PtObjects::Function* PtObjects::find(std::string_view name) {
       {"torch._utils._rebuild_tensor_v3", &PtObjects::rebuild_tensor_v3},
       // As v2, and then something about the memory of the device.
       {"torch_npu.utils.storage._rebuild_npu_tensor", &PtObjects::rebuild_tensor_v2},
+      {"torch._utils._rebuild_device_tensor_from_cpu_tensor", &PtObjects::rebuild_device_tensor},
       {"torch._utils._rebuild_parameter", &PtObjects::rebuild_parameter},
       {"torch._utils._rebuild_parameter_with_state", &PtObjects::rebuild_parameter},
       {"torch._tensor._rebuild_from_type", &PtObjects::rebuild_from_type},
@@ -185,10 +186,14 @@ PtValue* PtObjects::call(std::string_view name, const PtTuple& arguments) {
 }
 
 // ("storage", class, key, location, number of elements)
+// Before torch 1.6 also ("module", class, file, source code of the class), which stands for the class.
 PtValue* PtObjects::persistent(const PtValue& id) {
   const auto* const tuple = id.as<PtTuple>();
   if (tuple == nullptr) throw PickleError{"expected a tuple that names a storage"};
   const Arguments arguments("the name of a storage", *tuple);
+  if (arguments.at<std::string>(0, "\"storage\"") == "module") {
+    return values_.add(arguments.at<PtName>(1, "a class"));
+  }
   if (arguments.at<std::string>(0, "\"storage\"") != "storage") arguments.fail(0, "expected \"storage\"");
   const std::string_view class_name = arguments.at<PtName>(1, "a class").name;
   const std::string_view key = arguments.at<std::string>(2, "a text");
@@ -220,7 +225,7 @@ std::span<const std::uint8_t> PtObjects::data_of(std::string_view key) {
   const auto found = find_data_(key);
   if (!found) throw PickleError{"storage " + in_quotes(key) + " has no data in the file"};
   std::span<const std::uint8_t> data = *found;
-  if (reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment != 0 && !data.empty()) {
+  if (copy_unaligned_ && reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment != 0 && !data.empty()) {
     auto& copy = copies_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(data.size()));
     std::memcpy(copy.get(), data.data(), data.size());
     data = {reinterpret_cast<const std::uint8_t*>(copy.get()), data.size()};
@@ -263,6 +268,14 @@ PtValue* PtObjects::rebuild_tensor_v3(const Arguments& arguments) {
   set_bits(*tensor, arguments, 7);
   place(*tensor, arguments);
   return add_tensor(std::move(*tensor));
+}
+
+// (tensor in the memory of the host, dtype, device, requires_grad)
+PtValue* PtObjects::rebuild_device_tensor(const Arguments& arguments) {
+  if (arguments.size() > 0 && arguments[0].as<PtTensor>() == nullptr) return nullptr;
+  PtTensor tensor = arguments.at<PtTensor>(0, "a tensor");
+  tensor.requires_grad = arguments.at<bool>(3, "a bool");
+  return dtype_of(arguments[1]) == tensor.dtype ? add_tensor(std::move(tensor)) : nullptr;
 }
 
 // (tensor, requires_grad, hooks, [state])

@@ -23,7 +23,9 @@ class PtObjects {
   /// Data of the storage with this key; nullopt where the file has none.
   using FindData = std::function<std::optional<std::span<const std::uint8_t>>(std::string_view key)>;
 
-  PtObjects(FindData find_data, PickleValues& values) : find_data_(std::move(find_data)), values_(values) {}
+  /// `copy_unaligned`: see PtOptions.
+  PtObjects(FindData find_data, PickleValues& values, bool copy_unaligned)
+      : find_data_(std::move(find_data)), values_(values), copy_unaligned_(copy_unaligned) {}
 
   /// See PickleCalls. A known function with arguments that it cannot have is a PickleError; with arguments
   /// that msprobe has no value for (a dtype, a kind of storage) it counts as unknown.
@@ -39,6 +41,7 @@ class PtObjects {
   PtValue* rebuild_tensor(const Arguments& arguments);
   PtValue* rebuild_tensor_v2(const Arguments& arguments);
   PtValue* rebuild_tensor_v3(const Arguments& arguments);
+  PtValue* rebuild_device_tensor(const Arguments& arguments);
   PtValue* rebuild_parameter(const Arguments& arguments);
   PtValue* rebuild_from_type(const Arguments& arguments);
   PtValue* ordered_dict(const Arguments& arguments);
@@ -52,6 +55,7 @@ class PtObjects {
 
   FindData find_data_;
   PickleValues& values_;
+  bool copy_unaligned_;
   std::unordered_map<std::string_view, std::span<const std::uint8_t>> data_;
   std::map<std::pair<std::string_view, std::string_view>, PtValue*> storages_;  // by class and key
   std::vector<std::unique_ptr<std::byte[]>> copies_;                            // of data that is not aligned

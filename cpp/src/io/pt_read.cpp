@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 #include <string>
 
 #include "io/in_quotes.h"
 #include "io/mapped_file.h"
 #include "io/pickle.h"
+#include "io/pt_legacy.h"
 #include "io/pt_objects.h"
 #include "io/zip_archive.h"
 #include "msprobe/error.h"
@@ -20,21 +22,16 @@ using Bytes = std::span<const std::uint8_t>;
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// Files of torch.save before 1.6 begin with a pickle of this number; those before 0.1.12 were tar archives.
-constexpr std::string_view kLegacyMagic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12);
+// Files of torch.save before 0.1.12 were tar archives.
 constexpr std::string_view kTarMagic = "ustar";
 constexpr std::size_t kTarMagicAt = 257;
 
-// The bytes of a file, unless it is no zip archive: tells apart the kinds, for a message that helps.
-Bytes zip_bytes(const MappedFile& file, const std::string& path) {
-  const std::string_view text = as_text(file.bytes());
-  if (text.starts_with("PK")) return file.bytes();
-  const bool legacy = text.size() > 2 && text[0] == '\x80' && text.substr(2).starts_with(kLegacyMagic);
-  const bool tar = text.size() > kTarMagicAt && text.substr(kTarMagicAt).starts_with(kTarMagic);
-  if (legacy || tar) {
+// For a file that is neither an archive nor of the old format: a message that helps.
+[[noreturn]] void refuse(std::string_view text, const std::string& path) {
+  if (text.size() > kTarMagicAt && text.substr(kTarMagicAt).starts_with(kTarMagic)) {
     throw UnsupportedError(path +
-                           ": the file has the format of torch before 1.6 (no zip archive), which is not "
-                           "supported; load it with torch and save it again");
+                           ": the file is a tar archive of torch before 0.1.12, which is not supported; load "
+                           "it with torch and save it again");
   }
   throw FormatError(path, "byte 0", "expected a zip archive, as torch.save writes it");
 }
@@ -128,14 +125,55 @@ std::string_view PtValue::kind() const noexcept {
 }
 
 struct PtFile::State {
-  explicit State(const std::filesystem::path& name)
-      : path(name.string()), file(name), archive(zip_bytes(file, path), path) {}
+  State(std::shared_ptr<const MappedFile> mapped, Bytes bytes, std::string name, const PtOptions& options)
+      : path(std::move(name)),
+        file(std::move(mapped)),
+        objects([this](std::string_view key) { return find_data(key); }, values, options.copy_unaligned) {
+    const std::string_view text = as_text(bytes);
+    if (text.starts_with("PK")) {
+      archive.emplace(bytes, path);
+    } else if (is_legacy_pt(text)) {
+      legacy = find_legacy_parts(bytes, path);
+    } else {
+      refuse(text, path);
+    }
+  }
+
+  std::optional<Bytes> find_data(std::string_view key) const {
+    if (archive) return archive->find_data(key);
+    const auto found = legacy.data.find(std::string(key));
+    return found == legacy.data.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  void read() {
+    const PickleCalls calls{[&](std::string_view name, const PtTuple& arguments) {
+                              PtValue* const made = objects.call(name, arguments);
+                              if (made == nullptr) note_call(name);
+                              return made;
+                            },
+                            [&](const PtValue& id) { return objects.persistent(id); }};
+    root = archive ? run_pickle(archive->description(), path, in_quotes(archive->description_name()), values,
+                                calls)
+                   : run_pickle(legacy.description, path,
+                                "the description at byte " + std::to_string(legacy.description_at) + ",",
+                                values, calls);
+  }
+
+  void note_call(std::string_view name) {
+    constexpr std::size_t kMost = 1000;
+    if (unknown_calls.size() < kMost &&
+        std::find(unknown_calls.begin(), unknown_calls.end(), name) == unknown_calls.end()) {
+      unknown_calls.emplace_back(name);
+    }
+  }
 
   std::string path;
-  MappedFile file;
-  Archive archive;
+  std::vector<std::string> unknown_calls;
+  std::shared_ptr<const MappedFile> file;
+  std::optional<Archive> archive;  // or else
+  LegacyParts legacy;
   PickleValues values;
-  PtObjects objects{[this](std::string_view key) { return archive.find_data(key); }, values};
+  PtObjects objects;
   const PtValue* root = nullptr;
 };
 
@@ -144,20 +182,31 @@ PtFile::PtFile(PtFile&&) noexcept = default;
 PtFile& PtFile::operator=(PtFile&&) noexcept = default;
 PtFile::~PtFile() = default;
 
-PtFile PtFile::open(const std::filesystem::path& path) {
-  auto state = std::make_unique<State>(path);
-  PtObjects& objects = state->objects;
-  const PickleCalls calls{
-      [&](std::string_view name, const PtTuple& arguments) { return objects.call(name, arguments); },
-      [&](const PtValue& id) { return objects.persistent(id); }};
-  state->root = run_pickle(state->archive.description(), state->path,
-                           in_quotes(state->archive.description_name()), state->values, calls);
+PtFile PtFile::open(const std::filesystem::path& path, const PtOptions& options) {
+  return open(std::make_shared<const MappedFile>(path), path.string(), 0, std::nullopt, options);
+}
+
+PtFile PtFile::open(std::shared_ptr<const MappedFile> file, const std::string& name, std::uint64_t offset,
+                    std::optional<std::uint64_t> length, const PtOptions& options) {
+  const Bytes all = file->bytes();
+  if (offset > all.size() || length.value_or(0) > all.size() - offset) {
+    throw FormatError(name, "byte " + std::to_string(offset),
+                      "expected " + std::to_string(length.value_or(0)) + " bytes, but the file has " +
+                          std::to_string(all.size()) + " in all");
+  }
+  const Bytes bytes = all.subspan(offset, length.value_or(all.size() - offset));
+  auto state = std::make_unique<State>(std::move(file), bytes, name, options);
+  state->read();
   return PtFile(std::move(state));
 }
 
 const PtValue& PtFile::root() const noexcept { return *state_->root; }
 
-void PtFile::check(const PtStorage& storage) const { state_->archive.check_data(storage.key); }
+const std::vector<std::string>& PtFile::unknown_calls() const noexcept { return state_->unknown_calls; }
+
+void PtFile::check(const PtStorage& storage) const {
+  if (state_->archive) state_->archive->check_data(storage.key);
+}
 
 PtTensorFile read_pt_tensor(const std::filesystem::path& path) {
   PtFile file = PtFile::open(path);

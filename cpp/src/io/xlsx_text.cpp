@@ -167,6 +167,8 @@ void append_cell(std::string& xml, std::string_view reference, const Cell& cell,
     xml += "/>";
   } else if (text != nullptr) {
     append_text_cell(xml, *text);
+  } else if (const auto* boolean = std::get_if<bool>(&cell)) {
+    xml += *boolean ? R"( t="b"><v>1</v></c>)" : R"( t="b"><v>0</v></c>)";
   } else {
     xml += "><v>";
     if (const auto* number = std::get_if<double>(&cell)) {

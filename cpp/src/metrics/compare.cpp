@@ -465,6 +465,10 @@ PairMetrics compare(const TensorView& left, const TensorView& right, const Optio
   } else {
     for (std::int64_t s = 0; s < segments; ++s) append(whole, run(s));
   }
+  if (!options.positions) {
+    whole.first_difference = whole.max_absolute_index = whole.max_relative_index = std::nullopt;
+    return whole;
+  }
   const FloatEnvironment standard;
   find_positions(pair, whole);
   return whole;

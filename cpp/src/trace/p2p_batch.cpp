@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "trace/json_input.h"
+#include "io/json_input.h"
 #include "trace/rank_numbers.h"
 #include "trace/record_text.h"
 
@@ -12,7 +12,7 @@ namespace msprobe::trace {
 namespace {
 
 // {"input_args": [[{operation}, ...]], ...}, or the list under the keyword p2p_op_list.
-class OperationHandler : public JsonHandler<OperationHandler> {
+class OperationHandler : public io::JsonHandler<OperationHandler> {
  public:
   void null() { next(); }
   void boolean(bool) { next(); }
@@ -74,7 +74,7 @@ class OperationHandler : public JsonHandler<OperationHandler> {
 std::vector<PeerOperation> read_peer_operations(const std::filesystem::path& path, const Record& record) {
   std::string text = record_text(path, record.begin, record.end);
   OperationHandler handler;
-  parse_json(text, path, handler);
+  io::parse_json(text, path, handler);
   return std::move(handler.found);
 }
 

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "io/json_input.h"
 #include "msprobe/trace_reader.h"
-#include "trace/json_input.h"
 #include "trace/name_index.h"
 
 // stack.json and construct.json: flat objects of which every entry is small.
@@ -13,7 +13,7 @@ namespace msprobe::trace {
 namespace {
 
 // {"0": [[name, ...], [frame, ...]], ...}, or of old releases {name: [frame, ...], ...}
-class StackHandler : public JsonHandler<StackHandler> {
+class StackHandler : public io::JsonHandler<StackHandler> {
  public:
   struct Entry {
     std::vector<std::string> names;
@@ -56,7 +56,7 @@ class StackHandler : public JsonHandler<StackHandler> {
 };
 
 // {child: parent | null | [parent | null, micro step], ...}
-class ConstructHandler : public JsonHandler<ConstructHandler> {
+class ConstructHandler : public io::JsonHandler<ConstructHandler> {
  public:
   std::vector<Construct::Entry> entries;
   std::optional<std::int32_t> micro_steps;
@@ -117,11 +117,11 @@ std::span<const std::string> Stacks::frames(std::string_view record) const noexc
   return found == by_record_.end() ? std::span<const std::string>() : stacks_[found->second];
 }
 
-Stacks read_stacks(const std::filesystem::path& path) { return parse_stacks(read_json_file(path), path); }
+Stacks read_stacks(const std::filesystem::path& path) { return parse_stacks(io::read_json_file(path), path); }
 
 Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
   StackHandler handler;
-  parse_json(content, path, handler);
+  io::parse_json(content, path, handler);
   Stacks stacks;
   for (StackHandler::Entry& entry : handler.entries) {
     for (std::string& name : entry.names) {
@@ -144,14 +144,14 @@ std::string_view Construct::parent(std::string_view name) const noexcept {
 }
 
 Construct read_construct(const std::filesystem::path& path) {
-  return parse_construct(read_json_file(path), path);
+  return parse_construct(io::read_json_file(path), path);
 }
 
 Construct parse_construct(std::string content, const std::filesystem::path& path) {
   Construct construct;
   construct.file_ = std::move(content);
   ConstructHandler handler;
-  parse_json(construct.file_, path, handler);
+  io::parse_json(construct.file_, path, handler);
   auto& entries = construct.entries_;
   entries = std::move(handler.entries);
   construct.micro_steps_ = handler.micro_steps;

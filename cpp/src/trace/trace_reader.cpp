@@ -13,8 +13,8 @@
 #include <memory>
 #include <system_error>
 
+#include "io/json_input.h"
 #include "io/unused_memory.h"
-#include "trace/json_input.h"
 #include "trace/name_index.h"
 #include "trace/python_text.h"
 
@@ -62,7 +62,7 @@ std::size_t most_pool_bytes(std::size_t file_bytes) { return (std::size_t{64} <<
 }  // namespace
 
 /// Makes a Trace of the events of a file.
-class TraceBuilder : public JsonHandler<TraceBuilder> {
+class TraceBuilder : public io::JsonHandler<TraceBuilder> {
  public:
   explicit TraceBuilder(Trace& trace)
       : trace_(trace),
@@ -142,10 +142,10 @@ class TraceBuilder : public JsonHandler<TraceBuilder> {
   int ignored_ = 0;  // open brackets of something that is of no interest
 
   Record record_;
-  bool holds_gradients_ = false;  // the record
-  unsigned parts_seen_ = 0;       // of the record: a bit for each
-  std::optional<Part> part_;      // of the record; nothing: its value is of no interest
-  Frame frames_[kJsonDepth + 1];  // those open, the rest is kept for later
+  bool holds_gradients_ = false;      // the record
+  unsigned parts_seen_ = 0;           // of the record: a bit for each
+  std::optional<Part> part_;          // of the record; nothing: its value is of no interest
+  Frame frames_[io::kJsonDepth + 1];  // those open, the rest is kept for later
   std::size_t open_frames_ = 0;
   std::string path_;
 
@@ -608,7 +608,7 @@ Trace TraceBuilder::build(std::string content, const std::filesystem::path& path
   trace.file_ = std::move(content);
   trace.items_.reserve(trace.file_.size() / kBytesOfItem);
   const auto builder = std::make_unique<TraceBuilder>(trace);  // its frames are large
-  parse_json(trace.file_, path, *builder);
+  io::parse_json(trace.file_, path, *builder);
   if (!builder->has_data_) throw FormatError(path.string(), "\"data\"", "expected an object of records");
   builder->compact();
   builder->index_names();
@@ -619,6 +619,6 @@ Trace parse_trace(std::string content, const std::filesystem::path& path) {
   return TraceBuilder::build(std::move(content), path);
 }
 
-Trace read_trace(const std::filesystem::path& path) { return parse_trace(read_json_file(path), path); }
+Trace read_trace(const std::filesystem::path& path) { return parse_trace(io::read_json_file(path), path); }
 
 }  // namespace msprobe::trace

@@ -28,8 +28,8 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     _check(parser, asked)  # answered here, before anything heavier is imported
-    from msprobe.compare.processes import of_environment
     from msprobe.compare.run import compare_runs
+    from msprobe.meeting import of_environment
     from msprobe.native import log, log_on_stderr
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):

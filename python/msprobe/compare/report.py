@@ -12,8 +12,9 @@ import json
 from importlib import resources
 
 from msprobe.atomic_file import write_text
-from msprobe.compare.verdict_file import count, culprit_content, sentence, status, strict
+from msprobe.compare.verdict_file import count, culprit_content, sentence, status
 from msprobe.native import __version__
+from msprobe.page import filled, for_script, strict
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -37,41 +38,24 @@ def report_html(result: CompareResult, culprits: list[Culprit]) -> str:
     """The text of the page."""
     embedded = _embedded(result, culprits)
     blocks = "\n".join(
-        f'<script type="application/json" id="rows{index}">{_for_script(text)}</script>'
+        f'<script type="application/json" id="rows{index}">{for_script(text)}</script>'
         for index, text in sorted(embedded.items())
     )
     content = strict(_data(result, culprits, set(embedded)))
     data = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return _filled(
+    return filled(
+        _file("report.html"),
         {
             "STYLE": _file("report.css"),
-            "DATA": _for_script(data),
+            "DATA": for_script(data),
             "ROWS": blocks,
             "SCRIPT": _file("report.js"),
-        }
+        },
     )
-
-
-def _filled(values: dict[str, str]) -> str:
-    """The page, taken apart at its marks first: a value may hold what looks like one."""
-    rest = _file("report.html")
-    parts = []
-    for name, value in values.items():
-        before, mark, rest = rest.partition(f"@@{name}@@")
-        assert mark, f"report.html has no mark {name}"
-        parts += [before, value]
-    return "".join([*parts, rest])
 
 
 def _file(name: str) -> str:
     return resources.files("msprobe.compare").joinpath(name).read_text("utf-8")
-
-
-def _for_script(text: str) -> str:
-    """JSON that can stand in a <script> element whatever the names hold: nothing in it can end the element.
-    These characters occur in texts only, where each has an escape.
-    """
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:

@@ -19,10 +19,11 @@ from msprobe.atomic_file import make_directory, write_text
 from msprobe.compare.diagnosis_walk import DiagnosisWalk, read_diagnosis
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
 from msprobe.compare.pair_walk import PairWalk, walk_pair
-from msprobe.compare.processes import Meeting, Part, Process, lost_share, share_of
+from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.compare.verdict import DtypeTolerance, NoiseTolerance, Tolerance, conclude
 from msprobe.dump_folders import form_of
+from msprobe.meeting import Meeting, Process
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.progress import Progress
 
@@ -95,18 +96,18 @@ def compare_runs(
         comparison = _Comparison(paths, options, _free_time(options, inputs.pairs), count)
         part = comparison.run(inputs.pairs, repeated)
         return _conclude(paths, options, inputs, [part], start)
-    with Meeting(options.output, process, options.timeout) as meeting:
+    with Meeting(options.output, process, options.timeout, name="compare") as meeting:
         moment = meeting.agree_on(lambda: _free_time(options, inputs.pairs))
         comparison = _Comparison(paths, options, moment, count)
         part = comparison.run(
             share_of(inputs.pairs, process), [share_of(pairs, process) for pairs in repeated]
         )
         if process.number != 0:
-            meeting.deliver(part)
+            meeting.deliver(to_json(part))
             return None
-        parts, lost = meeting.collect()
+        delivered, lost = meeting.collect()
     missing = [Part([], lost_share(inputs.pairs, number, process.count)) for number in lost]
-    return _conclude(paths, options, inputs, [part, *parts, *missing], start)
+    return _conclude(paths, options, inputs, [part, *map(of_json, delivered), *missing], start)
 
 
 def _conclude(

@@ -16,6 +16,7 @@ from msprobe.atomic_file import write_text
 from msprobe.compare.finding import Phase
 from msprobe.compare.verdict import Tolerance
 from msprobe.native import __version__
+from msprobe.page import strict
 from msprobe.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -275,14 +276,3 @@ def _pair_content(pair: PairResult) -> dict[str, object]:
         if first is None
         else {"kind": first.kind, "name": first.name, "module": first.module, "reason": first.reason},
     }
-
-
-def strict(value: object) -> object:
-    """JSON has no NaN and no infinities: they become text. What JSON does not know becomes its text too."""
-    if isinstance(value, dict):
-        return {str(key): strict(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [strict(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

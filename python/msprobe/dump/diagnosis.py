@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.dump.diagnosis_report import FILE, DiagnosisReport
 from msprobe.dump.measurement import entries, measure
-from msprobe.dump.surroundings import random_states, settings, switches
+from msprobe.dump.surroundings import settings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.hooks.functions import Hooks, OffWhileCompiled
 from msprobe.hooks.training import ModelCalls
 from msprobe.native import import_torch, log
+from msprobe.torch_state import random_states, switches
 
 if TYPE_CHECKING:
     import os

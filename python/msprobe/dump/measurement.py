@@ -9,6 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from msprobe.native import UnsupportedError, torch_adapter
+from msprobe.torch_state import OMITTED, memory_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
 
 _STATISTICS = ("min", "max", "mean", "norm")
 _RARE_COUNTS = ("nan_count", "pos_inf_count", "neg_inf_count")
-_LONGEST_TEXT = 200
-_LONGEST_LIST = 32
 _DEEPEST = 20
-OMITTED: Any = object()  # plain() has no short form for a value
 
 
 def measure(tensor: Any) -> Entry:
@@ -36,7 +34,7 @@ def measure(tensor: Any) -> Entry:
         return {**entry, "unmeasured": "the parameter of a lazy module has no value yet"}
     if not tensor.is_nested:
         entry["shape"] = [size if isinstance(size, int) else str(size) for size in tensor.shape]
-    memory, part = _memory(tensor)
+    memory, part = memory_of(tensor)
     if part:
         entry["part"] = part
     try:
@@ -59,44 +57,6 @@ def measure(tensor: Any) -> Entry:
 @functools.lru_cache(maxsize=1)
 def _adapter() -> types.ModuleType:
     return torch_adapter()
-
-
-def _memory(tensor: Any) -> tuple[Any, str]:
-    """What can be measured of a tensor, and which part of it that is."""
-    import torch
-
-    # By what a DTensor has, not by its class: that moved between the modules of several torch releases.
-    if hasattr(tensor, "placements") and hasattr(tensor, "to_local"):
-        with torch.no_grad():
-            return tensor.to_local(), f"local shard of {list(tensor.placements)}"
-    if tensor.layout is torch.sparse_coo:
-        return tensor._values(), "values of a sparse tensor"
-    return tensor, ""
-
-
-def plain(value: object) -> Any:
-    """A setting as JSON has it: numbers, texts, types, names of functions, short lists of them; or OMITTED.
-
-    Of a subclass of a number or text the value of its base is taken.
-    """
-    import torch
-
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, int):
-        return int.__int__(value)
-    if isinstance(value, float):
-        return float.__float__(value)
-    if isinstance(value, str):
-        return str.__str__(value)[:_LONGEST_TEXT]
-    if isinstance(value, (torch.dtype, torch.device, complex)):
-        return str(value)
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
-        return f"{value.__module__}.{value.__qualname__}"
-    if isinstance(value, (tuple, list)) and len(value) <= _LONGEST_LIST:
-        items = [plain(item) for item in value]
-        return OMITTED if any(item is OMITTED for item in items) else items
-    return OMITTED
 
 
 def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Entry]]:

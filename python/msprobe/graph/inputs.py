@@ -44,10 +44,11 @@ class Paths:
     """The run under test, or the only one."""
     golden: Path | None = None
     """The reference."""
+    merges: bool = False
+    """The ranks of a step become one graph per replica."""
     target_layout: Layout | None = None
-    """The ranks are merged into one graph per replica."""
+    """How they were split; None: found out from what they send each other."""
     golden_layout: Layout | None = None
-    shows_log: bool = True
 
 
 Folders = list[tuple[int, Path]]
@@ -78,6 +79,7 @@ def read_compare_file(path: str) -> Paths:
     """
     content = read_object(path, 'an object with "npu_path"')
     warn_of_unknown_keys(path, content, _KEYS)
+    read_flag(path, content, "is_print_compare_log", default=True)  # there are no such lines to print
     merge = content.get("parallel_merge") or {}
     if not isinstance(merge, dict):
         raise InvalidArgument(f'{path}: "parallel_merge": expected an object, found {shown(merge)}')
@@ -92,9 +94,9 @@ def read_compare_file(path: str) -> Paths:
     return Paths(
         target=read_path(path, content, "npu_path"),
         golden=read_path(path, content, "bench_path") if has_golden else None,
+        merges=target_layout is not None,
         target_layout=target_layout,
         golden_layout=golden_layout,
-        shows_log=read_flag(path, content, "is_print_compare_log", default=True),
     )
 
 
@@ -137,7 +139,7 @@ def find_units(paths: Paths) -> Inputs:
         raise InvalidArgument(
             f"expected two paths of the same kind: {target} is {form.value}, {golden} is {other.value}"
         )
-    search = _Search(is_merged=paths.target_layout is not None)
+    search = _Search(is_merged=paths.merges)
     if form is Form.RANK:
         search.rank(0, 0, target, golden)  # as in the existing tool, whatever the folder is called
     elif form is Form.STEP:

@@ -85,6 +85,7 @@ def write_graph(paths: Paths, options: GraphOptions) -> GraphResult:
             [(unit.step, unit.target, unit.golden) for unit in inputs.units],
             file,
             rule=options.rule,
+            merge=paths.merges,
             target_layout=asdict(paths.target_layout) if paths.target_layout else None,
             golden_layout=asdict(paths.golden_layout) if paths.golden_layout else None,
             layer_rules={name: list(parts) for name, parts in options.layer_rules.items()}

@@ -142,6 +142,12 @@ TEST_CASE("SheetWriter: the cells of an xlsx") {
   CHECK(xlsx_cell("inf\t") == "<c r=\"A2\" t=\"inlineStr\"><is><t xml:space=\"preserve\">inf\t</t></is></c>");
 }
 
+TEST_CASE("SheetWriter: a Boolean is one in an xlsx and a word in a csv") {
+  CHECK(xlsx_cell(true) == R"(<c r="A2" t="b"><v>1</v></c>)");
+  CHECK(xlsx_cell(false, RowFill::kRed) == R"(<c r="A2" s="1" t="b"><v>0</v></c>)");
+  CHECK(csv_of({true, false}) == "True,False");
+}
+
 TEST_CASE("SheetWriter: text is escaped as XML and Excel want it") {
   CHECK(text_in(xlsx_cell("a<b>&\"c\"")) == "a&lt;b&gt;&amp;&quot;c&quot;");
   CHECK(text_in(xlsx_cell(std::string_view("a\0\x01\x1F\r\n\t.", 8))) == "a_x0000__x0001__x001F_&#13;\n\t.");

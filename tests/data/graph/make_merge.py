@@ -3,8 +3,9 @@
 """Makes the golden data of tests/cpp/graph/merge_test.cpp from dumps of parallel jobs and the graphs that the
 existing tool (release 8.3.0) merged of them.
 
-FOLDER has the inputs tp2, pp2, vpp2, tppp and one, and the results pm_build, pm_cmp, pm_vpp and pm_tppp. Written
-is merge/INPUT.deflate: lines of text, behind their size in 4 bytes (little endian). Columns are divided by tabs:
+FOLDER has the inputs tp2, pp2, vpp2, tppp and one, and the results pm_build, pm_cmp, pm_vpp and pm_tppp.
+Written is merge/INPUT.deflate: lines of text, behind their size in 4 bytes (little endian). Columns are
+divided by tabs:
 
 D, S   dump.json and construct.json of the next rank
 N      a node: name, kind, parent, micro step; in the order of the database
@@ -72,16 +73,18 @@ def graph_lines(database: Path, side: str) -> list[str]:
     return lines
 
 
+def write(path: Path, lines: list[str]) -> None:
+    text = "".join(f"{line}\n" for line in lines).encode()
+    deflate = zlib.compressobj(9, wbits=-15)
+    path.write_bytes(struct.pack("<I", len(text)) + deflate.compress(text) + deflate.flush())
+
+
 def main() -> None:
     samples = Path(sys.argv[1])
     TARGET.mkdir(exist_ok=True)
     for name, (result, side) in GRAPHS.items():
         (database,) = (samples / result).glob("*.vis.db")
-        lines = input_lines(samples / name) + graph_lines(database, side)
-        text = "".join(f"{line}\n" for line in lines).encode()
-        deflate = zlib.compressobj(9, wbits=-15)
-        packed = deflate.compress(text) + deflate.flush()
-        (TARGET / f"{name}.deflate").write_bytes(struct.pack("<I", len(text)) + packed)
+        write(TARGET / f"{name}.deflate", input_lines(samples / name) + graph_lines(database, side))
 
 
 if __name__ == "__main__":

@@ -18,8 +18,9 @@ import pytest
 from compare_support import call, steps_of, write_dump, write_run
 from msprobe import InvalidArgument
 from msprobe.compare.inputs import Paths
-from msprobe.compare.processes import Part, Process, _of_json, _to_json, of_environment
+from msprobe.compare.processes import Part, of_json, to_json
 from msprobe.compare.run import CompareOptions, compare_runs
+from msprobe.meeting import Process, of_environment
 
 GOOD = steps_of(3)
 RANKS = [f"rank{number}" for number in range(5)]
@@ -155,7 +156,7 @@ def test_a_part_is_the_same_after_its_way_through_a_file(runs: Path) -> None:
     assert result is not None
     assert any(pair.walk.findings for pair in result.pairs)
     part = Part(result.pairs, result.left_out)
-    again = _of_json(json.loads(json.dumps(_to_json(part))))
+    again = of_json(json.loads(json.dumps(to_json(part))))
     assert again.pairs == part.pairs
     assert again.left_out == part.left_out
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/merge/context.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include "graph/dotted_name.h"
@@ -28,29 +30,47 @@ class Contexts {
 
  private:
   void merge_node(NodeId node, bool backward) {
-    const auto part = [](const Parameter& parameter, std::string_view) {
-      const bool is_gradient = parameter.item->part == trace::Item::Part::kGradients;
-      return is_gradient ? Rule::kPartOfSum : Rule::kMerge;
+    const auto choice = [this, node, backward](bool of_results) {
+      return [this, node, backward, of_results](const Parameter& parameter, std::string_view) {
+        const bool is_gradient = parameter.item->part == trace::Item::Part::kGradients;
+        return is_gradient || (backward && is_gradient_of_copy(node, parameter, of_results))
+                   ? Rule::kPartOfSum
+                   : Rule::kMerge;
+      };
     };
-    const auto result = [this, node, backward](const Parameter& parameter, std::string_view) {
-      return backward && is_gradient_of_copy(node, parameter) ? Rule::kPartOfSum : Rule::kMerge;
-    };
-    merge_.merge(node, part, result);
+    merge_.merge(node, choice(true), choice(false));
   }
 
-  // Result i of a backward call is the gradient of argument i.
-  bool is_gradient_of_copy(NodeId node, const Parameter& gradient) {
+  // What comes into a backward call are gradients of the results, what comes out those of the arguments.
+  bool is_gradient_of_copy(NodeId node, const Parameter& gradient, bool of_results) {
     const NodeId forward = forward_call(graph_[node].name);
     if (forward == kNoNode || !merge_.is_everywhere(forward)) return false;
     graph_.read_data(forward, data_);
+    const auto& values = of_results ? data_.outputs : data_.inputs;
+    const auto value = find_differentiated(values, gradient);
+    return value && merge_.is_copied(forward, values[*value], *value, of_results);
+  }
+
+  // Which value a gradient belongs to. Gradients are numbered as values are, or as those that are tensors; of
+  // these a gradient mostly has the shape.
+  static std::optional<std::size_t> find_differentiated(const std::vector<Parameter>& values,
+                                                        const Parameter& gradient) {
     const std::string_view path = gradient.trace->text(gradient.item->path);
-    for (std::size_t i = 0; i < data_.inputs.size(); ++i) {
-      const Parameter& argument = data_.inputs[i];
-      if (argument.item->part != trace::Item::Part::kInputArgs) continue;
-      if (argument.trace->text(argument.item->path) != path || !statistics_of(argument)) continue;
-      return merge_.is_copied(forward, argument, i, false);
+    const std::string_view shape = gradient.trace->text(gradient.item->shape);
+    std::optional<std::size_t> best;
+    int best_score = 0;
+    std::size_t number = 0;  // of a tensor among them
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const trace::Item& item = *values[i].item;
+      if (item.part == trace::Item::Part::kParameters || !statistics_of(values[i])) continue;
+      const bool has_path = values[i].trace->text(item.path) == path,
+                 has_number = std::to_string(number++) == path;
+      const bool has_shape = values[i].trace->text(item.shape) == shape;
+      const int score = has_shape ? (has_path ? 4 : has_number ? 3 : 1) : (has_path ? 2 : 0);
+      if (score > best_score) best = i;
+      best_score = std::max(best_score, score);
     }
-    return false;
+    return best;
   }
 
   NodeId forward_call(std::string_view name) const {

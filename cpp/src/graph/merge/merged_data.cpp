@@ -24,14 +24,6 @@ const Scalar& scalar_of(const Item& item, std::size_t which) {
   }
 }
 
-// As Python prints it.
-std::string text_of(const Parameter& parameter, std::size_t which) {
-  if (parameter.merged) return io::format_double((*parameter.merged)[which]);
-  const Scalar& scalar = scalar_of(*parameter.item, which);
-  if (scalar.kind == Scalar::Kind::kInteger) return std::string(parameter.trace->text(scalar));
-  return io::format_double(*parameter.trace->number(scalar));
-}
-
 bool are_close(double left, double right, double tolerance) {
   if (std::isnan(left) || std::isnan(right)) return std::isnan(left) && std::isnan(right);
   if (left == right) return true;
@@ -52,6 +44,12 @@ double element_count(const Parameter& parameter) {
     shape.remove_prefix(static_cast<std::size_t>(end - shape.data()));
     count *= static_cast<double>(size);
   }
+}
+
+// An empty tensor, which has no statistics.
+bool is_empty(const Parameter& parameter) {
+  return parameter.item->kind == Item::Kind::kTensor &&
+         !parameter.trace->text(parameter.item->shape).empty() && element_count(parameter) == 0;
 }
 
 template <typename Each>
@@ -78,7 +76,7 @@ class Whole {
       if (!std::isnan(now) && (std::isnan(other) || (is_max ? other > now : other < now))) best = i;
     }
     const char* const function = is_max ? "max(" : "min(";
-    add(notes, is_max ? "Max" : "Min", function + list(which, ", ") + ")", text_of(*parts_[best], which));
+    add(notes, is_max ? "Max" : "Min", function + list(which, ", ") + ")", text(best, which));
     return numbers_[best][which];
   }
 
@@ -99,7 +97,7 @@ class Whole {
     };
     const std::string dividend =
         are_equal ? list(2, " + ") : joined(parts_.size(), " + ", [&](std::size_t i) {
-          return text_of(*parts_[i], 2) + " * " + count_text(counts[i]);
+          return text(i, 2) + " * " + count_text(counts[i]);
         });
     add(notes, "Mean", "(" + dividend + ") / " + count_text(total), io::format_double(result));
     return result;
@@ -110,14 +108,23 @@ class Whole {
     for (const Statistics& part : numbers_) sum += part[3] * part[3];
     const double result = std::sqrt(sum);
     const std::string squares =
-        joined(parts_.size(), " + ", [this](std::size_t i) { return text_of(*parts_[i], 3) + " ** 2"; });
+        joined(parts_.size(), " + ", [this](std::size_t i) { return text(i, 3) + " ** 2"; });
     add(notes, "Norm", "(" + squares + ") ** 0.5", io::format_double(result));
     return result;
   }
 
  private:
+  // As Python prints it.
+  std::string text(std::size_t part, std::size_t which) const {
+    const Parameter& parameter = *parts_[part];
+    const Scalar& scalar = scalar_of(*parameter.item, which);
+    if (!parameter.merged && scalar.kind == Scalar::Kind::kInteger)
+      return std::string(parameter.trace->text(scalar));
+    return io::format_double(numbers_[part][which]);
+  }
+
   std::string list(std::size_t which, std::string_view separator) const {
-    return joined(parts_.size(), separator, [&](std::size_t i) { return text_of(*parts_[i], which); });
+    return joined(parts_.size(), separator, [&](std::size_t i) { return text(i, which); });
   }
 
   void add(std::vector<std::string>& notes, const char* statistic, const std::string& formula,
@@ -172,13 +179,18 @@ const Parameter* find_same(std::span<const Parameter> others, const Parameter& w
 }
 
 bool merge_parts(std::span<Parameter* const> parts, std::string_view label, std::vector<std::string>& notes) {
+  std::vector<Parameter*> full;
   std::vector<Statistics> numbers;
-  for (const Parameter* part : parts) {
-    const auto statistics = statistics_of(*part);
-    if (!statistics) return false;
-    numbers.push_back(*statistics);
+  for (Parameter* part : parts) {
+    if (const auto statistics = statistics_of(*part)) {
+      full.push_back(part);
+      numbers.push_back(*statistics);
+    } else if (!is_empty(*part)) {
+      return false;
+    }
   }
-  const Whole whole(parts, numbers, label);
+  if (full.empty()) return false;
+  const Whole whole(full, numbers, label);
   const double max = whole.extreme(0, notes), min = whole.extreme(1, notes);
   const double mean = whole.mean(notes), norm = whole.norm(notes);
   parts[0]->merged = Statistics{max, min, mean, norm};

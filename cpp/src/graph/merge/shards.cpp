@@ -77,7 +77,7 @@ bool ShardMerge::merge(NodeId node, const Choice& inputs, const Choice& outputs)
       for (const NodeData& other : others) {
         const Parameter* same = find_same(other.*part, own, position);
         if (same == nullptr) break;
-        is_equal = is_equal && agree(own, same, kRounding);
+        is_equal = is_equal && agree(own, same, kRounding) && (statistics_of(own) || !statistics_of(*same));
         copies.push_back(*same);
       }
       if (copies.size() != others.size() || (is_equal && rule != Rule::kMergeAlways)) continue;
@@ -116,12 +116,24 @@ void ShardMerge::take_reduced(NodeId node, NodeId reduction) {
   shards_.main.read_data(node, data);
   shards_.main.read_data(reduction, reduced);
   if (data.outputs.empty() || reduced.outputs.empty()) return;
-  const auto statistics = statistics_of(reduced.outputs.front());
-  if (!statistics) return;
-  data.outputs.front().merged = statistics;
+  Parameter& sum = reduced.outputs.front();
+  if (!statistics_of(sum)) return;
   std::string name;
-  append_parameter_name(name, shards_.main, reduction, reduced.outputs.front());
+  append_parameter_name(name, shards_.main, reduction, sum);
   data.notes.push_back("The output of this data is merged from " + name);
+  if (!is_copied(reduction, sum, 0, true)) {
+    std::vector<Parameter> copies;
+    for (std::size_t i = 0; i < shards_.others.size(); ++i) {
+      NodeData theirs;
+      shards_.others[i]->read_data(counterpart(reduction, i), theirs);
+      if (const Parameter* part = find_same(theirs.outputs, sum, 0)) copies.push_back(*part);
+    }
+    std::vector<Parameter*> parts = {&sum};
+    for (Parameter& copy : copies) parts.push_back(&copy);
+    if (copies.size() == shards_.others.size())
+      merge_parts(parts, label_of(shards_.main, reduction, sum), data.notes);
+  }
+  data.outputs.front().merged = statistics_of(sum);
   shards_.main.set_data(node, std::move(data));
   merged_[node] = true;
 }

@@ -44,7 +44,8 @@ class ShardMerge {
   /// Merges the data of a node that is_everywhere(). True when something was changed or noted.
   bool merge(NodeId node, const Choice& inputs, const Choice& outputs);
   bool merge(NodeId node);  // all of it with kMerge
-  /// Puts the first result of the call `reduction` in place of that of `node`.
+  /// Puts the first result of the call `reduction`, which is everywhere, in place of that of `node`; of one
+  /// that leaves each rank a part, the whole.
   void take_reduced(NodeId node, NodeId reduction);
 
   /// Whether the parameter is the same on all ranks.

@@ -60,7 +60,7 @@ class Tensors {
     for (const NodeId child : graph_[layer].children) {
       const std::string_view name = graph_[child].name;
       const bool scatters = has(name, "reduce_scatter");
-      if (!scatters && !has(name, "all_reduce")) continue;
+      if ((!scatters && !has(name, "all_reduce")) || !merge_.is_everywhere(child)) continue;
       graph_.read_data(child, reduced);
       const std::size_t summand = scatters ? 1 : 0;
       if (reduced.inputs.size() > summand && agree(data.outputs.front(), &reduced.inputs[summand], 0))

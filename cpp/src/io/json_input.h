@@ -20,7 +20,7 @@
 #include "io/utf8.h"
 #include "msprobe/error.h"
 
-namespace msprobe::trace {
+namespace msprobe::io {
 
 /// The deepest nesting that is read: a dump has at most 50 levels below a record.
 inline constexpr int kJsonDepth = 64;
@@ -119,7 +119,7 @@ void parse_json(std::string& content, const std::filesystem::path& path, JsonHan
   const auto refuse = [&path](std::size_t where, const std::string& problem) {
     throw FormatError(path.string(), "byte " + std::to_string(where), problem);
   };
-  if (const std::size_t at = io::find_invalid_utf8(content); at != std::string::npos) {
+  if (const std::size_t at = find_invalid_utf8(content); at != std::string::npos) {
     refuse(at, "found bytes that are not UTF-8");
   }
   const std::size_t size = content.size();
@@ -143,4 +143,4 @@ void parse_json(std::string& content, const std::filesystem::path& path, JsonHan
   if (stream.Tell() != size) refuse(stream.Tell(), "found a NUL byte, expected text");
 }
 
-}  // namespace msprobe::trace
+}  // namespace msprobe::io

@@ -1,15 +1,15 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/json_input.h"
+#include "io/json_input.h"
 
 #include <limits>
 
 #include "msprobe/file.h"
 
-namespace msprobe::trace {
+namespace msprobe::io {
 
 std::string read_json_file(const std::filesystem::path& path) {
-  const io::InputFile file(path);
+  const InputFile file(path);
   if (file.size() > std::numeric_limits<std::uint32_t>::max() - 64) {
     throw UnsupportedError(path.string() + ": has " + std::to_string(file.size()) +
                            " bytes; JSON files are read up to 4 GiB");
@@ -22,4 +22,4 @@ std::string read_json_file(const std::filesystem::path& path) {
   return content;
 }
 
-}  // namespace msprobe::trace
+}  // namespace msprobe::io

@@ -1,0 +1,201 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe ckpt: exit code 0 when the checkpoints are the same, 1 when they differ, 2 on errors; and what
+msprobe config_check does with --compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from msprobe.command_line import Parser, thread_count
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from msprobe.checkpoint.comparison import CheckpointOptions
+    from msprobe.checkpoint.result import CheckpointResult
+
+_DEFAULT_OUTPUT = "./ckpt_similarity.json"
+
+_EPILOG = """exit code: 0 the checkpoints are the same (with --fail-above: nothing is beyond a limit), 1 they
+differ, 2 an error. A and B: a folder with latest_checkpointed_iteration.txt, of an iteration or of a rank; a
+distributed checkpoint; safetensors; a file of torch.save; or a file that --hash-only wrote.
+Under torchrun the processes share the work."""
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if len(asked.checkpoints) != (1 if asked.hash_only else 2):
+        parser.error(f"expected {'one checkpoint' if asked.hash_only else 'two checkpoints'}")
+    if asked.hash_only and (asked.fail_above or asked.format or asked.json):
+        parser.error("--hash-only only writes hashes: --fail-above, --format and --json are for comparing")
+    default = "./ckpt_hashes.json" if asked.hash_only else _DEFAULT_OUTPUT
+    output = Path(asked.output if asked.output is not None else default)
+    _check(parser, asked.checkpoints, output)  # answered here, before anything heavier is imported
+    from msprobe.checkpoint.comparison import CheckpointOptions
+    from msprobe.checkpoint.sharing import process_of_environment
+    from msprobe.native import log_on_stderr
+    from msprobe.progress import Progress
+
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        process = process_of_environment()
+        is_helper = process is not None and process.number > 0
+        with Progress("ckpt", shown=not asked.quiet and not is_helper, in_bytes=True) as progress:
+            options = CheckpointOptions(
+                mapping=asked.mapping,
+                rules=asked.rules,
+                optimizer=asked.optimizer,
+                hash=asked.hash,
+                threads=asked.threads,
+                progress=progress,
+            )
+            if asked.hash_only:
+                return 0 if is_helper else _write_hashes(asked, output, options)
+            from msprobe.checkpoint.sharing import compare_shared
+
+            result = compare_shared(asked.checkpoints, options, process, output.parent, asked.timeout)
+        return 0 if result is None else _show(asked, output, result)
+
+
+def config_check_main(arguments: list[str]) -> int:
+    """`msprobe config_check --compare A B -o OUT`: the answer is in the file; exit code 0 when it was
+    written, 2 on errors.
+    """
+    parser = Parser(
+        prog="msprobe config_check",
+        usage="msprobe config_check --compare A B [-o OUT]",
+        description="Compares the parameters of two checkpoints.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("-c", "--compare", metavar=("A", "B"), nargs=2, required=True, help="the checkpoints")
+    add(
+        "-o",
+        "--output",
+        metavar="OUT",
+        default=_DEFAULT_OUTPUT,
+        help=f"the result (default: {_DEFAULT_OUTPUT})",
+    )
+    asked = parser.parse_args(arguments)
+    output = Path(asked.output)
+    _check(parser, asked.compare, output)
+    from msprobe.checkpoint.comparison import CheckpointOptions, compare_checkpoints
+    from msprobe.checkpoint.similarity_file import write_similarity
+    from msprobe.native import log, log_on_stderr
+    from msprobe.progress import Progress
+
+    with log_on_stderr("WARNING"):
+        with Progress("ckpt", in_bytes=True) as progress:
+            left, right = asked.compare
+            result = compare_checkpoints(left, right, CheckpointOptions(progress=progress))
+        for other, names in (("ckpt2", result.left_only), ("ckpt1", result.right_only)):
+            if names:
+                log.warning("Parameters not in %s: %s", other, ", ".join(names))
+        write_similarity(output, result, extended=False)
+    print(f"Comparison results written to {output}")
+    return 0
+
+
+def _check(parser: argparse.ArgumentParser, checkpoints: list[str], output: Path) -> None:
+    for path in checkpoints:
+        if not os.path.exists(path):
+            parser.error(f"{path}: there is no such file or folder")
+    if os.path.lexists(output):
+        parser.error(f"{output}: the file exists; expected the name of a new one")
+    if not output.parent.is_dir():
+        parser.error(f"{output}: there is no folder {output.parent}")
+
+
+def _write_hashes(asked: argparse.Namespace, output: Path, options: CheckpointOptions) -> int:
+    from msprobe.checkpoint.comparison import hash_checkpoint
+    from msprobe.checkpoint.hash_file import write_hash_file
+
+    hashes = hash_checkpoint(asked.checkpoints[0], options)
+    write_hash_file(output, hashes)
+    if not asked.quiet:
+        print(f"hashes of {len(hashes.parameters)} parameters: {output}")
+    return 0
+
+
+def _show(asked: argparse.Namespace, output: Path, result: CheckpointResult) -> int:
+    import json
+
+    from msprobe.checkpoint.console import console_text
+    from msprobe.checkpoint.limits import beyond
+    from msprobe.checkpoint.outputs import write_outputs
+    from msprobe.checkpoint.similarity_file import similarity
+
+    failing = beyond(result, asked.fail_above)
+    files = write_outputs(output, result, failing, junit="junit" in asked.format, report=not asked.no_report)
+    if asked.json:
+        sys.stdout.write(json.dumps(similarity(result, extended=True), indent=4) + "\n")
+    elif not asked.quiet:
+        sys.stdout.write(console_text(result, failing, files))
+    return 1 if failing else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    from msprobe.checkpoint.limits import METRICS, limit
+
+    parser = Parser(
+        prog="msprobe ckpt",
+        usage="msprobe ckpt [options] A B | msprobe ckpt [options] A --hash-only",
+        description="Compares two checkpoints of any layout, parameter by parameter; nothing in them is run.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument_group("what is compared").add_argument
+    add("checkpoints", metavar="A B", nargs="+", help="the checkpoints")
+    add(
+        "--mapping",
+        metavar="NAME",
+        help="llama, qwen_moe, mixtral, gpt2 or a file: names of one in those of the other",
+    )
+    add(
+        "--rules",
+        metavar="FILE",
+        help="how shards become parameters, in place of the table that comes with msprobe",
+    )
+    add("--optimizer", action="store_true", help="also the states of the optimizer")
+    add = parser.add_argument_group("how").add_argument
+    add("--hash", action="store_true", help="also a hash of the content of each parameter")
+    add(
+        "--hash-only",
+        action="store_true",
+        help="write the hashes of one checkpoint, to be compared in its place",
+    )
+    add("--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)")
+    add(
+        "--timeout",
+        metavar="SECONDS",
+        type=thread_count,
+        default=120,
+        help="under torchrun: how long to wait for a process that gives no sign of life (default: 120)",
+    )
+    add = parser.add_argument_group("results").add_argument
+    add("-o", "--output", metavar="OUT", help=f"a new file in JSON (default: {_DEFAULT_OUTPUT})")
+    add(
+        "--fail-above",
+        metavar="METRIC=VALUE",
+        type=limit,
+        action="append",
+        default=[],
+        help=f"differ only beyond this: {', '.join(METRICS)}; may be repeated",
+    )
+    add(
+        "--format",
+        metavar="FORMAT",
+        action="append",
+        choices=("junit",),
+        default=[],
+        help="junit: also a report for automatic checks",
+    )
+    add("--no-report", action="store_true", help="leave out the page OUT.html")
+    add("--json", action="store_true", help="print the result as JSON")
+    add("--quiet", action="store_true", help="print nothing but errors")
+    return parser

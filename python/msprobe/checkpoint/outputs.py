@@ -1,0 +1,34 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The files of a comparison: OUT, and beside it a page and a report for automatic checks."""
+
+from __future__ import annotations
+
+from msprobe.atomic_file import write_text
+from msprobe.checkpoint.junit import junit_xml
+from msprobe.checkpoint.report import report_html
+from msprobe.checkpoint.similarity_file import write_similarity
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from msprobe.checkpoint.limits import Failure
+    from msprobe.checkpoint.result import CheckpointResult
+
+
+def write_outputs(
+    output: Path, result: CheckpointResult, failing: Sequence[Failure], *, junit: bool, report: bool
+) -> list[Path]:
+    """Returns what was written, the most useful first. Raises IoError."""
+    files = []
+    if report:
+        files.append(output.with_suffix(".html"))
+        write_text(files[-1], report_html(result, failing))
+    if junit:
+        files.append(output.with_suffix(".junit.xml"))
+        write_text(files[-1], junit_xml(result, failing))
+    files.append(output)
+    write_similarity(output, result, extended=True)  # last: where it is, everything is
+    return files

@@ -1,0 +1,268 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""ConfigChecker: collects, from a training program, what decides its numbers."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msprobe.config_check import pack
+from msprobe.config_check.collection import as_text, checked_pack_path, environment_text, packages_text
+from msprobe.config_check.comparison import ConfigComparison, compare_packs
+from msprobe.config_check.hyperparameters import check_paths, merge, of_files, of_megatron, of_objects
+from msprobe.config_check.outputs import check_output, write_outputs
+from msprobe.config_check.pack_reader import read_pack
+from msprobe.config_check.pack_writer import PackWriter
+from msprobe.config_check.parsed_arguments import ParsedArguments
+from msprobe.config_check.random_calls import RandomCalls
+from msprobe.config_check.run_identity import current_rank, own_run
+from msprobe.config_check.settings import training_settings
+from msprobe.config_check.tensor_measurement import CHECKSUMS, measure_inputs, measure_weights
+from msprobe.native import InvalidArgument, UnsupportedError, import_torch, log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_FRAMEWORKS = ("pytorch", "mindspore")
+_DEFAULT_STEPS = 10
+# A pack is written after each of the first steps; later, and when a long record is asked for, less often.
+_STEPS_WRITTEN_AT_ONCE = 16
+
+_random_calls = RandomCalls()
+_parsed_arguments = ParsedArguments()
+
+
+class ConfigChecker:
+    """Collects into a pack: at construction the environment, packages and hyper-parameters (of the first
+    process), at each of the first forward calls of the model its inputs and weights, and at the very first
+    the random operations so far and the settings of torch (every process).
+
+    model: a torch.nn.Module, or a list of which the first is taken. Without one neither inputs nor weights
+        are collected.
+    shell_path: list of launch scripts (.sh) and files of settings (.yaml, .yml, .json).
+    output_zip_path: the pack; that of an earlier run is replaced, all processes of this run share it.
+    fmk: "pytorch"; "mindspore" for what needs no model.
+    steps: after how many forward calls collecting ends; None: never.
+    hyperparameters: objects that hold them: namespaces of argparse, dataclasses (TrainingArguments),
+        OmegaConf, mappings, objects with to_dict(), paths of files; one or a list. The arguments of a
+        Megatron, and else those that argparse parsed since apply_patches(), are found without it.
+    checksum: "crc32", or "md5" for a stronger and slower one.
+
+    Raises InvalidArgument for wrong arguments. After that nothing here stops a training: a fault is logged
+    once, and what it concerns is missing in the pack.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        shell_path: Sequence[str] | None = None,
+        output_zip_path: str = "./config_check_pack.zip",
+        fmk: str = "pytorch",
+        *,
+        steps: int | None = _DEFAULT_STEPS,
+        hyperparameters: object = None,
+        checksum: str = "crc32",
+    ) -> None:
+        _check_framework(fmk)
+        self._path = checked_pack_path(output_zip_path)
+        scripts = [] if shell_path is None else check_paths(shell_path)
+        if checksum not in CHECKSUMS:
+            raise InvalidArgument(f"checksum: expected {' or '.join(CHECKSUMS)}, found {checksum!r}")
+        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
+            raise InvalidArgument(f"steps: expected a number of forward calls or None, found {steps!r}")
+        self._model = None if model is None else _checked_model(model, fmk)
+        self._steps = steps
+        self._checksum = checksum
+        self._step = 0
+        self._warned: set[str] = set()
+        self._pending: dict[str, str] = {}
+        self._handle: Any = None
+
+        _close_earlier(self._path)
+        self._writer = PackWriter(self._path, own_run(self._path), fmk)
+        self._collect_first(scripts, hyperparameters)
+        if self._model is not None and steps != 0:
+            self._handle = self._model.register_forward_pre_hook(self._before_forward, with_kwargs=True)
+        else:
+            self._collect_of_process()
+        self._write()
+        _open_checkers[os.path.realpath(self._path)] = self
+
+    # ---- the patches
+
+    @staticmethod
+    def apply_patches(fmk: str = "pytorch") -> None:
+        """Counts the calls of random functions from now on, until the first forward call of a checked model,
+        and remembers what argparse makes of the command line. Call it in the first lines of the first script:
+        functions that were imported by name before are not seen. Raises InvalidArgument for an unknown
+        framework.
+        """
+        _check_framework(fmk)
+        if fmk == "pytorch":
+            import_torch()
+        try:
+            _random_calls.install()
+            _parsed_arguments.install()
+        except Exception as error:
+            ConfigChecker.remove_patches()
+            log.warning("config check: random calls are not counted: %s", error)
+
+    @staticmethod
+    def remove_patches() -> None:
+        """Takes apply_patches() back; what was counted stays for the pack."""
+        _random_calls.stop()
+        _parsed_arguments.stop()
+
+    # ---- comparing
+
+    @staticmethod
+    def compare(
+        bench_zip_path: str, cmp_zip_path: str, output_path: str, fmk: str = "pytorch", *, force: bool = False
+    ) -> ConfigComparison:
+        """As `msprobe config_check -c`. Raises InvalidArgument, FormatError and IoError."""
+        _check_framework(fmk)
+        folder = Path(output_path)
+        check_output(folder, (Path(bench_zip_path), Path(cmp_zip_path)), force=force)
+        with read_pack(bench_zip_path) as bench, read_pack(cmp_zip_path) as cmp:
+            result = compare_packs(bench, cmp)
+            write_outputs(folder, result, bench, cmp)
+        return result
+
+    def close(self) -> None:
+        """Takes the hook off and writes what is left. Happens by itself after the last step, and at the end
+        of the process.
+        """
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None
+        self._write()
+        if _open_checkers.get(os.path.realpath(self._path)) is self:
+            del _open_checkers[os.path.realpath(self._path)]
+
+    # ---- collecting
+
+    def _collect_first(self, scripts: list[Path], hyperparameters: object) -> None:
+        given = None if hyperparameters is None else of_objects(hyperparameters)
+        if current_rank() != 0:
+            return
+        with self._safely("environment variables"):
+            self._pending[pack.ENVIRONMENT] = environment_text()
+        with self._safely("packages"):
+            self._pending[pack.PACKAGES] = packages_text()
+        with self._safely("hyper-parameters of scripts"):
+            found = of_files(scripts)
+            if found:
+                self._pending[pack.STATIC] = as_text(found)
+        with self._safely("hyper-parameters of the program"):
+            dynamic = of_megatron()
+            if dynamic is None:  # a Megatron changes what it parsed
+                dynamic = of_objects(_parsed_arguments.namespaces())
+            merge(dynamic, given or {})
+            if dynamic:
+                self._pending[pack.DYNAMIC] = as_text(dynamic)
+
+    def _before_forward(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        import torch
+
+        if torch.compiler.is_compiling():  # a graph must not hold us
+            return
+        with self._safely("a forward call"):
+            self._collect_step(args, kwargs)
+
+    def _collect_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._handle is None:  # called from a thread that was waiting
+            return
+        step, self._step = self._step, self._step + 1
+        if step == 0:
+            self._collect_of_process()
+        rank = current_rank()
+        with self._safely("inputs"):
+            tree, fingerprints = measure_inputs(args, kwargs, self._checksum)
+            self._pending[pack.dataset(step, rank)] = as_text(tree)
+            self._pending[pack.fingerprints("dataset", step, rank)] = as_text(fingerprints)
+        with self._safely("weights"):
+            tree, fingerprints = measure_weights(self._model, self._checksum)
+            self._pending[pack.weights(step, rank)] = as_text(tree)
+            self._pending[pack.fingerprints("weights", step, rank)] = as_text(fingerprints)
+        if self._steps is not None and self._step >= self._steps:
+            self.close()
+        elif self._step <= _STEPS_WRITTEN_AT_ONCE or self._step % _STEPS_WRITTEN_AT_ONCE == 0:
+            self._write()
+
+    def _collect_of_process(self) -> None:
+        """Random operations and settings, as they are when training begins."""
+        self.remove_patches()
+        rank = current_rank()
+        with self._safely("random operations"):
+            counted = _random_calls.counted()
+            if counted:
+                self._pending[pack.random_calls(rank)] = as_text(counted)
+        with self._safely("seeds"):
+            from msprobe.torch_state import random_states
+
+            states = {name: read() for name, read in random_states().items()}
+            self._pending[pack.seeds(rank)] = as_text({"calls": _random_calls.seeds(), "states": states})
+        with self._safely("settings"):
+            script = getattr(sys.modules.get("__main__"), "__file__", None)
+            folder = Path(script).parent if script else Path.cwd()
+            self._pending[pack.settings(rank)] = as_text(training_settings(self._model, folder, script))
+
+    def _write(self) -> None:
+        entries, self._pending = self._pending, {}
+        with self._safely("writing the pack"):
+            self._writer.append(entries)
+
+    @contextlib.contextmanager
+    def _safely(self, what: str) -> Iterator[None]:
+        """A fault of ours must not stop the training."""
+        try:
+            yield
+        except Exception as error:
+            if what not in self._warned:
+                self._warned.add(what)
+                log.warning(
+                    "config check: %s: %s: %s (further faults of this kind are not logged)",
+                    what,
+                    type(error).__name__,
+                    error,
+                )
+
+
+# The checker that fills each pack of this process: another one for the same path takes its place.
+_open_checkers: dict[str, ConfigChecker] = {}
+
+
+@atexit.register
+def _close_all() -> None:
+    for checker in list(_open_checkers.values()):
+        checker.close()
+
+
+def _close_earlier(path: Path) -> None:
+    earlier = _open_checkers.pop(os.path.realpath(path), None)
+    if earlier is not None:
+        earlier.close()
+
+
+def _check_framework(fmk: object) -> None:
+    if fmk not in _FRAMEWORKS:
+        raise InvalidArgument(f"init framework adapter error, not in {list(_FRAMEWORKS)}: found {fmk!r}")
+
+
+def _checked_model(model: Any, fmk: str) -> Any:
+    if fmk != "pytorch":
+        raise UnsupportedError(
+            f"ConfigChecker(model=...) of fmk {fmk!r} is not supported, expected 'pytorch'"
+        )
+    torch = import_torch()
+    first = model[0] if isinstance(model, (list, tuple)) and model else model
+    if not isinstance(first, torch.nn.Module):
+        raise InvalidArgument(
+            f"model is not torch.nn.Module/mindspore.nn.Cell or module list. Found {type(first).__name__}"
+        )
+    return first

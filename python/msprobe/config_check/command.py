@@ -1,0 +1,147 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe config_check: exit code 0 when a pack was written or two set-ups are alike, 1 when they differ or a
+part could not be compared, 2 on errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from msprobe.command_line import Parser
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe.config_check.pack_reader import Pack
+
+_EPILOG = """exit code: 0 a pack was written, or the set-ups are alike; 1 they differ, or a part of a pack
+could not be read; 2 an error.
+Two paths after -c that do not end in .zip are checkpoints, which are compared in their own way."""
+
+_DEFAULT_PACK = "./config_check_pack.zip"
+_DEFAULT_RESULT = "./config_check_result"
+
+
+def compares_checkpoints(arguments: list[str]) -> bool:
+    """Whether `arguments` are those of a comparison of checkpoints, which is another job under this name."""
+    asked, _ = _parser(exits=False).parse_known_args(arguments)
+    return (
+        bool(asked.compare) and asked.dump is None and not asked.live and not asked.compare[0].endswith("zip")
+    )
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.dump is not None and not asked.live:  # wins over -c, as in the existing tool
+        return _collect(asked)
+    if asked.compare is None:
+        parser.error(
+            "The param is not correct, you need to give '-d' for dump or '-c' for compare: expected "
+            "-d [FILE ...] or -c BENCH.zip CMP.zip"
+        )
+    expected = 1 if asked.live else 2
+    if len(asked.compare) != expected:
+        what = "one pack after -c with --live" if asked.live else "two packs after -c"
+        parser.error(f"expected {what}, found {len(asked.compare)}")
+    for path in asked.compare:
+        if not os.path.exists(path):
+            parser.error(f"{path}: there is no such file")
+    return _compare(asked)
+
+
+def _collect(asked: argparse.Namespace) -> int:
+    from msprobe.config_check.collection import collect_static
+    from msprobe.native import log_on_stderr
+    from msprobe.printable import printable
+
+    path = asked.output or _DEFAULT_PACK
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        collect_static(asked.dump, path)
+    if not asked.quiet:
+        print(f"the pack is saved in: {printable(path)}")
+    return 0
+
+
+def _compare(asked: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from msprobe.config_check.comparison import compare_packs
+    from msprobe.config_check.outputs import check_output, result_json, write_outputs
+    from msprobe.config_check.pack_reader import read_pack
+    from msprobe.config_check.wording import console_text
+    from msprobe.native import log_on_stderr
+
+    folder = Path(asked.output or _DEFAULT_RESULT)
+    paths = tuple(Path(path) for path in asked.compare)
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        check_output(folder, paths, force=asked.force)
+        with read_pack(paths[0]) as bench, _other(asked, paths) as cmp:
+            result = compare_packs(bench, cmp)
+            files = write_outputs(folder, result, bench, cmp)
+    if asked.json:
+        sys.stdout.write(result_json(result))
+    elif not asked.quiet:
+        sys.stdout.write(console_text(result, files))
+    return 0 if result.agree else 1
+
+
+def _other(asked: argparse.Namespace, paths: tuple[Path, ...]) -> Pack:
+    """The side under test."""
+    from msprobe.config_check.pack_reader import read_pack
+
+    if asked.live:
+        from msprobe.config_check.collection import live_pack
+
+        return live_pack(asked.dump or [])
+    return read_pack(paths[1])
+
+
+def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe config_check",
+        usage="msprobe config_check -d [FILE ...] [-o PACK.zip] | "
+        "msprobe config_check -c BENCH.zip (CMP.zip | --live) [-o OUT] [--force]",
+        description="Were two training runs set up alike? Collects what decides that, and compares it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=exits,
+    )
+    add = parser.add_argument
+    add(
+        "-d",
+        "--dump",
+        nargs="*",
+        metavar="FILE",
+        help="write a pack: environment, packages, versions, and the hyper-parameters in these launch "
+        "scripts (.sh) and settings (.yaml, .yml, .json)",
+    )
+    add(
+        "-c",
+        "--compare",
+        nargs="+",
+        metavar="PACK",
+        help="compare two packs: the reference and the run under test",
+    )
+    add(
+        "--live",
+        action="store_true",
+        help="with -c: compare a pack with this environment, and with the files of -d",
+    )
+    add(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help=f"-d: the pack (default: {_DEFAULT_PACK}); -c: the folder of the result (default: "
+        f"{_DEFAULT_RESULT})",
+    )
+    add("--force", action="store_true", help="with -c: delete what is in the folder of the result")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print the result as JSON, as in result.json")
+    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser

@@ -1,0 +1,76 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Comparing two packs: all checks in the order of the summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from msprobe.config_check.check_environment import check_environment, check_packages, check_variables
+from msprobe.config_check.check_hyperparameters import check_hyperparameters
+from msprobe.config_check.check_random import check_random, check_seeds
+from msprobe.config_check.check_settings import check_settings
+from msprobe.config_check.check_tensors import check_dataset, check_weights
+from msprobe.config_check.likelihood import Ranked, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe.config_check.check_result import CheckResult
+    from msprobe.config_check.pack_reader import Pack
+
+# What a check looks at, for the sentence about checks that were not made.
+_WORDS = {
+    "env": "environment variables",
+    "pip": "packages",
+    "dataset": "inputs",
+    "weights": "weights",
+    "hyperparameters": "hyper-parameters",
+    "random": "random operations",
+}
+
+
+@dataclass
+class ConfigComparison:
+    """The answer. `checks` are those that both packs have the data for; `problems` are parts that could not
+    be read.
+    """
+
+    bench: Path
+    cmp: Path
+    checks: list[CheckResult] = field(default_factory=list)
+    ranked: list[Ranked] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def agree(self) -> bool:
+        """Whether every check passed and nothing was left out because it could not be read."""
+        return all(check.passed for check in self.checks) and not self.problems
+
+
+def compare_packs(bench: Pack, cmp: Pack) -> ConfigComparison:
+    """Makes every check that both packs have the data for."""
+    likelihood = table()
+    made = {
+        "env": check_environment(bench, cmp),
+        "pip": check_packages(bench, cmp),
+        "dataset": check_dataset(bench, cmp),
+        "weights": check_weights(bench, cmp),
+        "hyperparameters": check_hyperparameters(bench, cmp),
+        "random": check_random(bench, cmp),
+        # Beyond the existing tool; last, so that its sheets come first.
+        "variables": check_variables(bench, cmp, likelihood),
+        "seeds": check_seeds(bench, cmp),
+        "settings": check_settings(bench, cmp, likelihood),
+    }
+    result = ConfigComparison(bench.path, cmp.path)
+    result.checks = [check for check in made.values() if check is not None]
+    result.ranked = likelihood.ranked([one for check in result.checks for one in check.differences])
+    result.notes = [note for check in result.checks for note in check.notes]
+    absent = [words for name, words in _WORDS.items() if made[name] is None]
+    if absent:
+        result.notes.append(f"not compared, because a pack has none: {', '.join(absent)}")
+    result.problems = [*bench.problems, *cmp.problems]
+    return result

@@ -1,0 +1,116 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""report.html: a comparison as one page that needs nothing but a browser, and no script."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from msprobe.config_check.check_result import ERROR, Cell, CheckResult, shown
+from msprobe.config_check.wording import sentence
+from msprobe.native import __version__
+
+if TYPE_CHECKING:
+    from msprobe.config_check.comparison import ConfigComparison
+    from msprobe.config_check.likelihood import Ranked
+
+# More would make a page that is slow to open; result.xlsx has all rows.
+_MOST_ROWS = 500
+_MOST_RANKED = 300
+_LONGEST_CELL = 1000
+
+
+def report_html(result: ConfigComparison) -> str:
+    """The text of the page."""
+    page = resources.files("msprobe.config_check").joinpath("report.html").read_text("utf-8")
+    values = {
+        "BADGE": '<span class="badge agree">alike</span>'
+        if result.agree
+        else '<span class="badge differ">not alike</span>',
+        "SENTENCE": escape(sentence(result)),
+        "INPUTS": _inputs(result),
+        "NOTES": _list([*result.problems, *result.notes]),
+        "RANKED": _ranked(result.ranked),
+        "CHECKS": "\n".join(map(_check, result.checks)),
+        "FOOTER": f"msprobe {escape(__version__)}",
+    }
+    # Taken apart at its marks first: a value may hold what looks like one.
+    parts, rest = [], page
+    for name, value in values.items():
+        before, mark, rest = rest.partition(f"@@{name}@@")
+        assert mark, f"report.html has no mark {name}"
+        parts += [before, value]
+    return "".join([*parts, rest])
+
+
+def _inputs(result: ConfigComparison) -> str:
+    sides = (("bench", result.bench), ("cmp", result.cmp))
+    return "".join(f"<dt>{name}</dt><dd><code>{escape(str(path))}</code></dd>" for name, path in sides)
+
+
+def _list(texts: list[str]) -> str:
+    return "".join(f"<li>{escape(text)}</li>" for text in texts)
+
+
+def _ranked(ranked: list[Ranked]) -> str:
+    if not ranked:
+        return '<p class="soft">Nothing differs.</p>'
+    items = []
+    for one in ranked[:_MOST_RANKED]:
+        difference = one.difference
+        values = ""
+        if difference.bench or difference.cmp:
+            sides = " &rarr; ".join(
+                f"<code>{_text(side)}</code>" for side in (difference.bench, difference.cmp)
+            )
+            values = f"<div>{sides}</div>"
+        detail = f'<div class="soft">{_text(difference.detail)}</div>' if difference.detail else ""
+        items.append(
+            f'<li class="{"bad" if difference.level == ERROR else "minor"}">'
+            f'<meter min="0" max="100" value="{one.likelihood}" title="{one.likelihood} of 100"></meter>'
+            f"<div><b>{_text(difference.name)}</b> "
+            f'<span class="soft">{escape(difference.check)}, {escape(difference.level)}</span>'
+            f"{values}{detail}<div>{escape(one.reason)}</div></div></li>"
+        )
+    more = len(ranked) - _MOST_RANKED
+    return f"<ol>{''.join(items)}</ol>" + (
+        f'<p class="soft">{more} more in result.json</p>' if more > 0 else ""
+    )
+
+
+def _check(check: CheckResult) -> str:
+    rows = [row for row in check.rows if _differs(check, row)]
+    head = "".join(f"<th>{escape(name)}</th>" for name in check.columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(_cell(cell))}</td>" for cell in row) + "</tr>"
+        for row in rows[:_MOST_ROWS]
+    )
+    badge = "agree" if check.passed else "differ"
+    word = "pass" if check.passed else "fail"
+    count = f"{len(check.rows)} rows, {len(rows)} differ"
+    if len(rows) > _MOST_ROWS:
+        count += f"; the first {_MOST_ROWS} are shown, result.xlsx has all"
+    table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        f'<details class="card"{"" if check.passed else " open"}><summary><b>{escape(check.name)}</b> '
+        f'<span class="badge {badge}">{word}</span> <span class="soft">{count}</span></summary>'
+        f"{table if rows else ''}</details>"
+    )
+
+
+def _differs(check: CheckResult, row: list[Cell]) -> bool:
+    """Sheets with a column of Booleans hold rows that agree, too."""
+    for name in ("equal", "check_result"):
+        if name in check.columns:
+            return row[check.columns.index(name)] is not True
+    return True
+
+
+def _cell(cell: Cell) -> str:
+    return "" if cell is None else shown(cell)
+
+
+def _text(text: str) -> str:
+    return escape(text if len(text) <= _LONGEST_CELL else text[:_LONGEST_CELL] + " ...")

@@ -1,0 +1,390 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The options of the launch command in a shell script. The script is read, never run: substitutions such as
+$(...) stay the text that they are, and of control structures only the words are looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Union
+
+from msprobe.native import FormatError
+
+# A script that doubles its variables again and again fills the memory in a few lines.
+_LONGEST_EXPANSION = 1 << 20
+_MOST_WORDS = 100_000
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(
+    r"\$(?:(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)(?P<all>\[[@*]\])?(?::?[-=](?P<default>[^{}]*))?\})"
+)
+# Stands for a blank inside $(...), where no word ends; a private character of Unicode.
+_BLANK = "\ue000"
+_OPTION = re.compile(r"--?[A-Za-z]")
+_KEYWORDS = frozenset(("export", "declare", "local", "readonly", "typeset"))
+_LAUNCHERS = frozenset(("torchrun", "msrun", "deepspeed", "mpirun", "srun", "mpiexec"))
+_LAUNCHER_MODULES = frozenset(
+    ("torch.distributed.launch", "torch.distributed.run", "deepspeed.launcher.runner")
+)
+_PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
+_SCRIPT = re.compile(r".*\.py")
+
+
+@dataclass
+class _Word:
+    """A word in pieces: text and whether it stood in quotes, where variables are not split at blanks;
+    `literal` text has no variables at all.
+    """
+
+    pieces: list[tuple[str, bool, bool]] = field(default_factory=list)  # text, quoted, literal
+
+    @property
+    def text(self) -> str:
+        return "".join(text for text, _, _ in self.pieces)
+
+
+@dataclass
+class _Array:
+    words: list[_Word]
+
+
+_Token = Union[_Word, _Array]  # an array follows the word NAME=
+
+
+def launch_options(script: str) -> dict[str, object]:
+    """Option -> value of the launch command: text, or true for an option without value. {} when no command
+    starts a training. Raises FormatError for what grows without bound.
+    """
+    variables: dict[str, str] = {}
+    arrays: dict[str, list[str]] = {}
+    commands: list[list[str]] = []
+    for command in _commands(script):
+        rest = _assign(command, variables, arrays)
+        words = [one for word in rest for one in _expand(word, variables, arrays)]
+        if len(words) > _MOST_WORDS:
+            raise FormatError(f"expected a command of at most {_MOST_WORDS} words, found {len(words)}")
+        if words:
+            commands.append(words)
+    return _options(_launch(commands))
+
+
+# ---- words
+
+
+def _commands(script: str) -> list[list[_Token]]:
+    return _Reader(script).commands()
+
+
+class _Reader:
+    """Cuts a script into commands of words."""
+
+    def __init__(self, script: str) -> None:
+        self._text = script.replace("\r\n", "\n")
+        self._at = 0
+
+    def commands(self) -> list[list[_Token]]:
+        found: list[list[_Token]] = [[]]
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            if char in "\n;|&":
+                self._at += 1
+                found.append([])
+            elif char in "<>":
+                self._skip_redirection(found[-1])
+            elif char in "() \t":
+                self._at += 1
+            elif self._text.startswith("\\\n", self._at):
+                self._at += 2
+            elif char == "#":
+                self._skip_to("\n")
+            else:
+                found[-1] += self._word()
+        return [command for command in found if command]
+
+    def _word(self) -> list[_Token]:
+        word = _Word()
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            if char == "(" and word.text.endswith("=") and _ASSIGNMENT.fullmatch(word.text):
+                self._at += 1
+                return [word, _Array(self._array())]
+            if char in " \t\n;|&<>()":
+                break
+            self._piece(word, char)
+        return [word]
+
+    def _piece(self, word: _Word, char: str) -> None:
+        if char == "\\":
+            following = self._text[self._at + 1 : self._at + 2]
+            if following != "\n":
+                word.pieces.append((following, True, True))
+            self._at += 2
+        elif char == "'":
+            word.pieces.append((self._until("'"), True, True))
+        elif char == '"':
+            self._double_quoted(word)
+        elif self._text.startswith(("$(", "`"), self._at):
+            word.pieces.append((self._substitution(), True, True))
+        elif self._text.startswith("${", self._at):
+            end = self._text.find("}", self._at)
+            end = self._at + 1 if end < 0 else end
+            word.pieces.append((self._text[self._at : end + 1], False, False))
+            self._at = end + 1
+        else:
+            word.pieces.append((char, False, False))
+            self._at += 1
+
+    def _array(self) -> list[_Word]:
+        words: list[_Word] = []
+        while self._at < len(self._text) and self._text[self._at] != ")":
+            char = self._text[self._at]
+            if char in " \t\n;|&<>(":
+                self._at += 1
+            elif self._text.startswith("\\\n", self._at):
+                self._at += 2
+            elif char == "#":
+                self._skip_to("\n")
+            else:
+                words += [one for one in self._word() if isinstance(one, _Word)]
+        self._at += 1
+        return words
+
+    def _until(self, end: str) -> str:
+        """What is quoted. A quote that is never closed ends with its line: that is better than nothing."""
+        start = self._at + 1
+        close = self._text.find(end, start)
+        if close >= 0:
+            self._at = close + 1
+            return self._text[start:close]
+        self._skip_to("\n")
+        return self._text[start : self._at]
+
+    def _double_quoted(self, word: _Word) -> None:
+        self._at += 1
+        start = self._at
+        if self._closing_quote() < 0:
+            end = self._text.find("\n", start)
+            end = len(self._text) if end < 0 else end
+            word.pieces.append((self._text[start:end], True, False))
+            self._at = end
+            return
+        word.pieces.append(("", True, False))
+        while self._text[self._at] != '"':
+            if self._text.startswith(("$(", "`"), self._at):
+                word.pieces.append((self._substitution(), True, True))
+            elif self._text.startswith("\\\n", self._at):
+                word.pieces.append((" ", True, True))
+                self._at += 2
+            elif self._text[self._at] == "\\" and self._text[self._at + 1] in '"\\$`':
+                word.pieces.append((self._text[self._at + 1], True, True))
+                self._at += 2
+            else:
+                word.pieces.append((self._text[self._at], True, False))
+                self._at += 1
+            if self._at >= len(self._text):
+                return
+        self._at += 1
+
+    def _closing_quote(self) -> int:
+        at = self._at
+        while at < len(self._text):
+            if self._text[at] == "\\":
+                at += 1
+            elif self._text[at] == '"':
+                return at
+            at += 1
+        return -1
+
+    def _substitution(self) -> str:
+        """$(...) or `...`, as it is written, with _BLANK for blanks."""
+        return re.sub(r"\s", _BLANK, self._substituted())
+
+    def _substituted(self) -> str:
+        start = self._at
+        if self._text[self._at] == "`":
+            close = self._text.find("`", self._at + 1)
+            self._at = len(self._text) if close < 0 else close + 1
+            return self._text[start : self._at]
+        depth = 0
+        while self._at < len(self._text):
+            char = self._text[self._at]
+            depth += (char == "(") - (char == ")")
+            self._at += 1
+            if char == ")" and depth == 0:
+                break
+        return self._text[start : self._at]
+
+    def _skip_redirection(self, command: list[_Token]) -> None:
+        """2>&1, > log.txt: neither is a word of the command."""
+        last = command[-1] if command else None
+        if isinstance(last, _Word) and last.text.isdigit() and self._text[self._at - 1].isdigit():
+            command.pop()
+        while self._at < len(self._text) and self._text[self._at] in "<>&| \t":
+            self._at += 1
+        if self._at < len(self._text) and self._text[self._at] not in "\n;()":
+            self._word()
+
+    def _skip_to(self, end: str) -> None:
+        at = self._text.find(end, self._at)
+        self._at = len(self._text) if at < 0 else at
+
+
+# ---- variables
+
+
+def _assign(command: list[_Token], variables: dict[str, str], arrays: dict[str, list[str]]) -> list[_Word]:
+    """Takes the assignments at the beginning of a command; returns the words after them."""
+    at = 0
+    while at < len(command):
+        word = command[at]
+        at += 1
+        if not isinstance(word, _Word):
+            continue
+        if word.text in _KEYWORDS or (word.text.startswith("-") and at > 1):
+            continue
+        match = _ASSIGNMENT.fullmatch(word.text)
+        if match is None or word.pieces[0][1]:  # a quoted "A=b" is no assignment
+            return [one for one in command[at - 1 :] if isinstance(one, _Word)]
+        name, adds = match[1], bool(match[2])
+        following = command[at] if at < len(command) else None
+        if isinstance(following, _Array):
+            values = [one for item in following.words for one in _expand(item, variables, arrays)]
+            arrays[name] = [*arrays.get(name, []), *values] if adds else values
+            variables.pop(name, None)
+            at += 1
+        else:
+            value = " ".join(
+                _expand(_without(word, len(match[1]) + len(match[2]) + 1), variables, arrays, split=False)
+            )
+            variables[name] = variables.get(name, "") + value if adds else value
+            arrays.pop(name, None)
+    return []
+
+
+def _without(word: _Word, count: int) -> _Word:
+    """`word` without its first characters."""
+    rest = _Word()
+    for text, quoted, literal in word.pieces:
+        cut = min(count, len(text))
+        count -= cut
+        if text[cut:]:
+            rest.pieces.append((text[cut:], quoted, literal))
+    return rest
+
+
+def _expand(
+    word: _Word, variables: dict[str, str], arrays: dict[str, list[str]], *, split: bool = True
+) -> list[str]:
+    """The words that `word` stands for. A variable that the script does not set stays as it is written."""
+    result = [""]
+    began = False
+    for text, quoted, literal in _joined(word):
+        parts = [(text, False)] if literal else _parts(text, variables, arrays, quoted)
+        for value, is_variable in parts:
+            if isinstance(value, list):
+                words = value
+            elif is_variable and split and not quoted:
+                words = value.split()
+            else:
+                words = [value]
+            if not words:
+                continue
+            began = True
+            result[-1] += words[0]
+            result += words[1:]
+        began = began or quoted
+        if sum(map(len, result)) > _LONGEST_EXPANSION:
+            raise FormatError(f"expected words of at most {_LONGEST_EXPANSION} characters: variables grow")
+    return result if began else []
+
+
+def _joined(word: _Word) -> list[tuple[str, bool, bool]]:
+    """Pieces of one kind as one, so that a variable's name is whole."""
+    joined: list[tuple[str, bool, bool]] = []
+    for text, quoted, literal in word.pieces:
+        if joined and joined[-1][1:] == (quoted, literal):
+            joined[-1] = (joined[-1][0] + text, quoted, literal)
+        else:
+            joined.append((text, quoted, literal))
+    return joined
+
+
+def _parts(
+    text: str, variables: dict[str, str], arrays: dict[str, list[str]], quoted: bool
+) -> list[tuple[str | list[str], bool]]:
+    parts: list[tuple[str | list[str], bool]] = []
+    end = 0
+    for match in _VARIABLE.finditer(text):
+        parts.append((text[end : match.start()], False))
+        name = match["name"] or match["braced"]
+        if name in arrays:
+            values = arrays[name] if match["all"] else arrays[name][:1]
+            parts.append((values, True))
+        elif name in variables:
+            parts.append((variables[name], True))
+        elif match["default"] is not None:
+            parts.append((match["default"], True))
+        else:
+            parts.append((match[0], False))
+        end = match.end()
+    parts.append((text[end:], False))
+    return [part for part in parts if part[0] or part[1]]
+
+
+# ---- the launch command
+
+
+def _launch(commands: list[list[str]]) -> list[str]:
+    """The words from the launcher on: of the first command with a launcher of several processes, else of the
+    python command with the most options.
+    """
+    for words in commands:
+        for at, word in enumerate(words):
+            if word.rpartition("/")[2] in _LAUNCHERS or _is_launching_module(words, at):
+                return words[at:]
+            if word.rpartition("/")[2] == "accelerate" and words[at + 1 : at + 2] == ["launch"]:
+                return words[at:]
+    plain = [words[at:] for words in commands for at, word in enumerate(words) if _PYTHON.fullmatch(word)]
+    return max(plain, key=lambda words: sum(word.startswith("--") for word in words), default=[])
+
+
+def _is_launching_module(words: list[str], at: int) -> bool:
+    return (
+        _PYTHON.fullmatch(words[at]) is not None
+        and "-m" in words[at + 1 : at + 4]
+        and any(word in _LAUNCHER_MODULES for word in words[at + 1 : at + 5])
+    )
+
+
+def _options(words: list[str]) -> dict[str, object]:
+    """--key value, --key=value, --key. Several values of a key are one text, as they are written."""
+    options: dict[str, object] = {}
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if not word.startswith("--") or len(word) == 2:
+            continue
+        key, equals, value = word[2:].partition("=")
+        if equals:
+            options[key] = value.replace(_BLANK, " ")
+            continue
+        values = []
+        while at < len(words) and not _is_option(words[at]) and not _is_program(words, at):
+            values.append(words[at])
+            at += 1
+        options[key] = " ".join(values).replace(_BLANK, " ") if values else True
+    return options
+
+
+def _is_option(word: str) -> bool:
+    """--key or -k, and not -1.5."""
+    return _OPTION.match(word) is not None or word == "--"
+
+
+def _is_program(words: list[str], at: int) -> bool:
+    """train.py: what is launched; no value of the option before it."""
+    return _SCRIPT.fullmatch(words[at]) is not None or words[at].startswith("-m")

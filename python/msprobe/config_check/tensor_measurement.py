@@ -1,0 +1,161 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics and fingerprints of the tensors that a pack holds."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msprobe.native import UnsupportedError, torch_adapter
+from msprobe.torch_state import memory_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CHECKSUMS = ("crc32", "md5")
+
+_DEEPEST = 10  # lists in lists; what lies deeper is left out
+_SMALL = 1 << 16  # elements; below it a thread costs more than it saves
+
+
+@dataclass(frozen=True)
+class Measured:
+    """statistics: as the existing tool prints them, None for a tensor that has none. fingerprint: type, shape
+    and checksum.
+    """
+
+    statistics: dict[str, float] | None
+    fingerprint: dict[str, Any]
+
+
+def measure_all(tensors: Sequence[Any], checksum: str, *, in_float32: bool) -> list[Measured]:
+    """Measures on all cores. in_float32: statistics of half precision are not rounded to it.
+
+    checksum: "crc32" of the elements, in the pass of the statistics; or "md5", which takes ten times as long.
+    Tensors of a device are copied to the host for the checksum.
+    """
+    small = sum(tensor.numel() for tensor in tensors) < _SMALL
+    if small or len(tensors) < 2:
+        return [_measure(tensor, checksum, in_float32) for tensor in tensors]
+    # The largest first: the last one to end decides.
+    order = sorted(range(len(tensors)), key=lambda i: -tensors[i].numel())
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = dict(zip(order, pool.map(lambda i: _measure(tensors[i], checksum, in_float32), order)))
+    return [found[i] for i in range(len(tensors))]
+
+
+def _measure(tensor: Any, checksum: str, in_float32: bool) -> Measured:
+    import torch
+    from torch.nn.parameter import is_lazy
+
+    fingerprint: dict[str, Any] = {"dtype": str(tensor.dtype)}
+    if is_lazy(tensor):
+        return Measured(
+            None, {**fingerprint, "unmeasured": "the parameter of a lazy module has no value yet"}
+        )
+    if not tensor.is_nested:
+        fingerprint["shape"] = [int(size) for size in tensor.shape]
+    try:
+        with torch.no_grad():
+            memory, part = memory_of(tensor.detach())
+            if part:
+                fingerprint["part"] = part
+            if memory.device.type != "cpu":
+                memory = memory.cpu()
+            native = checksum == "crc32"
+            summary = torch_adapter().summarize(memory, checksum="native" if native else "none")
+            if native and summary["crc32"] is not None:
+                fingerprint["crc32"] = f"{summary['crc32']:08x}"
+            elif not native:
+                fingerprint["md5"] = _md5(memory)
+    except (UnsupportedError, RuntimeError, NotImplementedError) as error:
+        return Measured(None, {**fingerprint, "unmeasured": str(error)})
+    if not summary["count"] or summary["max"] is None or summary["mean_imag"] is not None:
+        return Measured(None, fingerprint)
+    keeps_type = not in_float32 and tensor.dtype in (torch.float16, torch.bfloat16)
+    return Measured(
+        {
+            name: _rounded(summary[name], tensor.dtype if keeps_type else None)
+            for name in ("max", "min", "mean", "norm")
+        },
+        fingerprint,
+    )
+
+
+def _rounded(value: float, dtype: Any) -> float:
+    """To the type that the existing tool computes in: `dtype`, else float32."""
+    if dtype is not None:
+        import torch
+
+        return float(torch.tensor(value, dtype=dtype).item())
+    try:
+        return float(struct.unpack("f", struct.pack("f", value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def _md5(memory: Any) -> str:
+    """Of the elements in their order. Releases the GIL while it computes."""
+    import ctypes
+
+    flat = memory.contiguous()
+    size = flat.numel() * flat.element_size()
+    content = (ctypes.c_char * size).from_address(flat.data_ptr()) if size else b""
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()
+
+
+# ---- inputs
+
+
+@dataclass
+class _Slot:
+    """Where the statistics of a tensor go."""
+
+    owner: dict[str, Any]
+    key: str
+    tag: str
+
+
+def measure_inputs(args: tuple[Any, ...], kwargs: dict[str, Any], checksum: str) -> tuple[Any, Any]:
+    """The tree of a dataset entry, and the fingerprints of its tensors by their keys joined with dots."""
+    tree: dict[str, Any] = {}
+    slots: list[_Slot] = []
+    tensors: list[Any] = []
+    for name, value in (("args", args), ("kwargs", kwargs)):
+        _walk(_Slot(tree, name, name), value, 0, slots, tensors)
+    fingerprints = {}
+    for slot, measured in zip(slots, measure_all(tensors, checksum, in_float32=False)):
+        slot.owner[slot.key] = "" if measured.statistics is None else measured.statistics
+        fingerprints[slot.tag] = measured.fingerprint
+    return tree, fingerprints
+
+
+def _walk(slot: _Slot, value: Any, depth: int, slots: list[_Slot], tensors: list[Any]) -> None:
+    import torch
+
+    slot.owner[slot.key] = ""
+    if isinstance(value, torch.Tensor):
+        slots.append(slot)
+        tensors.append(value)
+        return
+    if depth >= _DEEPEST or not isinstance(value, (list, tuple, dict)):
+        return
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    node: dict[str, Any] = {}
+    slot.owner[slot.key] = node
+    for key, item in items:
+        _walk(_Slot(node, str(key), f"{slot.tag}.{key}"), item, depth + 1, slots, tensors)
+
+
+def measure_weights(model: Any, checksum: str) -> tuple[Any, Any]:
+    """Statistics and fingerprints of all parameters by name."""
+    named = {name.removeprefix("_orig_mod."): tensor for name, tensor in model.named_parameters()}
+    measured = dict(zip(named, measure_all(list(named.values()), checksum, in_float32=True)))
+    statistics = {name: one.statistics for name, one in measured.items() if one.statistics is not None}
+    return statistics, {name: one.fingerprint for name, one in measured.items()}

@@ -1,0 +1,78 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison in words, for the terminal, result.json and the report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msprobe.config_check.check_result import ERROR
+from msprobe.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from msprobe.config_check.comparison import ConfigComparison
+    from msprobe.config_check.likelihood import Ranked
+
+_MOST_NAMED = 10
+_MOST_NOTES = 6
+_LONGEST_VALUE = 60
+
+
+def sentence(result: ConfigComparison) -> str:
+    """The answer in one sentence."""
+    made = ", ".join(check.name for check in result.checks)
+    if result.agree:
+        return f"The two runs are set up alike: {made} agree" if made else "There is nothing to compare"
+    failed = [check.name for check in result.checks if not check.passed]
+    if not failed:
+        return "No difference was found, but a part of a pack could not be read"
+    return f"The two runs are not set up alike: {', '.join(failed)} differ"
+
+
+def line(one: Ranked) -> str:
+    """A difference in one line, with both values when they are short."""
+    difference = one.difference
+    what = (
+        difference.name if difference.name == difference.check else f"{difference.check}: {difference.name}"
+    )
+    if difference.bench or difference.cmp:
+        what += f": {_short(difference.bench)} -> {_short(difference.cmp)}"
+    if difference.detail:
+        what += f" ({difference.detail})"
+    return what
+
+
+def console_text(result: ConfigComparison, files: Sequence[Path] = ()) -> str:
+    """The differences, the likeliest explanation first, and where the reports are."""
+    lines = [printable(sentence(result))]
+    errors = [one for one in result.ranked if one.difference.level == ERROR]
+    if errors:
+        lines.append("What differs, bench -> cmp, the likeliest explanation of a numeric difference first:")
+    for place, one in enumerate(errors[:_MOST_NAMED], 1):
+        lines.append(f"  {place}. {printable(line(one))}")
+        lines.append(f"     {one.reason}")
+    if len(errors) > _MOST_NAMED:
+        lines.append(f"  and {len(errors) - _MOST_NAMED} more")
+    lines += _warnings([one for one in result.ranked if one.difference.level != ERROR])
+    lines += [f"  problem: {printable(problem)}" for problem in result.problems[:_MOST_NOTES]]
+    lines += [f"  note: {printable(note)}" for note in result.notes[:_MOST_NOTES]]
+    left = max(0, len(result.problems) - _MOST_NOTES) + max(0, len(result.notes) - _MOST_NOTES)
+    if left:
+        lines.append(f"  and {left} more in result.json")
+    lines += [f"  {printable(str(path))}" for path in files]
+    return "\n".join(lines) + "\n"
+
+
+def _warnings(warnings: list[Ranked]) -> list[str]:
+    if not warnings:
+        return []
+    names = ", ".join(printable(one.difference.name) for one in warnings[:_MOST_NAMED])
+    more = ", ..." if len(warnings) > _MOST_NAMED else ""
+    return [f"  warnings, which fail no check: {names}{more}"]
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 3] + "..."

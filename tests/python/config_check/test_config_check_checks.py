@@ -1,0 +1,349 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What each check says; among it every place where the existing tool is wrong."""
+
+from __future__ import annotations
+
+import pytest
+from config_check_packs import OURS, check_of, stats
+from msprobe.config_check.check_hyperparameters import same_value
+from msprobe.config_check.likelihood import table
+
+A_STEP = "step0/rank0"
+
+
+def weights(**values):
+    return {f"weights/{A_STEP}/weight.json": {name: stats(value) for name, value in values.items()}}
+
+
+def dataset(tree, place=A_STEP):
+    return {f"dataset/{place}/dataset.json": tree}
+
+
+class TestEnvironment:
+    def test_each_side_stands_under_its_name(self, compared):
+        result = compared({"env": {"NCCL_ALGO": "Ring"}}, {"env": {}})
+        assert check_of(result, "env").rows == [["NCCL_ALGO", "NCCL_ALGO", "Ring", "None", "error"]]
+
+    @pytest.mark.parametrize("text", ["0", "False", "false", "off"])
+    def test_a_text_that_says_the_default_is_the_default(self, compared, text):
+        result = compared({"env": {"NCCL_DETERMINISTIC": text, "CUDA_LAUNCH_BLOCKING": "0"}}, {"env": {}})
+        assert check_of(result, "env").passed
+        assert check_of(result, "env").rows == []
+
+    def test_another_kind_of_device_is_a_warning(self, compared):
+        result = compared({"env": {"ASCEND_LAUNCH_BLOCKING": "1"}}, {"env": {"NCCL_ALGO": "Ring"}})
+        assert check_of(result, "env").rows == [
+            ["HCCL_ALGO", "NCCL_ALGO", "None", "Ring", "error"],
+            ["HCCL_INTRA_ROCE_ENABLE", "only bench has this env", 0, None, "warning"],
+            ["HCCL_INTRA_PCIE_ENABLE", "only bench has this env", 1, None, "warning"],
+            ["ASCEND_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING", "1", 0, "error"],
+        ]
+
+    def test_variables_beyond_the_table(self, compared):
+        bench = {"NVIDIA_TF32_OVERRIDE": "1", "HOME": "/a", "NCCL_DEBUG": "INFO"}
+        result = compared({"env": bench}, {"env": {"HOME": "/b"}})
+        assert check_of(result, "variables").rows == [
+            ["NCCL_DEBUG", "INFO", None, "warning"],
+            ["NVIDIA_TF32_OVERRIDE", "1", None, "error"],
+        ]
+        assert result.ranked[0].difference.name == "NVIDIA_TF32_OVERRIDE"
+        assert not result.agree
+
+    def test_a_warning_fails_nothing(self, compared):
+        assert compared({"env": {"NCCL_DEBUG": "INFO"}}, {"env": {}}).agree
+
+
+class TestPackages:
+    def test_torch_and_megatron_are_found_by_the_names_of_their_distributions(self, compared):
+        result = compared(
+            {"pip": "torch=2.1\nmegatron-core=0.1\nx=1\n"}, {"pip": "torch=2.2\nmegatron_core=0.2\n"}
+        )
+        assert check_of(result, "pip").rows == [
+            ["megatron", "0.1", "0.2", "error"],
+            ["torch", "2.1", "2.2", "error"],
+        ]
+
+    def test_a_missing_package_is_none(self, compared):
+        result = compared({"pip": "numpy=1\n"}, {"pip": "peft=2\n"})
+        assert check_of(result, "pip").rows == [
+            ["numpy", "1", "None", "error"],
+            ["peft", "None", "2", "error"],
+        ]
+
+    def test_of_a_package_that_is_listed_twice_the_first_counts(self, compared):
+        assert compared({"pip": "numpy=1\nnumpy=2\n"}, {"pip": "numpy=1\n"}).agree
+
+    def test_broken_lines_do_no_harm(self, compared):
+        assert compared({"pip": "\n===\nnumpy\nnumpy=1=2\n=3\n"}, {"pip": "numpy\n"}).agree
+
+
+class TestWeights:
+    def test_missing_weights_fail(self, compared):
+        result = compared(weights(a=1, b=2), weights(a=1, c=2))
+        check = check_of(result, "weights")
+        assert [row[2:4] for row in check.rows] == [
+            ["a", True],
+            ["b", "only bench have"],
+            ["c", "only cmp have"],
+        ]
+        assert not check.passed
+
+    def test_a_run_of_fewer_steps_passes_with_a_note(self, compared):
+        longer = {**weights(a=1), "weights/step1/rank0/weight.json": {"a": stats(2)}}
+        result = compared(longer, weights(a=1))
+        check = check_of(result, "weights")
+        assert check.passed
+        assert check.rows[1][:4] == [1, 0, "a", "only bench have"]
+        assert check.notes == ["weights: only bench has step 1 of rank 0: not compared"]
+        assert check_of(compared(weights(a=1), longer), "weights").rows == check.rows[:1]
+
+    def test_no_common_step_fails(self, compared):
+        for kind, make in (("weights", weights(a=1)), ("dataset", dataset({"args": {"0": stats(1)}}))):
+            other = {name.replace("step0", "step5"): tree for name, tree in make.items()}
+            assert not check_of(compared(make, other), kind).passed
+
+    def test_another_number_of_ranks_fails(self, compared):
+        two = {**weights(a=1), "weights/step0/rank1/weight.json": {"a": stats(1)}}
+        assert not check_of(compared(two, weights(a=1)), "weights").passed
+        assert not check_of(compared(weights(a=1), two), "weights").passed
+
+    def test_nan_is_equal_to_nan(self, compared):
+        nan = float("nan")
+        check = check_of(compared(weights(a=nan), weights(a=nan)), "weights")
+        assert check.rows == [[0, 0, "a", True, None, None, None, None]]
+
+    def test_infinities_have_words(self, compared):
+        check = check_of(compared(weights(a=1.0), weights(a=float("inf"))), "weights")
+        assert check.rows[0][3:] == [False, "inf", "inf", "inf", "inf"]
+
+    def test_relative_differences_have_the_sign_of_bench_and_none_of_zero(self, compared):
+        check = check_of(compared(weights(a=-2.0, b=0), weights(a=-1.0, b=1)), "weights")
+        assert check.rows == [[0, 0, "a", False, *[-0.5] * 4], [0, 0, "b", False, *[None] * 4]]
+
+    def test_weights_that_part_in_training_are_named_so(self, compared):
+        left = {**weights(a=1), "weights/step1/rank0/weight.json": {"a": stats(2)}}
+        right = {**weights(a=1), "weights/step1/rank0/weight.json": {"a": stats(3)}}
+        (difference,) = compared(left, right).ranked
+        assert difference.difference.name == "weights after the first step"
+        assert difference.likelihood < 50
+
+
+class TestFingerprints:
+    def prints(self, kind, value, place=A_STEP):
+        return {f"msprobe/fingerprints/{kind}/{place}.json": value}
+
+    def test_the_same_statistics_in_another_order_differ(self, compared):
+        sides = [
+            {**OURS, **weights(a=1), **self.prints("weights", {"a": {"shape": [4], "crc32": crc}})}
+            for crc in ("00000001", "00000002")
+        ]
+        check = check_of(compared(*sides), "weights")
+        assert check.rows[0][3] is False
+        assert "in single elements or their order" in check.differences[0].detail
+
+    @pytest.mark.parametrize(("key", "left", "right"), [("dtype", "a", "b"), ("shape", [2, 3], [3, 2])])
+    def test_type_and_shape(self, compared, key, left, right):
+        sides = [
+            {**OURS, **weights(a=1), **self.prints("weights", {"a": {key: value}})} for value in (left, right)
+        ]
+        assert f"in {key}" in check_of(compared(*sides), "weights").differences[0].detail
+
+    def test_batches_in_another_order_are_recognised(self, compared):
+        def side(order):
+            found = dict(OURS)
+            for step, batch in enumerate(order):
+                found |= dataset({"args": {"0": stats(batch)}, "kwargs": {}}, f"step{step}/rank0")
+                found |= self.prints("dataset", {"args.0": {"crc32": str(batch)}}, f"step{step}/rank0")
+            return found
+
+        result = compared(side([1, 2, 3]), side([2, 3, 1]))
+        assert result.ranked[0].difference.name == "order of the data"
+        assert compared(side([1, 2, 3]), side([2, 7, 1])).ranked[0].difference.name.startswith("order of")
+        assert compared(side([1, 2]), side([5, 6])).ranked[0].difference.name == "tensors"
+
+    def test_a_pack_of_the_other_tool_has_other_roundings(self, compared):
+        ours = {**OURS, **weights(a=1.0)}
+        theirs = weights(a=1.0)
+        theirs[f"weights/{A_STEP}/weight.json"]["a"]["norm"] = 1.00001
+        assert compared(ours, theirs).agree
+        theirs[f"weights/{A_STEP}/weight.json"]["a"]["max"] = 1.00001
+        assert not compared(ours, theirs).agree
+
+
+class TestDataset:
+    def test_nested_inputs(self, compared):
+        tree = {"args": {"0": stats(1)}, "kwargs": {"meta": {"ids": stats(2), "text": ""}}}
+        check = check_of(compared(dataset(tree), dataset(tree)), "dataset")
+        assert [row[2] for row in check.rows] == ["args.0", "kwargs.meta.ids"]
+
+    def test_a_tensor_against_none_is_a_row(self, compared):
+        check = check_of(
+            compared(dataset({"args": {"0": stats(1)}}), dataset({"args": {"0": ""}})), "dataset"
+        )
+        assert check.rows == [[0, 0, "args.0", False, None, None, None, None]]
+
+    def test_an_argument_on_one_side_fails(self, compared):
+        both = dataset({"args": {"0": stats(1), "1": stats(1)}}), dataset({"args": {"0": stats(1)}})
+        for sides in (both, both[::-1]):
+            check = check_of(compared(*sides), "dataset")
+            assert check.rows[-1][2:4] == ["args.1", False]
+            assert not check.passed
+
+    def test_keys_called_like_statistics(self, compared):
+        inner = {"max": stats(1), "min": stats(1), "mean": stats(1), "norm": stats(2)}
+        check = check_of(compared(dataset({"kwargs": inner}), dataset({"kwargs": inner})), "dataset")
+        assert [row[2] for row in check.rows] == [f"kwargs.{name}" for name in inner]
+
+
+STATIC = "hyperparameters/hyperparameters_static.json"
+DYNAMIC = "hyperparameters/hyperparameters_dynamic.json"
+
+
+class TestHyperparameters:
+    def rows(self, compared, bench, cmp):
+        return check_of(compared({STATIC: bench}, {STATIC: cmp}), "hyperparameters").rows
+
+    def test_how_names_are_matched(self, compared):
+        rows = self.rows(
+            compared,
+            {"lr": 1, "wd": 1, "save": 1, "num-layers": 1, "train.epochs": 1, "xyz": 1},
+            {
+                "learning_rate": 2,
+                "weight_decay": 2,
+                "saves": 2,
+                "num_layers": 2,
+                "train.num_epochs": 2,
+                "abc": 1,
+            },
+        )
+        assert [row[1:3] + row[5:] for row in rows] == [
+            ["Only in comparison", "abc", None, "warning"],
+            ["lr", "learning_rate", "mapping", "error"],
+            ["num-layers", "num_layers", "pure name", "error"],
+            ["save", "saves", "similarity:0.8888888888888888", "error"],
+            ["train.epochs", "train.num_epochs", "mapping", "error"],
+            ["wd", "weight_decay", "mapping", "error"],
+            ["xyz", "Only in benchmark", None, "warning"],
+        ]
+
+    def test_a_similar_name_does_not_take_that_of_another(self, compared):
+        assert (
+            self.rows(compared, {"adam_beta1": 1, "adam_beta2": 2}, {"adam_beta2": 2, "adam_beta1": 1}) == []
+        )
+        assert self.rows(compared, {"adam_beta": 9, "adam_beta1": 1}, {"adam_beta1": 1}) == [
+            ["hyperparameters_static.json", "adam_beta", "Only in benchmark", 9, None, None, "warning"]
+        ]
+
+    @pytest.mark.parametrize(
+        ("left", "right"),
+        [("0.001", 1e-3), ("1", 1), ('"abc"', "abc"), ("True", True), (None, "None"), ("1e3", 1000)],
+    )
+    def test_the_same_in_other_spellings(self, left, right):
+        assert same_value(left, right)
+        assert same_value([left], [right])
+
+    @pytest.mark.parametrize(
+        ("left", "right"), [("1", True), ("a", "A"), (0, False), (1, 2), ([1], [1, 2]), ([1], 1), ("1_0", 10)]
+    )
+    def test_different_values(self, left, right):
+        assert not same_value(left, right)
+
+    def test_scripts_against_a_running_program(self, compared):
+        result = compared({STATIC: {"lr": "0.1"}}, {DYNAMIC: {"lr": 0.2}})
+        check = check_of(result, "hyperparameters")
+        assert check.rows[0][0] == "hyperparameters_static.json / hyperparameters_dynamic.json"
+        assert check.notes
+
+
+class TestRandom:
+    def calls(self, count, line=1, code="torch.rand(2)", file="/a/train.py"):
+        return {"count": count, "stack": [f"File {file}, line {line}, in main, {code}"]}
+
+    def side(self, *calls, op="torch.rand"):
+        return {"random/rank0.json": {op: list(calls)}}
+
+    def test_lines_and_folders_may_move(self, compared):
+        assert compared(self.side(self.calls(2)), self.side(self.calls(2, 9, file="/b/train.py"))).agree
+
+    def test_counts_and_places(self, compared):
+        result = compared(self.side(self.calls(2)), self.side(self.calls(3)))
+        assert check_of(result, "random").rows[0][4:] == [2, 3, False]
+        result = compared(self.side(self.calls(2)), self.side(self.calls(2, code="draw()", file="other.py")))
+        assert [row[4:] for row in check_of(result, "random").rows] == [[2, 0, False], [0, 2, False]]
+
+    def test_operations_that_the_existing_tool_does_not_know_are_no_difference(self, compared):
+        ours = {**OURS, **self.side(self.calls(1), op="torch.randperm")}
+        assert compared(ours, {"random/rank0.json": {}}).agree
+        assert not compared(ours, {**OURS, "random/rank0.json": {}}).agree
+
+    def test_seeds(self, compared):
+        def side(seed, state):
+            calls = [{"call": "torch.manual_seed", "arguments": seed, "where": ""}]
+            return {**OURS, "msprobe/seeds/rank0.json": {"calls": calls, "states": {"torch.cpu": state}}}
+
+        assert compared(side("1", "a"), side("1", "a")).agree
+        result = compared(side("1", "a"), side("2", "b"))
+        assert check_of(result, "seeds").rows == [
+            ["seed", "torch.manual_seed", 0, "1", "2", "error"],
+            ["state at the first step", "torch.cpu", 0, "a", "b", "error"],
+        ]
+        assert result.ranked[0].likelihood > 90
+
+    def test_generators_that_nobody_seeds_differ_in_every_run(self, compared):
+        def side(state, *seeds):
+            calls = [{"call": call, "arguments": "1", "where": ""} for call in seeds]
+            return {**OURS, "msprobe/seeds/rank0.json": {"calls": calls, "states": {"python": state}}}
+
+        assert compared(side("a"), side("b")).agree
+        assert compared(side("a", "random.seed"), side("b")).ranked[0].difference.name == "seed"
+        result = compared(side("a", "random.seed"), side("b", "random.seed"))
+        assert result.ranked[0].difference.name == "state at the first step"
+        assert not result.agree
+
+
+class TestSettings:
+    def side(self, tree, ranks=1, how="training"):
+        entries = {f"msprobe/settings/rank{rank}.json": {"collected": how, **tree} for rank in range(ranks)}
+        return {**OURS, **entries}
+
+    def test_a_setting_that_differs_on_all_ranks_is_one_row(self, compared):
+        result = compared(
+            self.side({"torch": {"get_float32_matmul_precision": "highest"}}, 4),
+            self.side({"torch": {"get_float32_matmul_precision": "high"}}, 4),
+        )
+        assert check_of(result, "settings").rows == [
+            ["torch.get_float32_matmul_precision", "all", "highest", "high", "error"]
+        ]
+        assert result.ranked[0].likelihood == 86
+
+    def test_one_rank_alone(self, compared):
+        bench = self.side({"torch": {"x": 1}}, 2)
+        cmp = {**bench, "msprobe/settings/rank1.json": {"collected": "training", "torch": {"x": 2}}}
+        assert check_of(compared(bench, cmp), "settings").rows == [["torch.x", 1, "1", "2", "error"]]
+
+    def test_a_pack_of_the_command_says_nothing_about_torch(self, compared):
+        training = self.side({"torch": {"x": 1}, "versions": {"libc": "a"}})
+        assert compared(training, self.side({"versions": {"libc": "a"}}, how="static")).agree
+
+    def test_what_seldom_matters_is_a_warning(self, compared):
+        result = compared(self.side({"versions": {"kernel": "1"}}), self.side({"versions": {"kernel": "2"}}))
+        assert result.agree
+        assert result.ranked[0].difference.level == "warning"
+
+
+def test_every_check_has_a_last_rule_and_every_rule_a_reason():
+    likelihood = table()
+    for check in ("weights", "dataset", "seeds", "random", "hyperparameters", "settings", "env", "pip"):
+        rule = likelihood.rule(check, "no name that any rule has")
+        assert rule is not None
+        assert 0 < rule.likelihood <= 100
+        assert rule.reason
+    assert likelihood.rule("variables", "HOME") is None
+
+
+def test_checks_that_were_not_made_are_named(compared):
+    assert compared({"env": {}}, {"env": {}}).notes == [
+        "not compared, because a pack has none: packages, inputs, weights, hyper-parameters, random "
+        "operations"
+    ]
