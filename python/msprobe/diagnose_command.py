@@ -44,6 +44,7 @@ def main(arguments: list[str]) -> int:
         runs = find_run(a), find_run(b)
         comparison = Comparison(*runs, output, shows_progress=not asked.quiet)
         make_directory(output)
+        _remove_earlier(output)
         answer = _diagnose(comparison, *runs, goes_on=asked.all, with_graph=not asked.no_graph)
         text = answer_json(answer, a, b, output)
         write_text(output / PAGE, page_html(answer, a, b, output))
@@ -53,6 +54,25 @@ def main(arguments: list[str]) -> int:
     elif not asked.quiet:
         sys.stdout.write(console_text(answer, output, colour=wants_colour(sys.stdout)))
     return 0 if answer.status == "agree" else 1
+
+
+def _remove_earlier(output: Path) -> None:
+    """The results of an earlier diagnosis; without its file nothing is touched. Raises IoError."""
+    import shutil
+
+    from msprobe.diagnose.answer_file import FILE, PAGE
+    from msprobe.native import IoError
+
+    if not (output / FILE).is_file():
+        return
+    try:
+        for name in (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html"):
+            (output / name).unlink(missing_ok=True)
+        for name in ("config", "gradients", "dump", "graph"):
+            if (output / name).is_dir() and not (output / name).is_symlink():
+                shutil.rmtree(output / name)
+    except OSError as error:
+        raise IoError(f"{output}: the earlier diagnosis cannot be removed: {error.strerror}") from error
 
 
 def _diagnose(

@@ -132,11 +132,11 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
             return "failed", failed.sentence
         unreached = any(part.status == "not reached" for part in here)
         return ("not reached", "") if unreached else ("not recorded", "")
-    if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
-        return "behind", "what differs here may follow from the cause"
     other = next((one for one in answer.others if one.stage == stage), None)
     if other is not None:
-        return "behind", f"{other.where}: later than the cause"
+        return "behind", other.where
+    if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
+        return "behind", "what differs here follows from the cause"
     return "agree", ""
 
 
