@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class capture(ContextDecorator):  # noqa: N801: read as a verb, as in contextlib
+class capture(ContextDecorator):  # noqa: N801
     """Records the training inside of `with msprobe.capture(model, "out"):`, or of a function with
     `@msprobe.capture(output="out")`. Steps are found at the optimizer, and without a model the models, too.
 

@@ -22,6 +22,26 @@ COMMANDS = {
         "main",
         "where do two runs part, and why? From everything that both have",
     ),
+    "init": (
+        "msprobe.config_command",
+        "init",
+        "write a configuration with comments; none is needed",
+    ),
+    "config": (
+        "msprobe.config_command",
+        "main",
+        "check FILE: is a configuration right, and what does it record?",
+    ),
+    "doctor": (
+        "msprobe.doctor",
+        "main",
+        "is this installation sound? Also for bug reports",
+    ),
+    "completion": (
+        "msprobe.completion",
+        "main",
+        "print a script by which bash or zsh complete commands and options",
+    ),
     "compare": (
         "msprobe.compare.command",
         "main",

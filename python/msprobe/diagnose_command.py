@@ -113,8 +113,16 @@ def _diagnose(
         parts=tuple(parts),
         missing=tuple(_missing(cause, parts, a, b)),
         next_commands=tuple(commands),
-        notes=tuple(f"{run.path.name}: {note}" for run in (a, b) for note in run.notes),
+        notes=tuple(_notes(a, b)),
     )
+
+
+def _notes(a: RunFolder, b: RunFolder) -> list[str]:
+    """The command lines are no setting of the training, but a hint where to look."""
+    notes = [f"{run.path.name}: {note}" for run in (a, b) for note in run.notes]
+    if a.program and b.program and a.program != b.program:
+        notes.append(f"the command lines differ: {' '.join(a.program)} -> {' '.join(b.program)}")
+    return notes
 
 
 def _is_open(part: PartResult) -> bool:
@@ -173,7 +181,7 @@ def _missing(cause: Cause | None, parts: list[PartResult], a: RunFolder, b: RunF
         result.append(
             Missing("config packs of both runs", "they show whether both were set up alike", _commands(a, b))
         )
-    return result[:1] if result and result[0].commands == result[-1].commands else result
+    return result[:1]  # its commands record everything else as well
 
 
 def _words(steps: tuple[int, ...]) -> str:

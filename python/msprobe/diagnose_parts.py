@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,9 @@ _STAGE_OF_KIND: dict[str, Stage] = {
     "optimizer_setting": "optimizer",
     "optimizer_state": "optimizer",
 }
+
+
+_PLACE = re.compile(r"at step ([0-9]{1,9}), rank ([0-9]{1,9})")
 
 
 class Comparison:
@@ -108,7 +112,7 @@ class Comparison:
                 name=f"{one.difference.check}: {one.difference.name}",
                 reason=f"{wording.line(one)}: {one.reason}",
                 confidence=one.likelihood / 100,
-                step=0 if one.difference.check in _STAGE_OF_CHECK else None,
+                **_place(one.difference),
             )
             for one in errors
             if one.likelihood >= _LIKELY
@@ -200,17 +204,8 @@ class Comparison:
         first = differences[0] if differences else first
         causes = []
         if first is not None:
-            causes.append(
-                Cause(
-                    "gradients",
-                    "gradients",
-                    f"gradient of {first.parameter}",
-                    first.reason,
-                    0.6,
-                    first.step,
-                    first.rank,
-                )  # fmt: skip
-            )
+            name = f"gradient of {first.parameter}"
+            causes.append(Cause("gradients", "gradients", name, first.reason, 0.6, first.step, first.rank))
         steps = sorted({step for rank in verdict.ranks for step in rank.steps})
         return PartResult(
             "gradients",
@@ -309,6 +304,12 @@ def _cause_of(culprit: Culprit) -> Cause:
         record=culprit.record,
         stack=tuple(frame.text for frame in culprit.top_frames(5)),
     )
+
+
+def _place(difference: Any) -> dict[str, int]:
+    """Step and rank, where the text of a difference of tensors names them."""
+    found = _PLACE.search(difference.detail) if difference.check in _STAGE_OF_CHECK else None
+    return {} if found is None else {"step": int(found[1]), "rank": int(found[2])}
 
 
 def _has(module: str) -> bool:

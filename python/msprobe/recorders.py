@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What `msprobe run`, `msprobe.capture` and MSPROBE_CONFIG record, each feature as a Recorder of a Session."""
+"""What `msprobe run`, `msprobe.capture` and MSPROBE_CONFIG record: each feature as a Recorder."""
 
 from __future__ import annotations
 

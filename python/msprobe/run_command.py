@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe run: runs a training script unchanged, and records it. The exit code is that of the script; 2 before
-it has begun.
+"""msprobe run: runs a training script unchanged, and records it. The exit code is that of the script; 2
+before it has begun.
 """
 
 from __future__ import annotations

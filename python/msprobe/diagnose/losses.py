@@ -136,5 +136,5 @@ def _add(result: dict[int, float], step: object, loss: object) -> None:
         number, value = int(str(step).strip().strip('"')), float(str(loss).strip().strip('"'))
     except ValueError:
         return
-    if 0 <= number and len(result) < _MOST_STEPS:
+    if number >= 0 and len(result) < _MOST_STEPS:
         result.setdefault(number, value)

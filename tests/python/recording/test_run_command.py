@@ -61,7 +61,7 @@ class TestAsWithout:
             "sys.exit()",
             "model(torch.randn(3, 3))",  # outside of a recorded step
             "sys.excepthook = lambda *all: print('hook', all[0].__name__); raise ValueError from KeyError(1)",
-            "import atexit; atexit.register(print, 'at exit'); os.kill(os.getpid(), 2); import time; time.sleep(9)",
+            "import atexit, time; atexit.register(print, 'at exit'); os.kill(os.getpid(), 2); time.sleep(9)",
         ],
     )
     def test_the_end_of_a_script(self, script, tmp_path, end):
@@ -171,7 +171,8 @@ for step in range(2): print(optimizer.step(closure).item())
             BEGINNING
             + """
 from torch.utils.data import DataLoader
-for batch in DataLoader([torch.ones(8)] * 4, batch_size=2, num_workers=1): criterion(model(batch), torch.zeros(2, dtype=int))
+for batch in DataLoader([torch.ones(8)] * 4, batch_size=2, num_workers=1):
+    criterion(model(batch), torch.zeros(2, dtype=int))
 pid = os.fork()
 train(2)
 if pid == 0: os._exit(0)
@@ -283,7 +284,7 @@ class TestEnvironmentVariable:
 
 
 REPOSITORY = next(
-    (p for p in __import__("pathlib").Path(__file__).resolve().parents if (p / "pyproject.toml").exists())
+    p for p in __import__("pathlib").Path(__file__).resolve().parents if (p / "pyproject.toml").exists()
 )
 
 
