@@ -41,7 +41,7 @@ rank: []
 statistics:
   # md5: also checksums. Equal checksums are equal tensors.
   summary_mode: statistics
-  # Only calls whose name holds one of these; a module of level mix switches on all inside of it. [] means all.
+  # Only calls whose name holds one of these; a module of level mix switches on all inside. [] means all.
   list: []
   # Only these halves, out of forward, backward, input, output.
   data_mode: [all]

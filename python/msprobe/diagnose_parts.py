@@ -112,7 +112,8 @@ class Comparison:
                 name=f"{one.difference.check}: {one.difference.name}",
                 reason=f"{wording.line(one)}: {one.reason}",
                 confidence=one.likelihood / 100,
-                **_place(one.difference),
+                step=_place(one.difference)[0],
+                rank=_place(one.difference)[1],
             )
             for one in errors
             if one.likelihood >= _LIKELY
@@ -306,10 +307,10 @@ def _cause_of(culprit: Culprit) -> Cause:
     )
 
 
-def _place(difference: Any) -> dict[str, int]:
+def _place(difference: Any) -> tuple[int | None, int | None]:
     """Step and rank, where the text of a difference of tensors names them."""
     found = _PLACE.search(difference.detail) if difference.check in _STAGE_OF_CHECK else None
-    return {} if found is None else {"step": int(found[1]), "rank": int(found[2])}
+    return (None, None) if found is None else (int(found[1]), int(found[2]))
 
 
 def _has(module: str) -> bool:

@@ -55,8 +55,8 @@ class LossRecorder:
             self._file = None
 
     def _backward(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # Before the original nothing of torch may be asked: a mode that lets the next question of the original
-        # pass would answer ours. Modes and checkpointing call backward inside of backward.
+        # Before the original nothing of torch may be asked: a mode that lets the next question pass, which is
+        # one of the original, would let ours pass. Modes and checkpointing call backward inside of backward.
         self._depth += 1
         try:
             result = original(*args, **kwargs)

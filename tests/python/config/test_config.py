@@ -289,7 +289,7 @@ class TestFile:
         path = tmp_path / "config.yaml"
         path.write_text(f"# a comment\ntask: grad_probe\ndump_path: {tmp_path / 'probe'}\nstep: [1, 3-5]\n")
         assert load_config(path) == load_config(write_config(step=[1, "3-5"]))
-        path.write_text("step: {}")
+        path.write_text("dump_path: x\nstep: {}")
         assert rejected(path) == '"step": expected a list of integers and ranges "a-b", found {}'
 
     def test_a_symbolic_link(self, write_config, tmp_path):

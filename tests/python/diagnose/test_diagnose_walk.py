@@ -93,8 +93,10 @@ class TestLosses:
         [
             ("losses.rank0.csv", "step,loss,backward_calls\n0,2.5,1\n1,1.25,1\n2,nan,1\n3,,0\n"),
             ("train.log", "step 0 loss 2.5\nnoise\nstep 1 loss 1.25\nstep 2 loss nan\n"),
-            ("x.log", " iteration        0/ 100 | lm loss: 2.5E+00 |\n iteration 1/100 | lm loss: 1.25 |\niteration 2 | lm loss: nan"),
-            ("x.jsonl", '{"step": 0, "loss": 2.5}\nnoise\n{"step": 1, "loss": 1.25}\n{"step": 2, "loss": NaN}\n'),
+            ("x.log", " iteration        0/ 100 | lm loss: 2.5E+00 |\n"
+             " iteration 1/100 | lm loss: 1.25 |\niteration 2 | lm loss: nan"),
+            ("x.jsonl", '{"step": 0, "loss": 2.5}\nnoise\n{"step": 1, "loss": 1.25}\n'
+             '{"step": 2, "loss": NaN}\n'),
             ("trainer_state.json", '{"log_history": [{"step": 0, "loss": 2.5}, {"step": 1, "loss": 1.25}, '
              '{"step": 2, "loss": NaN}, {"eval_loss": 1}]}'),
             ("x.log", "{'loss': 2.5, 'lr': 1}\n{'loss': 1.25}\n{'loss': nan}\n"),

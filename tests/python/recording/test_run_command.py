@@ -166,6 +166,29 @@ for step in range(2): print(optimizer.step(closure).item())
         assert "evaluation mode counts" in about["notes"][0]
         assert about["steps"] == 2
 
+    def test_a_compiled_model_is_not_broken_into_pieces(self, script, tmp_path):
+        script(
+            """
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+torch.manual_seed(1)
+inner = nn.Sequential(nn.Linear(4, 4), nn.GELU())
+model = torch.compile(inner, backend="aot_eager", fullgraph=True)
+optimizer = torch.optim.SGD(inner.parameters(), lr=0.1)
+for step in range(3):
+    loss = model(torch.randn(2, 4)).square().mean()
+    loss.backward()
+    optimizer.step()
+    print(loss.item().hex())
+print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
+"""
+        )
+        run = recorded("--steps", "0-1", "train.py", cwd=tmp_path)
+        assert (run.returncode, run.stdout) == (0, python("train.py", cwd=tmp_path).stdout)
+        assert run_file(tmp_path / "out")["notes"] == []
+        assert (tmp_path / "out/dump/step1/rank/diagnosis.json").exists()
+
     def test_a_fork(self, script, tmp_path):
         script(
             BEGINNING
@@ -211,7 +234,7 @@ distributed.destroy_process_group()
 """
         )
         run = python(
-            *("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "-m", "msprobe"),
+            *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "msprobe"),
             *("run", "-o", "out", "--steps", "0", "train.py"),
             cwd=tmp_path,
             OMP_NUM_THREADS="1",
