@@ -41,10 +41,14 @@ class RunRecording:
         self._recorded: dict[str, str] = {}
         self._begun = False
         self._process = os.getpid()
+        self._summary = ""
 
     @property
     def summary(self) -> str:
-        """What was recorded, in one line; empty: nothing was begun."""
+        """After end(): what was recorded, in one line; empty: nothing was begun."""
+        return self._summary
+
+    def _told(self) -> str:
         seen = self._session.seen
         if not self._begun:
             return ""
@@ -75,6 +79,7 @@ class RunRecording:
         if os.getpid() != self._process:
             return
         self._session.close()
+        self._summary = self._told()
         try:
             if self._file is None and always and not self._session.seen.notes:
                 self._session.seen.notes.append("no model was called in training")
@@ -83,6 +88,7 @@ class RunRecording:
                 self._file.write(outcome, self._session.seen, self._recorded)
         except Error as error:
             log.warning("%s", error)
+        self._session.forget_models()
 
     # ---- recorders
 

@@ -215,6 +215,9 @@ class DataDump(Feature):
             self._stop()
             self._diagnosis.end_step()
             self._session.end()
+            self._session.forget_modules()
+            self._model = self._watched = self._hooks = None  # the model may go before the process does
+            self._compiled = []
 
     def _forget(self) -> None:
         """In a forked child: the record is the parent's, and so is the thread that writes it."""

@@ -100,6 +100,11 @@ class Session:
         for hook in (self._posted, self._steps, self._calls):
             if hook is not None:
                 hook.remove()
+        self._recorders = None
+
+    def forget_models(self) -> None:
+        """After close(): they are not kept alive, although the process knows this object to its end."""
+        self.seen.models = []
 
     # ---- what the hooks call
 

@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-PACKAGE_ROOT = Path(__import__("msprobe").__file__).resolve().parents[1]
+REPOSITORY = Path(__file__).resolve().parents[3]
 
 BEGINNING = """
 import sys, os
@@ -49,8 +50,6 @@ print(sys.argv, __file__, __name__, sys.path[0], __spec__ and __spec__.name)
 
 
 def python(*arguments: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    import os
-
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=cwd,
