@@ -87,6 +87,7 @@ def test_the_wheel_has_every_file_of_the_package(names: set[str]) -> None:
     }
     assert expected <= sources
     assert sources - names == set()
+    assert "msprobe.pth" in names  # reads MSPROBE_CONFIG
 
 
 def test_the_wheel_has_the_licences(names: set[str]) -> None:
