@@ -180,24 +180,25 @@ class _Dump:
         self._dump: DataDump = DataDump(config)
         self._note = note
         self._models: list[Any] = []
+        self._start: Any = None  # what the dump begins with; it is given the same at each step
         self._begun = False
 
     def models_found(self, models: list[Any]) -> None:
         if not self._begun:
             self._models = list(models)
+            self._start = self._models[0] if len(models) == 1 else list(models)
             return
-        for model in models:
+        for name, model in _named(models).items():
             if not any(model is known for known in self._models):
-                self._note(
-                    f"data dump: {type(model).__name__} was called after the dump had begun: its functions "
-                    "are recorded, its modules have no names"
-                )
+                self._models.append(model)
+                self._dump.watch_also(model, name)
+                self._note(f"data dump: diagnosis.json is that of the first model, without {name}")
 
     def begin_step(self, step: int) -> None:
         if self._begun:
             self._dump.step()  # here, not at end_step: backward and clipping of the step are over for sure
         self._begun = True
-        self._dump.start(self._models[0] if len(self._models) == 1 else self._models)
+        self._dump.start(self._start)
 
     def end_step(self, step: int) -> None:
         self._dump.stop()
@@ -233,15 +234,20 @@ class _ConfigCheck:
 
 
 def _together(models: list[Any]) -> Any:
-    """One module that holds all, by their classes; it changes nothing in them."""
+    """One module that holds all; it changes nothing in them."""
     import torch
 
+    return torch.nn.ModuleDict(_named(models))
+
+
+def _named(models: list[Any]) -> dict[str, Any]:
+    """By their classes, in the order in which they were called first."""
     names: dict[str, Any] = {}
     for model in models:
         name = type(model).__name__
         number = sum(known.rpartition("_")[0] == name or known == name for known in names)
         names[name if number == 0 else f"{name}_{number}"] = model
-    return torch.nn.ModuleDict(names)
+    return names
 
 
 def _has(module: str) -> bool:

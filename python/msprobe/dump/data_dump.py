@@ -17,6 +17,8 @@ from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from msprobe._torch import DumpOptions
 
 
@@ -268,6 +270,14 @@ class DataDump(Feature):
             self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
         self._watched = model
         self._compiled = compiled_modules(self._session, [module for _, module in modules])
+
+    def watch_also(self, model: nn.Module, prefix: str) -> None:
+        """Records the modules of a further model from its next call on, with `prefix` in front of their
+        paths; the diagnosis stays that of the first. Levels without modules: nothing.
+        """
+        if self._watched is not None:
+            for name, module in named_modules(model):
+                self._session.watch_module(module, f"Module.{prefix}.{name}.{type(module).__name__}")
 
 
 def _diagnosis_kinds(section: DumpConfig) -> list[str]:

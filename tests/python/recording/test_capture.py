@@ -142,9 +142,13 @@ class TestCapture:
         assert run_file(tmp_path / "out")["steps"] == 3
 
     def test_an_exception_goes_through(self, model, tmp_path):
-        with pytest.raises(ZeroDivisionError), msprobe.capture(model, tmp_path / "out"):
+        @msprobe.capture(model, tmp_path / "out")
+        def fail():
             train(model, 1)
             raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
         assert run_file(tmp_path / "out")["outcome"] == "ZeroDivisionError"
 
     def test_the_model_is_not_kept_alive(self, tmp_path):

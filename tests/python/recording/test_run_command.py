@@ -113,9 +113,17 @@ class TestTrainings:
 import torch
 from torch import nn
 torch.manual_seed(1)
-class G(nn.Linear): pass
-class D(nn.Linear): pass
-g, d = G(3, 5), D(5, 1)
+class G(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.inner = nn.Parameter(torch.ones(3)), nn.Linear(3, 5)
+    def forward(self, x): return self.inner(x * self.weight)
+class D(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight, self.score = nn.Parameter(torch.ones(5)), nn.Linear(5, 1)
+    def forward(self, x): return self.score(x * self.weight)
+g, d = G(), D()
 of_g, of_d = torch.optim.SGD(g.parameters(), lr=0.1), torch.optim.Adam(d.parameters(), lr=0.1)
 for step in range(3):
     loss = d(g(torch.randn(4, 3))).square().mean()
@@ -133,6 +141,10 @@ for step in range(3):
         text = (tmp_path / "out/grad_probe/rank0/grad_summary_0.csv").read_text()
         assert "G.weight" in text
         assert "D.weight" in text
+        for step in range(3):
+            data = (tmp_path / f"out/dump/step{step}/rank/dump.json").read_text()
+            assert "Module.inner.Linear.forward.0" in data
+            assert "Module.D.score.Linear.forward.0" in data
 
     def test_a_closure_evaluation_first_and_a_changed_folder(self, script, tmp_path):
         script(
