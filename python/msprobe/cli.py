@@ -123,12 +123,15 @@ class CommandLineError(Exception):
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line. Exit codes: that of the command; 2: an error; 130: ended by Ctrl-C."""
     words = sys.argv[1:] if arguments is None else arguments
+    # The script of `msprobe run` finds the streams as they are, and leaves them to the interpreter.
+    is_script = next((word for word in words if word in COMMANDS), None) == "run"
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure") and "run" not in words[:3]:  # a script finds them as they are
+        if hasattr(stream, "reconfigure") and not is_script:
             stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show
     try:
         code = _run(words)
-        sys.stdout.flush()
+        if not is_script:
+            sys.stdout.flush()
     except CommandLineError as error:
         return _complain(f"msprobe: error: {error}")
     except KeyboardInterrupt:

@@ -40,6 +40,7 @@ class RunRecording:
         self._file: RunFile | None = None
         self._recorded: dict[str, str] = {}
         self._begun = False
+        self._counts_random_calls = False
         self._process = os.getpid()
         self._summary = ""
 
@@ -65,6 +66,7 @@ class RunRecording:
         try:
             if "config" in self._settings.parts and _has("msprobe.config_check.checker"):
                 _config_checker().apply_patches()
+                self._counts_random_calls = True
             self._session.install()
             self._begun = True
         except Exception as error:
@@ -80,6 +82,8 @@ class RunRecording:
             return
         self._session.close()
         self._summary = self._told()
+        if self._counts_random_calls:
+            _config_checker().remove_patches()
         try:
             if self._file is None and always and not self._session.seen.notes:
                 self._session.seen.notes.append("no model was called in training")

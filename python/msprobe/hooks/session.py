@@ -40,6 +40,8 @@ class OutermostCalls:
             self._exchange = None
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        from torch import nn
+
         inside = threading.local()
 
         def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -48,8 +50,9 @@ class OutermostCalls:
             inside.call = True
             try:
                 self._before(module)
-                # By way of the class: `before` may have put something around it.
-                return type(module).__call__(module, *args, **kwargs)
+                # Not `original`: `before` may have put something around it. Not that of the class of the module:
+                # where it has one of its own, we are inside of it.
+                return nn.Module.__call__(module, *args, **kwargs)
             finally:
                 del inside.call
 

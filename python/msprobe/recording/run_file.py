@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RUN_FILE = re.compile(r"run\.rank([0-9]{1,9})\.json")
 
-_SECRET = re.compile(r"token|secret|passw|api_?key|credential", re.IGNORECASE)
+_SECRET = re.compile(r"token|secret|passw|api[_-]?key|credential", re.IGNORECASE)
 
 
 def rank_of_process() -> int:

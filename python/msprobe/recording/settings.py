@@ -84,6 +84,8 @@ def run_settings(
         if "diagnosis" not in content.get(task, {}):
             dump = _with_diagnosis(dump)
     loaded = dump or gradients
+    if dump is not None:
+        dump = replace(dump, enable_dataloader=False)  # steps are those of the optimizer
     return RunSettings(
         output=folder,
         steps=load_config(None, dump_path=folder, step=wanted).steps if loaded is None else loaded.steps,
@@ -97,7 +99,8 @@ def run_settings(
 def _with_diagnosis(config: Config) -> Config:
     """The state of the training beside the calls: what a diagnosis of two runs needs."""
     assert isinstance(config.section, DumpConfig)
-    return replace(config, section=replace(config.section, diagnosis=get_args(dump_config.Diagnosis)))
+    kinds = get_args(dump_config.Diagnosis)
+    return replace(config, section=replace(config.section, diagnosis=kinds))
 
 
 def _steps(given: str | Sequence[int | str]) -> list[int | str]:

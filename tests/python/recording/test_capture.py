@@ -63,6 +63,8 @@ def nothing_is_left():
             torch.optim.SGD.step,
             torch.autograd.backward.__code__,
             len(optimizer._global_optimizer_pre_hooks) + len(optimizer._global_optimizer_post_hooks),
+            torch.manual_seed,
+            torch.rand,
             len(module._global_forward_pre_hooks) + len(module._global_forward_hooks),
         )
 
@@ -197,6 +199,21 @@ class TestHooks:
         calls.remove()
         model(torch.ones(1, 3))
         assert seen == [model, model, model[0]]
+
+    @pytest.mark.usefixtures("nothing_is_left")
+    def test_a_call_operator_of_its_own_runs_once(self):
+        class Doubling(nn.Module):
+            def __call__(self, x):
+                return super().__call__(2 * x)
+
+            def forward(self, x):
+                return x
+
+        calls = OutermostCalls(lambda module: None)
+        calls.install()
+        result = Doubling()(torch.ones(1))
+        calls.remove()
+        assert result == 2
 
     @pytest.mark.usefixtures("nothing_is_left")
     def test_finished_steps_of_classes_old_and_new(self):
