@@ -98,13 +98,12 @@ def _diagnose(
     cause, others = conclude(parts)
     differ = cause is not None or any(_is_open(part) for part in parts)
     commands = []
+    page = None
     if cause is not None and cause.part == "dump" and with_graph:
         graph = comparison.graph(cause)
         if graph is not None:
             file, page = graph
             commands.append(f"msprobe view {file.parent}")
-            if page is not None:
-                parts = [_with_page(part, page) for part in parts]
     return Answer(
         status="differ" if differ else "agree",
         sentence=_sentence(cause, parts, differ=differ),
@@ -113,6 +112,7 @@ def _diagnose(
         parts=tuple(parts),
         missing=tuple(_missing(cause, parts, a, b)),
         next_commands=tuple(commands),
+        graph=page,
         notes=tuple(_notes(a, b)),
     )
 
@@ -130,16 +130,6 @@ def _is_open(part: PartResult) -> bool:
     explain a number is evidence only.
     """
     return part.status == "failed" or (part.status == "differ" and part.part != "config")
-
-
-def _with_page(part: PartResult, page: Path) -> PartResult:
-    from dataclasses import replace
-
-    return (
-        replace(part, evidence=(*part.evidence, f"graph at the culprit: {page.name}"))
-        if (part.part == "dump")
-        else part
-    )
 
 
 def _sentence(cause: Cause | None, parts: list[PartResult], *, differ: bool) -> str:

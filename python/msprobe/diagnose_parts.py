@@ -257,7 +257,7 @@ class Comparison:
         """A file of graphs of the step of a cause in a dump, and a page that shows it where this msprobe has
         the viewer. None: there is no hierarchy to show.
         """
-        from msprobe.graph.inputs import Paths
+        from msprobe.graph.inputs import Paths, find_units
         from msprobe.graph.run import Finding, GraphOptions, write_graph
 
         if self._a.dump is None or self._b.dump is None or cause.step is None:
@@ -265,8 +265,14 @@ class Comparison:
         a, b = (numbered(run, STEP).get(cause.step) for run in (self._a.dump, self._b.dump))
         if a is None or b is None:
             return None
+        try:
+            # The graph counts the step of a single folder in its own way.
+            step = find_units(Paths(target=b, golden=a)).units[0].step
+        except Error as error:
+            log.warning("no graph is made: %s", error)
+            return None
         findings = [
-            Finding(culprit.step, culprit.rank, culprit.record, f"{culprit.where}: {culprit.reason}")
+            Finding(step, culprit.rank, culprit.record, f"{culprit.where}: {culprit.reason}")
             for culprit in self.culprits
             if culprit.step == cause.step
         ]
@@ -278,14 +284,14 @@ class Comparison:
         except Error as error:
             log.warning("no graph is made: %s", error)
             return None
-        return made.file, self._graph_page(made.file, cause)
+        return made.file, self._graph_page(made.file, step, cause.rank)
 
-    def _graph_page(self, file: Path, cause: Cause) -> Path | None:
+    def _graph_page(self, file: Path, step: int, rank: int | None) -> Path | None:
         if not _has("msprobe.viewer.export"):
             return None
         page = self._output / "graph.html"
         try:
-            import_module("msprobe.viewer.export").export(file, page, step=cause.step, rank=cause.rank)
+            import_module("msprobe.viewer.export").export(file, page, step=step, rank=rank)
         except Error as error:
             log.warning("no page of the graph is made: %s", error)
             return None

@@ -54,7 +54,10 @@ class RunRecording:
         if not self._begun:
             return ""
         if not seen.models:
-            return "no model was trained: nothing is recorded"
+            return (
+                "no model was trained in this process: nothing is recorded (MSPROBE_CONFIG records those that "
+                "it starts)"
+            )
         if self._file is None:
             return f"nothing is recorded: {seen.notes[-1] if seen.notes else 'no step began'}"
         parts = ", ".join(self._recorded) or "nothing"

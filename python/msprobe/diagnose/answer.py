@@ -97,6 +97,8 @@ class Answer:
     missing: tuple[Missing, ...]
     next_commands: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    graph: Path | None = None
+    """A page that shows the step of the cause as a hierarchy."""
 
 
 def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:

@@ -50,6 +50,7 @@ def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
             for part in answer.parts
         ],
         "missing": [asdict(missing) for missing in answer.missing],
+        "graph": None if answer.graph is None else relative(answer.graph, output),
         "next": list(answer.next_commands),
         "notes": list(answer.notes),
         "inputs": {"a": str(a), "b": str(b)},

@@ -36,6 +36,9 @@ def page_html(answer: Answer, a: Path, b: Path, output: Path) -> str:
     body = [f"<h1>{_text(answer.sentence)}</h1>"]
     if answer.cause is not None:
         body += _cause(answer.cause)
+    if answer.graph is not None:
+        link = escape(relative(answer.graph, output), quote=True)
+        body.append(f'<p><a href="{link}">The step of the cause as a graph</a></p>')
     body += ["<h2>The walk</h2>", "<table>", *_walk(answer), "</table>"]
     body += ["<h2>Reports</h2>", "<table>", *_reports(answer, output), "</table>"]
     if answer.others:

@@ -50,8 +50,8 @@ class OutermostCalls:
             inside.call = True
             try:
                 self._before(module)
-                # Not `original`: `before` may have put something around it. Not that of the class of the module:
-                # where it has one of its own, we are inside of it.
+                # Not `original`: `before` may have put something around it. Not that of the class of the
+                # module: where it has one of its own, we are inside of it.
                 return nn.Module.__call__(module, *args, **kwargs)
             finally:
                 del inside.call

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -107,6 +108,9 @@ def test_the_planted_fault_is_named(runs, diagnose, tmp_path, fault, step, stage
     if stage == "operators":
         assert list((tmp_path / "out/graph").glob("*.vis.db"))
         assert any(command.startswith("msprobe view ") for command in answer["next"])
+        has_viewer = importlib.util.find_spec("msprobe.viewer") is not None
+        assert (answer["graph"] is not None) == has_viewer
+        assert not has_viewer or (tmp_path / "out" / answer["graph"]).exists()
 
 
 def test_data_of_a_later_step(runs, diagnose):
