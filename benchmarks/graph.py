@@ -87,7 +87,9 @@ def _run(command: list[Path | str], out: Path, kind: str, codes: tuple[int, ...]
     # Each tool runs in its own environment: nothing may lead to the other one.
     done = measure.run(["env", "-u", "PYTHONPATH", *command])
     if done.code not in codes or not list(out.glob(f"{kind}_*.vis.db")):
-        raise RuntimeError(f"{command[0]}: exit code {done.code}, expected {codes} and a file {kind}_*.vis.db")
+        raise RuntimeError(
+            f"{command[0]}: exit code {done.code}, expected {codes} and a file {kind}_*.vis.db"
+        )
     return done
 
 
@@ -195,9 +197,7 @@ def _row(case: Case, record: Record, kind: str) -> list[str]:
     return [f"{kind}, {case.name}", time, of_a_node, their_time, gain, memory, their_memory]
 
 
-def benchmark(
-    python: str, reference: str, out: Path, rounds: int, cases: tuple[Case, ...] = _CASES
-) -> str:
+def benchmark(python: str, reference: str, out: Path, rounds: int, cases: tuple[Case, ...] = _CASES) -> str:
     rows, records = [], {}
     for case in cases:
         record = _measure(case, python, reference, out / "graph", 1 if case.ranks > 1 else rounds)
@@ -223,7 +223,9 @@ def main() -> int:
     )
     try:
         print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-        print(benchmark(sys.executable, options.reference_python, options.out.resolve(), options.rounds, cases))
+        print(
+            benchmark(sys.executable, options.reference_python, options.out.resolve(), options.rounds, cases)
+        )
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         print(f"graph: {error}", file=sys.stderr)
         return 1

@@ -55,7 +55,7 @@ def _norm(path: str) -> _Module:
 
 
 def _block(path: str) -> _Module:
-    attention = (
+    attention: tuple[_Module | _Call, ...] = (
         *(_linear(f"{path}.attention.{name}") for name in ("query", "key", "value")),
         _Call("Torch.cat", (_WIDE, _WIDE)),
         _Call("Torch.cat", (_WIDE, _WIDE)),
@@ -70,7 +70,7 @@ def _block(path: str) -> _Module:
         _linear(f"{path}.feed_forward.down"),
     )
     residual = _Call("Tensor.__add__", (_WIDE, _WIDE))
-    inside = (
+    inside: tuple[_Module | _Call, ...] = (
         _norm(f"{path}.norm"),
         _Module(f"{path}.attention", "Attention", attention),
         residual,
@@ -133,7 +133,9 @@ class _Rank:
             for one in part.inside:
                 self._forward(one, f"{name}.forward.{number}", number)
             inputs, output = (_WIDE,), _WIDE
-            parameters = f',"parameters":{{"weight":{self._tensor(_WEIGHT, True)}}}' if part.has_weight else ""
+            parameters = (
+                f',"parameters":{{"weight":{self._tensor(_WEIGHT, True)}}}' if part.has_weight else ""
+            )
         record = f"{name}.forward" if isinstance(part, _Call) else f"{name}.forward.{number}"
         tensors = ",".join(self._tensor(shape, True) for shape in inputs)
         results = self._tensor(output, True)

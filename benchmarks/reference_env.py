@@ -20,6 +20,7 @@ RELEASE = "8.1.1"
 GRAPH_RELEASE = "8.3.0"
 TORCH = "2.13.0"
 
+
 # torch first, so that the tool's loose requirement does not choose another one. service_identity is what its
 # TLS dependency needs and does not declare; it was written for numpy 1.
 def _steps(release: str) -> tuple[tuple[str, ...], ...]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import compare
+import config_check
 import dump
 import grad_compare
 import grad_probe
@@ -82,12 +83,17 @@ def _compare(setting: Setting) -> str:
     return compare.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
 
 
+def _config_check(setting: Setting) -> str:
+    return config_check.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
+
+
 _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "kernels": _kernels,
     "grad_probe": _grad_probe,
     "grad_compare": _grad_compare,
     "dump": _dump,
     "compare": _compare,
+    "config_check": _config_check,
     "start_up": _start_up,
 }
 

@@ -212,10 +212,10 @@ class RowWriter {
 
   // On the first item of a record only.
   void add_stack(const ItemPair& row) {
-    if (!pair_.stacks) return row_.add(kNotApplicable);
-    const auto frames = pair_.stacks->frames(pair_.left.name(pair_.left.records()[row.left_record]));
     const bool is_first = &row == pair_.matches.pairs.data() || (&row)[-1].left_record != row.left_record;
-    if (!is_first || frames.empty()) return row_.add(kNotApplicable);
+    if (!is_first || !pair_.stacks) return row_.add(kNotApplicable);
+    const auto frames = pair_.stacks->frames(pair_.left.name(pair_.left.records()[row.left_record]));
+    if (frames.empty()) return row_.add(kNotApplicable);
     std::string& text = row_.make_text();
     text += '[';
     for (const std::string& frame : frames) {

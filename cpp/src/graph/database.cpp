@@ -75,7 +75,7 @@ CREATE TABLE msprobe_nodes (
     unmatched INTEGER,
     colours TEXT,
     overflow TEXT
-);
+) WITHOUT ROWID;
 CREATE TABLE msprobe_findings (step INTEGER, rank INTEGER, number INTEGER, node TEXT, sentence TEXT);
 )";
 
@@ -115,7 +115,8 @@ std::string text_of(NodeKind kind) { return std::to_string(static_cast<int>(kind
 // Binds values one after the other. A std::string must outlive run(); of other texts a copy is made.
 class Binder {
  public:
-  explicit Binder(SQLite::Statement& statement) : statement_(statement) {}
+  explicit Binder(SQLite::Statement& statement, int last_position = 0)
+      : statement_(statement), position_(last_position) {}
 
   Binder& text(const std::string& text) {
     statement_.bindNoCopy(++position_, text);
@@ -149,8 +150,14 @@ class Binder {
 
  private:
   SQLite::Statement& statement_;
-  int position_ = 0;
+  int position_;
 };
+
+// What all rows of a graph share comes last: it is bound once for many rows.
+constexpr const char* kInsertNode =
+    "INSERT INTO tb_nodes VALUES "
+    "(?1,?15,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,'{}',0,?13,?14,?16,?17,?18,?19)";
+constexpr int kOwnOfNode = 14;
 
 SQLite::Database open_database(const std::filesystem::path& path) {
   // One thread at a time uses it, so that it needs no locks of its own.
@@ -171,9 +178,7 @@ struct GraphDatabase::State {
   std::filesystem::path path;
   io::AtomicFile file;
   SQLite::Database database;
-  SQLite::Statement node{database,
-                         "INSERT INTO tb_nodes VALUES "
-                         "(?,?,?,?,?,?,?,?,?,?,?,?,?,'{}',0,?,?,?,?,?,?)"};
+  SQLite::Statement node{database, kInsertNode};
   SQLite::Statement own{database, "INSERT INTO msprobe_nodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"};
   SQLite::Statement stack{database, "INSERT INTO tb_stack VALUES (?,?)"};
   SQLite::Statement distributed{database, "UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?"};
@@ -190,11 +195,19 @@ struct GraphDatabase::State {
     }
   }
 
-  void add_node(const GraphKey& graph, const NodeRow& row) {
+  void begin_graph(const GraphKey& graph) {
+    Binder(node, kOwnOfNode)
+        .text(graph.id)
+        .text(graph.source)
+        .text_or_null(graph.dump_data_dir)
+        .number(graph.step)
+        .number(graph.rank);
+  }
+
+  void add_node(const NodeRow& row) {
     const std::string kind = text_of(row.kind);
     Binder(node)
         .text(row.id)
-        .text(graph.id)
         .number(row.order)
         .text(row.name)
         .text(kind)
@@ -208,10 +221,6 @@ struct GraphDatabase::State {
         .text(row.notes)
         .text(row.inputs)
         .text(row.outputs)
-        .text(graph.source)
-        .text_or_null(graph.dump_data_dir)
-        .number(graph.step)
-        .number(graph.rank)
         .run();
     Binder(own)
         .text(row.id)
@@ -271,7 +280,8 @@ void GraphDatabase::add_stack(std::string_view id, std::string_view frames) {
 
 void GraphDatabase::add_nodes(const GraphKey& graph, std::span<const NodeRow> rows) {
   state_->go([&] {
-    for (const NodeRow& row : rows) state_->add_node(graph, row);
+    state_->begin_graph(graph);
+    for (const NodeRow& row : rows) state_->add_node(row);
   });
 }
 

@@ -74,7 +74,9 @@ class Job {
       std::vector<Prepared> prepared = ready.front().get();
       ready.pop_front();
       advance(kReading);
-      for (Prepared& one : prepared) write(std::move(one), kWriting / prepared.size());
+      for (const Prepared& one : prepared) write(one, kWriting / prepared.size());
+      // Millions of small pieces: that takes a while, in which the next rank or the indices can be written.
+      releasing_ = std::async(std::launch::async, [gone = std::move(prepared)]() mutable { gone.clear(); });
       advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
     link_step();
@@ -179,7 +181,7 @@ class Job {
 
   // ---- Writing; one rank at a time
 
-  void write(Prepared prepared, std::size_t work) {
+  void write(const Prepared& prepared, std::size_t work) {
     if (step_ != prepared.target.step()) link_step();
     step_ = prepared.target.step();
     const Comparison* const comparison = prepared.comparison ? &*prepared.comparison : nullptr;
@@ -369,6 +371,7 @@ class Job {
   std::size_t done_ = 0;
   std::size_t written_ = 0;  // of the unit
   double work_per_row_ = 0;
+  std::future<void> releasing_;  // the memory of the unit that was written last
 };
 
 }  // namespace

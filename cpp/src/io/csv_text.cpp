@@ -2,13 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/csv_text.h"
 
-#include <algorithm>
-
 namespace msprobe::io::csv {
 
+namespace {
+
+// Looks at all characters, whatever the first ones are: so the compiler can look at many at once.
+bool needs_quotes(std::string_view cell) {
+  bool found = false;
+  for (const char c : cell) found |= c == ',' || c == '"' || c == '\r' || c == '\n';
+  return found;
+}
+
+}  // namespace
+
 void append_cell(std::string& text, std::string_view cell) {
-  const auto is_special = [](char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; };
-  if (std::none_of(cell.begin(), cell.end(), is_special)) {
+  if (!needs_quotes(cell)) {
     text += cell;
     return;
   }

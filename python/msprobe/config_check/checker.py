@@ -75,7 +75,7 @@ class ConfigChecker:
             raise InvalidArgument(f"checksum: expected {' or '.join(CHECKSUMS)}, found {checksum!r}")
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):
             raise InvalidArgument(f"steps: expected a number of forward calls or None, found {steps!r}")
-        self._model = None if model is None else _checked_model(model, fmk)
+        watched = None if model is None else _checked_model(model, fmk)
         self._steps = steps
         self._checksum = checksum
         self._step = 0
@@ -83,13 +83,23 @@ class ConfigChecker:
         self._pending: dict[str, str] = {}
         self._handle: Any = None
 
+        given: dict[str, Any] = {}
+        try:
+            given = {} if hyperparameters is None else of_objects(hyperparameters)
+        except InvalidArgument:
+            raise
+        except Exception as error:  # of the program's objects, which are asked
+            self._warn("hyperparameters", error)
+
         _close_earlier(self._path)
         self._writer = PackWriter(self._path, own_run(self._path), fmk)
-        self._collect_first(scripts, hyperparameters)
-        if self._model is not None and steps != 0:
-            self._handle = self._model.register_forward_pre_hook(self._before_forward, with_kwargs=True)
+        self._collect_first(scripts, given)
+        if watched is not None and steps != 0:
+            with self._safely("watching the model"):  # TorchScript has no hooks
+                hook = _ForwardHook(self)
+                self._handle = watched.register_forward_pre_hook(hook, with_kwargs=True)
         else:
-            self._collect_of_process()
+            self._collect_of_process(watched)
         self._write()
         _open_checkers[os.path.realpath(self._path)] = self
 
@@ -133,6 +143,13 @@ class ConfigChecker:
             write_outputs(folder, result, bench, cmp)
         return result
 
+    def compare_with(self, bench_zip_path: str, output_path: str, *, force: bool = False) -> ConfigComparison:
+        """Compares this run, as far as it was collected, with an earlier one; for example after the first
+        step, to end a training that is not set up alike. As compare(); call it in one process.
+        """
+        self._write()
+        return self.compare(bench_zip_path, str(self._path), output_path, force=force)
+
     def close(self) -> None:
         """Takes the hook off and writes what is left. Happens by itself after the last step, and at the end
         of the process.
@@ -146,8 +163,7 @@ class ConfigChecker:
 
     # ---- collecting
 
-    def _collect_first(self, scripts: list[Path], hyperparameters: object) -> None:
-        given = None if hyperparameters is None else of_objects(hyperparameters)
+    def _collect_first(self, scripts: list[Path], given: dict[str, Any]) -> None:
         if current_rank() != 0:
             return
         with self._safely("environment variables"):
@@ -162,31 +178,27 @@ class ConfigChecker:
             dynamic = of_megatron()
             if dynamic is None:  # a Megatron changes what it parsed
                 dynamic = of_objects(_parsed_arguments.namespaces())
-            merge(dynamic, given or {})
+            merge(dynamic, given)
             if dynamic:
                 self._pending[pack.DYNAMIC] = as_text(dynamic)
 
-    def _before_forward(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        import torch
-
-        if torch.compiler.is_compiling():  # a graph must not hold us
-            return
+    def before_forward(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Collects a step, before the model does it."""
         with self._safely("a forward call"):
-            self._collect_step(args, kwargs)
+            if self._handle is not None and not _is_recorded():
+                self._collect_step(model, args, kwargs)
 
-    def _collect_step(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if self._handle is None:  # called from a thread that was waiting
-            return
+    def _collect_step(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         step, self._step = self._step, self._step + 1
         if step == 0:
-            self._collect_of_process()
+            self._collect_of_process(model)
         rank = current_rank()
         with self._safely("inputs"):
             tree, fingerprints = measure_inputs(args, kwargs, self._checksum)
             self._pending[pack.dataset(step, rank)] = as_text(tree)
             self._pending[pack.fingerprints("dataset", step, rank)] = as_text(fingerprints)
         with self._safely("weights"):
-            tree, fingerprints = measure_weights(self._model, self._checksum)
+            tree, fingerprints = measure_weights(model, self._checksum)
             self._pending[pack.weights(step, rank)] = as_text(tree)
             self._pending[pack.fingerprints("weights", step, rank)] = as_text(fingerprints)
         if self._steps is not None and self._step >= self._steps:
@@ -194,7 +206,7 @@ class ConfigChecker:
         elif self._step <= _STEPS_WRITTEN_AT_ONCE or self._step % _STEPS_WRITTEN_AT_ONCE == 0:
             self._write()
 
-    def _collect_of_process(self) -> None:
+    def _collect_of_process(self, model: Any) -> None:
         """Random operations and settings, as they are when training begins."""
         self.remove_patches()
         rank = current_rank()
@@ -210,7 +222,7 @@ class ConfigChecker:
         with self._safely("settings"):
             script = getattr(sys.modules.get("__main__"), "__file__", None)
             folder = Path(script).parent if script else Path.cwd()
-            self._pending[pack.settings(rank)] = as_text(training_settings(self._model, folder, script))
+            self._pending[pack.settings(rank)] = as_text(training_settings(model, folder, script))
 
     def _write(self) -> None:
         entries, self._pending = self._pending, {}
@@ -223,14 +235,42 @@ class ConfigChecker:
         try:
             yield
         except Exception as error:
-            if what not in self._warned:
-                self._warned.add(what)
-                log.warning(
-                    "config check: %s: %s: %s (further faults of this kind are not logged)",
-                    what,
-                    type(error).__name__,
-                    error,
-                )
+            self._warn(what, error)
+
+    def _warn(self, what: str, error: Exception) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            log.warning(
+                "config check: %s: %s: %s (further faults of this kind are not logged)",
+                what,
+                type(error).__name__,
+                error,
+            )
+
+
+class _ForwardHook:
+    """A hook of a module that stays behind when the module is copied or saved."""
+
+    def __init__(self, checker: ConfigChecker) -> None:
+        self._checker = checker
+
+    def __call__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        import torch
+
+        if not torch.compiler.is_compiling():  # a graph must not hold us
+            self._checker.before_forward(model, args, kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In its place: a function of Python's own that does nothing, so that msprobe is not needed there."""
+        return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+def _is_recorded() -> bool:
+    """Whether the call is recorded to be repeated: reading a tensor would become part of it, or end it."""
+    torch: Any = import_torch()
+    if torch.jit.is_tracing():
+        return True
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
 # The checker that fills each pack of this process: another one for the same path takes its place.

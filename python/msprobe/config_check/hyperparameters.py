@@ -176,7 +176,7 @@ def flattened(tree: object) -> Parameters:
     than any training has.
     """
     result: Parameters = {}
-    for name, value in _leaves("", tree, 0):
+    for name, value in _leaves("" if _as_mapping(tree) is not None else "value", tree, 0):
         if len(result) >= _MOST_PARAMETERS:
             raise FormatError(f"expected at most {_MOST_PARAMETERS} parameters, found more")
         if name not in result:
@@ -201,8 +201,7 @@ def _leaves(name: str, node: object, depth: int) -> Iterator[tuple[str, object]]
         for index, item in enumerate(nested):
             yield from _leaves(name if len(nested) == 1 else f"{name}.{index}", item, depth + 1)
         return
-    if name:
-        yield name, node
+    yield name, node
 
 
 def _is_nested(item: object) -> bool:
@@ -210,14 +209,15 @@ def _is_nested(item: object) -> bool:
 
 
 def _as_mapping(node: object) -> Mapping[Any, Any] | None:
+    if type(node).__module__.partition(".")[0] == "omegaconf":
+        # Is a mapping, too, but one that fails where a value is missing.
+        return _of_omegaconf(node)
     if isinstance(node, Mapping):
         return node
     if isinstance(node, argparse.Namespace):
         return vars(node)
     if isinstance(node, (enum.Enum, type)):
         return None
-    if type(node).__module__.partition(".")[0] == "omegaconf":
-        return _of_omegaconf(node)
     if dataclasses.is_dataclass(node):
         return {field.name: getattr(node, field.name, None) for field in dataclasses.fields(node)}
     to_dict = getattr(node, "to_dict", None)

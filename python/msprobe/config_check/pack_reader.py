@@ -15,9 +15,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.atomic_file import make_directory, write_text
+from msprobe.atomic_file import make_directory
 from msprobe.config_check import pack
-from msprobe.native import FormatError, InvalidArgument
+from msprobe.native import FormatError, InvalidArgument, IoError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ _MOST_SHRINKING = 400
 _SMALL = 16 << 20
 _LARGEST_DIRECTORY = 256 << 20  # bytes of the zip's directory; each entry needs 46 and its name
 _MOST_NAMED = 3
+_FILE_MODE = 0o640
 
 _END = struct.Struct("<4s4H2LH")  # end of central directory
 _END_MARK = b"PK\x05\x06"
@@ -121,16 +122,23 @@ class Pack:
         return tree
 
     def extract(self, folder: Path) -> None:
-        """Writes every entry to its place below `folder`. Raises IoError."""
+        """Writes every entry to its place below `folder`, which has no files yet. Raises IoError."""
         made: set[Path] = set()
         for name in self._names():
-            text = self.text(name)
-            if text is None:
+            content = self.bytes(name)
+            if content is None:
                 continue
             target = folder / name
             if target.parent not in made:
                 made.add(make_directory(target.parent))
-            write_text(target, text)
+            # Nothing reads these files before the result is complete, so they need no second name.
+            try:
+                with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb") as file:
+                    file.write(content)
+            except OSError as error:
+                result = IoError(f"cannot write {target}: {error.strerror or error}")
+                result.errno, result.filename = error.errno, str(target)
+                raise result from error
 
     def _names(self) -> Iterator[str]:
         yield from self._parts

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import json
 import os
 import shutil
@@ -100,7 +101,7 @@ class PackWriter:
 
     def _remove_leftovers(self) -> None:
         """Of processes that were killed: nobody else writes now."""
-        for path in self.path.parent.glob(f".{self.path.name}.*.tmp"):
+        for path in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"):
             path.unlink(missing_ok=True)
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import sys
 import uuid
@@ -43,7 +44,8 @@ def _run_id() -> str:
     shared = _of_store()
     if shared is not None:
         return shared
-    if os.environ.get("RANK"):  # the launcher is the parent of all processes of a machine
+    # The launcher is the parent of all processes of a machine.
+    if os.environ.get("RANK") or multiprocessing.parent_process() is not None:
         return f"launcher {os.uname().nodename} {os.getppid()} {_start_of(os.getppid())}"
     return _id_of_process(os.getpid())
 

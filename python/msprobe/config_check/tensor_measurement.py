@@ -8,6 +8,7 @@ import hashlib
 import math
 import os
 import struct
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from msprobe.torch_state import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from concurrent.futures import Future
 
 CHECKSUMS = ("crc32", "md5")
 
@@ -38,27 +40,44 @@ def measure_all(tensors: Sequence[Any], checksum: str, *, in_float32: bool) -> l
     """Measures on all cores. in_float32: statistics of half precision are not rounded to it.
 
     checksum: "crc32" of the elements, in the pass of the statistics; or "md5", which takes ten times as long.
-    Tensors of a device are copied to the host for the checksum.
+    Tensors of a device are copied to the host for it, a few at a time.
     """
     small = sum(tensor.numel() for tensor in tensors) < _SMALL
     if small or len(tensors) < 2:
-        return [_measure(tensor, checksum, in_float32) for tensor in tensors]
-    # The largest first: the last one to end decides.
-    order = sorted(range(len(tensors)), key=lambda i: -tensors[i].numel())
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = dict(zip(order, pool.map(lambda i: _measure(tensors[i], checksum, in_float32), order)))
+        return [_measure(_prepared(tensor), checksum, in_float32) for tensor in tensors]
+    found: dict[int, Measured] = {}
+    waiting: deque[tuple[int, Future[Measured]]] = deque()
+    threads = len(os.sched_getaffinity(0))
+    with ThreadPoolExecutor(threads) as pool:
+        # The largest first: the last one to end decides.
+        for i in sorted(range(len(tensors)), key=lambda i: -tensors[i].numel()):
+            if len(waiting) >= 2 * threads:
+                done, future = waiting.popleft()
+                found[done] = future.result()
+            waiting.append((i, pool.submit(_measure, _prepared(tensors[i]), checksum, in_float32)))
+        found.update((i, future.result()) for i, future in waiting)
     return [found[i] for i in range(len(tensors))]
 
 
-def _measure(tensor: Any, checksum: str, in_float32: bool) -> Measured:
+@dataclass
+class _Prepared:
+    """What can be measured of a tensor; `memory` is None when nothing can."""
+
+    memory: Any
+    dtype: Any
+    fingerprint: dict[str, Any]
+
+
+def _prepared(tensor: Any) -> _Prepared:
+    """On the thread of the training: a copy from a device comes after what that thread began there."""
     import torch
     from torch.nn.parameter import is_lazy
 
     fingerprint: dict[str, Any] = {"dtype": str(tensor.dtype)}
+    result = _Prepared(None, tensor.dtype, fingerprint)
     if is_lazy(tensor):
-        return Measured(
-            None, {**fingerprint, "unmeasured": "the parameter of a lazy module has no value yet"}
-        )
+        fingerprint["unmeasured"] = "the parameter of a lazy module has no value yet"
+        return result
     if not tensor.is_nested:
         fingerprint["shape"] = [int(size) for size in tensor.shape]
     try:
@@ -66,16 +85,28 @@ def _measure(tensor: Any, checksum: str, in_float32: bool) -> Measured:
             memory, part = memory_of(tensor.detach())
             if part:
                 fingerprint["part"] = part
-            if memory.device.type != "cpu":
-                memory = memory.cpu()
-            native = checksum == "crc32"
-            summary = torch_adapter().summarize(memory, checksum="native" if native else "none")
-            if native and summary["crc32"] is not None:
-                fingerprint["crc32"] = f"{summary['crc32']:08x}"
-            elif not native:
-                fingerprint["md5"] = _md5(memory)
+            result.memory = memory if memory.device.type == "cpu" else memory.cpu()
+    except (RuntimeError, NotImplementedError) as error:
+        fingerprint["unmeasured"] = str(error)
+    return result
+
+
+def _measure(tensor: _Prepared, checksum: str, in_float32: bool) -> Measured:
+    import torch
+
+    fingerprint = tensor.fingerprint
+    if tensor.memory is None:
+        return Measured(None, fingerprint)
+    native = checksum == "crc32"
+    try:
+        summary = torch_adapter().summarize(tensor.memory, checksum="native" if native else "none")
+        if native and summary["crc32"] is not None:
+            fingerprint["crc32"] = f"{summary['crc32']:08x}"
+        elif not native:
+            fingerprint["md5"] = _md5(tensor.memory)
     except (UnsupportedError, RuntimeError, NotImplementedError) as error:
-        return Measured(None, {**fingerprint, "unmeasured": str(error)})
+        fingerprint["unmeasured"] = str(error)
+        return Measured(None, fingerprint)
     if not summary["count"] or summary["max"] is None or summary["mean_imag"] is not None:
         return Measured(None, fingerprint)
     keeps_type = not in_float32 and tensor.dtype in (torch.float16, torch.bfloat16)

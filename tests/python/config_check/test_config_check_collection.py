@@ -258,6 +258,28 @@ class TestCollecting:
         assert found == {"lr": 0.5, "seed": 7, "layers": 2}
         assert argparse.ArgumentParser.parse_known_args is original
 
+    def test_a_run_against_an_earlier_one(self, tmp_path):
+        for name in ("a", "b"):
+            torch.manual_seed(ord(name))
+            model = Net()
+            checker = ConfigChecker(model, output_zip_path=str(tmp_path / f"{name}.zip"))
+            model(torch.ones(1, 4))
+        result = checker.compare_with(str(tmp_path / "a.zip"), str(tmp_path / "out"))
+        assert result.ranked[0].difference.check == "weights"
+        assert checker.compare_with(str(tmp_path / "b.zip"), str(tmp_path / "out")).agree
+
+    def test_a_model_that_is_dropped_is_not_kept(self, tmp_path):
+        import gc
+        import weakref
+
+        model = Net()
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        model(torch.ones(1, 4))
+        reference = weakref.ref(model)
+        del model
+        gc.collect()
+        assert reference() is None
+
     def test_two_checkers_do_not_meet(self, tmp_path):
         models = Net(), Net()
         for name, model in zip("ab", models):
@@ -338,6 +360,35 @@ class TestCollecting:
         compiled = torch.compile(model, backend="eager", fullgraph=True)
         assert compiled(torch.ones(1, 4)).shape == (1, 2)
 
+    def test_copies_of_the_model_are_not_watched(self, tmp_path):
+        import copy
+        import pickle
+
+        model = Net()
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        copied, loaded = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
+        assert b"msprobe" not in pickle.dumps(model)
+        for other in (copied, loaded):
+            assert other(torch.zeros(1, 4)).shape == (1, 2)
+        assert "weights/step0/rank0/weight.json" not in entries(tmp_path / "p.zip")
+        model(torch.ones(1, 4))
+        assert tree(tmp_path / "p.zip", "dataset/step0/rank0/dataset.json")["args"]["0"]["max"] == 1.0
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_a_traced_call_is_not_collected(self, tmp_path):
+        model = nn.Linear(4, 2)
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        traced = torch.jit.trace(model, torch.zeros(1, 4), check_trace=False)
+        assert "detach" not in str(traced.graph)
+        model(torch.ones(1, 4))
+        assert tree(tmp_path / "p.zip", "dataset/step0/rank0/dataset.json")["args"]["0"]["max"] == 1.0
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_a_model_that_takes_no_hook(self, tmp_path, caplog):
+        model = torch.jit.script(nn.Linear(4, 2))
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        assert model(torch.ones(1, 4)).shape == (1, 2)
+
 
 class TestFaults:
     def test_a_fault_of_ours_is_a_warning(self, tmp_path, monkeypatch, caplog):
@@ -348,6 +399,15 @@ class TestFaults:
             assert model(torch.ones(1, 4)).shape == (1, 2)
         assert caplog.text.count("ZeroDivisionError") == 2  # inputs and weights, once each
         assert "msprobe/settings/rank0.json" in entries(tmp_path / "p.zip")
+
+    def test_an_object_that_cannot_be_asked_is_a_warning(self, tmp_path, caplog):
+        class Config:
+            def to_dict(self):
+                raise RuntimeError("no")
+
+        ConfigChecker(output_zip_path=str(tmp_path / "[p].zip"), hyperparameters=Config())
+        assert "RuntimeError: no" in caplog.text
+        assert "env" in entries(tmp_path / "[p].zip")
 
     def test_a_pack_that_cannot_be_written_any_more(self, tmp_path, caplog):
         model = Net()

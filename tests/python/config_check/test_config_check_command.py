@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
@@ -154,6 +155,19 @@ class TestComparing:
         assert "variables: NVIDIA_TF32_OVERRIDE: 0 -> 1" in out
         assert "hyperparameters: lr: 0.001 -> 0.002" in out
         assert (tmp_path / "o/cmp/env").is_file()
+
+
+def test_checkpoints_go_to_the_comparison_of_checkpoints(command, monkeypatch):
+    seen = []
+    module = types.ModuleType("msprobe.checkpoint.command")
+    module.config_check_main = lambda arguments: seen.append(arguments) or 7
+    monkeypatch.setitem(sys.modules, "msprobe.checkpoint", types.ModuleType("msprobe.checkpoint"))
+    monkeypatch.setitem(sys.modules, "msprobe.checkpoint.command", module)
+    arguments = ["--compare", "iter_1", "b.zip", "-o", "out.json", "--threads", "2"]
+    assert command(*arguments)[0] == 7
+    assert seen == [arguments]
+    assert command("-c", A, "iter_1")[0] == 2  # the first one decides
+    assert len(seen) == 1
 
 
 class TestOutputFolder:

@@ -183,6 +183,12 @@ class TestSettingsFiles:
             "betas": [0.9, 0.95],
         }
 
+    def test_files_that_hold_no_names(self, tmp_path):
+        assert files(tmp_path, "[1, 2]", ".json") == {"value": [1, 2]}
+        assert files(tmp_path, "text", ".yaml") == {"value": "text"}
+        assert files(tmp_path, "", ".yaml") == {}
+        assert files(tmp_path, "- {a: 1}\n- {a: 2}", ".yaml") == {"value.0.a": 1, "value.1.a": 2}
+
     def test_keys_that_are_no_text(self, tmp_path):
         assert files(tmp_path, "on: 1\n3: 2\n", ".yaml") == {"true": 1, "3": 2}
 
@@ -248,6 +254,21 @@ class TestObjects:
                 return {"hidden_size": 16}
 
         assert of_objects(Config()) == {"hidden_size": 16}
+
+    def test_omegaconf(self, monkeypatch):
+        """It is no dependency: what is needed of it is played here."""
+
+        class DictConfig(dict):  # type: ignore[type-arg]
+            def items(self):
+                raise ValueError("Missing mandatory value")
+
+        DictConfig.__module__ = "omegaconf.dictconfig"
+        module = types.ModuleType("omegaconf")
+        module.OmegaConf = types.SimpleNamespace(
+            to_container=lambda node, resolve: {"lr": "${base.lr}", "missing": "???", "model": {"layers": 2}}
+        )
+        monkeypatch.setitem(sys.modules, "omegaconf", module)
+        assert of_objects(DictConfig()) == {"lr": "${base.lr}", "missing": "???", "model.layers": 2}
 
     def test_torch_values_have_names(self):
         import torch
