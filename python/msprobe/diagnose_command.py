@@ -139,7 +139,9 @@ def _sentence(cause: Cause | None, parts: list[PartResult], *, differ: bool) -> 
     if first is not None:
         return f"The runs part at step {first}, but what was recorded does not show why"
     if differ:
-        return "The runs differ, or could not all be compared, and what was recorded does not show why"
+        said = next(part for part in parts if _is_open(part))
+        text = said.sentence if said.status == "differ" else f"The {said.part} could not be compared"
+        return f"{text.rstrip('.')}; what was recorded does not show why"
     compared = [part for part in parts if part.status in ("agree", "differ")]
     return f"The runs agree in what was compared: {', '.join(part.part for part in compared)}"
 

@@ -92,19 +92,20 @@ class Comparison:
     # ---- the parts
 
     def _config(self) -> PartResult:
-        if not _has("msprobe.config_check"):
-            return PartResult("config", "failed", "this msprobe has no config check")
-        comparison: Any = import_module("msprobe.config_check.comparison")
-        outputs: Any = import_module("msprobe.config_check.outputs")
-        reader: Any = import_module("msprobe.config_check.pack_reader")
-        wording: Any = import_module("msprobe.config_check.wording")
+        from msprobe.config_check import wording
+        from msprobe.config_check.check_result import ERROR
+        from msprobe.config_check.comparison import compare_packs
+        from msprobe.config_check.outputs import check_output, write_outputs
+        from msprobe.config_check.pack_reader import read_pack
+
+        assert self._a.pack is not None
+        assert self._b.pack is not None
         folder = self._output / "config"
-        paths = (self._a.pack, self._b.pack)
-        outputs.check_output(folder, paths)
-        with reader.read_pack(paths[0]) as bench, reader.read_pack(paths[1]) as cmp:
-            result = comparison.compare_packs(bench, cmp)
-            files = outputs.write_outputs(folder, result, bench, cmp)
-        errors = [one for one in result.ranked if one.difference.level == "error"]
+        check_output(folder, (self._a.pack, self._b.pack))
+        with read_pack(self._a.pack) as bench, read_pack(self._b.pack) as cmp:
+            result = compare_packs(bench, cmp)
+            files = write_outputs(folder, result, bench, cmp)
+        errors = [one for one in result.ranked if one.difference.level == ERROR]
         causes = [
             Cause(
                 stage=_STAGE_OF_CHECK.get(one.difference.check, "configuration"),
@@ -131,17 +132,16 @@ class Comparison:
         )
 
     def _checkpoint(self) -> PartResult:
-        if not _has("msprobe.checkpoint"):
-            return PartResult("checkpoint", "failed", "this msprobe cannot compare checkpoints")
-        comparison: Any = import_module("msprobe.checkpoint.comparison")
-        console: Any = import_module("msprobe.checkpoint.console")
-        limits: Any = import_module("msprobe.checkpoint.limits")
-        outputs: Any = import_module("msprobe.checkpoint.outputs")
-        result = comparison.compare_checkpoints(self._a.checkpoint, self._b.checkpoint)
-        failing = limits.beyond(result, [])
-        files = outputs.write_outputs(
-            self._output / "checkpoint.json", result, failing, junit=False, report=True
-        )
+        from msprobe.checkpoint.comparison import compare_checkpoints
+        from msprobe.checkpoint.console import sentence
+        from msprobe.checkpoint.limits import beyond
+        from msprobe.checkpoint.outputs import write_outputs
+
+        assert self._a.checkpoint is not None
+        assert self._b.checkpoint is not None
+        result = compare_checkpoints(self._a.checkpoint, self._b.checkpoint)
+        failing = beyond(result, [])
+        files = write_outputs(self._output / "checkpoint.json", result, failing, junit=False, report=True)
         iterations = {result.left.iteration, result.right.iteration}
         causes = []
         if not result.same and iterations == {0}:
@@ -154,7 +154,7 @@ class Comparison:
         return PartResult(
             "checkpoint",
             "agree" if result.same else "differ",
-            console.sentence(result, failing),
+            sentence(result, failing),
             report=files[0],
             causes=tuple(causes),
             evidence=tuple(row.name for row in result.differing[:_MOST_EVIDENCE]),

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,7 @@ from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS
 
 if TYPE_CHECKING:
     from msprobe.config import Config
+    from msprobe.config_check.checker import ConfigChecker
     from msprobe.dump.data_dump import DataDump
     from msprobe.grad_probe.probe import Probe
     from msprobe.recording.session import Recorder
@@ -55,8 +54,8 @@ class RunRecording:
             return ""
         if not seen.models:
             return (
-                "no model was trained in this process: nothing is recorded (MSPROBE_CONFIG records those that "
-                "it starts)"
+                "no model was trained in this process: nothing is recorded (MSPROBE_CONFIG records those "
+                "that it starts)"
             )
         if self._file is None:
             return f"nothing is recorded: {seen.notes[-1] if seen.notes else 'no step began'}"
@@ -67,8 +66,10 @@ class RunRecording:
     def begin(self) -> None:
         """When torch is there, and before the training."""
         try:
-            if "config" in self._settings.parts and _has("msprobe.config_check.checker"):
-                _config_checker().apply_patches()
+            if "config" in self._settings.parts:
+                from msprobe.config_check.checker import ConfigChecker
+
+                ConfigChecker.apply_patches()
                 self._counts_random_calls = True
             self._session.install()
             self._begun = True
@@ -86,7 +87,9 @@ class RunRecording:
         self._session.close()
         self._summary = self._told()
         if self._counts_random_calls:
-            _config_checker().remove_patches()
+            from msprobe.config_check.checker import ConfigChecker
+
+            ConfigChecker.remove_patches()
         try:
             if self._file is None and always and not self._session.seen.notes:
                 self._session.seen.notes.append("no model was called in training")
@@ -108,11 +111,8 @@ class RunRecording:
             self._recorded["losses"] = name
             result.append(_Losses(self._settings, name))
         if "config" in self._settings.parts:
-            if _has("msprobe.config_check.checker"):
-                self._recorded["config"] = CONFIG_PACK
-                result.append(_ConfigCheck(self._settings))
-            else:
-                self._note("the config check is not in this msprobe: the set-up is not recorded")
+            self._recorded["config"] = CONFIG_PACK
+            result.append(_ConfigCheck(self._settings))
         if self._settings.gradients is not None:
             self._recorded["gradients"] = GRADIENTS
             result.append(_Gradients(self._settings.gradients))
@@ -223,11 +223,13 @@ class _ConfigCheck:
         self._path = settings.output / CONFIG_PACK
         last = settings.last_step
         self._steps = _MOST_STEPS_OF_CONFIG if last is None else min(last + 1, _MOST_STEPS_OF_CONFIG)
-        self._checker: Any = None
+        self._checker: ConfigChecker | None = None
 
     def models_found(self, models: list[Any]) -> None:
+        from msprobe.config_check.checker import ConfigChecker
+
         if self._checker is None:
-            self._checker = _config_checker()(models[0], output_zip_path=str(self._path), steps=self._steps)
+            self._checker = ConfigChecker(models[0], output_zip_path=str(self._path), steps=self._steps)
 
     def begin_step(self, step: int) -> None:
         pass
@@ -255,18 +257,6 @@ def _named(models: list[Any]) -> dict[str, Any]:
         number = sum(known.rpartition("_")[0] == name or known == name for known in names)
         names[name if number == 0 else f"{name}_{number}"] = model
     return names
-
-
-def _has(module: str) -> bool:
-    """Whether this msprobe has a part."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its package is missing
-        return False
-
-
-def _config_checker() -> Any:
-    return importlib.import_module("msprobe.config_check.checker").ConfigChecker
 
 
 def _debugger_dumps() -> bool:

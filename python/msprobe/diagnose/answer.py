@@ -119,7 +119,7 @@ def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
 
 
 def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
-    """A word (cause, agree, not recorded, follows, failed) and a sentence for a line of the walk."""
+    """A word and a sentence for a line of the walk; the words are those of docs/formats/diagnose.md."""
     covering = next(parts for name, _, parts in STAGES if name == stage)
     here = [part for part in answer.parts if part.part in covering]
     compared = [part for part in here if part.status in ("agree", "differ")]
@@ -139,6 +139,9 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
         return "behind", other.where
     if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
         return "behind", "what differs here follows from the cause"
+    checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)
+    if checkpoint is not None:
+        return "differ", f"{checkpoint.sentence} They may be of a later step"
     return "agree", ""
 
 

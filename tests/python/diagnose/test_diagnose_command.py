@@ -149,6 +149,19 @@ def test_logs_alone(tmp_path, diagnose):
     assert answer["missing"][0]["what"] == "a dump of step 1"
 
 
+def test_checkpoints_alone(tmp_path, diagnose):
+    import torch
+
+    for side, value in (("a", 1.0), ("b", 1.5), ("c", 1.0)):
+        (tmp_path / side).mkdir()
+        torch.save({"w": torch.full((3,), value)}, tmp_path / side / "model.pt")
+    code, answer, _ = diagnose(tmp_path / "a", tmp_path / "b")
+    assert (code, answer["cause"]) == (1, None)
+    assert answer["sentence"].startswith("The checkpoints differ: 1 of 1 parameters; what was recorded")
+    assert {stage["stage"]: stage["status"] for stage in answer["stages"]}["initial weights"] == "differ"
+    assert diagnose(tmp_path / "a", tmp_path / "c")[0] == 0
+
+
 def test_nothing_in_common(tmp_path, capsys):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
