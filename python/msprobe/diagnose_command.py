@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from msprobe.diagnose.run_folder import RunFolder
     from msprobe.diagnose_parts import Comparison
 
+_FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the output
+
 _EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error.
 RUN_A is the reference, RUN_B the run under test: folders of msprobe run, or folders that hold any of config
 packs, checkpoints, logs with losses, gradient records and dumps.
@@ -31,6 +33,8 @@ def main(arguments: list[str]) -> int:
     for path in (asked.a, asked.b):  # answered here, before anything heavier is imported
         if not os.path.isdir(path):
             parser.error(f"{path}: expected the folder of a run")
+        if _would_harm(Path(asked.output), Path(path)):
+            parser.error(f"{asked.output}: holds {path}, which would be written over; choose another -o")
     from msprobe.atomic_file import make_directory, write_text
     from msprobe.compare.console import wants_colour
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json, console_text
@@ -56,6 +60,17 @@ def main(arguments: list[str]) -> int:
     return 0 if answer.status == "agree" else 1
 
 
+def _would_harm(output: Path, run: Path) -> bool:
+    """Whether results in `output`, which replace those of an earlier diagnosis, may hit a run: it is that
+    folder, or lies where a part is written, or the folder holds a run.
+    """
+    output, run = output.resolve(), run.resolve()
+    places = {output, *(output / name for name in _FOLDERS)}
+    return (
+        bool(places & {run, *run.parents} - {output}) or output == run or any(output.glob("run.rank*.json"))
+    )
+
+
 def _remove_earlier(output: Path) -> None:
     """The results of an earlier diagnosis; without its file nothing is touched. Raises IoError."""
     import shutil
@@ -68,7 +83,7 @@ def _remove_earlier(output: Path) -> None:
     try:
         for name in (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html"):
             (output / name).unlink(missing_ok=True)
-        for name in ("config", "gradients", "dump", "graph"):
+        for name in _FOLDERS:
             if (output / name).is_dir() and not (output / name).is_symlink():
                 shutil.rmtree(output / name)
     except OSError as error:
