@@ -9,6 +9,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # not from typing, whose import takes longer than a help text should
 if TYPE_CHECKING:
+    from msprobe.capturing import capture
     from msprobe.config_check.checker import ConfigChecker
     from msprobe.debugger import PrecisionDebugger
     from msprobe.grad_probe.comparator import GradComparator
@@ -36,6 +37,7 @@ __all__ = [
     "PrecisionDebugger",
     "UnsupportedError",
     "__version__",
+    "capture",
     "restore_dropout",
     "seed_all",
 ]
@@ -44,6 +46,7 @@ _HOME = {
     "ConfigChecker": "msprobe.config_check.checker",
     "GradComparator": "msprobe.grad_probe.comparator",
     "PrecisionDebugger": "msprobe.debugger",
+    "capture": "msprobe.capturing",
     "restore_dropout": "msprobe.seed",
     "seed_all": "msprobe.seed",
 }

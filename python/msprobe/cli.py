@@ -12,6 +12,36 @@ from importlib import import_module
 
 # Command -> module, function, one line of help. The function takes the arguments and returns the exit code.
 COMMANDS = {
+    "run": (
+        "msprobe.run_command",
+        "main",
+        "run a training script unchanged, and record it",
+    ),
+    "diagnose": (
+        "msprobe.diagnose_command",
+        "main",
+        "where do two runs part, and why? From everything that both have",
+    ),
+    "init": (
+        "msprobe.config_command",
+        "init",
+        "write a configuration with comments; none is needed",
+    ),
+    "config": (
+        "msprobe.config_command",
+        "main",
+        "check FILE: is a configuration right, and what does it record?",
+    ),
+    "doctor": (
+        "msprobe.doctor",
+        "main",
+        "is this installation sound? Also for bug reports",
+    ),
+    "completion": (
+        "msprobe.completion",
+        "main",
+        "print a script by which bash or zsh complete commands and options",
+    ),
     "compare": (
         "msprobe.compare.command",
         "main",
@@ -97,12 +127,16 @@ class CommandLineError(Exception):
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line. Exit codes: that of the command; 2: an error; 130: ended by Ctrl-C."""
+    words = sys.argv[1:] if arguments is None else arguments
+    # The script of `msprobe run` finds the streams as they are, and leaves them to the interpreter.
+    is_script = next((word for word in words if word in COMMANDS), None) == "run"
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if hasattr(stream, "reconfigure") and not is_script:
             stream.reconfigure(errors="backslashreplace")  # a name that this terminal cannot show
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
-        sys.stdout.flush()
+        code = _run(words)
+        if not is_script:
+            sys.stdout.flush()
     except CommandLineError as error:
         return _complain(f"msprobe: error: {error}")
     except KeyboardInterrupt:
@@ -162,6 +196,8 @@ def _without_framework(arguments: list[str]) -> list[str]:
     words: list[str] = []
     rest = iter(enumerate(arguments))
     for index, word in rest:
+        if words[:1] == ["run"]:  # the rest is that of a script
+            return [*words, *arguments[index:]]
         following = arguments[index + 1] if index + 1 < len(arguments) else ""
         if word.startswith("--framework="):
             _check_framework(word.partition("=")[2])

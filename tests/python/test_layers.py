@@ -44,7 +44,11 @@ THIRD_PARTY = (
 # ---- Python: a package of python/msprobe is a feature and a module is shared, but for these.
 HOOKS = "hooks"
 SHARED = {"config"}  # packages that are no feature
-FACES = {"__init__", "__main__", "cli", "debugger", "graph_command", "pytorch", "core"}
+FACES = {
+    *("__init__", "__main__", "cli", "debugger", "graph_command", "pytorch", "core"),
+    *("recorders", "run_command", "capturing", "autostart", "config_command"),
+    *("diagnose_command", "diagnose_parts", "completion"),
+}
 NATIVE = {"_core", "_torch"}
 HEAVY = {"torch", "numpy", "matplotlib", "pandas", "PIL"}
 

@@ -87,6 +87,7 @@ def test_the_wheel_has_every_file_of_the_package(names: set[str]) -> None:
     }
     assert expected <= sources
     assert sources - names == set()
+    assert "msprobe.pth" in names  # reads MSPROBE_CONFIG
 
 
 def test_the_wheel_has_the_licences(names: set[str]) -> None:
@@ -101,7 +102,8 @@ def test_the_wheel_has_the_native_part_and_nothing_for_developers(names: set[str
         sum(name.startswith(("msprobe/_core.", "msprobe/_torch.")) and name.endswith(".so") for name in names)
         == 2
     )
-    assert {name.split("/")[0] for name in names} == {"msprobe", f"msprobe-{declared_version()}.dist-info"}
+    folders = {"msprobe", "msprobe.pth", f"msprobe-{declared_version()}.dist-info"}
+    assert {name.split("/")[0] for name in names} == folders
     assert not [name for name in names if name.endswith((".h", ".cmake", ".a"))]
 
 

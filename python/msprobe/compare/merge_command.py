@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 
+from msprobe.command_line import Parser
 from msprobe.printable import printable
 
 
@@ -21,7 +22,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="msprobe merge_result",
         description="Merges the results of several ranks into one spreadsheet: a sheet per index, a column "
         "per rank.",

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The configuration file as a JSON object; what it says is the concern of loading.py."""
+"""The configuration file, JSON or YAML, as an object; what it says is the concern of loading.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import stat
 from typing import TYPE_CHECKING, NoReturn
 
 from msprobe.native import InvalidArgument
+from msprobe.yaml_file import read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,9 @@ class MalformedConfig(InvalidArgument, RuntimeError):
 
 
 def read_object(path: str) -> dict[str, object]:
-    """The JSON object in `path`. Raises InvalidArgument, and MalformedConfig for what is no JSON."""
+    """The object in `path`, a file *.json, *.yaml or *.yml. Raises InvalidArgument, and MalformedConfig for
+    what is no JSON.
+    """
 
     def fail(problem: str) -> NoReturn:
         raise InvalidArgument(f"{path}: {problem}")
@@ -38,8 +41,10 @@ def read_object(path: str) -> dict[str, object]:
             fail(f'"{twice}": the key stands twice in one object, expected once')
         return result
 
+    if path.endswith((".yaml", ".yml")):
+        return read_mapping(path)
     if not path.endswith(".json"):
-        fail("expected the name of a configuration file to end in .json")
+        fail("expected the name of a configuration file to end in .json, .yaml or .yml")
     try:
         text = _read_bytes(path, fail).decode("utf-8-sig")
         content = json.loads(text, object_pairs_hook=without_duplicates)

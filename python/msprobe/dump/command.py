@@ -9,6 +9,7 @@ import os
 import re
 import sys
 
+from msprobe.command_line import Parser
 from msprobe.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -37,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="msprobe export",
         description="Makes dump.json, stack.json and construct.json (level debug: debug.json) of the event "
         'logs that a data dump leaves with "json": "deferred", or when its process is killed.',

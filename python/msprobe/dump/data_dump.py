@@ -17,6 +17,8 @@ from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from msprobe._torch import DumpOptions
 
 
@@ -215,6 +217,9 @@ class DataDump(Feature):
             self._stop()
             self._diagnosis.end_step()
             self._session.end()
+            self._session.forget_modules()
+            self._model = self._watched = self._hooks = None  # the model may go before the process does
+            self._compiled = []
 
     def _forget(self) -> None:
         """In a forked child: the record is the parent's, and so is the thread that writes it."""
@@ -265,6 +270,14 @@ class DataDump(Feature):
             self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
         self._watched = model
         self._compiled = compiled_modules(self._session, [module for _, module in modules])
+
+    def watch_also(self, model: nn.Module, prefix: str) -> None:
+        """Records the modules of a further model from its next call on, with `prefix` in front of their
+        paths; the diagnosis stays that of the first. Levels without modules: nothing.
+        """
+        if self._watched is not None:
+            for name, module in named_modules(model):
+                self._session.watch_module(module, f"Module.{prefix}.{name}.{type(module).__name__}")
 
 
 def _diagnosis_kinds(section: DumpConfig) -> list[str]:

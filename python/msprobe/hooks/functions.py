@@ -185,6 +185,8 @@ class OffWhileCompiled:
         # a wrapper turns compiling off), and with what was set before. They nest.
         def set_eval_frame(callback: Any) -> Any:
             caller = sys._getframe(1)
+            while caller.f_code is set_eval_frame.__code__ and caller.f_back is not None:
+                caller = caller.f_back  # another one of this class stands on top
             if caller.f_code.co_name == "__exit__" or (self._open and self._open[-1] is caller):
                 previous = original(callback)
                 if self._open:

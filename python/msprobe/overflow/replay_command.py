@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from msprobe.command_line import Parser
 from msprobe.printable import printable
 
 
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="msprobe run_overflow_check",
         description="Runs the forward calls of an overflow dump again, on the device (an NPU or CUDA device) "
         "and on the CPU. An overflow of both is normal: it follows from the values. Without a device, half "

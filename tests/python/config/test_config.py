@@ -283,7 +283,14 @@ class TestFile:
         assert rejected(tmp_path / "dir.json") == "cannot read the configuration file: Is a directory"
 
     def test_another_suffix(self, tmp_path):
-        assert "to end in .json" in rejected(tmp_path / "config.yaml")
+        assert "to end in .json" in rejected(tmp_path / "config.txt")
+
+    def test_yaml_says_the_same(self, write_config, tmp_path):
+        path = tmp_path / "config.yaml"
+        path.write_text(f"# a comment\ntask: grad_probe\ndump_path: {tmp_path / 'probe'}\nstep: [1, 3-5]\n")
+        assert load_config(path) == load_config(write_config(step=[1, "3-5"]))
+        path.write_text("dump_path: x\nstep: {}")
+        assert rejected(path) == '"step": expected a list of integers and ranges "a-b", found {}'
 
     def test_a_symbolic_link(self, write_config, tmp_path):
         (tmp_path / "link.json").symlink_to(write_config())

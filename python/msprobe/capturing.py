@@ -1,0 +1,75 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe.capture: what `msprobe run` does, for a part of a program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ContextDecorator
+from typing import TYPE_CHECKING, Any
+
+from msprobe.native import InvalidArgument, import_torch
+from msprobe.recorders import RunRecording
+from msprobe.recording.run_file import earlier_run, rank_of_process
+from msprobe.recording.settings import run_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class capture(ContextDecorator):  # noqa: N801
+    """Records the training inside of `with msprobe.capture(model, "out"):`, or of a function with
+    `@msprobe.capture(output="out")`. Steps are found at the optimizer, and without a model the models, too.
+
+    model: a torch.nn.Module or a list of them; None: those that are called in training.
+    output: folder of the run; without it the `dump_path` of the configuration, else ./msprobe_run.
+    config: config.yaml or config.json; optional.
+    steps: "0-2,10" or a list; "all" for all. Counted from 0 at the beginning of the block.
+    level: "L0", "L1" or "mix".
+    without: parts to leave out: "config", "losses", "gradients", "dump".
+
+    Raises InvalidArgument for wrong arguments, and for a folder that holds a run already, before the block
+    begins. Inside of it nothing of msprobe stops the training.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        output: str | os.PathLike[str] | None = None,
+        *,
+        config: str | os.PathLike[str] | None = None,
+        steps: str | Sequence[int | str] | None = None,
+        level: str | None = None,
+        without: Sequence[str] = (),
+    ) -> None:
+        self._models = None if model is None else _modules(model)
+        self._settings = run_settings(config, output, steps, level, without)
+        self._recording: RunRecording | None = None
+
+    def __enter__(self) -> capture:
+        import_torch()
+        if self._recording is not None:
+            raise InvalidArgument("capture: expected one block after the other, found one inside of itself")
+        earlier = earlier_run(self._settings.output) if rank_of_process() == 0 else None
+        if earlier is not None:
+            raise InvalidArgument(f"capture: {earlier}: there is a run already, expected another folder")
+        self._recording = RunRecording(self._settings, list(sys.argv), self._models)
+        self._recording.begin()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        recording, self._recording = self._recording, None
+        assert recording is not None
+        recording.end("ended" if kind is None else kind.__name__, always=True)
+
+
+def _modules(model: Any) -> list[Any]:
+    torch = import_torch()
+    models = list(model) if isinstance(model, (list, tuple)) else [model]
+    for one in models:
+        if not isinstance(one, torch.nn.Module):
+            raise InvalidArgument(f"capture: expected a torch.nn.Module, found {type(one).__name__}")
+    if not models:
+        raise InvalidArgument("capture: expected a torch.nn.Module, found an empty list")
+    return models

@@ -1,0 +1,154 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the parts of two runs say, and the one answer that is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from msprobe.printable import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Part = Literal["config", "checkpoint", "losses", "gradients", "dump"]
+    Stage = Literal[
+        "configuration", "data", "initial weights", "first step", "gradients", "operators", "optimizer"
+    ]
+
+# In the order in which a specialist looks: what comes first explains what comes later.
+STAGES: tuple[tuple[Stage, str, tuple[Part, ...]], ...] = (
+    ("configuration", "Configuration and seeds", ("config",)),
+    ("data", "Data", ("config", "dump")),
+    ("initial weights", "Initial weights", ("config", "checkpoint", "dump")),
+    ("first step", "First differing step", ("losses", "gradients", "dump")),
+    ("gradients", "Gradients", ("gradients", "dump")),
+    ("operators", "Modules and operators", ("dump",)),
+    ("optimizer", "Optimizer", ("dump",)),
+)
+_ORDER = {stage: place for place, (stage, _, _) in enumerate(STAGES)}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A place where the runs may part."""
+
+    stage: Stage
+    part: Part
+    name: str
+    reason: str
+    confidence: float
+    step: int | None = None
+    rank: int | None = None
+    module: str = ""
+    record: str = ""
+    """Of a dump."""
+    stack: tuple[str, ...] = ()
+    """The lines that called it, the innermost first."""
+
+    @property
+    def where(self) -> str:
+        inside = f" in {self.module}" if self.module else ""
+        at = (
+            ""
+            if self.step is None
+            else f"step {self.step}" + ("" if self.rank is None else f", rank {self.rank}")
+        )
+        return printable(f"{self.name}{inside}" + (f" ({at})" if at else ""))
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What one part of the runs says."""
+
+    part: Part
+    status: Literal["agree", "differ", "absent", "failed", "not reached"]
+    sentence: str
+    report: Path | None = None
+    """To open in a browser."""
+    causes: tuple[Cause, ...] = ()
+    """The best first."""
+    first_step: int | None = None
+    """The first step in which this part differs."""
+    clear_step: int | None = None
+    """The first with a difference that no rounding explains."""
+    steps: tuple[int, ...] = ()
+    """Those that were compared."""
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What would say more, and the commands that collect it."""
+
+    what: str
+    why: str
+    commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: Literal["agree", "differ"]
+    sentence: str
+    cause: Cause | None
+    others: tuple[Cause, ...]
+    parts: tuple[PartResult, ...]
+    missing: tuple[Missing, ...]
+    next_commands: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    graph: Path | None = None
+    """A page that shows the step of the cause as a hierarchy."""
+
+
+def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
+    """The first cause in the order of the stages, and the other candidates.
+
+    In one stage the surer one is first. What a dump says of a later step than the one in which the gradients
+    part is a consequence; of the same step or an earlier one it is nearer to the cause than a gradient.
+    """
+    causes = [cause for part in parts for cause in part.causes]
+    in_time = [cause for cause in causes if cause.stage in ("configuration", "data", "initial weights")]
+    later = [cause for cause in causes if cause not in in_time]
+    in_time.sort(key=lambda cause: (_ORDER[cause.stage], -cause.confidence))
+    later.sort(key=lambda cause: (cause.step or 0, cause.part != "dump", -cause.confidence))
+    # Data and weights of a later step than the first are consequences, too.
+    first_step = min((cause.step for cause in causes if cause.step is not None), default=0)
+    ordered = sorted([*in_time, *later], key=lambda cause: cause.step is not None and cause.step > first_step)
+    return (ordered[0], ordered[1:]) if ordered else (None, [])
+
+
+def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
+    """A word and a sentence for a line of the walk; the words are those of docs/formats/diagnose.md."""
+    covering = next(parts for name, _, parts in STAGES if name == stage)
+    here = [part for part in answer.parts if part.part in covering]
+    compared = [part for part in here if part.status in ("agree", "differ")]
+    cause = answer.cause
+    if stage == "first step":
+        return _first_step(compared)
+    if cause is not None and cause.stage == stage:
+        return "cause", cause.where
+    if not compared:
+        failed = next((part for part in here if part.status == "failed"), None)
+        if failed is not None:
+            return "failed", failed.sentence
+        unreached = any(part.status == "not reached" for part in here)
+        return ("not reached", "") if unreached else ("not recorded", "")
+    other = next((one for one in answer.others if one.stage == stage), None)
+    if other is not None:
+        return "behind", other.where
+    if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
+        return "behind", "what differs here follows from the cause"
+    checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)
+    if checkpoint is not None:
+        return "differ", f"{checkpoint.sentence} They may be of a later step"
+    return "agree", ""
+
+
+def _first_step(compared: list[PartResult]) -> tuple[str, str]:
+    if not compared:
+        return "not recorded", ""
+    said = [f"{part.part}: step {part.first_step}" for part in compared if part.first_step is not None]
+    if said:
+        return "differ", ", ".join(said)
+    return "agree", "no step differs in what was recorded"

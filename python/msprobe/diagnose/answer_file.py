@@ -1,0 +1,95 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""diagnose.json (docs/formats/diagnose.md), and the answer on the screen."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msprobe.diagnose.answer import STAGES, stage_status
+from msprobe.native import __version__
+from msprobe.printable import printable
+
+if TYPE_CHECKING:
+    from msprobe.diagnose.answer import Answer, Cause
+
+FILE = "diagnose.json"
+PAGE = "index.html"
+
+_MOST_FRAMES = 2
+_MOST_OTHERS = 3
+
+
+def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
+    content = {
+        "format": 1,
+        "msprobe": __version__,
+        "status": answer.status,
+        "sentence": answer.sentence,
+        "cause": None if answer.cause is None else _cause(answer.cause),
+        "others": [_cause(cause) for cause in answer.others],
+        "stages": [
+            dict(zip(("stage", "status", "sentence"), (stage, *stage_status(stage, answer))))
+            for stage, _, _ in STAGES
+        ],
+        "parts": [
+            {
+                "part": part.part,
+                "status": part.status,
+                "sentence": part.sentence,
+                "report": None if part.report is None else relative(part.report, output),
+                "first_step": part.first_step,
+                "clear_step": part.clear_step,
+                "steps": list(part.steps),
+                "evidence": list(part.evidence),
+            }
+            for part in answer.parts
+        ],
+        "missing": [asdict(missing) for missing in answer.missing],
+        "graph": None if answer.graph is None else relative(answer.graph, output),
+        "next": list(answer.next_commands),
+        "notes": list(answer.notes),
+        "inputs": {"a": str(a), "b": str(b)},
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    return {**asdict(cause), "where": cause.where}
+
+
+def relative(path: Path, folder: Path) -> str:
+    """As a page in `folder` links it."""
+    return Path(os.path.relpath(path, folder)).as_posix()
+
+
+def console_text(answer: Answer, output: Path, *, colour: bool = False) -> str:
+    """A few lines: the answer, its reason, what is missing, and where the page is."""
+
+    def paint(code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if colour else text
+
+    lines = [paint("1;32" if answer.status == "agree" else "1;31", printable(answer.sentence))]
+    if answer.cause is not None:
+        lines.append(f"  {printable(answer.cause.reason)} (confidence {answer.cause.confidence:.0%})")
+        lines += [f"  at {printable(frame)}" for frame in answer.cause.stack[:_MOST_FRAMES]]
+    lines += ["", *(_stage_line(answer, stage, title) for stage, title, _ in STAGES)]
+    if answer.others:
+        lines += ["", "  also, and less likely:"]
+        lines += [f"    {cause.where}: {printable(cause.reason)}" for cause in answer.others[:_MOST_OTHERS]]
+    for missing in answer.missing:
+        lines += ["", f"  missing: {printable(missing.what)}: {printable(missing.why)}"]
+        lines += [f"    {printable(command)}" for command in missing.commands]
+    if answer.next_commands:
+        lines += ["", *(f"  next: {printable(command)}" for command in answer.next_commands)]
+    lines += [f"  note: {printable(note)}" for note in answer.notes]
+    return "\n".join([*lines, "", f"  {printable(str(output / PAGE))}"]) + "\n"
+
+
+def _stage_line(answer: Answer, stage: Any, title: str) -> str:
+    word, sentence = stage_status(stage, answer)
+    return f"  {title:26} {word:12}  {printable(sentence)}".rstrip()

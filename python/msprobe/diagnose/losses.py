@@ -1,0 +1,140 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Losses of two runs, of losses.rank{R}.csv or out of the logs of a training."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msprobe.native import IoError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+# A difference relative to the loss that no rounding explains.
+CLEAR = 0.01
+
+_LARGEST_LOG = 256 << 20
+_MOST_STEPS = 10_000_000
+_NUMBER = r"([-+]?(?:[0-9]+\.?[0-9]*(?:[eE][-+]?[0-9]+)?|\.[0-9]+|nan|inf(?:inity)?))"
+_LOSS = re.compile(rf"(?<![a-z_])(?:lm[ _]|train(?:ing)?[ _/])?loss['\"]?\s*[:=]?\s*{_NUMBER}", re.IGNORECASE)
+_STEP = re.compile(
+    r"(?<![a-z])(?:global_?step|step|iteration|iter)['\"]?\s*[:=]?\s*([0-9]{1,12})", re.IGNORECASE
+)
+_STEP_KEYS = ("step", "global_step", "iteration", "iter")
+
+
+@dataclass(frozen=True)
+class LossComparison:
+    """Steps are those that both runs have."""
+
+    steps: int
+    first: int | None
+    """The first step with another loss; None: all are equal."""
+    first_clear: int | None
+    """The first with a difference above CLEAR, or a NaN on one side."""
+    a: dict[int, float]
+    b: dict[int, float]
+
+
+def read_losses(paths: Sequence[Path]) -> dict[int, float]:
+    """Step -> loss; of several files the first that has any. Raises IoError."""
+    for path in paths:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                text = file.read(_LARGEST_LOG)
+        except OSError as error:
+            result = IoError(f"{path}: cannot be read: {error.strerror}")
+            result.errno, result.filename = error.errno, str(path)
+            raise result from error
+        losses = _of_csv(text) or _of_json(text) or _of_text(text.splitlines())
+        if losses:
+            return losses
+    return {}
+
+
+def compare_losses(a: dict[int, float], b: dict[int, float]) -> LossComparison:
+    common = sorted(a.keys() & b.keys())
+    first = next((step for step in common if not _equal(a[step], b[step])), None)
+    clear = next((step for step in common if relative(a[step], b[step]) > CLEAR), None)
+    return LossComparison(len(common), first, clear, a, b)
+
+
+def relative(a: float, b: float) -> float:
+    """The difference relative to the larger; infinite where only one is finite."""
+    if _equal(a, b):
+        return 0.0
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return math.inf
+    return abs(a - b) / max(abs(a), abs(b))
+
+
+def _equal(a: float, b: float) -> bool:
+    return a == b or (math.isnan(a) and math.isnan(b))
+
+
+def _of_csv(text: str) -> dict[int, float]:
+    """With a header that has a step and a loss."""
+    lines = text.splitlines()
+    names = [name.strip().strip('"').lower() for name in lines[0].split(",")] if lines else []
+    step = next((names.index(key) for key in _STEP_KEYS if key in names), None)
+    loss = next((names.index(key) for key in ("loss", "train_loss", "lm loss") if key in names), None)
+    if step is None or loss is None:
+        return {}
+    result: dict[int, float] = {}
+    for line in lines[1:]:
+        cells = line.split(",")
+        if len(cells) > max(step, loss):
+            _add(result, cells[step], cells[loss])
+    return result
+
+
+def _of_json(text: str) -> dict[int, float]:
+    """One object per line, or the trainer_state.json of Hugging Face."""
+    result: dict[int, float] = {}
+    entries: Iterable[Any] = ()
+    if text.lstrip().startswith("{"):
+        try:
+            content = json.loads(text)
+            entries = content.get("log_history", ()) if isinstance(content, dict) else ()
+        except (ValueError, RecursionError):
+            entries = map(_json_line, text.splitlines())
+    for entry in entries:
+        if isinstance(entry, dict) and "loss" in entry:
+            step = next((entry[key] for key in _STEP_KEYS if key in entry), len(result))
+            _add(result, step, entry["loss"])
+    return result
+
+
+def _json_line(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_text(lines: Iterable[str]) -> dict[int, float]:
+    """Lines with "loss" and a number behind it; without a step they are counted."""
+    result: dict[int, float] = {}
+    for line in lines:
+        loss = _LOSS.search(line[:10_000])
+        if loss is None:
+            continue
+        step = _STEP.search(line[:10_000])
+        _add(result, step[1] if step else len(result), loss[1])
+    return result
+
+
+def _add(result: dict[int, float], step: object, loss: object) -> None:
+    """The first line of a step counts; what is no number is passed by."""
+    try:
+        number, value = int(str(step).strip().strip('"')), float(str(loss).strip().strip('"'))
+    except ValueError:
+        return
+    if number >= 0 and len(result) < _MOST_STEPS:
+        result.setdefault(number, value)

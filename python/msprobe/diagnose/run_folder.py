@@ -1,0 +1,161 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What there is of a run: in a folder of `msprobe run`, or anywhere in any folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msprobe.dump_folders import DUMPS, RANK, STEP
+from msprobe.native import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MOST_FOLDERS = 1000  # looked at
+_DEPTH = 2
+_LARGEST_RUN_FILE = 1 << 20
+_RUN_FILE = re.compile(r"run\.rank[0-9]{1,9}\.json")
+_LOSS_FILE = re.compile(r"losses\.rank[0-9]{1,9}\.csv")
+_LOGS = (".log", ".out", ".jsonl")
+_OTHER_LOGS = ("trainer_state.json", "metrics.csv", "loss.csv", "loss.txt", "train.txt")
+_CHECKPOINT_MARKS = ("latest_checkpointed_iteration.txt", ".metadata", "model.safetensors.index.json")
+_CHECKPOINT_FILES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
+
+
+@dataclass
+class RunFolder:
+    """The parts of one run; None or empty: there is none."""
+
+    path: Path
+    dump: Path | None = None
+    gradients: Path | None = None
+    pack: Path | None = None
+    checkpoint: Path | None = None
+    losses: list[Path] = field(default_factory=list)
+    program: list[str] = field(default_factory=list)
+    """What `msprobe run` was given, the words behind `python`."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def parts(self) -> list[str]:
+        """In words, for messages."""
+        found = {
+            "a config pack": self.pack,
+            "a checkpoint": self.checkpoint,
+            "losses": self.losses,
+            "gradients": self.gradients,
+            "a dump": self.dump,
+        }
+        return [words for words, part in found.items() if part]
+
+    def command(self, output: str, *options: str) -> str:
+        """What records this run again."""
+        program = " ".join(map(shlex.quote, self.program)) if self.program else "train.py ARGUMENTS"
+        return " ".join(["msprobe run", "-o", shlex.quote(output), *options, program])
+
+
+def find_run(path: Path) -> RunFolder:
+    """Looks at names, two levels deep; only the file of `msprobe run` is read. Raises InvalidArgument."""
+    if not path.is_dir():
+        what = "a file" if path.exists() else "no such folder"
+        raise InvalidArgument(f"{path}: expected the folder of a run, found {what}")
+    run = RunFolder(path)
+    for folder, names in _folders(path):
+        if run.dump is None and _is_dump(folder, names):
+            run.dump = folder
+        if run.gradients is None and _is_gradient_record(folder, names):
+            run.gradients = folder
+        if run.checkpoint is None and _is_checkpoint(folder, names):
+            run.checkpoint = _of_checkpoint(folder, names)
+        packs = [name for name in names if name.endswith(".zip") and "config" in name]
+        if run.pack is None and packs:
+            run.pack = folder / packs[0]
+        if not run.losses:
+            run.losses = _losses(folder, names)
+        for name in filter(_RUN_FILE.fullmatch, names):
+            _read_run_file(run, folder / name)
+    return run
+
+
+def _folders(path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """The folder itself first; not what is inside of a dump or record."""
+    waiting = [(path, 0)]
+    for _ in range(_MOST_FOLDERS):
+        if not waiting:
+            return
+        folder, depth = waiting.pop(0)
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        yield folder, names
+        if depth < _DEPTH and not any(STEP.fullmatch(name) or RANK.fullmatch(name) for name in names):
+            waiting += [(folder / name, depth + 1) for name in names if _is_own_folder(folder / name)]
+
+
+def _is_own_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _is_dump(folder: Path, names: list[str]) -> bool:
+    for step in filter(STEP.fullmatch, names):
+        for rank in _names_in(folder / step):
+            if RANK.fullmatch(rank) and set(DUMPS).intersection(_names_in(folder / step / rank)):
+                return True
+    return False
+
+
+def _is_gradient_record(folder: Path, names: list[str]) -> bool:
+    return any(
+        name.startswith("grad_summary_")
+        for rank in filter(RANK.fullmatch, names)
+        for name in _names_in(folder / rank)
+    )
+
+
+def _is_checkpoint(folder: Path, names: list[str]) -> bool:
+    return any(name in _CHECKPOINT_MARKS or name.endswith(_CHECKPOINT_FILES) for name in names)
+
+
+def _of_checkpoint(folder: Path, names: list[str]) -> Path:
+    """A folder with marks is read as a whole; else one file is."""
+    files = [name for name in names if name.endswith(_CHECKPOINT_FILES)]
+    marked = any(name in _CHECKPOINT_MARKS for name in names)
+    return folder / files[0] if len(files) == 1 and not marked else folder
+
+
+def _losses(folder: Path, names: list[str]) -> list[Path]:
+    ours = [folder / name for name in names if _LOSS_FILE.fullmatch(name)]
+    logs = [folder / name for name in names if name.endswith(_LOGS) or name in _OTHER_LOGS]
+    return ours or logs
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _read_run_file(run: RunFolder, path: Path) -> None:
+    """Only helps: what cannot be read leaves nothing out but suggestions."""
+    content: Any = None
+    with contextlib.suppress(OSError, ValueError, RecursionError), open(path, "rb") as file:
+        content = json.loads(file.read(_LARGEST_RUN_FILE))
+    if not isinstance(content, dict):
+        run.notes.append(f"{path.name} cannot be read")
+        return
+    program = content.get("program")
+    if isinstance(program, list) and all(isinstance(word, str) for word in program) and not run.program:
+        run.program = program
+    notes = content.get("notes")
+    if isinstance(notes, list):
+        run.notes += [str(note)[:300] for note in notes[:20] if str(note)[:300] not in run.notes]

@@ -1,0 +1,241 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe diagnose: exit code 0 when the runs agree, 1 when they differ or a part could not be compared, 2 on
+errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from msprobe.command_line import Parser
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from msprobe.diagnose.answer import Answer, Cause, Missing, PartResult
+    from msprobe.diagnose.run_folder import RunFolder
+    from msprobe.diagnose_parts import Comparison
+
+_FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the output
+
+_EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error.
+RUN_A is the reference, RUN_B the run under test: folders of msprobe run, or folders that hold any of config
+packs, checkpoints, logs with losses, gradient records and dumps.
+example: msprobe diagnose run_a run_b -o diagnosis"""
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    for path in (asked.a, asked.b):  # answered here, before anything heavier is imported
+        if not os.path.isdir(path):
+            parser.error(f"{path}: expected the folder of a run")
+        if _would_harm(Path(asked.output), Path(path)):
+            parser.error(f"{asked.output}: holds {path}, which would be written over; choose another -o")
+    from msprobe.atomic_file import make_directory, write_text
+    from msprobe.compare.console import wants_colour
+    from msprobe.diagnose.answer_file import FILE, PAGE, answer_json, console_text
+    from msprobe.diagnose.page import page_html
+    from msprobe.diagnose.run_folder import find_run
+    from msprobe.diagnose_parts import Comparison
+    from msprobe.native import log_on_stderr
+
+    a, b, output = Path(asked.a), Path(asked.b), Path(asked.output)
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        runs = find_run(a), find_run(b)
+        comparison = Comparison(*runs, output, shows_progress=not asked.quiet)
+        make_directory(output)
+        _remove_earlier(output)
+        answer = _diagnose(comparison, *runs, goes_on=asked.all, with_graph=not asked.no_graph)
+        text = answer_json(answer, a, b, output)
+        write_text(output / PAGE, page_html(answer, a, b, output))
+        write_text(output / FILE, text)  # last: where it is, everything is
+    if asked.json:
+        sys.stdout.write(text)
+    elif not asked.quiet:
+        sys.stdout.write(console_text(answer, output, colour=wants_colour(sys.stdout)))
+    return 0 if answer.status == "agree" else 1
+
+
+def _would_harm(output: Path, run: Path) -> bool:
+    """Whether results in `output`, which replace those of an earlier diagnosis, may hit a run: it is that
+    folder, or lies where a part is written, or the folder holds a run.
+    """
+    output, run = output.resolve(), run.resolve()
+    places = {output, *(output / name for name in _FOLDERS)}
+    return (
+        bool(places & {run, *run.parents} - {output}) or output == run or any(output.glob("run.rank*.json"))
+    )
+
+
+def _remove_earlier(output: Path) -> None:
+    """The results of an earlier diagnosis; without its file nothing is touched. Raises IoError."""
+    import shutil
+
+    from msprobe.diagnose.answer_file import FILE, PAGE
+    from msprobe.native import IoError
+
+    if not (output / FILE).is_file():
+        return
+    try:
+        for name in (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html"):
+            (output / name).unlink(missing_ok=True)
+        for name in _FOLDERS:
+            if (output / name).is_dir() and not (output / name).is_symlink():
+                shutil.rmtree(output / name)
+    except OSError as error:
+        raise IoError(f"{output}: the earlier diagnosis cannot be removed: {error.strerror}") from error
+
+
+def _diagnose(
+    comparison: Comparison, a: RunFolder, b: RunFolder, *, goes_on: bool, with_graph: bool
+) -> Answer:
+    """Raises NothingToCompare when no part is in both runs and can be compared."""
+    from msprobe.diagnose.answer import Answer, PartResult, conclude
+    from msprobe.native import NothingToCompare
+
+    parts: list[PartResult] = []
+    for part, look in comparison.parts:
+        if any(found.causes and found.part in ("config", "checkpoint") for found in parts) and not goes_on:
+            parts.append(PartResult(part, "not reached", "a cause was found before; --all looks here, too"))
+        else:
+            parts.append(comparison.compare(part, look))
+    if not any(part.status in ("agree", "differ") for part in parts):
+        failed = [f"{part.part}: {part.sentence}" for part in parts if part.status == "failed"]
+        have = "; ".join(f"{run.path} has {', '.join(run.parts) or 'nothing'}" for run in (a, b))
+        raise NothingToCompare(
+            f"the runs have nothing in common that can be compared: {have}"
+            + (f" ({'; '.join(failed)})" if failed else "")
+        )
+    cause, others = conclude(parts)
+    differ = cause is not None or any(_is_open(part) for part in parts)
+    commands = []
+    page = None
+    if cause is not None and cause.part == "dump" and with_graph:
+        graph = comparison.graph(cause)
+        if graph is not None:
+            file, page = graph
+            commands.append(f"msprobe view {file.parent}")
+    return Answer(
+        status="differ" if differ else "agree",
+        sentence=_sentence(cause, parts, differ=differ),
+        cause=cause,
+        others=tuple(others),
+        parts=tuple(parts),
+        missing=tuple(_missing(cause, parts, a, b)),
+        next_commands=tuple(commands),
+        graph=page,
+        notes=tuple(_notes(a, b)),
+    )
+
+
+def _notes(a: RunFolder, b: RunFolder) -> list[str]:
+    """The command lines are no setting of the training, but a hint where to look."""
+    notes = [f"{run.path.name}: {note}" for run in (a, b) for note in run.notes]
+    if a.program and b.program and a.program != b.program:
+        notes.append(f"the command lines differ: {' '.join(a.program)} -> {' '.join(b.program)}")
+    return notes
+
+
+def _is_open(part: PartResult) -> bool:
+    """Whether a part without a cause keeps the runs from agreeing. What differs in the set-up and does not
+    explain a number is evidence only.
+    """
+    return part.status == "failed" or (part.status == "differ" and part.part != "config")
+
+
+def _sentence(cause: Cause | None, parts: list[PartResult], *, differ: bool) -> str:
+    if cause is not None:
+        return f"The runs part at {cause.where}"
+    first = min((part.first_step for part in parts if part.first_step is not None), default=None)
+    if first is not None:
+        return f"The runs part at step {first}, but what was recorded does not show why"
+    if differ:
+        said = next(part for part in parts if _is_open(part))
+        text = said.sentence if said.status == "differ" else f"The {said.part} could not be compared"
+        return f"{text.rstrip('.')}; what was recorded does not show why"
+    compared = [part for part in parts if part.status in ("agree", "differ")]
+    return f"The runs agree in what was compared: {', '.join(part.part for part in compared)}"
+
+
+def _missing(cause: Cause | None, parts: list[PartResult], a: RunFolder, b: RunFolder) -> list[Missing]:
+    """What would bring the answer nearer to the cause; nothing when it is as near as it gets."""
+    from msprobe.diagnose.answer import Missing
+
+    by_name = {part.part: part for part in parts}
+    result = []
+    if cause is not None and cause.part in ("config", "checkpoint", "dump"):
+        return []
+    dump = by_name["dump"]
+    step = _step_to_dump(parts, dump.steps)
+    if step is not None:
+        result.append(
+            Missing(
+                f"a dump of step {step}",
+                f"the runs part there, and {_words(dump.steps)}",
+                _commands(a, b, "--steps", str(step)),
+            )
+        )
+    elif dump.status == "absent" and not (a.dump and b.dump):
+        result.append(
+            Missing("dumps of both runs", "they show the operator in which a difference begins",
+                    _commands(a, b))
+        )  # fmt: skip
+    if by_name["config"].status == "absent":
+        result.append(
+            Missing("config packs of both runs", "they show whether both were set up alike", _commands(a, b))
+        )
+    return result[:1]  # its commands record everything else as well
+
+
+def _words(steps: tuple[int, ...]) -> str:
+    if not steps:
+        return "no step was dumped in both"
+    return (
+        f"the dumps that both have end with step {steps[-1]}"
+        if len(steps) > 1
+        else (f"only step {steps[0]} was dumped in both")
+    )
+
+
+def _step_to_dump(parts: list[PartResult], dumped: tuple[int, ...]) -> int | None:
+    """The first step that differs and is not dumped: clearly, or else at all."""
+    clear = [part.clear_step for part in parts if part.clear_step is not None and part.part != "dump"]
+    first = [part.first_step for part in parts if part.first_step is not None and part.part != "dump"]
+    for steps in (first, clear):
+        if steps and min(steps) not in dumped:
+            return min(steps)
+    return None
+
+
+def _commands(a: RunFolder, b: RunFolder, *options: str) -> tuple[str, ...]:
+    outputs = [f"{run.path}_again" for run in (a, b)]
+    return (
+        *(run.command(output, *options) for run, output in zip((a, b), outputs)),
+        f"msprobe diagnose {outputs[0]} {outputs[1]} -o diagnosis",
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe diagnose",
+        description="Finds where two runs part, from everything that both have: configuration, data, initial "
+        "weights, losses, gradients, operators, optimizer; and stops at the first cause.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("a", metavar="RUN_A", help="the reference")
+    add("b", metavar="RUN_B", help="the run under test")
+    add("-o", "--output", metavar="OUT", default="./diagnosis", help="folder for the results, made if needed "
+        "(default: ./diagnosis)")  # fmt: skip
+    add("--all", action="store_true", help="look at all parts, also behind the first cause")
+    add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print the answer as JSON, as in diagnose.json")
+    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    return parser

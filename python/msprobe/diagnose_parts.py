@@ -1,0 +1,327 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What each feature says of two runs, in the form that msprobe diagnose puts in order."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from msprobe.diagnose.answer import Cause, PartResult
+from msprobe.diagnose.losses import compare_losses, read_losses, relative
+from msprobe.dump_folders import STEP, numbered
+from msprobe.native import Error, log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from msprobe.compare.result import CompareResult
+    from msprobe.compare.verdict_file import Culprit
+    from msprobe.diagnose.answer import Part, Stage
+    from msprobe.diagnose.run_folder import RunFolder
+
+# From this likelihood on a difference of the set-up explains a numeric difference by itself.
+_LIKELY = 84
+_MOST_EVIDENCE = 5
+
+_STAGE_OF_CHECK: dict[str, Stage] = {"dataset": "data", "weights": "initial weights"}
+_STAGE_OF_KIND: dict[str, Stage] = {
+    "input_data": "data",
+    "randomness": "data",
+    "weight": "initial weights",
+    "buffer": "initial weights",
+    "gradient": "gradients",
+    "reduction": "gradients",
+    "clipping": "gradients",
+    "optimizer_setting": "optimizer",
+    "optimizer_state": "optimizer",
+}
+
+
+_PLACE = re.compile(r"at step ([0-9]{1,9}), rank ([0-9]{1,9})")
+
+
+class Comparison:
+    """The comparison of two runs, part by part; reports go below `output`."""
+
+    def __init__(self, a: RunFolder, b: RunFolder, output: Path, *, shows_progress: bool) -> None:
+        self._a = a
+        self._b = b
+        self._output = output
+        self._shows_progress = shows_progress
+        self.dump_result: CompareResult | None = None
+        self.culprits: list[Culprit] = []
+
+    @property
+    def parts(self) -> list[tuple[Part, Callable[[], PartResult]]]:
+        """In the order of the walk."""
+        return [
+            ("config", self._config),
+            ("checkpoint", self._checkpoint),
+            ("losses", self._losses),
+            ("gradients", self._gradients),
+            ("dump", self._dump),
+        ]
+
+    def compare(self, part: Part, look: Callable[[], PartResult]) -> PartResult:
+        """A part that cannot be compared says why, and the others go on."""
+        have = [self._part_of(run, part) for run in (self._a, self._b)]
+        if not all(have):
+            neither = "neither run has it" if not any(have) else f"only {self._only(have)} has it"
+            return PartResult(part, "absent", neither)
+        try:
+            return look()
+        except Error as error:
+            return PartResult(part, "failed", str(error))
+
+    def _only(self, have: list[object]) -> str:
+        return str((self._a if have[0] else self._b).path)
+
+    def _part_of(self, run: RunFolder, part: Part) -> object:
+        return {
+            "config": run.pack,
+            "checkpoint": run.checkpoint,
+            "losses": run.losses,
+            "gradients": run.gradients,
+            "dump": run.dump,
+        }[part]
+
+    # ---- the parts
+
+    def _config(self) -> PartResult:
+        from msprobe.config_check import wording
+        from msprobe.config_check.check_result import ERROR
+        from msprobe.config_check.comparison import compare_packs
+        from msprobe.config_check.outputs import check_output, write_outputs
+        from msprobe.config_check.pack_reader import read_pack
+
+        assert self._a.pack is not None
+        assert self._b.pack is not None
+        folder = self._output / "config"
+        check_output(folder, (self._a.pack, self._b.pack))
+        with read_pack(self._a.pack) as bench, read_pack(self._b.pack) as cmp:
+            result = compare_packs(bench, cmp)
+            files = write_outputs(folder, result, bench, cmp)
+        errors = [one for one in result.ranked if one.difference.level == ERROR]
+        causes = [
+            Cause(
+                stage=_STAGE_OF_CHECK.get(one.difference.check, "configuration"),
+                part="config",
+                name=f"{one.difference.check}: {one.difference.name}",
+                reason=f"{wording.line(one)}: {one.reason}",
+                confidence=one.likelihood / 100,
+                step=_place(one.difference)[0],
+                rank=_place(one.difference)[1],
+            )
+            for one in errors
+            if one.likelihood >= _LIKELY
+        ]
+        return PartResult(
+            "config",
+            "agree" if result.agree else "differ",
+            wording.sentence(result),
+            report=files[0],
+            causes=tuple(causes),
+            evidence=tuple(
+                f"{wording.line(one)} (likelihood {one.likelihood}): {one.reason}"
+                for one in errors[:_MOST_EVIDENCE]
+            ),
+        )
+
+    def _checkpoint(self) -> PartResult:
+        from msprobe.checkpoint.comparison import compare_checkpoints
+        from msprobe.checkpoint.console import sentence
+        from msprobe.checkpoint.limits import beyond
+        from msprobe.checkpoint.outputs import write_outputs
+
+        assert self._a.checkpoint is not None
+        assert self._b.checkpoint is not None
+        result = compare_checkpoints(self._a.checkpoint, self._b.checkpoint)
+        failing = beyond(result, [])
+        files = write_outputs(self._output / "checkpoint.json", result, failing, junit=False, report=True)
+        iterations = {result.left.iteration, result.right.iteration}
+        causes = []
+        if not result.same and iterations == {0}:
+            worst = (
+                result.differing[0].name if result.differing else (result.left_only + result.right_only)[0]
+            )
+            causes.append(
+                Cause("initial weights", "checkpoint", worst, "the runs start from other weights", 0.95, 0)
+            )
+        return PartResult(
+            "checkpoint",
+            "agree" if result.same else "differ",
+            sentence(result, failing),
+            report=files[0],
+            causes=tuple(causes),
+            evidence=tuple(row.name for row in result.differing[:_MOST_EVIDENCE]),
+        )
+
+    def _losses(self) -> PartResult:
+        a, b = read_losses(self._a.losses), read_losses(self._b.losses)
+        result = compare_losses(a, b)
+        if result.steps == 0:
+            return PartResult(
+                "losses", "failed", f"no step has a loss in both ({len(a)} and {len(b)} steps were found)"
+            )
+        if result.first is None:
+            return PartResult(
+                "losses", "agree", f"the losses of {result.steps} steps are equal", steps=tuple(sorted(a))
+            )
+        shown = [
+            f"step {step}: {a[step]:.9g} and {b[step]:.9g} (relative difference "
+            f"{relative(a[step], b[step]):.2g})"
+            for step in sorted(a.keys() & b.keys())
+            if step in (result.first, result.first_clear)
+        ]
+        return PartResult(
+            "losses",
+            "differ",
+            f"the loss differs first at step {result.first} of {result.steps}",
+            first_step=result.first,
+            clear_step=result.first_clear,
+            steps=tuple(sorted(a.keys() & b.keys())),
+            evidence=tuple(shown),
+        )
+
+    def _gradients(self) -> PartResult:
+        from msprobe.grad_probe.comparator import compare_ranks
+
+        assert self._a.gradients is not None
+        assert self._b.gradients is not None
+        result = compare_ranks(
+            self._a.gradients,
+            self._b.gradients,
+            self._output / "gradients",
+            pictures=False,
+            show_progress=self._shows_progress,
+        )
+        verdict = result.verdict
+        differences = [finding for finding in verdict.suspicious if finding.is_difference]
+        first = verdict.findings[0] if verdict.findings and verdict.findings[0].is_difference else None
+        first = differences[0] if differences else first
+        causes = []
+        if first is not None:
+            name = f"gradient of {first.parameter}"
+            causes.append(Cause("gradients", "gradients", name, first.reason, 0.6, first.step, first.rank))
+        steps = sorted({step for rank in verdict.ranks for step in rank.steps})
+        return PartResult(
+            "gradients",
+            "agree" if result.same else "differ",
+            verdict.sentence,
+            report=result.report_path,
+            causes=tuple(causes),
+            first_step=None if first is None else first.step,
+            clear_step=None if first is None else first.step,
+            steps=tuple(steps),
+            evidence=tuple(finding.line for finding in differences[:_MOST_EVIDENCE]),
+        )
+
+    def _dump(self) -> PartResult:
+        from msprobe.compare.inputs import Paths
+        from msprobe.compare.outputs import write_outputs
+        from msprobe.compare.run import CompareOptions, compare_runs
+        from msprobe.compare.verdict_file import culprits_of, sentence
+
+        assert self._a.dump is not None
+        assert self._b.dump is not None
+        result = compare_runs(
+            Paths(target=self._b.dump, golden=self._a.dump),
+            CompareOptions(
+                output=self._output / "dump", table="csv", advice=False, shows_progress=self._shows_progress
+            ),
+        )
+        assert result is not None  # there is one process
+        self.dump_result = result
+        self.culprits = culprits_of(result, result.frames)
+        files = write_outputs(result, self.culprits)
+        causes = tuple(_cause_of(culprit) for culprit in self.culprits)
+        return PartResult(
+            "dump",
+            "agree" if result.agree else "differ",
+            sentence(result),
+            report=files[0],
+            causes=causes,
+            first_step=causes[0].step if causes else None,
+            clear_step=causes[0].step if causes else None,
+            steps=tuple(sorted({pair.step for pair in result.pairs})),
+            evidence=tuple(result.verdict.notes[:_MOST_EVIDENCE]),
+        )
+
+    # ---- the graph at the culprit
+
+    def graph(self, cause: Cause) -> tuple[Path, Path | None] | None:
+        """A file of graphs of the step of a cause in a dump, and a page that shows it where this msprobe has
+        the viewer. None: there is no hierarchy to show.
+        """
+        from msprobe.graph.inputs import Paths, find_units
+        from msprobe.graph.run import Finding, GraphOptions, write_graph
+
+        if self._a.dump is None or self._b.dump is None or cause.step is None:
+            return None
+        a, b = (numbered(run, STEP).get(cause.step) for run in (self._a.dump, self._b.dump))
+        if a is None or b is None:
+            return None
+        try:
+            # The graph counts the step of a single folder in its own way.
+            step = find_units(Paths(target=b, golden=a)).units[0].step
+        except Error as error:
+            log.warning("no graph is made: %s", error)
+            return None
+        findings = [
+            Finding(step, culprit.rank, culprit.record, f"{culprit.where}: {culprit.reason}")
+            for culprit in self.culprits
+            if culprit.step == cause.step
+        ]
+        try:
+            made = write_graph(
+                Paths(target=b, golden=a),
+                GraphOptions(output=self._output / "graph", shows_progress=False, findings=lambda: findings),
+            )
+        except Error as error:
+            log.warning("no graph is made: %s", error)
+            return None
+        return made.file, self._graph_page(made.file, step, cause.rank)
+
+    def _graph_page(self, file: Path, step: int, rank: int | None) -> Path | None:
+        if not _has("msprobe.viewer.export"):
+            return None
+        page = self._output / "graph.html"
+        try:
+            import_module("msprobe.viewer.export").export(file, page, step=step, rank=rank)
+        except Error as error:
+            log.warning("no page of the graph is made: %s", error)
+            return None
+        return page
+
+
+def _cause_of(culprit: Culprit) -> Cause:
+    return Cause(
+        stage=_STAGE_OF_KIND.get(culprit.kind, "operators"),
+        part="dump",
+        name=f"{culprit.kind.replace('_', ' ')} {culprit.name}",
+        reason=culprit.reason,
+        confidence=culprit.confidence,
+        step=culprit.step,
+        rank=culprit.rank,
+        module=culprit.module,
+        record=culprit.record,
+        stack=tuple(frame.text for frame in culprit.top_frames(5)),
+    )
+
+
+def _place(difference: Any) -> tuple[int | None, int | None]:
+    """Step and rank, where the text of a difference of tensors names them."""
+    found = _PLACE.search(difference.detail) if difference.check in _STAGE_OF_CHECK else None
+    return (None, None) if found is None else (int(found[1]), int(found[2]))
+
+
+def _has(module: str) -> bool:
+    """Whether this msprobe has a part."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # its package is missing
+        return False

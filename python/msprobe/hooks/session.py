@@ -1,0 +1,133 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks that follow a training from outside: calls of whole models, the end of optimizer steps, backward."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from msprobe.hooks.functions import AttributeExchange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class OutermostCalls:
+    """Calls `before(module)` at each module call that runs inside of no other module call of its thread.
+
+    Hooks that `before` installs see the call, too. The call operator of all modules is exchanged, for the
+    reasons of hooks.training.ModelCalls; those installed later must be removed before this one.
+    """
+
+    def __init__(self, before: Callable[[Any], None]) -> None:
+        self._before = before
+        self._active = False
+        self._exchange: AttributeExchange | None = None
+
+    def install(self) -> None:
+        from torch import nn
+
+        self._active = True
+        self._exchange = AttributeExchange(nn.Module, "__call__", self._around(nn.Module.__call__))
+        self._exchange.install()
+
+    def remove(self) -> None:
+        self._active = False  # should somebody keep what was installed
+        if self._exchange is not None:
+            self._exchange.remove()
+            self._exchange = None
+
+    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        from torch import nn
+
+        inside = threading.local()
+
+        def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if hasattr(inside, "call") or not self._active:
+                return original(module, *args, **kwargs)
+            inside.call = True
+            try:
+                self._before(module)
+                # Not `original`: `before` may have put something around it. Not that of the class of the
+                # module: where it has one of its own, we are inside of it.
+                return nn.Module.__call__(module, *args, **kwargs)
+            finally:
+                del inside.call
+
+        return call
+
+
+class FinishedSteps:
+    """Calls `after(optimizer)` when a `step()` of a torch.optim.Optimizer has returned, with all its hooks.
+
+    A post hook of torch cannot do what this is for: torch walks over its hooks, and fails when one of them
+    is taken off meanwhile. Seen are optimizers of classes that exist at install(), and those made later. An
+    optimizer whose own `step` was replaced before install(), as a scheduler does, is not seen.
+    """
+
+    def __init__(self, after: Callable[[Any], None]) -> None:
+        self._after = after
+        self._active = False
+        self._exchanges: list[AttributeExchange] = []
+        self._seen: set[type] = set()
+        self._depth = 0
+
+    def install(self) -> None:
+        from torch.optim import Optimizer
+
+        self._active = True
+        for kind in _subclasses(Optimizer):
+            self._watch(kind)
+        construct: Any = Optimizer.__init__
+
+        @functools.wraps(construct)
+        def constructed(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            construct(optimizer, *args, **kwargs)
+            if self._active:
+                self._watch(type(optimizer))
+
+        self._exchange(AttributeExchange(Optimizer, "__init__", constructed))
+
+    def remove(self) -> None:
+        self._active = False
+        for exchange in reversed(self._exchanges):
+            exchange.remove()
+        self._exchanges = []
+        self._seen = set()
+
+    def _watch(self, kind: type) -> None:
+        """The step as torch has wrapped it, which it does at the construction of the first object: what stood
+        below torch's wrapper would be inside of its hooks, and could not be taken back.
+        """
+        for one in kind.__mro__:
+            step = vars(one).get("step")
+            if one not in self._seen and getattr(step, "hooked", False):
+                self._seen.add(one)
+                self._exchange(AttributeExchange(one, "step", self._around(step)))
+
+    def _exchange(self, exchange: AttributeExchange) -> None:
+        exchange.install()
+        self._exchanges.append(exchange)
+
+    def _around(self, original: Any) -> Callable[..., Any]:
+        @functools.wraps(original)  # with `hooked`, by which torch knows that its own wrapper is there
+        def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            self._depth += 1
+            try:
+                result = original(optimizer, *args, **kwargs)
+            finally:
+                self._depth -= 1
+            if self._active and self._depth == 0:
+                self._after(optimizer)
+            return result
+
+        return step
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    children: list[type] = kind.__subclasses__()
+    for child in children:
+        yield child
+        yield from _subclasses(child)

@@ -1,0 +1,266 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What `msprobe run`, `msprobe.capture` and MSPROBE_CONFIG record: each feature as a Recorder."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from msprobe.native import Error, log
+from msprobe.recording.losses import LossRecorder
+from msprobe.recording.run_file import RunFile
+from msprobe.recording.session import Session
+from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS
+
+if TYPE_CHECKING:
+    from msprobe.config import Config
+    from msprobe.config_check.checker import ConfigChecker
+    from msprobe.dump.data_dump import DataDump
+    from msprobe.grad_probe.probe import Probe
+    from msprobe.recording.session import Recorder
+    from msprobe.recording.settings import RunSettings
+
+_MOST_STEPS_OF_CONFIG = 10
+
+
+class RunRecording:
+    """One run of a training in this process, from begin() to end(). Apart from wrong settings, which
+    run_settings() refuses, nothing here raises: a fault becomes a note in run.rank{R}.json and a warning.
+
+    program: what is run, the words behind `python`.
+    models: those to record; None: they are found.
+    """
+
+    def __init__(self, settings: RunSettings, program: list[str], models: list[Any] | None = None) -> None:
+        self._settings = settings
+        self._program = program
+        self._session = Session(self._make_recorders, models)
+        self._file: RunFile | None = None
+        self._recorded: dict[str, str] = {}
+        self._begun = False
+        self._counts_random_calls = False
+        self._process = os.getpid()
+        self._summary = ""
+
+    @property
+    def summary(self) -> str:
+        """After end(): what was recorded, in one line; empty: nothing was begun."""
+        return self._summary
+
+    def _told(self) -> str:
+        seen = self._session.seen
+        if not self._begun:
+            return ""
+        if not seen.models:
+            return (
+                "no model was trained in this process: nothing is recorded (MSPROBE_CONFIG records those "
+                "that it starts)"
+            )
+        if self._file is None:
+            return f"nothing is recorded: {seen.notes[-1] if seen.notes else 'no step began'}"
+        parts = ", ".join(self._recorded) or "nothing"
+        steps = f"{seen.steps} step{'' if seen.steps == 1 else 's'}"
+        return f"{steps} of {type(seen.models[0]).__name__} seen; recorded: {parts}: {self._settings.output}"
+
+    def begin(self) -> None:
+        """When torch is there, and before the training."""
+        try:
+            if "config" in self._settings.parts:
+                from msprobe.config_check.checker import ConfigChecker
+
+                ConfigChecker.apply_patches()
+                self._counts_random_calls = True
+            self._session.install()
+            self._begun = True
+        except Exception as error:
+            log.warning("nothing is recorded: %s: %s", type(error).__name__, error)
+            self._session.close()
+
+    def end(self, outcome: str, *, always: bool = False) -> None:
+        """Everything is on disk when it returns.
+
+        outcome: how the program ended. always: whether a run without a model leaves its file, too.
+        """
+        if os.getpid() != self._process:
+            return
+        self._session.close()
+        self._summary = self._told()
+        if self._counts_random_calls:
+            from msprobe.config_check.checker import ConfigChecker
+
+            ConfigChecker.remove_patches()
+        try:
+            if self._file is None and always and not self._session.seen.notes:
+                self._session.seen.notes.append("no model was called in training")
+                self._file = RunFile(self._settings, self._program)
+            if self._file is not None:
+                self._file.write(outcome, self._session.seen, self._recorded)
+        except Error as error:
+            log.warning("%s", error)
+        self._session.forget_models()
+
+    # ---- recorders
+
+    def _make_recorders(self) -> list[Recorder]:
+        """In the order in which they are asked: what is installed on top is taken off first."""
+        self._file = RunFile(self._settings, self._program)
+        result: list[Recorder] = []
+        if "losses" in self._settings.parts:
+            name = f"losses.rank{self._file.rank}.csv"
+            self._recorded["losses"] = name
+            result.append(_Losses(self._settings, name))
+        if "config" in self._settings.parts:
+            self._recorded["config"] = CONFIG_PACK
+            result.append(_ConfigCheck(self._settings))
+        if self._settings.gradients is not None:
+            self._recorded["gradients"] = GRADIENTS
+            result.append(_Gradients(self._settings.gradients))
+        if self._settings.dump is not None:
+            if _debugger_dumps():
+                self._note("the script has a PrecisionDebugger of its own: its dump is left to that")
+            else:
+                self._recorded["dump"] = DUMP
+                result.append(_Dump(self._settings.dump, self._note))
+        self._file.write("running", self._session.seen, self._recorded)
+        return result
+
+    def _note(self, text: str) -> None:
+        self._session.seen.notes.append(text)
+        log.info("%s", text)
+
+
+class _Losses:
+    name = "losses"
+
+    def __init__(self, settings: RunSettings, name: str) -> None:
+        self._losses = LossRecorder(settings.output / name)
+        self._losses.install()
+
+    def models_found(self, models: list[Any]) -> None:
+        pass
+
+    def begin_step(self, step: int) -> None:
+        pass
+
+    def end_step(self, step: int) -> None:
+        self._losses.end_step(step)
+
+    def close(self) -> None:
+        self._losses.close()
+
+
+class _Gradients:
+    """Steps are those of the optimizer, which the probe counts itself."""
+
+    name = "gradient probe"
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._probe: Probe | None = None
+
+    def models_found(self, models: list[Any]) -> None:
+        from msprobe.grad_probe.probe import Probe
+
+        if self._probe is not None:  # a second model: no step has been recorded yet
+            self._probe.close()
+        self._probe = Probe(self._config)
+        self._probe.monitor(models[0] if len(models) == 1 else _together(models))
+
+    def begin_step(self, step: int) -> None:
+        pass
+
+    def end_step(self, step: int) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._probe is not None:
+            self._probe.close()
+
+
+class _Dump:
+    name = "data dump"
+
+    def __init__(self, config: Config, note: Any) -> None:
+        from msprobe.dump.data_dump import DataDump
+
+        self._dump: DataDump = DataDump(config)
+        self._note = note
+        self._models: list[Any] = []
+        self._start: Any = None  # what the dump begins with; it is given the same at each step
+        self._begun = False
+
+    def models_found(self, models: list[Any]) -> None:
+        if not self._begun:
+            self._models = list(models)
+            self._start = self._models[0] if len(models) == 1 else list(models)
+            return
+        for name, model in _named(models).items():
+            if not any(model is known for known in self._models):
+                self._models.append(model)
+                self._dump.watch_also(model, name)
+                self._note(f"data dump: diagnosis.json is that of the first model, without {name}")
+
+    def begin_step(self, step: int) -> None:
+        if self._begun:
+            self._dump.step()  # here, not at end_step: backward and clipping of the step are over for sure
+        self._begun = True
+        self._dump.start(self._start)
+
+    def end_step(self, step: int) -> None:
+        self._dump.stop()
+
+    def close(self) -> None:
+        self._dump.close()
+
+
+class _ConfigCheck:
+    """The checker has hooks of its own on the model."""
+
+    name = "config check"
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._path = settings.output / CONFIG_PACK
+        last = settings.last_step
+        self._steps = _MOST_STEPS_OF_CONFIG if last is None else min(last + 1, _MOST_STEPS_OF_CONFIG)
+        self._checker: ConfigChecker | None = None
+
+    def models_found(self, models: list[Any]) -> None:
+        from msprobe.config_check.checker import ConfigChecker
+
+        if self._checker is None:
+            self._checker = ConfigChecker(models[0], output_zip_path=str(self._path), steps=self._steps)
+
+    def begin_step(self, step: int) -> None:
+        pass
+
+    def end_step(self, step: int) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._checker is not None:
+            self._checker.close()
+
+
+def _together(models: list[Any]) -> Any:
+    """One module that holds all; it changes nothing in them."""
+    import torch
+
+    return torch.nn.ModuleDict(_named(models))
+
+
+def _named(models: list[Any]) -> dict[str, Any]:
+    """By their classes, in the order in which they were called first."""
+    names: dict[str, Any] = {}
+    for model in models:
+        name = type(model).__name__
+        number = sum(known.rpartition("_")[0] == name or known == name for known in names)
+        names[name if number == 0 else f"{name}_{number}"] = model
+    return names
+
+
+def _debugger_dumps() -> bool:
+    from msprobe.debugger import PrecisionDebugger
+
+    debugger = PrecisionDebugger._instance
+    return debugger is not None and debugger._config.task != "grad_probe"

@@ -1,0 +1,58 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Acting when the program imports torch, and not before: a script may set variables and paths first."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_MODULE = "torch"
+
+
+def when_torch_is_imported(act: Callable[[], None]) -> None:
+    """Calls `act` once, when `import torch` is complete; at once where it is already. `act` must not raise.
+
+    Nothing is imported, and a program that never imports torch sees no difference.
+    """
+    if _MODULE in sys.modules:
+        act()
+        return
+    sys.meta_path.insert(0, _Finder(act))
+
+
+class _Finder:
+    """Finds nothing itself: it asks the finders behind it for torch, and takes part in its execution."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != _MODULE:
+            return None
+        spec = None
+        for finder in list(sys.meta_path):
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    break
+        loader: Any = None if spec is None else spec.loader
+        if loader is not None and hasattr(loader, "exec_module"):
+            execute = loader.exec_module
+
+            def execute_and_act(module: ModuleType) -> None:
+                del loader.exec_module  # that of its class is left
+                execute(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    self._act()
+
+            loader.exec_module = execute_and_act
+        return spec

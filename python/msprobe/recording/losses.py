@@ -1,0 +1,93 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What backward() is called on, step by step: losses.rank{R}.csv of a run.
+
+A line is `step,loss,backward_calls`. With several calls in a step (accumulated gradients) `loss` is their
+sum; with a gradient scaler it is the scaled one, as backward() gets it. Numbers are exact.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import os
+from typing import TYPE_CHECKING, Any
+
+from msprobe.atomic_file import make_directory
+from msprobe.hooks.training import watch_backward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HEADER = ("step", "loss", "backward_calls")
+
+
+class LossRecorder:
+    """Writes a line for each step. A device is asked for a number one step late: it has it by then, and
+    training does not wait.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.steps = 0
+        self._now: list[Any] = []
+        self._before: tuple[int, list[Any]] | None = None
+        self._watches = watch_backward(self._backward)
+        self._file: Any = None
+        self._depth = 0
+
+    def install(self) -> None:
+        for watch in self._watches:
+            watch.install()
+
+    def end_step(self, step: int) -> None:
+        self._write_before()
+        self._before, self._now = (step, self._now), []
+        self.steps += 1
+
+    def close(self) -> None:
+        for watch in reversed(self._watches):
+            watch.remove()
+        self._write_before()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _backward(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # Before the original nothing of torch may be asked: a mode that lets the next question pass, which is
+        # one of the original, would let ours pass. Modes and checkpointing call backward inside of backward.
+        self._depth += 1
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            self._depth -= 1
+        if self._depth == 0:
+            with contextlib.suppress(Exception):  # what cannot be read is no loss
+                self._now.extend(_scalars(args[0] if args else kwargs.get("tensors")))
+        return result
+
+    def _write_before(self) -> None:
+        if self._before is None:
+            return
+        step, values = self._before
+        self._before = None
+        if self._file is None:
+            make_directory(self.path.parent)
+            # Line by line, so that a killed process leaves what it had.
+            opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
+            self._file = open(opened, "w", encoding="ascii", newline="", buffering=1)  # noqa: SIM115
+            csv.writer(self._file, lineterminator="\n").writerow(HEADER)
+        numbers = [float(value.item()) for value in values]
+        loss = repr(sum(numbers)) if numbers else ""
+        csv.writer(self._file, lineterminator="\n").writerow([step, loss, len(numbers)])
+
+
+def _scalars(tensors: Any) -> list[Any]:
+    """Copies of those with one element."""
+    import torch
+
+    disabled: Any = torch._C.DisableTorchFunction  # dumps and other modes do not see this
+    with disabled(), torch.no_grad():
+        several = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
+        return [one.detach().clone() for one in several if one.numel() == 1 and not one.is_complex()]

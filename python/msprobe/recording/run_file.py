@@ -1,0 +1,132 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""run.rank{R}.json: what was run, and what was recorded of it (docs/formats/run.md)."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from msprobe.atomic_file import make_directory, write_text
+from msprobe.native import InvalidArgument, __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe.recording.session import Seen
+    from msprobe.recording.settings import RunSettings
+
+RUN_FILE = re.compile(r"run\.rank([0-9]{1,9})\.json")
+
+_SECRET = re.compile(r"token|secret|passw|api[_-]?key|credential", re.IGNORECASE)
+
+
+def rank_of_process() -> int:
+    """Of torch.distributed; before it is initialised what the launcher says, 0 without one."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return int(distributed.get_rank())
+    text = os.environ.get("RANK", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+
+
+def earlier_run(folder: Path) -> Path | None:
+    """The file of a run that is in `folder` already."""
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return None
+    return next((folder / name for name in names if RUN_FILE.fullmatch(name)), None)
+
+
+class RunFile:
+    """The file of this process. It is there from the beginning on, so that no other run takes the folder."""
+
+    def __init__(self, settings: RunSettings, program: list[str]) -> None:
+        """Raises InvalidArgument when another process or run has this rank of the folder, and IoError.
+
+        program: what was run: the words behind `python`.
+        """
+        self._settings = settings
+        self._rank = rank_of_process()
+        self._started = _now()
+        self._program = without_secrets(program)
+        self._folder = os.getcwd()
+        self.path = make_directory(settings.output) / f"run.rank{self._rank}.json"
+        try:
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640))
+        except FileExistsError:
+            raise InvalidArgument(
+                f"{self.path}: is of an earlier run or another process; expected a folder of its own for "
+                "each run"
+            ) from None
+        except OSError as error:
+            raise InvalidArgument(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    @property
+    def rank(self) -> int:
+        return self._rank
+
+    def write(self, outcome: str, seen: Seen, recorded: dict[str, str]) -> None:
+        """outcome: "running", "ended", "exit code 3", "KeyError", ... Raises IoError."""
+        content = {
+            "format": 1,
+            "msprobe": __version__,
+            "program": self._program,
+            "folder": self._folder,
+            "rank": self._rank,
+            "world_size": os.environ.get("WORLD_SIZE", "1"),
+            "python": sys.version.split()[0],
+            "torch": str(getattr(sys.modules.get("torch"), "__version__", "")),
+            "started": self._started,
+            "ended": None if outcome == "running" else _now(),
+            "outcome": outcome,
+            "models": [
+                {"class": type(model).__name__, "parameters": _parameter_count(model)}
+                for model in seen.models
+            ],
+            "optimizers": seen.optimizers,
+            "steps": seen.steps,
+            "optimizer_steps": seen.optimizer_steps,
+            "asked": {
+                "steps": list(self._settings.steps),
+                "level": self._settings.level,
+                "parts": list(self._settings.parts),
+            },
+            "recorded": recorded,
+            "notes": seen.notes,
+        }
+        write_text(self.path, json.dumps(content, indent=1) + "\n")
+
+
+def without_secrets(words: list[str]) -> list[str]:
+    """A command line whose words after options such as --api-key are left out."""
+    result = []
+    hide_next = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        is_secret = word.startswith("-") and _SECRET.search(name) is not None
+        if hide_next and not word.startswith("-"):
+            result.append("***")
+        else:
+            result.append(f"{name}=***" if is_secret and equals else word)
+        hide_next = is_secret and not equals
+    return result
+
+
+def _parameter_count(model: Any) -> int:
+    return sum(int(parameter.numel()) for parameter in model.parameters() if not _has_no_size(parameter))
+
+
+def _has_no_size(parameter: Any) -> bool:
+    import torch
+
+    return isinstance(parameter, torch.nn.UninitializedParameter)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

@@ -1,0 +1,112 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is recorded of a run, from the options of the command line and a configuration file; all of it is
+optional.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from msprobe.config import Config, DumpConfig, load_config
+from msprobe.config import dump as dump_config
+from msprobe.config.file import read_object
+from msprobe.native import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PARTS = ("config", "losses", "gradients", "dump")
+
+DEFAULT_OUTPUT = "msprobe_run"
+DEFAULT_STEPS = "0-2"
+DEFAULT_LEVEL = "mix"
+
+# Folders and files of a run, below its folder.
+DUMP = "dump"
+GRADIENTS = "grad_probe"
+CONFIG_PACK = "config_check.zip"
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """A checked wish. `output` is absolute: scripts change the working directory."""
+
+    output: Path
+    steps: tuple[int, ...]
+    level: str
+    parts: tuple[str, ...]
+    dump: Config | None
+    gradients: Config | None
+
+    @property
+    def last_step(self) -> int | None:
+        """None: all steps are wanted."""
+        return self.steps[-1] if self.steps else None
+
+
+def run_settings(
+    config: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    steps: str | Sequence[int | str] | None = None,
+    level: str | None = None,
+    without: Sequence[str] = (),
+) -> RunSettings:
+    """Raises InvalidArgument for anything wrong, before anything is done.
+
+    config: config.json or config.yaml of PrecisionDebugger. Its `task` is that of the dump ("grad_probe": no
+        dump), its section `grad_probe` that of the gradients. What is given here wins.
+    output: folder of the run; without it the `dump_path` of the file, else ./msprobe_run.
+    steps: "0-2,10" or a list as in the file; "all" for all. Without it those of the file, else 0-2.
+    level: without it that of the file, else mix.
+    without: parts that are not recorded, out of PARTS.
+    """
+    content: dict[str, Any] = {} if config is None else read_object(os.fspath(config))
+    for part in without:
+        if part not in PARTS:
+            raise InvalidArgument(f"without: expected parts out of {', '.join(PARTS)}, found {part!r}")
+    folder = Path(output or content.get("dump_path") or DEFAULT_OUTPUT).absolute()
+    wanted: Any = _steps(steps) if steps is not None else content.get("step") or _steps(DEFAULT_STEPS)
+    task = content.get("task") or "statistics"
+    level = level or content.get("level") or DEFAULT_LEVEL
+
+    def load(task: str, place: str) -> Config:
+        return load_config(config, task=task, dump_path=folder / place, level=level, step=wanted)
+
+    gradients = None if "gradients" in without else load("grad_probe", GRADIENTS)
+    if task == "grad_probe" or "dump" in without:
+        dump = None
+    else:
+        dump = load(task, DUMP)
+        if "diagnosis" not in content.get(task, {}):
+            dump = _with_diagnosis(dump)
+    loaded = dump or gradients
+    if dump is not None:
+        dump = replace(dump, enable_dataloader=False)  # steps are those of the optimizer
+    return RunSettings(
+        output=folder,
+        steps=load_config(None, dump_path=folder, step=wanted).steps if loaded is None else loaded.steps,
+        level=level,
+        parts=tuple(part for part in PARTS if part not in without and (part != "dump" or dump is not None)),
+        dump=dump,
+        gradients=gradients,
+    )
+
+
+def _with_diagnosis(config: Config) -> Config:
+    """The state of the training beside the calls: what a diagnosis of two runs needs."""
+    assert isinstance(config.section, DumpConfig)
+    kinds = get_args(dump_config.Diagnosis)
+    return replace(config, section=replace(config.section, diagnosis=kinds))
+
+
+def _steps(given: str | Sequence[int | str]) -> list[int | str]:
+    """As `step` of a configuration has them."""
+    if not isinstance(given, str):
+        return list(given)
+    if given == "all":
+        return []
+    return [int(part) if part.isascii() and part.isdigit() else part for part in given.split(",")]

@@ -1,0 +1,123 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe run: runs a training script unchanged, and records it. The exit code is that of the script; 2
+before it has begun.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from msprobe.command_line import Parser
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from msprobe.recorders import RunRecording
+
+_WITH_VALUE = ("-c", "--config", "-o", "--output", "--steps", "--level", "--without")
+
+_EPILOG = """exit code: that of the script; 2 when it was not begun.
+example: msprobe run -o run_a train.py --lr 1e-3
+         torchrun --nproc-per-node 2 -m msprobe run -o run_a train.py"""
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    ours, is_module, words = _split(arguments)
+    asked = parser.parse_args(ours)
+    if not words:
+        parser.error(f"expected {'a module after -m' if is_module else 'a script, or -m and a module'}")
+    from msprobe.autostart import disarm
+    from msprobe.recorders import RunRecording
+    from msprobe.recording.arming import when_torch_is_imported
+    from msprobe.recording.run_file import earlier_run, rank_of_process
+    from msprobe.recording.script import Program
+    from msprobe.recording.settings import run_settings
+
+    settings = run_settings(asked.config, asked.output, asked.steps, asked.level, asked.without)
+    program = Program(words, is_module=is_module)
+    if rank_of_process() == 0:  # the others begin when this one does
+        earlier = earlier_run(settings.output)
+        if earlier is not None and not asked.force:
+            parser.error(f"{earlier}: there is a run already; choose another -o, or replace it with --force")
+        if earlier is not None:
+            _remove_run(settings.output)
+    disarm()
+    recording = RunRecording(settings, [*(["-m"] if is_module else []), *words])
+    when_torch_is_imported(recording.begin)
+    return program.run(lambda ending: _end(recording, ending, quiet=asked.quiet))
+
+
+def _split(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
+    """Our own options, whether a module is run, and the words behind: options there are the script's."""
+    place = 0
+    while place < len(arguments) and arguments[place].startswith("-"):
+        word = arguments[place]
+        if word in ("-m", "--"):
+            return arguments[:place], word == "-m", arguments[place + 1 :]
+        place += 2 if word in _WITH_VALUE else 1
+    return arguments[:place], False, arguments[place:]
+
+
+def _end(recording: RunRecording, ending: BaseException | None, *, quiet: bool) -> None:
+    recording.end(_outcome(ending), always=True)
+    if not quiet and recording.summary:
+        print(f"msprobe: {recording.summary}", file=sys.stderr, flush=True)
+
+
+def _outcome(ending: BaseException | None) -> str:
+    if ending is None:
+        return "ended"
+    if isinstance(ending, SystemExit):
+        code = ending.code
+        return f"exit code {code if isinstance(code, int) else 0 if code is None else 1}"
+    return "interrupted" if isinstance(ending, KeyboardInterrupt) else type(ending).__name__
+
+
+def _remove_run(folder: os.PathLike[str]) -> None:
+    """Only what a run leaves: other files of the user stay."""
+    import shutil
+    from pathlib import Path
+
+    from msprobe.native import InvalidArgument
+    from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS
+
+    try:
+        for path in sorted(Path(folder).iterdir()):
+            if path.name in (DUMP, GRADIENTS) and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name == CONFIG_PACK or path.match("run.rank*.json") or path.match("losses.rank*.csv"):
+                path.unlink()
+    except OSError as error:
+        raise InvalidArgument(f"{folder}: the earlier run cannot be removed: {error.strerror}") from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe run",
+        usage="msprobe run [options] SCRIPT [ARGUMENTS] | msprobe run [options] -m MODULE [ARGUMENTS]",
+        description="Runs a training script, which need not be changed, and records it: the set-up, losses, "
+        "gradients, and what modules and functions got and gave. Models and steps are found by themselves.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("-c", "--config", metavar="FILE", help="config.yaml or config.json; see msprobe init")
+    add("-o", "--output", metavar="OUT", help="folder of the run (default: ./msprobe_run)")
+    add("--steps", metavar="STEPS", help='steps to record: 0-2,10 or "all" (default: 0-2)')
+    add("--level", choices=("L0", "L1", "mix"), help="modules, functions, or both (default: mix)")
+    add(
+        "--without",
+        metavar="PART",
+        action="append",
+        choices=("config", "losses", "gradients", "dump"),
+        default=[],
+        help="leave out config, losses, gradients or dump; may be repeated",
+    )
+    add("--force", action="store_true", help="replace a run that is in OUT already")
+    add("--quiet", action="store_true", help="print nothing of our own but errors")
+    add("-m", dest="module", metavar="MODULE", help="run a module, as python -m does; ends our options")
+    return parser

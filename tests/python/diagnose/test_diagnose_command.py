@@ -1,0 +1,211 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe run, twice, and msprobe diagnose: an unchanged script, with a fault in the second run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+from msprobe import cli
+
+SCRIPT = """
+import sys
+import torch
+from torch import nn
+
+fault, step_of_fault = sys.argv[1], int(sys.argv[2])
+torch.manual_seed(5 if fault == "seed" else 4)
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(16), nn.Linear(16, 32), nn.Linear(32, 16)
+        self.scale = 0.5
+
+    def forward(self, x):
+        return x + self.scale * self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+model = nn.Sequential(nn.Linear(8, 16), Block(), Block(), nn.Linear(16, 4))
+if fault == "weight":
+    with torch.no_grad(): model[2].up.weight[0, 0] += 0.1
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+generator = torch.Generator().manual_seed(1)
+for step in range(4):
+    if step == step_of_fault:
+        if fault == "scale": model[1].scale = 0.6
+        if fault == "lr": optimizer.param_groups[0]["lr"] = 2e-2
+    x, y = torch.randn(6, 8, generator=generator), torch.randint(0, 4, (6,), generator=generator)
+    if fault == "data" and step == step_of_fault: x[0, 0] += 1
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """runs(fault, step, *options) -> folder of a run of the script with that fault; made once."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "train.py").write_text(SCRIPT)
+
+    def run(fault="none", step=0, *options):
+        name = "-".join(map(str, (fault, step, *options))).replace(" ", "")
+        if not (folder / name).exists():
+            words = ["-m", "msprobe", "run", "-o", name, *options, "train.py", fault, str(step)]
+            subprocess.run([sys.executable, *words], cwd=folder, check=True, capture_output=True, timeout=300)
+        return folder / name
+
+    return run
+
+
+@pytest.fixture
+def diagnose(tmp_path, capsys):
+    """diagnose(a, b, *options) -> exit code, diagnose.json, what was printed."""
+
+    def call(a, b, *options):
+        capsys.readouterr()
+        code = cli.main(["diagnose", str(a), str(b), "-o", str(tmp_path / "out"), *options])
+        text = (tmp_path / "out/diagnose.json").read_text()
+        return code, json.loads(text), capsys.readouterr().out
+
+    return call
+
+
+def test_equal_runs_agree(runs, diagnose):
+    code, answer, text = diagnose(runs(), runs("none", 1))
+    assert (code, answer["status"], answer["cause"]) == (0, "agree", None)
+    assert text.startswith("The runs agree in what was compared: ")
+    assert answer["missing"] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "step", "stage", "name"),
+    [
+        ("seed", 0, "configuration", "seed"),
+        ("weight", 0, "initial weights", "weight"),
+        ("scale", 1, "operators", "1.scale"),
+        ("lr", 1, "optimizer", "lr"),
+    ],
+)
+def test_the_planted_fault_is_named(runs, diagnose, tmp_path, fault, step, stage, name):
+    code, answer, text = diagnose(runs(), runs(fault, step))
+    assert code == 1
+    assert answer["cause"]["stage"] == stage, text
+    assert name in answer["cause"]["name"]
+    if answer["cause"]["step"] is not None:
+        assert answer["cause"]["step"] == step
+    assert text.splitlines()[0] == answer["sentence"] == f"The runs part at {answer['cause']['where']}"
+    page = (tmp_path / "out/index.html").read_text()
+    for part in answer["parts"]:
+        if part["report"] is not None:
+            assert (tmp_path / "out" / part["report"]).exists()
+            assert f'href="{part["report"]}"' in page
+    if stage == "operators":
+        assert list((tmp_path / "out/graph").glob("*.vis.db"))
+        assert any(command.startswith("msprobe view ") for command in answer["next"])
+        has_viewer = importlib.util.find_spec("msprobe.viewer") is not None
+        assert (answer["graph"] is not None) == has_viewer
+        assert not has_viewer or (tmp_path / "out" / answer["graph"]).exists()
+
+
+def test_data_of_a_later_step(runs, diagnose):
+    _, answer, _ = diagnose(runs(), runs("data", 2))
+    assert (answer["cause"]["stage"], answer["cause"]["step"]) == ("data", 2)
+
+
+def test_a_fault_behind_the_recorded_steps_gives_the_command_that_finds_it(runs, diagnose):
+    options = ("--steps", "0-1")
+    code, answer, text = diagnose(runs("none", 0, *options), runs("scale", 3, *options))
+    assert (code, answer["cause"]) == (1, None)
+    assert answer["sentence"] == "The runs part at step 3, but what was recorded does not show why"
+    (missing,) = answer["missing"]
+    assert "--steps 3 train.py scale 3" in missing["commands"][1]
+    assert all(command in text for command in missing["commands"])
+    options = ("--steps", "3")
+    _, answer, _ = diagnose(runs("none", 0, *options), runs("scale", 3, *options))
+    assert (answer["cause"]["stage"], answer["cause"]["step"]) == ("operators", 3)
+
+
+def test_all_goes_on_behind_the_first_cause(runs, diagnose):
+    _, answer, _ = diagnose(runs(), runs("seed", 0))
+    assert {part["part"]: part["status"] for part in answer["parts"]}["dump"] == "not reached"
+    _, answer, text = diagnose(runs(), runs("seed", 0), "--all", "--json")
+    assert {part["part"]: part["status"] for part in answer["parts"]}["dump"] == "differ"
+    assert json.loads(text) == answer
+
+
+def test_logs_alone(tmp_path, diagnose):
+    for side, last in (("a", 2), ("b", 3)):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "train.log").write_text(f"step 0 loss 4\nstep 1 loss {last}\n")
+    code, answer, text = diagnose(tmp_path / "a", tmp_path / "b", "--quiet")
+    assert (code, text) == (1, "")
+    assert answer["sentence"] == "The runs part at step 1, but what was recorded does not show why"
+    assert answer["missing"][0]["what"] == "a dump of step 1"
+
+
+@pytest.mark.parametrize(
+    ("output", "harms"),
+    [("a", True), (".", True), ("a/dump", False), ("out", False), ("of_run", True), ("holder", True)],
+)
+def test_a_run_is_never_written_over(tmp_path, capsys, monkeypatch, output, harms):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "of_run").mkdir()
+    (tmp_path / "of_run/run.rank0.json").write_text("{}")
+    a = "holder/dump" if output == "holder" else "dump" if output == "." else "a"
+    for side in (a, "b"):
+        (tmp_path / side).mkdir(parents=True)
+        (tmp_path / side / "train.log").write_text("step 0 loss 1\n")
+    code = 0
+    try:
+        code = cli.main(["diagnose", a, "b", "-o", output])
+    except SystemExit as end:
+        code = end.code
+    assert code == (2 if harms else 0)
+    assert ("would be written over" in capsys.readouterr().err) == harms
+
+
+def test_checkpoints_alone(tmp_path, diagnose):
+    import torch
+
+    for side, value in (("a", 1.0), ("b", 1.5), ("c", 1.0)):
+        (tmp_path / side).mkdir()
+        torch.save({"w": torch.full((3,), value)}, tmp_path / side / "model.pt")
+    code, answer, _ = diagnose(tmp_path / "a", tmp_path / "b")
+    assert (code, answer["cause"]) == (1, None)
+    assert answer["sentence"].startswith("The checkpoints differ: 1 of 1 parameters; what was recorded")
+    assert {stage["stage"]: stage["status"] for stage in answer["stages"]}["initial weights"] == "differ"
+    assert diagnose(tmp_path / "a", tmp_path / "c")[0] == 0
+
+
+def test_nothing_in_common(tmp_path, capsys):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a/train.log").write_text("step 0 loss 4\n")
+    assert cli.main(["diagnose", str(tmp_path / "a"), str(tmp_path / "b"), "-o", str(tmp_path / "o")]) == 2
+    assert "nothing in common that can be compared" in capsys.readouterr().err
+
+
+def test_an_earlier_diagnosis_is_replaced_and_other_files_stay(runs, diagnose, tmp_path):
+    diagnose(runs(), runs("scale", 1))
+    (tmp_path / "out/mine.txt").write_text("")
+    diagnose(runs(), runs("none", 1))
+    assert not (tmp_path / "out/graph").exists()
+    assert (tmp_path / "out/mine.txt").exists()
+
+
+def test_a_part_that_cannot_be_read_stops_nothing(runs, diagnose, tmp_path):
+    import shutil
+
+    broken = tmp_path / "broken"
+    shutil.copytree(runs("scale", 1), broken)
+    (broken / "config_check.zip").write_bytes(b"PK no zip")
+    code, answer, _ = diagnose(runs(), broken)
+    assert code == 1
+    assert {part["part"]: part["status"] for part in answer["parts"]}["config"] == "failed"
+    assert answer["cause"]["stage"] == "operators"

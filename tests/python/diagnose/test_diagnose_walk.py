@@ -1,0 +1,164 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which of several causes is the first, what a folder has, and losses of logs."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from msprobe import InvalidArgument
+from msprobe.diagnose.answer import STAGES, Answer, Cause, PartResult, conclude, stage_status
+from msprobe.diagnose.answer_file import answer_json, console_text
+from msprobe.diagnose.losses import compare_losses, read_losses
+from msprobe.diagnose.page import page_html
+from msprobe.diagnose.run_folder import find_run
+
+
+def cause(stage, part="dump", step=0, confidence=0.9, name="x"):
+    return Cause(stage, part, name, "because", confidence, step, 0)
+
+
+def part(name, *causes, status="differ", **more):
+    return PartResult(name, status, "said", causes=causes, **more)
+
+
+class TestOrder:
+    def test_no_cause(self):
+        assert conclude([part("losses", status="agree")]) == (None, [])
+
+    def test_an_earlier_stage_explains_a_later_one(self):
+        seed = cause("configuration", "config", None)
+        data = cause("data", "config", 0, 0.99)
+        operator = cause("operators", "dump", 0, 0.99)
+        first, others = conclude([part("config", data, seed), part("dump", operator)])
+        assert first is seed
+        assert others == [data, operator]
+
+    def test_a_dump_of_the_same_step_is_nearer_than_a_gradient(self):
+        gradient, operator = cause("gradients", "gradients", 3), cause("operators", "dump", 3, 0.5)
+        assert conclude([part("gradients", gradient), part("dump", operator)])[0] is operator
+
+    def test_a_dump_of_a_later_step_shows_consequences(self):
+        gradient, weight = cause("gradients", "gradients", 3), cause("initial weights", "dump", 5)
+        assert conclude([part("gradients", gradient), part("dump", weight)])[0] is gradient
+
+    def test_the_surer_of_one_stage(self):
+        likely, unlikely = (
+            cause("configuration", "config", None, 0.9),
+            cause("configuration", "config", None, 0.8),
+        )
+        assert conclude([part("config", unlikely, likely)]) == (likely, [unlikely])
+
+
+class TestStages:
+    def answer(self, *parts):
+        first, others = conclude(list(parts))
+        return Answer("differ" if first else "agree", "sentence", first, tuple(others), parts, ())
+
+    def words(self, *parts):
+        answer = self.answer(*parts)
+        return {stage: stage_status(stage, answer)[0] for stage, _, _ in STAGES}
+
+    def test_nothing_recorded_is_said(self):
+        words = self.words(part("losses", status="differ", first_step=3))
+        assert words["first step"] == "differ"
+        assert set(words.values()) == {"differ", "not recorded"}
+
+    def test_a_cause_and_what_is_behind_it(self):
+        words = self.words(
+            part("config", status="agree"), part("dump", cause("operators", step=2), first_step=2)
+        )
+        assert [words[stage] for stage, _, _ in STAGES] == [
+            *("agree", "agree", "agree", "differ", "agree", "cause", "behind"),
+        ]
+
+    def test_a_part_that_failed_is_no_agreement(self):
+        assert self.words(part("dump", status="failed"))["operators"] == "failed"
+
+    def test_names_are_harmless_everywhere(self, tmp_path):
+        hostile = "<script>alert(1)</script>\x1b[31m\n&\"'"
+        answer = self.answer(part("dump", cause("operators", name=hostile), evidence=(hostile,)))
+        page = page_html(answer, tmp_path / hostile, tmp_path, tmp_path)
+        assert "<script" not in page
+        assert "\x1b" not in page
+        assert "\x1b" not in console_text(answer, tmp_path)
+        assert json.loads(answer_json(answer, tmp_path, tmp_path, tmp_path))["cause"]["name"] == hostile
+
+
+class TestLosses:
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            ("losses.rank0.csv", "step,loss,backward_calls\n0,2.5,1\n1,1.25,1\n2,nan,1\n3,,0\n"),
+            ("train.log", "step 0 loss 2.5\nnoise\nstep 1 loss 1.25\nstep 2 loss nan\n"),
+            ("x.log", " iteration        0/ 100 | lm loss: 2.5E+00 |\n"
+             " iteration 1/100 | lm loss: 1.25 |\niteration 2 | lm loss: nan"),
+            ("x.jsonl", '{"step": 0, "loss": 2.5}\nnoise\n{"step": 1, "loss": 1.25}\n'
+             '{"step": 2, "loss": NaN}\n'),
+            ("trainer_state.json", '{"log_history": [{"step": 0, "loss": 2.5}, {"step": 1, "loss": 1.25}, '
+             '{"step": 2, "loss": NaN}, {"eval_loss": 1}]}'),
+            ("x.log", "{'loss': 2.5, 'lr': 1}\n{'loss': 1.25}\n{'loss': nan}\n"),
+        ],
+    )  # fmt: skip
+    def test_formats(self, tmp_path, name, text):
+        path = tmp_path / name
+        path.write_text(text)
+        losses = read_losses([path])
+        assert list(losses) == [0, 1, 2]
+        assert (losses[0], losses[1]) == (2.5, 1.25)
+        assert math.isnan(losses[2])
+
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[" * 100000, "a,b\n1", "loss", "loss: ...", "\0" * 100, "step,loss\nx,y\n-1,2"]
+    )
+    def test_what_has_no_losses(self, tmp_path, text):
+        (tmp_path / "x.log").write_text(text)
+        assert read_losses([tmp_path / "x.log"]) == {}
+
+    def test_first_and_clear_difference(self):
+        a = {0: 1.0, 1: 1.0, 2: 1.0, 3: math.nan, 5: 1.0}
+        b = {0: 1.0, 1: 1.0000001, 2: 1.2, 3: math.nan, 4: 7.0}
+        result = compare_losses(a, b)
+        assert (result.steps, result.first, result.first_clear) == (4, 1, 2)
+        assert compare_losses({0: 1.0}, {0: math.nan}).first_clear == 0
+
+
+class TestFolders:
+    def test_any_folder(self, tmp_path):
+        for path in (
+            "deep/dump/step3/rank0/dump.json",
+            "deep/probe/rank0/grad_summary_0.csv",
+            "config_check_pack.zip",
+            "checkpoints/model.safetensors",
+            "train.log",
+        ):
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text("")
+        run = find_run(tmp_path)
+        assert run.dump == tmp_path / "deep/dump"
+        assert run.gradients == tmp_path / "deep/probe"
+        assert run.pack == tmp_path / "config_check_pack.zip"
+        assert run.checkpoint == tmp_path / "checkpoints/model.safetensors"
+        assert run.losses == [tmp_path / "train.log"]
+        assert run.command("again", "--steps", "3") == "msprobe run -o again --steps 3 train.py ARGUMENTS"
+
+    def test_a_dump_itself_and_nothing(self, tmp_path):
+        assert find_run(tmp_path).parts == []
+        (tmp_path / "step0/rank").mkdir(parents=True)
+        (tmp_path / "step0/rank/dump.json").write_text("")
+        assert find_run(tmp_path).dump == tmp_path
+        with pytest.raises(InvalidArgument, match="expected the folder of a run"):
+            find_run(tmp_path / "absent")
+
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{", '{"program": 3, "notes": 4}', '{"program": [1]}', "[" * 9999]
+    )
+    def test_a_broken_run_file_only_costs_the_suggestion(self, tmp_path, text):
+        (tmp_path / "run.rank0.json").write_text(text)
+        assert find_run(tmp_path).program == []
+
+    def test_words_are_quoted_for_a_shell(self, tmp_path):
+        (tmp_path / "run.rank0.json").write_text(json.dumps({"program": ["train.py", "a b; rm x"]}))
+        assert find_run(tmp_path).command("o").endswith("train.py 'a b; rm x'")

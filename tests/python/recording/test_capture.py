@@ -1,0 +1,237 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe.capture: a block or function is recorded, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import weakref
+
+import msprobe
+import pytest
+import torch
+from msprobe.hooks.session import FinishedSteps, OutermostCalls
+from recording_support import run_file
+from torch import nn
+
+
+class Model(nn.Sequential):
+    pass
+
+
+class Wrapper(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+
+def train(model, steps=3, optimizer=torch.optim.SGD):
+    torch.manual_seed(1)
+    optimizer = optimizer(model.parameters(), lr=0.1)
+    losses = []
+    for _ in range(steps):
+        loss = nn.functional.mse_loss(model(torch.randn(4, 3)), torch.ones(4, 2))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Model(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+@pytest.fixture
+def nothing_is_left():
+    """What torch consists of is the same afterwards."""
+    from torch.nn.modules import module
+    from torch.optim import optimizer
+
+    torch.optim.SGD([torch.zeros(1)], lr=1)  # torch wraps step() at the first object
+
+    def state():
+        return (
+            nn.Module.__call__,
+            nn.Module._call_impl.__code__,
+            torch.optim.Optimizer.__init__,
+            torch.optim.SGD.step,
+            torch.autograd.backward.__code__,
+            len(optimizer._global_optimizer_pre_hooks) + len(optimizer._global_optimizer_post_hooks),
+            torch.manual_seed,
+            torch.rand,
+            len(module._global_forward_pre_hooks) + len(module._global_forward_hooks),
+        )
+
+    before = state()
+    yield
+    assert state() == before
+
+
+@pytest.mark.usefixtures("nothing_is_left")
+class TestCapture:
+    def test_results_are_bit_equal_and_recorded(self, model, tmp_path):
+        twin = Model(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+        twin.load_state_dict(model.state_dict())
+        plain = train(twin)
+        with msprobe.capture(model, tmp_path / "out", steps="0-1"):
+            losses = train(model)
+        assert losses == plain
+        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), twin.parameters()))
+        assert sorted(path.name for path in (tmp_path / "out/dump").iterdir()) == ["step0", "step1"]
+        data = json.loads((tmp_path / "out/dump/step0/rank/dump.json").read_text())["data"]
+        assert "Module.0.Linear.forward.0" in data
+        assert (tmp_path / "out/dump/step0/rank/diagnosis.json").exists()
+        lines = (tmp_path / "out/losses.rank0.csv").read_text().split()
+        assert [float(line.split(",")[1]) for line in lines[1:]] == losses
+
+    def test_a_function_whose_model_is_found(self, model, tmp_path):
+        decorated = msprobe.capture(output=tmp_path / "out", without=["dump"])(train)
+        decorated(model, 2)
+        about = run_file(tmp_path / "out")
+        assert (about["models"][0]["class"], about["steps"], about["outcome"]) == ("Model", 2, "ended")
+        assert not (tmp_path / "out/dump").exists()
+
+    def test_a_model_inside_of_another(self, model, tmp_path):
+        with msprobe.capture(model, tmp_path / "out"):
+            train(Wrapper(model), 1)
+        assert run_file(tmp_path / "out")["models"][0]["class"] == "Model"
+        data = json.loads((tmp_path / "out/dump/step0/rank/dump.json").read_text())["data"]
+        assert "Module.0.Linear.forward.0" in data
+
+    def test_optimizers_that_step_together_end_one_step(self, model, tmp_path):
+        class Both:
+            def __init__(self, parameters, lr):
+                first, *rest = parameters
+                self._all = torch.optim.SGD([first], lr=lr), torch.optim.Adam(rest, lr=lr)
+
+            def zero_grad(self):
+                for one in self._all:
+                    one.zero_grad()
+
+            def step(self):
+                for one in self._all:
+                    one.step()
+
+        with msprobe.capture(model, tmp_path / "out"):
+            train(model, 3, Both)
+        about = run_file(tmp_path / "out")
+        assert (about["steps"], about["optimizer_steps"]) == (3, 6)
+
+    def test_accumulated_gradients_are_one_step(self, model, tmp_path):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with msprobe.capture(model, tmp_path / "out"):
+            for _ in range(2):
+                for _ in range(3):
+                    model(torch.ones(1, 3)).sum().backward()
+                optimizer.step()
+        lines = (tmp_path / "out/losses.rank0.csv").read_text().split()
+        assert [line.split(",")[2] for line in lines[1:]] == ["3", "3"]
+
+    def test_a_scheduler_that_was_there_before(self, model, tmp_path):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+        with msprobe.capture(model, tmp_path / "out"):
+            for _ in range(3):
+                model(torch.ones(1, 3)).sum().backward()
+                optimizer.step()
+                scheduler.step()
+        assert run_file(tmp_path / "out")["steps"] == 3
+
+    def test_an_exception_goes_through(self, model, tmp_path):
+        @msprobe.capture(model, tmp_path / "out")
+        def fail():
+            train(model, 1)
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert run_file(tmp_path / "out")["outcome"] == "ZeroDivisionError"
+
+    def test_the_model_is_not_kept_alive(self, tmp_path):
+        def inner():
+            model = Model(nn.Linear(3, 2))
+            with msprobe.capture(model, tmp_path / "out", without=["config"]):
+                train(model, 1)
+            return weakref.ref(model)
+
+        import gc
+
+        gone = inner()
+        gc.collect()
+        assert gone() is None
+
+    def test_wrong_arguments(self, model, tmp_path):
+        for arguments, problem in (
+            ({"model": 3}, "expected a torch.nn.Module, found int"),
+            ({"model": []}, "found an empty list"),
+            ({"model": model, "steps": "x"}, '"step"'),
+            ({"model": model, "level": "L7"}, '"level"'),
+            ({"model": model, "without": ["all"]}, "expected parts out of"),
+            ({"model": model, "config": "absent.yaml"}, "cannot read"),
+        ):
+            with pytest.raises(msprobe.InvalidArgument, match=problem):
+                msprobe.capture(output=tmp_path / "out", **arguments)
+        assert not (tmp_path / "out").exists()
+
+    def test_a_folder_with_a_run(self, model, tmp_path):
+        with msprobe.capture(model, tmp_path):
+            train(model, 1)
+        with pytest.raises(msprobe.InvalidArgument, match="there is a run already"):
+            msprobe.capture(model, tmp_path).__enter__()
+
+
+class TestHooks:
+    @pytest.mark.usefixtures("nothing_is_left")
+    def test_outermost_calls(self, model):
+        seen = []
+        calls = OutermostCalls(seen.append)
+        calls.install()
+        model(torch.ones(1, 3))
+        with pytest.raises(RuntimeError):
+            model(torch.ones(1, 7))
+        model[0](torch.ones(1, 3))
+        calls.remove()
+        model(torch.ones(1, 3))
+        assert seen == [model, model, model[0]]
+
+    @pytest.mark.usefixtures("nothing_is_left")
+    def test_a_call_operator_of_its_own_runs_once(self):
+        class Doubling(nn.Module):
+            def __call__(self, x):
+                return super().__call__(2 * x)
+
+            def forward(self, x):
+                return x
+
+        calls = OutermostCalls(lambda module: None)
+        calls.install()
+        result = Doubling()(torch.ones(1))
+        calls.remove()
+        assert result == 2
+
+    @pytest.mark.usefixtures("nothing_is_left")
+    def test_finished_steps_of_classes_old_and_new(self):
+        class Own(torch.optim.SGD):
+            def step(self, closure=None):
+                return super().step(closure)
+
+        steps = []
+        hook = FinishedSteps(lambda optimizer: steps.append(type(optimizer).__name__))
+        parameter = torch.zeros(1, requires_grad=True)
+        old = torch.optim.SGD([parameter], lr=1)
+        hook.install()
+        optimizers = [old, Own([parameter], lr=1), torch.optim.Adam([parameter], lr=1)]
+        for optimizer in optimizers:
+            handle = optimizer.register_step_post_hook(lambda *_: steps.append("hook"))
+            optimizer.step()
+            handle.remove()
+        hook.remove()
+        old.step()
+        # torch itself calls hooks for each class whose step runs
+        assert steps == ["hook", "SGD", "hook", "hook", "Own", "hook", "Adam"]

@@ -1,0 +1,98 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is recorded: options, a configuration, neither; and what the file of a run says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from msprobe import InvalidArgument
+from msprobe.recording.run_file import earlier_run, without_secrets
+from msprobe.recording.settings import PARTS, run_settings
+
+
+@pytest.fixture
+def file(tmp_path):
+    """file(**keys) -> path of a config.json with them."""
+
+    def write(**keys):
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(keys))
+        return path
+
+    return write
+
+
+def test_nothing_is_needed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = run_settings()
+    assert settings.output == tmp_path / "msprobe_run"
+    assert (settings.steps, settings.level, settings.parts) == ((0, 1, 2), "mix", PARTS)
+    assert settings.dump.task == "statistics"
+    assert "optimizer" in settings.dump.section.diagnosis
+    assert settings.gradients.section.level == "L1"
+    assert list(tmp_path.iterdir()) == []  # nothing is made yet
+
+
+def test_a_file_and_what_wins_over_it(file, tmp_path):
+    path = file(
+        task="tensor",
+        level="L0",
+        dump_path=str(tmp_path / "of_file"),
+        step=[7],
+        tensor={"list": ["x"], "diagnosis": ["rng"]},
+        grad_probe={"grad_level": "L2"},
+        enable_dataloader=True,
+    )
+    settings = run_settings(path)
+    assert (settings.output, settings.steps, settings.level) == (tmp_path / "of_file", (7,), "L0")
+    assert (settings.dump.task, settings.dump.section.diagnosis) == ("tensor", ("rng",))
+    assert not settings.dump.enable_dataloader
+    assert settings.dump.dump_path == str(tmp_path / "of_file/dump")
+    assert settings.gradients.section.level == "L2"
+    settings = run_settings(path, tmp_path / "o", "0-1,9", "mix")
+    assert (settings.output, settings.steps, settings.level) == (tmp_path / "o", (0, 1, 9), "mix")
+
+
+def test_gradients_only(file):
+    settings = run_settings(file(task="grad_probe"))
+    assert settings.dump is None
+    assert "dump" not in settings.parts
+
+
+def test_all_steps():
+    settings = run_settings(steps="all")
+    assert (settings.steps, settings.last_step) == ((), None)
+
+
+def test_parts_left_out():
+    settings = run_settings(without=PARTS)
+    assert (settings.parts, settings.dump, settings.gradients) == ((), None, None)
+
+
+@pytest.mark.parametrize("steps", ["", "x", "1-", "-1", "2-1", "1;2", "9999999", [1.5], [None], "٣"])
+def test_wrong_steps(steps):
+    with pytest.raises(InvalidArgument, match='"step"'):
+        run_settings(steps=steps)
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("t.py --lr 1 --token abc --x", "t.py --lr 1 --token *** --x"),
+        ("t.py --api-key=abc --wandb_api_key abc", "t.py --api-key=*** --wandb_api_key ***"),
+        ("t.py --password --lr 3", "t.py --password --lr 3"),
+        ("token secret", "token secret"),
+        ("t.py --max-tokens 3", "t.py --max-tokens ***"),  # rather too much than too little
+    ],
+)
+def test_secrets_of_a_command_line(words, shown):
+    assert " ".join(without_secrets(words.split())) == shown
+
+
+def test_an_earlier_run_is_known_by_its_file(tmp_path):
+    assert earlier_run(tmp_path / "absent") is None
+    (tmp_path / "run.rank3.json").write_text("")
+    assert earlier_run(tmp_path) == Path(tmp_path / "run.rank3.json")
