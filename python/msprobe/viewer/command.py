@@ -101,11 +101,16 @@ def _has_screen() -> bool:
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
+_EPILOG = """exit code: 0 the page was written, or the server ended; 2 an error.
+Over ssh: ssh -L 6066:127.0.0.1:6066 HOST, then open the printed address here."""
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe view",
         description="Shows results of graph comparisons (*.vis.db) as a web page of this machine.",
-        epilog="Over ssh: ssh -L 6066:127.0.0.1:6066 HOST, then open the printed address here.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument

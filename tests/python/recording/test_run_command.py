@@ -211,6 +211,7 @@ print(counters["stats"]["unique_graphs"], dict(counters["graph_break"]))
         script(
             BEGINNING
             + """
+torch.set_num_threads(1)  # the pool of OpenMP does not survive a fork
 from torch.utils.data import DataLoader
 for batch in DataLoader([torch.ones(8)] * 4, batch_size=2, num_workers=1):
     criterion(model(batch), torch.zeros(2, dtype=int))
