@@ -9,6 +9,7 @@
 #include "msprobe/compare_walk.h"
 #include "trace/align.h"
 #include "trace/item_distance.h"
+#include "trace/uninitialised.h"
 
 namespace msprobe::compare {
 namespace {
@@ -179,6 +180,7 @@ class Walker {
         report_alone(record, row, item);
         continue;
       }
+      if (trace::is_uninitialised(name(record))) continue;
       const Distance apart = distance_of(row, backward ? cancelled(inputs, item) : floor);
       if (around == "optimizer") keep_updated(row, apart);
       place.has_result |= item.kind == Item::Kind::kTensor;

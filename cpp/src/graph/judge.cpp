@@ -10,21 +10,13 @@
 #include "msprobe/thread_pool.h"
 #include "trace/item_distance.h"
 #include "trace/item_text.h"
+#include "trace/uninitialised.h"
 
 namespace msprobe::graph {
 namespace {
 
 using trace::Item;
 using trace::Scalar;
-
-// Their results hold whatever the memory held before.
-constexpr std::array<std::string_view, 6> kWithoutValue = {
-    "empty", "empty_like", "empty_with_format", "new_empty_strided", "new_empty", "empty_strided"};
-
-bool is_without_value(std::string_view name) {
-  const std::string_view operation = name_part(name, 1);
-  return std::find(kWithoutValue.begin(), kWithoutValue.end(), operation) != kWithoutValue.end();
-}
 
 bool is_present(const Scalar& scalar) {
   return scalar.kind != Scalar::Kind::kAbsent && scalar.kind != Scalar::Kind::kNull;
@@ -181,8 +173,8 @@ class Judge {
                           !pair.theirs.inputs.empty() || !pair.theirs.outputs.empty();
     if (node == Graph::kRoot || !has_data || comparison_.mode == Mode::kStructure) return;
     const bool is_md5 = comparison_.mode == Mode::kMd5;
-    Index index = is_without_value(target_[node].name)  ? Index{is_md5 ? 1.0 : 0.0, true}
-                  : is_md5                              ? md5_index(pair)
+    Index index = trace::is_uninitialised(target_[node].name) ? Index{is_md5 ? 1.0 : 0.0, true}
+                  : is_md5                                    ? md5_index(pair)
                   : comparison_.mode == Mode::kRealData ? real_data_index(pair, comparison_.metrics[node])
                                                         : statistics_index(pair);
     comparison_.verdicts[node].index = index.value;
@@ -191,7 +183,7 @@ class Judge {
 
   void set_distances(NodeId node, const Pair& pair, bool is_match) {
     NodeVerdict& verdict = comparison_.verdicts[node];
-    if (is_without_value(target_[node].name)) return;
+    if (trace::is_uninitialised(target_[node].name)) return;
     const bool has_metrics = is_match && comparison_.mode == Mode::kRealData;
     const NodeMetrics* const metrics = has_metrics ? &comparison_.metrics[node] : nullptr;
     std::size_t row = 0;

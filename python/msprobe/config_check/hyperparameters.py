@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config_check.secrets import concealed
 from msprobe.config_check.shell_script import launch_options
+from msprobe.credentials import concealed
 from msprobe.native import FormatError, InvalidArgument, log
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import make_directory, write_text
+from msprobe.credentials import is_secret
 from msprobe.native import InvalidArgument, __version__
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from msprobe.recording.settings import RunSettings
 
 RUN_FILE = re.compile(r"run\.rank([0-9]{1,9})\.json")
-
-_SECRET = re.compile(r"token|secret|passw|api[_-]?key|credential", re.IGNORECASE)
 
 
 def rank_of_process() -> int:
@@ -109,12 +108,12 @@ def without_secrets(words: list[str]) -> list[str]:
     hide_next = False
     for word in words:
         name, equals, _ = word.partition("=")
-        is_secret = word.startswith("-") and _SECRET.search(name) is not None
+        hides = word.startswith("-") and is_secret(name.lstrip("-"), of_model=True)
         if hide_next and not word.startswith("-"):
             result.append("***")
         else:
-            result.append(f"{name}=***" if is_secret and equals else word)
-        hide_next = is_secret and not equals
+            result.append(f"{name}=***" if hides and equals else word)
+        hide_next = hides and not equals
     return result
 
 

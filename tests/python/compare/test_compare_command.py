@@ -327,3 +327,13 @@ def test_a_repeated_run_that_cannot_be_read_is_an_error(
     words = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--noise", runs / "other")
     assert run(*words) == 2
     assert "other/step0/rank1/dump.json" in capsys.readouterr().err
+
+
+def test_memory_that_was_never_written_is_not_judged(tmp_path: Path) -> None:
+    """Torch.empty gives whatever was there before; filled in later, it is compared like everything else."""
+    for name, garbage, filled in (("golden", 0.0, 3.0), ("target", 1e30, 3.0), ("other", 0.0, 4.0)):
+        empty = {"input_args": [], "input_kwargs": {}, "output": [tensor(garbage)]}
+        write_dump(tmp_path / name, {"Torch.empty.0.forward": empty, "Torch.add.0.forward": call(1.0, filled)})
+    words = ["compare", str(tmp_path / "golden")]
+    assert main([*words, str(tmp_path / "target"), "-o", str(tmp_path / "a"), "--quiet"]) == 0
+    assert main([*words, str(tmp_path / "other"), "-o", str(tmp_path / "b"), "--quiet"]) == 1

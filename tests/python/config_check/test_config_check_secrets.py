@@ -11,7 +11,7 @@ import zipfile
 
 import pytest
 from msprobe.config_check.hyperparameters import of_objects
-from msprobe.config_check.secrets import concealed, hashed, is_secret
+from msprobe.credentials import concealed, hashed, is_secret
 
 
 @pytest.mark.parametrize(
