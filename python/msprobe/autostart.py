@@ -19,6 +19,8 @@ _armed = False
 def arm() -> None:
     """Prepares this process as the variable says."""
     global _armed
+    if _armed:  # Python may read a .pth file more than once
+        return
     from msprobe.recording.arming import when_torch_is_imported
 
     _armed = True

@@ -23,7 +23,7 @@ class CallTree {
     if (graph_.find(record) != kNoNode) return;
     const NodeId node = graph_.add(record, NodeKind::kCall);
     const bool is_backward = direction_of(record) == "backward";
-    const auto& stack = graph_[node].stack;
+    const auto stack = graph_[node].stack;  // a copy: nodes move when one is added
     NodeId above = Graph::kRoot;
     if (is_backward) above = function_node(Graph::kRoot, "backward", "backward");
     for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {

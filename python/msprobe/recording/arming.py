@@ -38,7 +38,9 @@ class _Finder:
         if name != _MODULE:
             return None
         spec = None
-        for finder in list(sys.meta_path):
+        finders = list(sys.meta_path)
+        behind = finders.index(self) + 1 if self in finders else 0
+        for finder in finders[behind:]:
             if finder is not self and hasattr(finder, "find_spec"):
                 spec = finder.find_spec(name, path, target)
                 if spec is not None:

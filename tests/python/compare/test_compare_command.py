@@ -333,7 +333,9 @@ def test_memory_that_was_never_written_is_not_judged(tmp_path: Path) -> None:
     """Torch.empty gives whatever was there before; filled in later, it is compared like everything else."""
     for name, garbage, filled in (("golden", 0.0, 3.0), ("target", 1e30, 3.0), ("other", 0.0, 4.0)):
         empty = {"input_args": [], "input_kwargs": {}, "output": [tensor(garbage)]}
-        write_dump(tmp_path / name, {"Torch.empty.0.forward": empty, "Torch.add.0.forward": call(1.0, filled)})
+        write_dump(
+            tmp_path / name, {"Torch.empty.0.forward": empty, "Torch.add.0.forward": call(1.0, filled)}
+        )
     words = ["compare", str(tmp_path / "golden")]
     assert main([*words, str(tmp_path / "target"), "-o", str(tmp_path / "a"), "--quiet"]) == 0
     assert main([*words, str(tmp_path / "other"), "-o", str(tmp_path / "b"), "--quiet"]) == 1

@@ -312,6 +312,12 @@ class TestEnvironmentVariable:
         assert (again.returncode, again.stdout) == (0, plain.stdout)
         assert "expected a folder of its own for each run" in again.stderr
 
+    def test_a_pth_file_that_is_read_twice(self, site, script, tmp_path):
+        script(site + site + "import torch; print('runs')")
+        run = python("train.py", cwd=tmp_path, MSPROBE_CONFIG="absent.yaml")
+        assert (run.returncode, run.stdout) == (0, "runs\n")
+        assert run.stderr.count("MSPROBE_CONFIG has no effect") == 1
+
     def test_unset_nothing_of_msprobe_is_imported(self, site, script, tmp_path):
         script(site + "import sys; print([name for name in sys.modules if 'msprobe' in name])")
         assert python("train.py", cwd=tmp_path).stdout == "[]\n"
