@@ -179,7 +179,7 @@ enum class OverflowLevel : std::uint8_t {
 
 /// Builds the graph of a dump. Of level L1, calls are grouped by the function that called them, and forward
 /// and backward stay apart. Throws FormatError with file and key for parents in a circle.
-MSPROBE_API Graph build(std::shared_ptr<const Dump> dump);
+MSPROBE_API Graph build(const std::shared_ptr<const Dump>& dump);
 
 // ---- Matching: which node of the run under test ("target") belongs to which of the reference ("golden")
 

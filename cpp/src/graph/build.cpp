@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <ranges>
 
 #include "graph/call_tree.h"
 #include "graph/dotted_name.h"
@@ -286,15 +287,15 @@ void number_micro_steps(Graph& graph) {
   }
   graph.set_micro_steps(step + 1);
   const auto order = graph.post_order();
-  for (auto node = order.rbegin(); node != order.rend(); ++node) {  // parents before their children
-    if (*node == Graph::kRoot || graph[*node].parent == Graph::kRoot) continue;
-    graph[*node].micro_step = graph[graph[*node].parent].micro_step;
+  for (const NodeId node : std::views::reverse(order)) {  // parents before their children
+    if (node == Graph::kRoot || graph[node].parent == Graph::kRoot) continue;
+    graph[node].micro_step = graph[graph[node].parent].micro_step;
   }
 }
 
 }  // namespace
 
-Graph build(std::shared_ptr<const Dump> dump) {
+Graph build(const std::shared_ptr<const Dump>& dump) {
   Graph graph(dump);
   if (dump->construct.entries().empty()) {
     add_call_tree(graph);

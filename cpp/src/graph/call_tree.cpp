@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <tuple>
 
 #include "graph/dotted_name.h"
@@ -26,10 +27,10 @@ class CallTree {
     const auto stack = graph_[node].stack;  // a copy: nodes move when one is added
     NodeId above = Graph::kRoot;
     if (is_backward) above = function_node(Graph::kRoot, "backward", "backward");
-    for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
-      const std::string_view function = function_of(*frame);
-      if (!function.empty() && !is_of_package(*frame, "torch"))
-        above = function_node(above, place_of(*frame), function);
+    for (const std::string& frame : std::views::reverse(stack)) {
+      const std::string_view function = function_of(frame);
+      if (!function.empty() && !is_of_package(frame, "torch"))
+        above = function_node(above, place_of(frame), function);
     }
     graph_.attach(node, above);
   }

@@ -119,6 +119,7 @@ class Job {
 
   std::vector<Prepared> prepare(const GraphUnit& unit) {
     std::vector<const RankFolder*> folders;
+    folders.reserve(unit.target.size() + unit.golden.size());
     for (const RankFolder& folder : unit.target) folders.push_back(&folder);
     for (const RankFolder& folder : unit.golden) folders.push_back(&folder);
     std::vector<std::optional<Graph>> graphs(folders.size());
@@ -151,7 +152,7 @@ class Job {
     if (job_.merge) return {.rule = MatchRule::kFuzzy, .check_shapes = false, .names = {}};
     MatchOptions options;
     options.rule = job_.rule;
-    if (job_.rule != MatchRule::kMapped || !job_.layer_rules) return options;
+    if (job_.rule != MatchRule::kMapped || !job_.layer_rules || !prepared.golden) return options;
     try {
       options.names =
           map_layers(*prepared.target.dumps().front(), *prepared.golden->dumps().front(), *job_.layer_rules);
@@ -164,7 +165,9 @@ class Job {
   std::vector<Graph> merged(std::span<std::optional<Graph>> graphs,
                             const std::optional<ParallelLayout>& known) const {
     std::vector<Graph> result;
-    for (std::optional<Graph>& graph : graphs) result.push_back(std::move(*graph));
+    for (std::optional<Graph>& graph : graphs) {
+      if (graph) result.push_back(std::move(*graph));
+    }
     if (!job_.merge || result.empty()) return result;
     const std::optional<ParallelLayout> layout = known ? known : layout_of(result);
     if (!layout) {
@@ -268,9 +271,9 @@ class Job {
       std::string text = "Nan";
       if (job_.overflow_check) {
         if (levels[node.id] != OverflowLevel::kNone) text = level_name(levels[node.id]);
-      } else if (verdicts != nullptr && (*verdicts)[node.id].index) {
+      } else if (verdicts != nullptr) {
         const NodeVerdict& verdict = (*verdicts)[node.id];
-        text = index_text(*verdict.index, verdict.index_is_whole);
+        if (verdict.index) text = index_text(*verdict.index, verdict.index_is_whole);
       }
       calls.texts.emplace(std::pair(rank, std::string_view(node.name)), std::move(text));
     }

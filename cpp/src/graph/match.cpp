@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <ranges>
 
 #include "graph/dotted_name.h"
 #include "msprobe/graph.h"
@@ -48,8 +49,8 @@ class Matcher {
   void match_equals() {
     const auto order = target_.post_order();
     std::vector<bool> same_place(target_.nodes().size());
-    for (auto at = order.rbegin(); at != order.rend(); ++at) {
-      const NodeId node = *at, other = golden_.find(target_[node].name);
+    for (const NodeId node : std::views::reverse(order)) {
+      const NodeId other = golden_.find(target_[node].name);
       if (other == kNoNode) continue;
       const NodeId parent = target_[node].parent, other_parent = golden_[other].parent;
       same_place[node] = node == Graph::kRoot ? other == Graph::kRoot
@@ -215,9 +216,9 @@ void follow_micro_steps(const Graph& target, Graph& golden, const NodeMatches& m
     golden[node].micro_step = is_at_top ? target[other].micro_step : last_number(golden[node].name);
   }
   const auto order = golden.post_order();
-  for (auto node = order.rbegin(); node != order.rend(); ++node) {
-    if (*node == Graph::kRoot || golden[*node].parent == Graph::kRoot) continue;
-    golden[*node].micro_step = golden[golden[*node].parent].micro_step;
+  for (const NodeId node : std::views::reverse(order)) {
+    if (node == Graph::kRoot || golden[node].parent == Graph::kRoot) continue;
+    golden[node].micro_step = golden[golden[node].parent].micro_step;
   }
 }
 

@@ -12,10 +12,11 @@ std::array<StatisticDifference, 4> subtract(const StatisticNumbers& left, const 
   for (std::size_t i = 0; i < result.size(); ++i) {
     Metric& difference = result[i].difference;
     difference.state = Metric::State::kNotApplicable;
-    if (!left[i] || !right[i]) continue;
-    difference.value = *left[i] - *right[i];
+    const auto ours = left[i], theirs = right[i];
+    if (!ours || !theirs) continue;
+    difference.value = *ours - *theirs;
     difference.state = std::isnan(difference.value) ? Metric::State::kNan : Metric::State::kNumber;
-    if (difference.number() && *right[i] != 0) result[i].relative = std::abs(difference.value / *right[i]);
+    if (difference.number() && *theirs != 0) result[i].relative = std::abs(difference.value / *theirs);
   }
   return result;
 }

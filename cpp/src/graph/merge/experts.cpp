@@ -110,7 +110,9 @@ class Experts {
     Graph& graph = *graphs_[position];
     std::vector<std::pair<NodeId, std::string>> names;
     for (const NodeId top : own_[position]) {
-      const ExpertName expert = *parse_expert(graph[top].name);
+      const std::optional<ExpertName> found = parse_expert(graph[top].name);
+      if (!found) continue;
+      const ExpertName& expert = *found;
       const int offset = static_cast<int>(position) * counts_.at(expert.list);
       const Renaming renaming = {expert.prefix(), expert.prefix(offset)};
       std::vector<NodeId> open = {top};
@@ -140,7 +142,9 @@ class Experts {
 
   // Before the first of the experts behind it: of a higher number, in the backward pass of a lower one.
   static void insert(Graph& graph, NodeId parent, NodeId node) {
-    const int number = parse_expert(graph[node].name)->number;
+    const std::optional<ExpertName> expert = parse_expert(graph[node].name);
+    if (!expert) return graph.attach(node, parent);
+    const int number = expert->number;
     const bool backward = direction_of(graph[parent].name) == "backward";
     auto& children = graph[parent].children;
     auto place = children.end();

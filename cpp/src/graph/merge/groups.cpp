@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "graph/dotted_name.h"
 #include "graph/merge/order.h"
@@ -160,7 +161,7 @@ bool covers_ranks(const std::vector<Group>& groups, std::size_t size, std::size_
   for (const Group& group : groups) {
     if (group.size() != size) return false;
     for (const int rank : group) {
-      if (rank < 0 || static_cast<std::size_t>(rank) >= rank_count || seen[static_cast<std::size_t>(rank)])
+      if (rank < 0 || std::cmp_greater_equal(rank, rank_count) || seen[static_cast<std::size_t>(rank)])
         return false;
       seen[static_cast<std::size_t>(rank)] = true;
       ++count;

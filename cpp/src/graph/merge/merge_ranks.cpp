@@ -28,7 +28,7 @@ void check_ranks(std::span<const Graph> ranks, const ParallelLayout& layout) {
   }
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const Dump& dump = *ranks[i].dumps().front();
-    if (dump.rank != static_cast<int>(i)) {
+    if (std::cmp_not_equal(dump.rank, i)) {
       refuse("found rank " + std::to_string(dump.rank) + " as number " + std::to_string(i) +
              ", expected the ranks from 0 to " + std::to_string(ranks.size() - 1));
     }
@@ -66,7 +66,10 @@ class RankMerge {
   }
 
  private:
-  Graph& graph(int rank) { return *graphs_[static_cast<std::size_t>(rank)]; }
+  // Of a rank that is there.
+  Graph& graph(int rank) {
+    return *graphs_[static_cast<std::size_t>(rank)];  // NOLINT(bugprone-unchecked-optional-access)
+  }
   // Whether no rank of the group became part of another.
   bool are_there(const Group& group) const {
     return std::all_of(group.begin(), group.end(),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -81,9 +82,9 @@ class Pipeline {
       if (node != Graph::kRoot) shared_.emplace_back(node, same);
       add_children_of_others(node, same);
       const auto& children = main_[node].children;
-      for (auto child = children.rbegin(); child != children.rend(); ++child) {
-        if (main_[*child].kind == NodeKind::kModule && !is_of_optimizer(main_[*child].name))
-          open.push_back(*child);
+      for (const NodeId child : std::views::reverse(children)) {
+        if (main_[child].kind == NodeKind::kModule && !is_of_optimizer(main_[child].name))
+          open.push_back(child);
       }
     }
   }
@@ -261,6 +262,7 @@ class Pipeline {
     for (Child* child : layers) {
       const std::string_view name = graph_of(child->stage)[child->node].name;
       const auto layer = parse_layer(name);
+      if (!layer) continue;
       const std::size_t number = is_backward(name) ? *next_backward++ : *next_forward++;
       child->renaming = {layer->prefix(), std::string(layer->list) + std::to_string(number) + "."};
     }

@@ -82,8 +82,11 @@ bool ShardMerge::merge(NodeId node, const Choice& inputs, const Choice& outputs)
       }
       if (copies.size() != others.size() || (is_equal && rule != Rule::kMergeAlways)) continue;
       if (rule == Rule::kPartOfSum) {
-        sum_notes.push_back("The ranks " + ranks + " hold different summands of " + label +
-                            ", whose statistics cannot be merged; those of the first are shown.");
+        std::string& note = sum_notes.emplace_back("The ranks ");
+        note += ranks;
+        note += " hold different summands of ";
+        note += label;
+        note += ", whose statistics cannot be merged; those of the first are shown.";
         continue;
       }
       std::vector<Parameter*> parts = {&own};

@@ -3,6 +3,7 @@
 #include "graph/merge/tensor.h"
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 #include <string_view>
 
@@ -29,11 +30,11 @@ class Tensors {
 
   void merge() {
     const auto order = graph_.post_order();
-    for (auto node = order.rbegin(); node != order.rend(); ++node) {
-      if (!may_hold_parts(graph_, *node) || !merge_.is_everywhere(*node)) continue;
-      const std::string_view name = graph_[*node].name;
-      if (is_call_of(name, kRows, "forward") || is_call_of(name, kColumns, "backward")) merge_summands(*node);
-      if (!merge_.is_merged(*node)) merge_.merge(*node);
+    for (const NodeId node : std::views::reverse(order)) {
+      if (!may_hold_parts(graph_, node) || !merge_.is_everywhere(node)) continue;
+      const std::string_view name = graph_[node].name;
+      if (is_call_of(name, kRows, "forward") || is_call_of(name, kColumns, "backward")) merge_summands(node);
+      if (!merge_.is_merged(node)) merge_.merge(node);
     }
     for (const NodeId node : order) merge_between(node);
   }
