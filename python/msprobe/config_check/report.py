@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msprobe.config_check.check_result import ERROR, Cell, CheckResult, shown
 from msprobe.config_check.wording import sentence
 from msprobe.native import __version__
+from msprobe.page import filled
 
 if TYPE_CHECKING:
     from msprobe.config_check.comparison import ConfigComparison
@@ -36,13 +37,7 @@ def report_html(result: ConfigComparison) -> str:
         "CHECKS": "\n".join(map(_check, result.checks)),
         "FOOTER": f"msprobe {escape(__version__)}",
     }
-    # Taken apart at its marks first: a value may hold what looks like one.
-    parts, rest = [], page
-    for name, value in values.items():
-        before, mark, rest = rest.partition(f"@@{name}@@")
-        assert mark, f"report.html has no mark {name}"
-        parts += [before, value]
-    return "".join([*parts, rest])
+    return filled(page, values)
 
 
 def _inputs(result: ConfigComparison) -> str:
