@@ -60,6 +60,11 @@ def records_only_structure(folder: Path) -> bool:
     return re.search(rb'"task"\s*:\s*"structure"', head) is not None
 
 
+def folder_of(path: Path) -> Path:
+    """The folder of a dump: that of a file, else `path` itself. Raises as form_of()."""
+    return path.parent if form_of(path) is Form.FILE else path
+
+
 def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
     """The folders of ranks or steps by number; `rank` without one is rank 0. What is called otherwise is
     passed by. Raises InvalidArgument for two of the same number, and when `folder` cannot be read.

@@ -85,14 +85,11 @@ def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
     """What msprobe compare says of the two."""
     from msprobe.compare.inputs import Paths as ComparedPaths
     from msprobe.compare.run import CompareOptions, compare_runs
-    from msprobe.dump_folders import Form, form_of
+    from msprobe.dump_folders import folder_of
 
     assert paths.golden is not None
-    golden, target = (
-        path.parent if form_of(path) is Form.FILE else path for path in (paths.golden, paths.target)
-    )
     result = compare_runs(
-        ComparedPaths(target=target, golden=golden),
+        ComparedPaths(target=folder_of(paths.target), golden=folder_of(paths.golden)),
         CompareOptions(
             output=options.output,
             table=None,

@@ -26,6 +26,7 @@ from msprobe.dump_folders import form_of
 from msprobe.meeting import Meeting, Process
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.progress import Progress
+from msprobe.result_time import unused_time
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 _MOST_PAIRS_AT_ONCE = 8  # each holds two dumps in memory
 _MOST_REPORT_ROWS = 100_000  # in the page, over all pairs
 _LEAST_REPORT_ROWS = 100  # of one pair
-_TIME = "%Y%m%d%H%M%S"
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,8 @@ def _place(pair: PairResult) -> tuple[int, int, bool]:
 
 
 def _free_time(options: CompareOptions, pairs: list[DumpFiles]) -> str:
-    """The time for the names of the results, so that no earlier result is replaced."""
-    moment = time.time()
-    while True:
-        text = time.strftime(_TIME, time.localtime(moment))
-        if not any(_table_path(options, files, text).exists() for files in pairs):
-            return text
-        moment += 1
+    """The time for the names of the results."""
+    return unused_time(lambda text: any(_table_path(options, files, text).exists() for files in pairs))
 
 
 def _table_path(options: CompareOptions, files: DumpFiles, moment: str) -> Path:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from msprobe.dump_folders import RANK, STEP, Form, form_of, numbered
+from msprobe.dump_folders import RANK, STEP, Form, folder_of, form_of, numbered
 from msprobe.json_file import read_flag, read_object, read_path, shown, warn_of_unknown_keys
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
@@ -137,8 +137,8 @@ def find_units(paths: Paths) -> Inputs:
     Raises InvalidArgument when a path is missing or the two are of different forms, and NothingToCompare when
     they have nothing in common.
     """
-    target = _folder(paths.target)
-    golden = _folder(paths.golden) if paths.golden is not None else None
+    target = folder_of(paths.target)
+    golden = folder_of(paths.golden) if paths.golden is not None else None
     form = form_of(target)
     if golden is not None and (other := form_of(golden)) is not form:
         raise InvalidArgument(
@@ -155,10 +155,6 @@ def find_units(paths: Paths) -> Inputs:
         reasons = "; ".join(search.left_out[:3])
         raise NothingToCompare(f"{paths.target} and {paths.golden} have nothing in common ({reasons})")
     return Inputs(search.units, search.left_out)
-
-
-def _folder(path: Path) -> Path:
-    return path.parent if form_of(path) is Form.FILE else path
 
 
 class _Search:

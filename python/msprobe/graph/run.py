@@ -13,17 +13,16 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.atomic_file import make_directory
-from msprobe.graph.inputs import Inputs, Layout, Paths, find_units
+from msprobe.graph.inputs import Folders, Inputs, Layout, Paths, find_units
 from msprobe.native import InvalidArgument, core, log
 from msprobe.progress import Progress
+from msprobe.result_time import unused_time
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from typing import Literal
 
     from msprobe._core import GraphSummary
-
-_TIME = "%Y%m%d%H%M%S"
 
 
 @dataclass(frozen=True)
@@ -106,17 +105,12 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
     """
     start = time.monotonic()
     inputs = find_units(paths)
-    if paths.target_layout is not None and any(
-        len(unit.target) != paths.target_layout.rank_size for unit in inputs.units
-    ):
-        raise _wrong_count(paths.target, len(inputs.units[0].target), paths.target_layout)
-    if paths.golden_layout is not None and any(
-        len(unit.golden) != paths.golden_layout.rank_size for unit in inputs.units
-    ):
-        assert paths.golden is not None
-        raise _wrong_count(paths.golden, len(inputs.units[0].golden), paths.golden_layout)
+    _check_count(paths.target, paths.target_layout, [unit.target for unit in inputs.units])
+    _check_count(paths.golden, paths.golden_layout, [unit.golden for unit in inputs.units])
     make_directory(options.output)
-    file = _free_name(options.output, "compare" if paths.golden is not None else "build")
+    kind = "compare" if paths.golden is not None else "build"
+    moment = unused_time(lambda text: (options.output / f"{kind}_{text}.vis.db").exists())
+    file = options.output / f"{kind}_{moment}.vis.db"
     with Progress("graph", shown=options.shows_progress) as shown:
 
         def progress(done: int, total: int) -> None:
@@ -153,16 +147,11 @@ def _tuples(findings: Callable[[], Sequence[Finding]]) -> list[tuple[int, int, s
     return [(one.step, one.rank, one.node, one.sentence) for one in findings()]
 
 
-def _wrong_count(path: Path, found: int, layout: Layout) -> InvalidArgument:
-    return InvalidArgument(
-        f'{path}: expected {layout.rank_size} folders rank{{N}}, as "rank_size" says, found {found}'
-    )
-
-
-def _free_name(folder: Path, kind: str) -> Path:
-    moment = time.time()
-    while True:
-        file = folder / f"{kind}_{time.strftime(_TIME, time.localtime(moment))}.vis.db"
-        if not file.exists():
-            return file
-        moment += 1
+def _check_count(path: Path | None, layout: Layout | None, ranks: list[Folders]) -> None:
+    """Every step has as many ranks as were named. Raises InvalidArgument."""
+    for folders in ranks:
+        if layout is not None and len(folders) != layout.rank_size:
+            raise InvalidArgument(
+                f'{path}: expected {layout.rank_size} folders rank{{N}}, as "rank_size" says, '
+                f"found {len(folders)}"
+            )
