@@ -317,14 +317,14 @@ class Job {
       summary_.worst_node = target[rows.whole().worst_node].name;
     }
     if (!prepared.comparison) return;
-    summary_.mode = prepared.comparison->mode;
-    const std::size_t colours = colours_of(summary_.mode).size();
-    if (colours > 0) summary_.worst += rows.whole().colours[colours - 1];
-    if (summary_.graphs > 1 && mode_ != summary_.mode) {
+    const Mode mode = prepared.comparison->mode;
+    if (summary_.graphs > 1 && mode != summary_.mode) {
       throw InvalidArgument("cannot write ranks of different tasks into one file: " +
                             target.dumps().front()->trace.path().string());
     }
-    mode_ = summary_.mode;
+    summary_.mode = mode;
+    const std::size_t colours = colours_of(mode).size();
+    if (colours > 0) summary_.worst += rows.whole().colours[colours - 1];
   }
 
   FileConfig config() const {
@@ -341,7 +341,7 @@ class Job {
     };
     const GraphUnit& first = job_.units.front();
     return {.is_comparison = is_comparison(),
-            .mode = mode_,
+            .mode = summary_.mode,
             .overflow_check = job_.overflow_check,
             .micro_steps = micro_steps_,
             .rank_list = list(ranks_),
@@ -369,7 +369,6 @@ class Job {
   GraphDatabase* database_ = nullptr;
   std::mutex mutex_;  // of summary_.without_stacks
   GraphSummary summary_;
-  Mode mode_ = Mode::kStatistics;
   std::int32_t micro_steps_ = 1;
   std::map<std::string, StepCalls> calls_;  // by side, of the step that is written
   int step_ = -1;
