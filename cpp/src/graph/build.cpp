@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <ranges>
 
 #include "graph/call_tree.h"
 #include "graph/dotted_name.h"
+#include "graph/micro_steps.h"
 #include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph.h"
+#include "trace/rank_numbers.h"
 
 namespace msprobe::graph {
 namespace {
@@ -243,19 +244,13 @@ void collect_free_calls(Graph& graph) {
 
 // ---- Gradients of parameters
 
-int number_of(std::string_view text) {
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
 void add_gradients(Graph& graph, const trace::Trace& trace) {
   std::unordered_map<std::string_view, std::pair<int, NodeId>>
       last_backward;  // of a module: "Module.fc.Linear"
   for (NodeId node = 1; node < graph.nodes().size(); ++node) {
     const std::string_view name = graph[node].name;
     if (!is_number(last_part(name)) || direction_of(name) != "backward") continue;
-    const int number = number_of(last_part(name));
+    const int number = trace::whole_number(last_part(name)).value_or(0);
     const auto [found, is_new] = last_backward.try_emplace(without_parts(name, 2), number, node);
     if (!is_new && found->second.first <= number) found->second = {number, node};
   }
@@ -286,14 +281,18 @@ void number_micro_steps(Graph& graph) {
     graph[child].micro_step = step;
   }
   graph.set_micro_steps(step + 1);
+  inherit_micro_steps(graph);
+}
+
+}  // namespace
+
+void inherit_micro_steps(Graph& graph) {
   const auto order = graph.post_order();
   for (const NodeId node : std::views::reverse(order)) {  // parents before their children
     if (node == Graph::kRoot || graph[node].parent == Graph::kRoot) continue;
     graph[node].micro_step = graph[graph[node].parent].micro_step;
   }
 }
-
-}  // namespace
 
 Graph build(const std::shared_ptr<const Dump>& dump) {
   Graph graph(dump);

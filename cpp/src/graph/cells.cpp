@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "graph/cell_number.h"
+#include "graph/dotted_name.h"
 #include "graph/parameter_pairs.h"
 #include "msprobe/graph.h"
 #include "msprobe/table.h"
@@ -25,15 +26,11 @@ constexpr std::array<std::string_view, 4> kDifferenceNames = {"Max diff", "Min d
 constexpr std::array<std::string_view, 4> kRelativeNames = {"MaxRelativeErr", "MinRelativeErr",
                                                             "MeanRelativeErr", "NormRelativeErr"};
 
-bool is_digits(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 // "136.905575123%" becomes "136.905575%".
 bool has_many_decimals(std::string_view text) {
   if (text.ends_with('%')) text.remove_suffix(1);
   const std::size_t dot = text.find('.');
-  return dot != std::string_view::npos && is_digits(text.substr(0, dot)) && is_digits(text.substr(dot + 1)) &&
+  return dot != std::string_view::npos && is_number(text.substr(0, dot)) && is_number(text.substr(dot + 1)) &&
          text.size() - dot > 7;
 }
 
@@ -79,7 +76,7 @@ class Cell {
   void add_text(std::string_view key, std::string_view text) {
     begin(key);
     const bool is_plain =
-        text.find_first_of("'N ") == std::string_view::npos && !is_digits(text.substr(0, 1));
+        text.find_first_of("'N ") == std::string_view::npos && !is_number(text.substr(0, 1));
     trace::append_json_string(out_, is_plain ? text : std::string_view(shown(text)));
   }
   // A text that needs no escapes and no rounding.

@@ -1,13 +1,14 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <ranges>
 
 #include "graph/dotted_name.h"
+#include "graph/micro_steps.h"
 #include "msprobe/graph.h"
 #include "trace/item_text.h"
+#include "trace/rank_numbers.h"
 
 namespace msprobe::graph {
 namespace {
@@ -149,12 +150,7 @@ class Matcher {
   NodeData ours_, theirs_;
 };
 
-int last_number(std::string_view name) {
-  const std::string_view last = last_part(name);
-  int number = 0;
-  const auto [end, problem] = std::from_chars(last.data(), last.data() + last.size(), number);
-  return problem == std::errc() && end == last.data() + last.size() ? number : 0;
-}
+int last_number(std::string_view name) { return trace::whole_number(last_part(name)).value_or(0); }
 
 const trace::Construct* construct_or_null(const Dump& dump) {
   return dump.construct.entries().empty() ? nullptr : &dump.construct;
@@ -215,11 +211,7 @@ void follow_micro_steps(const Graph& target, Graph& golden, const NodeMatches& m
     const bool is_at_top = other != kNoNode && target[other].parent == Graph::kRoot;
     golden[node].micro_step = is_at_top ? target[other].micro_step : last_number(golden[node].name);
   }
-  const auto order = golden.post_order();
-  for (const NodeId node : std::views::reverse(order)) {
-    if (node == Graph::kRoot || golden[node].parent == Graph::kRoot) continue;
-    golden[node].micro_step = golden[golden[node].parent].micro_step;
-  }
+  inherit_micro_steps(golden);
 }
 
 }  // namespace msprobe::graph

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "io/in_quotes.h"
-#include "overflow/record_name.h"
+#include "trace/record_name.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -96,7 +96,7 @@ bool is_uninitialised(std::string_view record) noexcept {
 
 bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept {
   if (values.worst_out != Badness::kInfinite || values.worst_in != Badness::kInfinite) return false;
-  return std::find(kFills.begin(), kFills.end(), operator_of(record)) != kFills.end();
+  return std::find(kFills.begin(), kFills.end(), trace::operator_of(record)) != kFills.end();
 }
 
 }  // namespace msprobe::overflow

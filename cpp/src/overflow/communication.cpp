@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "overflow/record_name.h"
 #include "trace/p2p_batch.h"
 #include "trace/rank_numbers.h"
+#include "trace/record_name.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -114,7 +114,7 @@ struct CommunicationReader::Arguments {
 
 bool is_communication(std::string_view record) noexcept {
   if (!record.starts_with("Distributed.") || record.ends_with(".backward")) return false;
-  const std::string_view function = operator_of(record);
+  const std::string_view function = trace::operator_of(record);
   return signature_of(function) != nullptr ||
          std::any_of(
              kWords.begin(), kWords.end(),
@@ -123,7 +123,7 @@ bool is_communication(std::string_view record) noexcept {
 }
 
 void CommunicationReader::read(const Record& record, std::vector<Transfer>& out) {
-  const std::string_view function = operator_of(trace_.name(record));
+  const std::string_view function = trace::operator_of(trace_.name(record));
   if (function == "batch_isend_irecv") return read_batch(record, out);
   const Arguments arguments{trace_, trace_.items(record)};
   const BadValues values = find_bad_values(trace_, record);

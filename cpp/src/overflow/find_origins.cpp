@@ -13,8 +13,8 @@
 #include "msprobe/trace_reader.h"
 #include "overflow/flow.h"
 #include "overflow/rank_summary.h"
-#include "overflow/record_name.h"
 #include "overflow/step_ranks.h"
+#include "trace/record_name.h"
 #include "trace/record_text.h"
 
 namespace msprobe::overflow {
@@ -218,7 +218,7 @@ Origin origin_of(const Found& found, std::vector<std::string>& notes) {
   origin.json = trace::record_text(directory / "dump.json", candidate.begin, candidate.end);
   origin.ancestry = ancestry(construct ? &*construct : nullptr, candidate.name);
   origin.stack = frames(known, candidate.name);
-  if (const auto forward = forward_of(candidate.name)) origin.forward_stack = frames(known, *forward);
+  if (const auto forward = trace::forward_of(candidate.name)) origin.forward_stack = frames(known, *forward);
   return origin;
 }
 

@@ -8,7 +8,7 @@
 
 /// Names of records: "Torch.add.0.forward", "Distributed.all_reduce.3.forward",
 /// "Module.blocks.0.Block.backward.2".
-namespace msprobe::overflow {
+namespace msprobe::trace {
 
 /// The name of the function: "add"; empty for modules and names of another form.
 inline std::string_view operator_of(std::string_view record) noexcept {
@@ -29,4 +29,4 @@ inline std::optional<std::string> forward_of(std::string_view record) {
   return std::string(record.substr(0, at)) + ".forward" + std::string(rest);
 }
 
-}  // namespace msprobe::overflow
+}  // namespace msprobe::trace

@@ -1,12 +1,13 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <utility>
 
 #include "io/json_input.h"
 #include "msprobe/trace_reader.h"
 #include "trace/name_index.h"
+#include "trace/rank_numbers.h"
 
 // stack.json and construct.json: flat objects of which every entry is small.
 namespace msprobe::trace {
@@ -65,12 +66,12 @@ class ConstructHandler : public io::JsonHandler<ConstructHandler> {
   void boolean(bool) { other(); }
   void number(std::string_view text) {
     if (is_count_) {
-      const auto last = whole_number(text);
+      const auto last = countable(text);
       if (!last || *last < 0) return fail(io::in_quotes(kMicroSteps) + ": expected a whole number from 0 on");
       micro_steps = *last + 1;
       return;
     }
-    if (depth() == 2 && !waiting_) entries.back().micro_step = whole_number(text).value_or(0);
+    if (depth() == 2 && !waiting_) entries.back().micro_step = countable(text).value_or(0);
     other();
   }
   void key(std::string_view text) {
@@ -88,11 +89,10 @@ class ConstructHandler : public io::JsonHandler<ConstructHandler> {
  private:
   static constexpr std::string_view kMicroSteps = "megatron_micro_step_number";
 
-  static std::optional<std::int32_t> whole_number(std::string_view text) {
-    std::int32_t number = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool is_whole = problem == std::errc() && end == text.data() + text.size();
-    return is_whole && number < 0x7fffffff ? std::optional(number) : std::nullopt;
+  // A number that one more can be counted after.
+  static std::optional<std::int32_t> countable(std::string_view text) {
+    const auto number = whole_number(text);
+    return number < std::numeric_limits<std::int32_t>::max() ? number : std::nullopt;
   }
   void value(std::string_view parent) {
     if (depth() == 0 || is_count_) return unexpected();

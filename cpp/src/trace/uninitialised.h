@@ -6,6 +6,8 @@
 #include <array>
 #include <string_view>
 
+#include "trace/record_name.h"
+
 namespace msprobe::trace {
 
 /// Whether the result of a call, "Torch.empty.0.forward", holds whatever the memory held before: it says
@@ -13,11 +15,7 @@ namespace msprobe::trace {
 inline bool is_uninitialised(std::string_view record) {
   constexpr std::array<std::string_view, 6> kOperators = {
       "empty", "empty_like", "empty_with_format", "new_empty_strided", "new_empty", "empty_strided"};
-  const std::size_t dot = record.find('.');
-  if (dot == std::string_view::npos || record.starts_with("Module.")) return false;
-  const std::string_view rest = record.substr(dot + 1);
-  const std::string_view operation = rest.substr(0, rest.find('.'));
-  return std::find(kOperators.begin(), kOperators.end(), operation) != kOperators.end();
+  return std::find(kOperators.begin(), kOperators.end(), operator_of(record)) != kOperators.end();
 }
 
 }  // namespace msprobe::trace
