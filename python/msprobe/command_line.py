@@ -43,6 +43,33 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
 
 
+def add_two_runs(group: argparse._ActionsContainer, runs: str, runs_help: str, file_help: str) -> None:
+    """Two dumps, in all spellings: in their places, by option, or by the file of the existing tool.
+
+    `runs`: what the help calls those in their places.
+    """
+    add = group.add_argument
+    add("runs", metavar=runs, nargs="*", help=runs_help)
+    add("-gp", "--golden_path", dest="golden", metavar="GOLDEN", help="the same as GOLDEN")
+    add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
+    add("-i", "--input_path", dest="input", metavar="FILE", help=file_help)
+
+
+def add_threads(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)"
+    )
+
+
+def add_screen(
+    group: argparse._ActionsContainer, json_help: str, quiet_help: str = "print nothing but errors"
+) -> None:
+    """What stands on the screen instead of the few lines for a person."""
+    shown = group.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help=json_help)
+    shown.add_argument("--quiet", action="store_true", help=quiet_help)
+
+
 def thread_count(text: str) -> int:
     """Of an option --threads."""
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):

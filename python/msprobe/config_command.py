@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from msprobe.command_line import Parser
+from msprobe.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -110,9 +110,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("check", choices=("check",), help="the only thing to do so far")
     parser.add_argument("file", metavar="FILE", help="config.yaml or config.json")
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print every key with its value as JSON")
-    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_screen(parser, "print every key with its value as JSON")
     asked = parser.parse_args(arguments)
     from msprobe.config import load_config
     from msprobe.native import log_on_stderr

@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from msprobe.command_line import Parser
+from msprobe.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -235,7 +235,5 @@ def _parser() -> argparse.ArgumentParser:
         "(default: ./diagnosis)")  # fmt: skip
     add("--all", action="store_true", help="look at all parts, also behind the first cause")
     add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print the answer as JSON, as in diagnose.json")
-    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_screen(parser, "print the answer as JSON, as in diagnose.json")
     return parser

@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.command_line import Parser
+from msprobe.command_line import Parser, add_screen
 from msprobe.printable import printable
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def main(arguments: list[str]) -> int:
         epilog="exit code: 0 all works, 1 something does not, 2 an error",
         allow_abbrev=False,
     )
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print the findings as JSON")
-    shown.add_argument("--quiet", action="store_true", help="print problems only")
+    add_screen(parser, "print the findings as JSON", "print problems only")
     asked = parser.parse_args(arguments)
     findings = examine()
     if asked.json:

@@ -14,7 +14,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from msprobe.command_line import Parser, thread_count
+from msprobe.command_line import Parser, add_screen, add_threads, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -312,21 +312,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("what is shown").add_argument
-    add("runs", metavar="[GOLDEN] TARGET", nargs="*", help="the reference, if any, and the run under test")
-    add("-gp", "--golden_path", dest="golden", metavar="GOLDEN", help="the same as GOLDEN")
-    add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
-    add(
-        "-i",
-        "--input_path",
-        dest="input",
-        metavar="FILE",
-        help="JSON file that names them: npu_path (under test), bench_path (reference), parallel_merge",
+    add_two_runs(
+        parser.add_argument_group("what is shown"),
+        "[GOLDEN] TARGET",
+        "the reference, if any, and the run under test",
+        "JSON file that names them: npu_path (under test), bench_path (reference), parallel_merge",
     )
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("how").add_argument
+    group = parser.add_argument_group("how")
+    add = group.add_argument
     add(
         "-f",
         "-fm",
@@ -343,7 +339,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         help="YAML file: class of a layer -> names of its parts in both runs; without FILE: equal names",
     )
     add("-oc", "--overflow_check", action="store_true", help="mark where NaN and infinities come from")
-    add("--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)")
+    add_threads(group)
     add("-cs", "--complete_stack", action="store_true", help="accepted: stacks are always complete")
 
 
@@ -379,9 +375,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     add("-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored")
     add("-progress_log", "--is_print_progress_log", dest="progress_log", action="store_true",
         help="print lines PROGRESS: {...} for a program")  # fmt: skip
-    shown = group.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print the verdict as JSON")
-    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_screen(group, "print the verdict as JSON")
 
 
 def _size(text: str) -> int:

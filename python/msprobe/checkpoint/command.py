@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from msprobe.command_line import Parser, thread_count
+from msprobe.command_line import Parser, add_threads, thread_count
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -162,14 +162,15 @@ def _parser() -> argparse.ArgumentParser:
         help="how shards become parameters, in place of the table that comes with msprobe",
     )
     add("--optimizer", action="store_true", help="also the states of the optimizer")
-    add = parser.add_argument_group("how").add_argument
+    group = parser.add_argument_group("how")
+    add = group.add_argument
     add("--hash", action="store_true", help="also a hash of the content of each parameter")
     add(
         "--hash-only",
         action="store_true",
         help="write the hashes of one checkpoint, to be compared in its place",
     )
-    add("--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)")
+    add_threads(group)
     add(
         "--timeout",
         metavar="SECONDS",

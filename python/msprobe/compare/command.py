@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from msprobe.command_line import Parser, thread_count
+from msprobe.command_line import Parser, add_screen, add_threads, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -130,17 +130,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("what is compared").add_argument
-    add("runs", metavar="GOLDEN TARGET", nargs="*", help="the reference and the run under test")
-    add("-gp", "--golden_path", dest="golden", metavar="GOLDEN", help="the same as GOLDEN")
-    add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
-    add(
-        "-i",
-        "--input_path",
-        dest="input",
-        metavar="FILE",
-        help="JSON file that names them: npu_path (under test), bench_path (reference), stack_path",
+    group = parser.add_argument_group("what is compared")
+    add_two_runs(
+        group,
+        "GOLDEN TARGET",
+        "the reference and the run under test",
+        "JSON file that names them: npu_path (under test), bench_path (reference), stack_path",
     )
+    add = group.add_argument
     add("--rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8-15")
     add("--step", metavar="N", type=_numbers, help="only these steps of two dump paths")
     add(
@@ -152,7 +149,8 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_rules(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("how").add_argument
+    group = parser.add_argument_group("how")
+    add = group.add_argument
     add(
         "-f",
         "-fm",
@@ -183,7 +181,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="repeated runs of the reference: a difference is judged against their spread",
     )
-    add("--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)")
+    add_threads(group)
     add(
         "--timeout",
         metavar="SECONDS",
@@ -217,9 +215,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="xlsx or csv: the table; junit, sarif: also a report for automatic checks; may be repeated",
     )
-    shown = group.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print the verdict as JSON, as in verdict.json")
-    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_screen(group, "print the verdict as JSON, as in verdict.json")
 
 
 def _seconds(text: str) -> float:

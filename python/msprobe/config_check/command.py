@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from msprobe.command_line import Parser
+from msprobe.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -141,7 +141,5 @@ def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
         f"{_DEFAULT_RESULT})",
     )
     add("--force", action="store_true", help="with -c: delete what is in the folder of the result")
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print the result as JSON, as in result.json")
-    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_screen(parser, "print the result as JSON, as in result.json")
     return parser

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from msprobe.command_line import Parser, thread_count
+from msprobe.command_line import Parser, add_screen, add_threads
 from msprobe.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -60,12 +60,8 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="OUT", required=True, help="directory for the results; made if needed"
     )
     parser.add_argument("--no-pictures", action="store_true", help="leave out similarities_picture/*.png")
-    parser.add_argument(
-        "--threads", metavar="N", type=thread_count, default=0, help="threads to use (default: all cores)"
-    )
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print the verdict as JSON, as in verdict.json")
-    shown.add_argument("--quiet", action="store_true", help="print nothing but errors")
+    add_threads(parser)
+    add_screen(parser, "print the verdict as JSON, as in verdict.json")
     return parser
 
 
