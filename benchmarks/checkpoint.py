@@ -11,13 +11,11 @@ page cache. The existing tool takes turns, and must find the same.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
 import shutil
 import statistics
-import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -247,28 +245,13 @@ def benchmark(python: str, reference: str, library: str, out: Path, rounds: int)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--reference-python", metavar="PYTHON", required=True)
+    parser = measure.reference_parser(__doc__)
     parser.add_argument("--plain-read", metavar="LIBRARY", required=True)
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    try:
-        print(
-            benchmark(
-                sys.executable,
-                options.reference_python,
-                options.plain_read,
-                options.out.resolve(),
-                options.rounds,
-            )
-        )
-    except (OSError, RuntimeError, ValueError, subprocess.CalledProcessError) as error:
-        print(f"checkpoint: {error}", file=sys.stderr)
-        return 1
-    return 0
+    python, library, out = options.reference_python, options.plain_read, options.out.resolve()
+    return measure.run_alone(
+        "checkpoint", lambda: benchmark(sys.executable, python, library, out, options.rounds)
+    )
 
 
 if __name__ == "__main__":

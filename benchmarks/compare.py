@@ -10,7 +10,6 @@ fifth. Ours and the existing tool take turns.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
@@ -18,7 +17,6 @@ import random
 import shutil
 import statistics
 import struct
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
@@ -264,19 +262,11 @@ def benchmark(python: str, reference: str, out: Path, rounds: int) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = measure.reference_parser(__doc__).parse_args()
+    out = options.out.resolve()
+    return measure.run_alone(
+        "compare", lambda: benchmark(sys.executable, options.reference_python, out, options.rounds)
     )
-    parser.add_argument("--reference-python", metavar="PYTHON", required=True)
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
-    try:
-        print(benchmark(sys.executable, options.reference_python, options.out.resolve(), options.rounds))
-    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-        print(f"compare: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 if __name__ == "__main__":

@@ -11,12 +11,10 @@ Ours also finds the verdict of msprobe compare; the existing tool has none.
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sqlite3
 import statistics
-import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -215,26 +213,17 @@ def benchmark(python: str, reference: str, out: Path, rounds: int, cases: tuple[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--reference-python", metavar="PYTHON", required=True)
-    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = measure.reference_parser(__doc__)
     parser.add_argument("--nodes", metavar="N", type=int, nargs="+", help="only cases of so many nodes")
     options = parser.parse_args()
+    out = options.out.resolve()
     cases = tuple(
         case for case in _CASES if options.nodes is None or case.nodes * case.ranks in options.nodes
     )
-    try:
-        print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-        print(
-            benchmark(sys.executable, options.reference_python, options.out.resolve(), options.rounds, cases)
-        )
-    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-        print(f"graph: {error}", file=sys.stderr)
-        return 1
-    return 0
+    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
+    return measure.run_alone(
+        "graph", lambda: benchmark(sys.executable, options.reference_python, out, options.rounds, cases)
+    )
 
 
 if __name__ == "__main__":

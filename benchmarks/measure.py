@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
 import statistics
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 HERE = Path(__file__).resolve().parent
 MIB = 1024 * 1024
@@ -199,3 +201,24 @@ def write_results(directory: Path, name: str, record: Any, markdown: str) -> Non
     directory.mkdir(parents=True, exist_ok=True)
     (directory / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
     (directory / f"{name}.md").write_text(markdown)
+
+
+def reference_parser(document: str | None) -> argparse.ArgumentParser:
+    """Of a benchmark that is run alone, against the existing tool."""
+    parser = argparse.ArgumentParser(
+        description=document, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reference-python", metavar="PYTHON", required=True)
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=5)
+    return parser
+
+
+def run_alone(name: str, benchmark: Callable[[], str]) -> int:
+    """Prints what `benchmark` returns, or why it could not. Returns the exit code."""
+    try:
+        print(benchmark())
+    except (OSError, RuntimeError, ValueError, subprocess.CalledProcessError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    return 0
