@@ -70,7 +70,8 @@ class MSPROBE_API MeasurementPlan {
   explicit MeasurementPlan(const Options& options);
 
   /// A row without its summary, with room for the signs, in the memory of `reused`. With `fortran_order` the
-  /// statistics must be taken of the transposed tensor, whose memory is C-contiguous. `view.data` may be null.
+  /// statistics must be taken of the transposed tensor, whose memory is C-contiguous. `view.data` may be
+  /// null.
   Measurement prepare(std::string_view name, const TensorView& view, Measurement reused = {}) const;
 
   /// The request that fits; it borrows from `measurement` and from this.
