@@ -18,7 +18,8 @@ from msprobe.hooks.functions import (
     ModeExchange,
     OffWhileCompiled,
 )
-from msprobe.hooks.modules import ModuleCalls, ModuleHooks, OptimizerPhase
+from msprobe.hooks.modules import ModuleCalls, ModuleHooks
+from msprobe.hooks.optimizer import OptimizerUpdates
 from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ def _hides_its_name(api: ListedApi) -> bool:
 
 
 def _phases(session: DumpSession) -> Iterator[Exchange]:
-    yield OptimizerPhase(lambda: session.open_phase("optimizer"), lambda: session.close_phase("optimizer"))
+    yield OptimizerUpdates(
+        lambda *_: session.open_phase("optimizer"), lambda _: session.close_phase("optimizer")
+    )
     import torch
 
     for name in _CLIPPING:

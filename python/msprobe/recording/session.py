@@ -69,7 +69,7 @@ class Session:
         self._make_recorders = make_recorders
         self._recorders: list[Recorder] | None = None
         self._calls = OutermostCalls(self._outermost_call)
-        self._steps = FinishedSteps(self._step_finished)
+        self._steps = FinishedSteps(self._step_finished, self._step_with_closure)
         self._posted: Removable | None = None
         self._ids = {id(model) for model in self.seen.models}  # a call of one of these begins a step
         self._parts: set[int] = set()  # of models
@@ -128,6 +128,20 @@ class Session:
         if name not in self.seen.optimizers:
             self.seen.optimizers.append(name)
         self._stepped = True
+
+    def _step_with_closure(self, _: Any) -> None:
+        """The model is called inside of this optimizer step: what watches the optimizer has to be there now.
+        At the first step the model is not known yet.
+        """
+        if self._closed or os.getpid() != self._process or self._recorders is None:
+            return
+        try:
+            if self._stepped:
+                self._end_step()
+            if not self._is_open:
+                self._begin_step()
+        except Exception as error:
+            self._give_up(error)
 
     def _step_finished(self, optimizer: Any) -> None:
         if self._closed or os.getpid() != self._process:
