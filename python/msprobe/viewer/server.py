@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msprobe.native import Error, log
 from msprobe.printable import printable
+from msprobe.viewer.packing import packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "msprobe", ""
     timeout = _MOST_WAIT
+    disable_nagle_algorithm = True  # or the end of an answer waits for the browser to confirm its beginning
     server: Server
 
     def do_GET(self) -> None:
@@ -116,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = self.server.api.answer(name, asked)
         except Error as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(packed(answer), separators=(",", ":"), ensure_ascii=False)
         self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), "application/json")
         return None
 
