@@ -11,7 +11,7 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 |---|---|---|
 | files | | `root`, `files`: name, size, time |
 | open | | kind of graph, task, steps, ranks, colours, metrics |
-| tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists`; of what is revealed also `detail` |
+| tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
 | nodes | `names`: [[side, name]] | `nodes`: these nodes as they are now |
 | values | `places`: [[place, ..] of each side] | `sides`: what depends on the colouring, see Graph.coloured |
 | list | search, filter, rank: members of graph_query.Wanted | `total`, `nodes` |

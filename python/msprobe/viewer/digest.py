@@ -3,12 +3,14 @@
 """What questions about a whole graph need, in a small database of our own in a temporary folder.
 
 A row of `tb_nodes` holds kilobytes of JSON. The digest of one step and rank holds one short row per node:
-place in the tree and in the order of execution, counterpart, values. It is made once, in a process of its own
-when the graph is large (the server stays small and answers meanwhile); see digest_cache.py for how it is kept.
+place in the tree and in the order of execution, counterpart, values. It is made once, in a process of its
+own when the graph is large (the server stays small and answers meanwhile); see digest_cache.py for how it is
+kept.
 
 Tables: `node` (one row per node; `pos` counts in post-order, children before parents, so that the nodes below
 one are those from `first` to `pos`), `shape` (the dtypes and shapes of a node, each text once), `stack`,
-`flow` (see flow.py), `series` (a column of `node` again, as one array in the order of `pos`: what concerns all nodes is read at once).
+`flow` (see flow.py), `series` (a column of `node` again, as one array in the order of `pos`: what concerns
+all nodes is read at once).
 """
 
 from __future__ import annotations

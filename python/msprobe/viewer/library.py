@@ -179,7 +179,8 @@ class Making:
         self._ready.set()
 
     def _beside(self) -> None:
-        """From the last start, or in a process of its own: it needs memory that the server should not keep."""
+        """From an earlier start, or in a process of its own: it needs memory that the server should not
+        keep."""
         graph = self._graph
         kept = DigestCache(graph.result, graph.step, graph.rank)
         try:

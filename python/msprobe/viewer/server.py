@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from msprobe.viewer.api import Api
 
-_MOST_BODY = 64 << 20
+MOST_BODY = 64 << 20
 _MOST_WAIT = 60  # seconds for one request to arrive
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "worker-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-_PAGE = {
+PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/app.js": ("app.js", "text/javascript; charset=utf-8"),
     "/app.css": ("app.css", "text/css; charset=utf-8"),
@@ -95,9 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._log_in(given)
         elif not self._is_logged_in():
             self._send(HTTPStatus.FORBIDDEN, _LOGIN.encode(), "text/html; charset=utf-8")
-        elif address.path in _PAGE:
-            name, kind = _PAGE[address.path]
-            self._send(HTTPStatus.OK, _page_file(name), kind)
+        elif address.path in PAGE:
+            name, kind = PAGE[address.path]
+            self._send(HTTPStatus.OK, page_file(name), kind)
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing at this address")
 
@@ -172,9 +172,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> dict[str, Any] | None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _MOST_BODY:
+        if not length.isdigit() or int(length) > MOST_BODY:
             self.close_connection = True
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected a body below {_MOST_BODY >> 20} MB")
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected a body below {MOST_BODY >> 20} MB")
             return None
         try:
             asked = json.loads(self.rfile.read(int(length)))
@@ -198,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             "Content-Type": kind,
             "Content-Length": str(len(body)),
-            "Content-Security-Policy": _POLICY,
+            "Content-Security-Policy": POLICY,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
             "Cross-Origin-Opener-Policy": "same-origin",
@@ -214,5 +214,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _page_file(name: str) -> bytes:
+def page_file(name: str) -> bytes:
     return resources.files("msprobe.viewer").joinpath("page", name).read_bytes()
