@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import sys
 from typing import Any
 
 import torch
@@ -48,8 +49,8 @@ def main() -> None:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        print(f"rank {rank} step {step} loss {loss.item().hex()}", flush=True)
-    print(f"rank {rank} gradients and weights {digest(model)}", flush=True)
+        say(f"rank {rank} step {step} loss {loss.item().hex()}")
+    say(f"rank {rank} gradients and weights {digest(model)}")
     if args.parallel:
         distributed.barrier()
         distributed.destroy_process_group()
@@ -67,6 +68,12 @@ def parallel(model: Any, how: str) -> Any:
         fully_shard(layer, mesh=mesh)
     fully_shard(model, mesh=mesh)
     return model
+
+
+def say(line: str) -> None:
+    """At once, so that lines of several processes stay whole."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def digest(model: Any) -> str:

@@ -120,7 +120,7 @@ def named(row: Row, command: str, culprit: str, found: dict[str, Any] | None) ->
     """Whether the place that a command names is the one that was changed."""
     found = found or {}
     place = f"{found.get('name')} in {found.get('module')} at step {found.get('step')}"
-    module = str(found.get("module") or "")
+    module = str(found.get("module") or "").removeprefix("module.")  # of DistributedDataParallel
     if (module == culprit or module.startswith(culprit + ".")) and found.get("step") == WRONG_STEP:
         row.said[command] = "found"
     else:

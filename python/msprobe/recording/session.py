@@ -55,8 +55,8 @@ class Session:
     """One training that is recorded, from install() to close().
 
     A model is a module with parameters to be trained that is called, with gradients enabled and in training
-    mode as a whole or in part, from outside of all other modules, before the first optimizer step has ended. A
-    step ends with an optimizer step behind which a model is called again: two optimizers that step together
+    mode as a whole or in part, from outside of all other modules, before the first optimizer step has ended.
+    A step ends with an optimizer step behind which a model is called again: two optimizers that step together
     end one step.
 
     models: those to record, where the user names them; else they are found.
