@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Third-party libraries: an installed package wins, a pinned download is the fallback. Licences: THIRD_PARTY_NOTICES.md.
-# They are private to libmsprobe: neither its headers nor its exported CMake targets mention them.
+# They are private to libmsprobe: neither its headers nor its exported CMake targets mention them. Static libraries are taken
+# where there are any; with MSPROBE_STATIC_DEPENDENCIES, which wheels are built with, nothing else is: what is installed as a
+# shared library only is downloaded.
 include(FetchContent)
 find_package(Threads REQUIRED)
 
@@ -18,9 +20,6 @@ function(msprobe_fetch name url sha256 target)
   set(BUILD_SHARED_LIBS OFF)
   set(BUILD_TESTING OFF)
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-  set(HWY_ENABLE_TESTS OFF)
-  set(HWY_ENABLE_EXAMPLES OFF)
-  set(HWY_ENABLE_CONTRIB OFF)
   set(LIBDEFLATE_BUILD_SHARED_LIB OFF)
   set(LIBDEFLATE_BUILD_GZIP OFF)
   set(ZLIB_BUILD_EXAMPLES OFF)
@@ -38,8 +37,12 @@ endfunction()
 # static one first: libmsprobe then needs nothing of it at run time. No target: it is not installed.
 function(msprobe_installed_library target header)
   string(TOUPPER "${target}" name)
+  set(libraries ${ARGN})
+  if(MSPROBE_STATIC_DEPENDENCIES)
+    list(FILTER libraries INCLUDE REGEX "\\.a$")
+  endif()
   find_path(${name}_INCLUDE ${header})
-  find_library(${name}_LIBRARY NAMES ${ARGN})
+  find_library(${name}_LIBRARY NAMES ${libraries})
   mark_as_advanced(${name}_INCLUDE ${name}_LIBRARY)
   if(${name}_INCLUDE AND ${name}_LIBRARY)
     add_library(${target} UNKNOWN IMPORTED GLOBAL)
@@ -66,21 +69,32 @@ if(NOT MSPROBE_WITH_TORCH STREQUAL "OFF")
   endif()
 endif()
 
-# Google Highway: SIMD kernels for every instruction set in one source, chosen at run time.
+# msprobe_fetch_headers(result name url sha256): the pinned fallback for libraries of which only the headers are used.
+function(msprobe_fetch_headers result name url sha256)
+  message(STATUS "msprobe: ${name} is not installed here: downloading ${url}")
+  FetchContent_Declare(${name} URL ${url} URL_HASH SHA256=${sha256} DOWNLOAD_EXTRACT_TIMESTAMP ON SOURCE_SUBDIR none)
+  FetchContent_MakeAvailable(${name})
+  FetchContent_GetProperties(${name} SOURCE_DIR source_dir)
+  set(${result} "${source_dir}" PARENT_SCOPE)
+endfunction()
+
+# Google Highway: SIMD kernels for every instruction set in one source, chosen at run time. Headers only: the little that its
+# library does is in cpp/src/base/detected_targets.cpp, as distributions have no static one (docs/adr/0004).
 find_package(hwy 1.0.3 CONFIG QUIET)
 if(TARGET hwy::hwy)
-  set(MSPROBE_HWY hwy::hwy)
+  get_target_property(hwy_include hwy::hwy INTERFACE_INCLUDE_DIRECTORIES)
 else()
-  msprobe_fetch(hwy https://github.com/google/highway/archive/refs/tags/1.2.0.tar.gz
-    7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343 hwy)
-  set(MSPROBE_HWY hwy)
+  msprobe_fetch_headers(hwy_include hwy https://github.com/google/highway/archive/refs/tags/1.2.0.tar.gz
+    7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343)
 endif()
+add_library(msprobe_highway INTERFACE)
+target_include_directories(msprobe_highway SYSTEM INTERFACE "${hwy_include}")
 
 # libdeflate: CRC-32 at the speed of memory. Debian's package has no CMake files.
 find_package(libdeflate CONFIG QUIET)
 if(TARGET libdeflate::libdeflate_static)
   set(MSPROBE_DEFLATE libdeflate::libdeflate_static)
-elseif(TARGET libdeflate::libdeflate_shared)
+elseif(TARGET libdeflate::libdeflate_shared AND NOT MSPROBE_STATIC_DEPENDENCIES)
   set(MSPROBE_DEFLATE libdeflate::libdeflate_shared)
 else()
   set(MSPROBE_DEFLATE msprobe_deflate)
@@ -97,12 +111,8 @@ endif()
 find_path(MSPROBE_RAPIDJSON_INCLUDE rapidjson/reader.h)
 mark_as_advanced(MSPROBE_RAPIDJSON_INCLUDE)
 if(NOT MSPROBE_RAPIDJSON_INCLUDE)
-  message(STATUS "msprobe: RapidJSON is not installed here: downloading it")
-  FetchContent_Declare(rapidjson URL https://github.com/Tencent/rapidjson/archive/refs/tags/v1.1.0.tar.gz
-    URL_HASH SHA256=bf7ced29704a1e696fbccf2a2b4ea068e7774fa37f6d7dd4039d0787f8bed98e
-    DOWNLOAD_EXTRACT_TIMESTAMP ON SOURCE_SUBDIR none)
-  FetchContent_MakeAvailable(rapidjson)
-  FetchContent_GetProperties(rapidjson SOURCE_DIR rapidjson_source)
+  msprobe_fetch_headers(rapidjson_source rapidjson https://github.com/Tencent/rapidjson/archive/refs/tags/v1.1.0.tar.gz
+    bf7ced29704a1e696fbccf2a2b4ea068e7774fa37f6d7dd4039d0787f8bed98e)
   set(MSPROBE_RAPIDJSON_INCLUDE "${rapidjson_source}/include")
 endif()
 add_library(msprobe_rapidjson INTERFACE)

@@ -538,3 +538,24 @@ def compare_checkpoints(
     share: tuple[int, int] = (0, 1),
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]: ...
+
+@final
+class StackCounter:
+    """Counts calls by operation and call stack of Python.
+
+    most_calls: when they are counted, has_enough is true. most_stacks: calls from further ones are not counted.
+    """
+
+    def __init__(self, *, most_calls: int, most_stacks: int) -> None: ...
+    def counting(self, operation: int) -> Callable[[], int | None]:
+        """A function that counts a call of the function that calls it. Returns the number of a call stack that
+        is new, -1 for the last call that is enough, else None.
+        """
+    def leave_out(self, number: int) -> None:
+        """Calls from the stack of this number do not count."""
+    def stop(self) -> None:
+        """The counting functions do nothing from now on."""
+    @property
+    def has_enough(self) -> bool: ...
+    def counts(self) -> list[tuple[int, int, int]]:
+        """Operation, number and calls of each stack, in the order in which they were first seen."""

@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is shipped: one version, a whole wheel, stubs that tell the truth, and a build that needs no torch."""
+"""What is shipped: one version, a whole wheel that needs nothing of the system, sources that can be built,
+stubs that tell the truth, and a build that needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from importlib import metadata
@@ -119,6 +122,123 @@ def test_an_unpacked_wheel_works_anywhere(wheel: Path, tmp_path: Path) -> None:
     assert core.startswith(str(tmp_path))
     adapter = run(*python, path + "import torch; from msprobe import _torch as m; print(m.__file__)")
     assert adapter.startswith(str(tmp_path))
+
+
+# Of the C and C++ compilers, and what torch brings.
+RUNTIME = re.compile(
+    r"(libc|libm|libdl|librt|libpthread)\.so\.\d+|libstdc\+\+\.so\.6|libgcc_s\.so\.1|ld-linux-.*\.so\.\d+"
+)
+TORCH = re.compile(r"lib(torch|torch_cpu|torch_python|c10)\.so")
+OURS = re.compile(r"libmsprobe(_torch)?\.so\.[\d.]+")
+
+
+@pytest.fixture(scope="module")
+def libraries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    found = sorted(folder.glob("msprobe/*.so*"))
+    assert len(found) == 4
+    return found
+
+
+def test_nothing_of_the_system_is_needed(libraries: list[Path]) -> None:
+    for library in libraries:
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", library))
+        assert "libstdc++.so.6" in needed
+        other = [name for name in needed if not RUNTIME.fullmatch(name) and not OURS.fullmatch(name)]
+        if "_torch" in library.name:
+            other = [name for name in other if not TORCH.fullmatch(name)]
+        assert other == [], library.name
+
+
+def test_nothing_of_others_can_be_seen(libraries: list[Path]) -> None:
+    """Another extension with its own zlib or SQLite neither takes ours nor gives us its own."""
+    # Inline functions of the standard library and of torch are the same in every library that has them.
+    shared = re.compile(r"\b(msprobe|std|__gnu_cxx|c10|at|torch)::|^(PyInit_\w+|__bss_start|_edata|_end)$")
+    for library in libraries:
+        lines = run("nm", "--dynamic", "--demangle", "--defined-only", library).splitlines()
+        symbols = [line.split(None, 2)[2] for line in lines]
+        assert symbols
+        assert [symbol for symbol in symbols if not shared.search(symbol)] == [], library.name
+
+
+@pytest.fixture(scope="module")
+def without_torch(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an environment with the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("empty")
+    venv.create(folder, with_pip=False)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--python", folder)
+    run(*pip, "install", "--no-index", "--no-deps", wheel, PYTHONPATH="")
+    return folder / "bin"
+
+
+def test_an_empty_environment_has_the_core(without_torch: Path, tmp_path: Path) -> None:
+    empty = {"PYTHONPATH": "", "MSPROBE_CONFIG": ""}
+    version = run(without_torch / "msprobe", "--version", cwd=tmp_path, **empty)
+    assert version.split() == ["msprobe", declared_version()]
+    help_text = run(without_torch / "msprobe", "compare", "--help", cwd=tmp_path, **empty)
+    assert "usage: msprobe compare" in help_text
+    doctor = subprocess.run(
+        [without_torch / "msprobe", "doctor"],
+        cwd=tmp_path,
+        env={**os.environ, **empty},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "comparing works without it, recording does not: pip install torch" in doctor.stdout
+
+
+def test_an_empty_environment_says_what_recording_needs(without_torch: Path, tmp_path: Path) -> None:
+    ask = (
+        "import msprobe\n"
+        "try:\n"
+        "    msprobe.PrecisionDebugger(task='statistics', dump_path='out').start()\n"
+        "except msprobe.UnsupportedError as error:\n"
+        "    print(error)\n"
+    )
+    said = run(without_torch / "python", "-c", ask, cwd=tmp_path, PYTHONPATH="")
+    assert "needs torch, which is not installed in the environment of" in said
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sdist, unpacked."""
+    folder = tmp_path_factory.mktemp("sdist")
+    build = f"from scikit_build_core.build import build_sdist; build_sdist({str(folder)!r})"
+    run(sys.executable, "-c", build)
+    (archive,) = folder.glob("*.tar.gz")
+    assert archive.name == f"msprobe-{declared_version()}.tar.gz"
+    with tarfile.open(archive) as tar:
+        names = tar.getnames()
+        assert all(name.startswith(f"msprobe-{declared_version()}") and ".." not in name for name in names)
+        tar.extractall(folder)
+    return folder / f"msprobe-{declared_version()}"
+
+
+def test_the_sdist_has_what_a_build_reads(sources: Path) -> None:
+    for folder in ("cmake", "cpp", "bindings", "python"):
+        expected = {
+            path.relative_to(REPOSITORY)
+            for path in (REPOSITORY / folder).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert [str(path) for path in sorted(expected) if not (sources / path).is_file()] == []
+    assert (sources / "PKG-INFO").is_file()
+    assert not [
+        name for name in ("build", ".venv", ".git", "out", "viewer/node_modules") if (sources / name).exists()
+    ]
+
+
+def test_the_sdist_can_be_configured(sources: Path, tmp_path: Path) -> None:
+    output = run(
+        *("cmake", "-S", sources, "-B", tmp_path, "-G", "Ninja", "-DMSPROBE_BUILD_PYTHON=ON"),
+        *("-DMSPROBE_BUILD_TESTS=OFF", "-DMSPROBE_STATIC_DEPENDENCIES=ON", "-DMSPROBE_WITH_TORCH=OFF"),
+        f"-DPython_EXECUTABLE={sys.executable}",
+    )
+    assert "Configuring done" in output
+    assert "msprobe_python" in run("cmake", "--build", tmp_path, "--target", "help")
 
 
 def test_without_torch_the_core_is_built_and_the_build_says_so(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ export function MatchTab() {
         setFailed(answer?.failed ?? []);
       }
     });
-  void state.layout.value; // nodes with new values come with it
+  void state.values.value;
+  void state.layout.value;
   const node = target === null ? undefined : state.tree.value.node(state.tree.value.idOf(0, target));
   return (
     <>

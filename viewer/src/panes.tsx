@@ -6,7 +6,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { limited, MINIMAP } from "./camera";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
 import { OVERFLOW_WORDS } from "./scales";
-import { around, Scene, type Look, type View } from "./scene";
+import { around, Scene, type Edge, type Look, type View } from "./scene";
 import * as state from "./state";
 import { t } from "./state";
 import { attempt, loadMore, panes, select, toggle } from "./store";
@@ -219,6 +219,7 @@ const paint = new Map<HTMLCanvasElement, () => void>();
 function draw(canvas: HTMLCanvasElement, side: Side): void {
   const layout = state.layout.value;
   const view = state.view.value;
+  void state.values.value;
   const look = lookOf();
   paint.set(canvas, () => {
     const ratio = window.devicePixelRatio || 1;
@@ -247,6 +248,40 @@ function request(canvas: HTMLCanvasElement): void {
   wanted.add(canvas);
 }
 
+const entries = new WeakMap<Layout, Map<number, number>>();
+/** Which entry of the layout shows a node. */
+function entriesOf(layout: Layout): Map<number, number> {
+  let found = entries.get(layout);
+  if (!found) {
+    found = new Map();
+    layout.id.forEach((id, entry) => layout.kind[entry]! <= OPEN && found!.set(id, entry));
+    entries.set(layout, found);
+  }
+  return found;
+}
+
+/** Of the selected nodes; an end inside a closed module is that of the module. */
+function edges(): Edge[] {
+  const detail = state.detail.value;
+  const layout = state.layout.value;
+  if (!detail || !layout) return [];
+  const places = entriesOf(layout);
+  const tree = state.tree.value;
+  const found: Edge[] = [];
+  for (const node of [detail.target, detail.golden]) {
+    if (!node || state.selected.value[node.side] !== node.name) continue;
+    const own = places.get(tree.idOf(node.side, node.name));
+    if (own === undefined) continue;
+    for (const end of node.flow) {
+      const shown = [end.node, ...[...end.around].reverse()].map((name) => places.get(tree.idOf(node.side, name))).find((entry) => entry !== undefined);
+      if (shown === undefined || shown === own) continue;
+      const edge = end.into ? { side: node.side, from: shown, to: own } : { side: node.side, from: own, to: shown };
+      if (!found.some((one) => one.side === edge.side && one.from === edge.from && one.to === edge.to)) found.push(edge);
+    }
+  }
+  return found;
+}
+
 export function lookOf(): Look {
   const tree = state.tree.value;
   const [target, golden] = state.selected.value;
@@ -259,6 +294,7 @@ export function lookOf(): Look {
     rounding: state.info.value?.rounding ?? 64,
     hidesValues: ["overflow", "kind"].includes(state.colour.value.by),
     showsIndex: state.colour.value.by === "index",
-    words: { more: t("more"), rounding: t("rounding"), overflow: OVERFLOW_WORDS.map((word) => t(word)) },
+    edges: edges(),
+    words: { more: t("more"), worst: t("worst"), rounding: t("rounding"), overflow: OVERFLOW_WORDS.map((word) => t(word)) },
   };
 }

@@ -6,7 +6,7 @@ import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
 import { label, short } from "./names";
 import type { Tree } from "./tree";
-import { UNMATCHED, type NodeRow, type Side } from "./types";
+import { NO_VALUE, UNMATCHED, type NodeRow, type Side } from "./types";
 
 export interface View {
   scale: number;
@@ -23,7 +23,15 @@ export interface Look {
   rounding: number;
   showsIndex: boolean;
   hidesValues: boolean; // of a colouring that is no measure
-  words: { more: string; rounding: string; overflow: string[] };
+  edges: Edge[]; // of the selected node
+  words: { more: string; rounding: string; worst: string; overflow: string[] };
+}
+
+/** Where the data of a node goes: entries of the layout. */
+export interface Edge {
+  side: Side;
+  from: number;
+  to: number;
 }
 
 const TEXT_FROM = 0.42; // smaller than this zoom names cannot be read
@@ -82,6 +90,7 @@ export class Scene {
       if (layout.side[i] !== side || top + layout.height[i]! < from) continue;
       this.entry(context, layout, i, look, ink, texts);
     }
+    if (texts) look.edges.forEach((edge, lane) => edge.side === side && this.edge(context, layout, edge, lane % 5, ink));
     if (texts) this.stickyHeaders(context, layout, side, from, look, ink);
     context.restore();
     this.minimap(context, width, height, layout, side, view, look, ink);
@@ -137,6 +146,30 @@ export class Scene {
     context.fillStyle = fill;
     context.beginPath();
     context.roundRect(x + 0.5, y + 0.5, width - 1, ROW_HEIGHT - 1, [6.5, 6.5, 0, 0]);
+    context.fill();
+  }
+
+  /** Along the left edge, with an arrow at the node that receives. */
+  private edge(context: CanvasRenderingContext2D, layout: Layout, { from, to }: Edge, lane: number, ink: Ink): void {
+    const place = (entry: number): [number, number] => [layout.depth[entry]! * INDENT + 6, layout.y[entry]! + ROW_HEIGHT / 2];
+    const [[x, y], [endX, endY]] = [place(from), place(to)];
+    const left = Math.max(1, Math.min(x, endX) - 4 - lane * 2.5);
+    context.strokeStyle = ink.accent;
+    context.fillStyle = ink.accent;
+    context.lineWidth = 1.6;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.arcTo(left, y, left, endY, 3);
+    context.arcTo(left, endY, endX, endY, 3);
+    context.lineTo(endX, endY);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(endX + 3, endY);
+    context.lineTo(endX - 3, endY - 4);
+    context.lineTo(endX - 3, endY + 4);
+    context.fill();
+    context.beginPath();
+    context.arc(x, y, 2.5, 0, 2 * Math.PI);
     context.fill();
   }
 
@@ -230,15 +263,23 @@ export class Scene {
     let x = right - below.strip.length * cell - 2;
     context.fillStyle = look.dark ? "#0f1216" : "#ffffff";
     context.fillRect(x - 1, middle - 5, below.strip.length * cell + 2, 10);
-    below.strip.forEach((number, index) => {
-      context.fillStyle = colourOf(look.palette, number);
+    for (let index = 0; index < below.strip.length; index += 1) {
+      context.fillStyle = colourOf(look.palette, classOfLetter(below.strip[index]!));
       context.fillRect(x + index * cell, middle - 4, cell - 0.6, 8);
-    });
+    }
     context.strokeStyle = ink.line;
     context.lineWidth = 0.7;
     context.strokeRect(x - 1, middle - 5, below.strip.length * cell + 2, 10);
     x -= 9;
     if (open) return x;
+    const worst = look.hidesValues || below.worst === node.value ? "" : short(below.worst);
+    if (worst) {
+      context.font = `11px ${FONT}`;
+      context.fillStyle = softOn(colourOf(look.palette, node.class));
+      const text = look.words.worst.replace("{}", worst);
+      context.fillText(text, x, middle);
+      x -= this.width(context, text) + 7;
+    }
     context.font = `600 10.5px ${FONT}`;
     const chip = (count: number, fill: string): void => {
       if (!count) return;
@@ -377,6 +418,8 @@ export function worstOf(node: NodeRow): number {
   for (let number = node.below.counts.length - 1; number > 0; number -= 1) if (node.below.counts[number]) return number;
   return node.below.unmatched ? UNMATCHED : node.class;
 }
+
+const classOfLetter = (letter: string): number => (letter === "u" ? UNMATCHED : letter === "-" ? NO_VALUE : Number(letter));
 
 /** Whether a node, or something below it, is what the filter wants. */
 export function matches(node: NodeRow, classes: Set<number>): boolean {

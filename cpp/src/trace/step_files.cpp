@@ -67,7 +67,7 @@ class ConstructHandler : public io::JsonHandler<ConstructHandler> {
   void number(std::string_view text) {
     if (is_count_) {
       const auto last = countable(text);
-      if (!last || *last < 0) return fail(io::in_quotes(kMicroSteps) + ": expected a whole number from 0 on");
+      if (!last || *last < 0) return unexpected();
       micro_steps = *last + 1;
       return;
     }
@@ -103,6 +103,7 @@ class ConstructHandler : public io::JsonHandler<ConstructHandler> {
     if (depth() < 2 || waiting_) unexpected();
   }
   void unexpected() {
+    if (is_count_) return fail(io::in_quotes(kMicroSteps) + ": expected a whole number from 0 on");
     const std::string entry = entries.empty() ? "" : io::in_quotes(entries.back().name) + ": ";
     fail(entry + "expected the name of a parent, null, or a list that begins with one of them");
   }

@@ -197,6 +197,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     add(
         "-o",
         "--output_path",
+        "--output",
         dest="output",
         metavar="OUT",
         nargs="?",

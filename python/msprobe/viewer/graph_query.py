@@ -15,8 +15,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from msprobe.native import InvalidArgument
-from msprobe.viewer.colouring import UNMATCHED, Colours, Frame, class_sql, plain, scale_of, value_sql
-from msprobe.viewer.digest import METRIC_COLUMNS
+from msprobe.viewer.colouring import (
+    UNMATCHED,
+    Colours,
+    Frame,
+    class_sql,
+    plain,
+    scale_of,
+    series,
+    value_sql,
+)
+from msprobe.viewer.digest import METRIC_COLUMNS, SERIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,13 +34,13 @@ if TYPE_CHECKING:
     from msprobe.viewer.colouring import Scale
     from msprobe.viewer.result_file import ResultFile
 
-MOST_NODES = 1700  # in one answer
+MOST_NODES = 5600  # in one answer; a module counts as two, as it says more
 PAGE = 500  # children of one node in one answer
 _MOST_COLOURS = 8
 _REGEX_SECONDS = 5
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
-    *("side", "pos", "name", "parent", "first", "depth", "kind", "children", "micro", "value", "overflow"),
+    *("side", "pos", "name", "parent", "depth", "kind", "children", "micro", "value", "overflow"),
     *("peer", "how", "links", "merged", "worst_ulps"),
 )
 _SORTS = {
@@ -151,10 +160,7 @@ class Graph:
         own = scale.is_own
         source = side if own else 0
         if self._last_values[0] != (scale.column, source):
-            sql = f"SELECT {scale.column} FROM node n WHERE n.side=? ORDER BY n.pos"
-            rows = self.connection().execute(sql, (source,)).fetchall()
-            read = np.fromiter((np.nan if row[0] is None else row[0] for row in rows), np.float64, len(rows))
-            self._last_values = ((scale.column, source), read)
+            self._last_values = ((scale.column, source), self._column(scale.column, source))
         values = self._last_values[1]
         if self.versions.get(workspace) and not own:
             sql = f"SELECT n.pos, {scale.column} FROM manual n WHERE n.workspace=? AND n.side=0"
@@ -168,7 +174,31 @@ class Graph:
         found[peers >= 0] = values[peers[peers >= 0]]
         return found
 
+    def _column(self, column: str, side: int) -> Any:
+        import numpy as np
+
+        if column.removeprefix("n.") in SERIES:
+            return series(self.connection(), side, column.removeprefix("n."))
+        rows = self.connection().execute(
+            f"SELECT {column} FROM node n WHERE n.side=? ORDER BY n.pos", (side,)
+        )
+        return np.fromiter((np.nan if row[0] is None else row[0] for row in rows), np.float64)
+
     # ---- nodes
+
+    def coloured(self, side: int, places: list[int], scale: Scale, workspace: str) -> dict[str, Any]:
+        """What depends on the colouring, of nodes that are known: the class, the value and, of those with
+        something inside, [which of `places`, what is below].
+        """
+        colours = self.colours(scale, side, workspace)
+        places = [min(max(0, place), len(colours.classes) - 1) for place in places]
+        inner = [at for at, place in enumerate(places) if colours.firsts[place] < place]
+        below = colours.below([places[at] for at in inner])
+        return {
+            "classes": colours.classes_at(places),
+            "values": colours.values_at(places),
+            "below": list(zip(inner, below)),
+        }
 
     def node(self, side: int, name: str, scale: Scale, workspace: str) -> dict[str, Any] | None:
         found = self._nodes("n.side=? AND n.name=?", (side, name), scale, workspace, limit=1)
@@ -251,7 +281,12 @@ class Graph:
         found = self._nodes(
             where, values, scale, workspace, limit=MOST_NODES + 1, order="n.depth, n.side, n.pos"
         )
-        return found[:MOST_NODES], len(found) <= MOST_NODES
+        room = MOST_NODES
+        for at, node in enumerate(found):
+            room -= weight(node)
+            if room < 0:
+                return found[:at], False
+        return found, True
 
     # ---- lists
 
@@ -374,10 +409,12 @@ class Graph:
             raise InvalidArgument("the search with this regular expression failed") from error
         places = json.loads(answer.stdout)
         shown = places[wanted.offset : wanted.offset + max(0, min(wanted.limit, PAGE))]
-        found = []
-        for side, pos in shown:
-            found += self._nodes("n.side=? AND n.pos=?", (side, pos), scale, workspace, limit=1)
-        return len(places), found
+        if not shown:
+            return len(places), []
+        chosen = ", ".join(f"({int(side)}, {int(pos)})" for side, pos in shown)
+        found = self._nodes(f"(n.side, n.pos) IN (VALUES {chosen})", (), scale, workspace, limit=len(shown))
+        in_order = {(side, pos): at for at, (side, pos) in enumerate(shown)}
+        return len(places), sorted(found, key=lambda node: in_order[node["side"], node["pos"]])
 
     def _nodes(
         self,
@@ -402,15 +439,30 @@ class Graph:
             f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
         )
         rows = self.connection().execute(sql, (*values, limit, max(0, offset))).fetchall()
-        colours = {side: self.colours(scale, side, workspace) for side in {row[0] for row in rows}}
-        return [_wire(row, colours[row[0]]) for row in rows]
+        nodes = [_wire(row) for row in rows]
+        for side in (0, 1):
+            here = [node for node in nodes if node["side"] == side]
+            if not here:
+                continue
+            colours = self.colours(scale, side, workspace)
+            for node, number in zip(here, colours.classes_at([node["pos"] for node in here])):
+                node["class"] = number
+            inner = [node for node in here if node["children"]]
+            for node, below in zip(inner, colours.below([node["pos"] for node in inner])):
+                node["below"] = below
+        return nodes
 
 
-def _wire(row: tuple[Any, ...], colours: Colours) -> dict[str, Any]:
+def weight(node: dict[str, Any]) -> int:
+    """Of a node in an answer, which holds up to MOST_NODES."""
+    return 2 if node["children"] else 1
+
+
+def _wire(row: tuple[Any, ...]) -> dict[str, Any]:
     """A node as the page gets it."""
-    (side, pos, name, up, first, depth, kind, children, micro, value, overflow) = row[:11]
-    peer, how, links, merged, worst, peer_name, shown, shown_golden = row[11:]
-    node = {
+    (side, pos, name, up, depth, kind, children, micro, value, overflow) = row[:10]
+    peer, how, links, merged, worst, peer_name, shown, shown_golden = row[10:]
+    return {
         "side": side,
         "pos": pos,
         "name": name,
@@ -428,11 +480,7 @@ def _wire(row: tuple[Any, ...], colours: Colours) -> dict[str, Any]:
         "merged": merged,
         "ulps": plain(worst),
         "value": plain(shown_golden if side == 1 else shown),
-        "class": colours.class_at(pos),
     }
-    if children:
-        node["below"] = {"nodes": pos - first + 1, **colours.below(first, pos)}
-    return node
 
 
 def _only(what: str) -> str:

@@ -51,7 +51,7 @@ def test_a_closed_module_tells_what_is_inside(ask):
     assert below["counts"] == [1, 0, 1, 0]
     assert below["unmatched"] == 2  # fc and the call in it
     assert below["worst"] == 0.5
-    assert below["strip"] == [-2, -2, 2, 0]
+    assert below["strip"] == "uu20"
 
 
 def test_reveal_opens_the_way_on_both_sides(ask):

@@ -1,0 +1,200 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Every command of the documentation runs, page by page, in a folder with what the page takes for granted."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from doc_blocks import PAGES, REPOSITORY, Block, blocks, console_commands
+
+HERE = Path(__file__).parent
+SHELL = ("sh", "console")
+ALL = [block for page in PAGES for block in blocks(page)]
+RUN = [block for block in ALL if block.language in SHELL and not block.not_run]
+PAGES_TO_RUN = sorted({str(block.page.relative_to(REPOSITORY)) for block in RUN})
+
+# Commands that leave the machine, or change more than the folder they run in.
+_NOT_IN_A_TEST = re.compile(r"\b(sudo|apt-get|curl|wget|ssh|pip install|git clone)\b")
+
+
+def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of the first hour, a comparison of them as a graph, and what doc_recordings.py makes."""
+    folder = tmp_path_factory.mktemp("records")
+    python, train = sys.executable, REPOSITORY / "examples/first_hour/train.py"
+    for command in (
+        [python, "-m", "msprobe", "run", "--quiet", "-o", "run_a", str(train), "--steps", "3"],
+        [python, "-m", "msprobe", "run", "--quiet", "-o", "run_b", str(train), "--steps", "3", "--fault"],
+        [python, str(HERE / "doc_recordings.py")],
+    ):
+        result = run(command, folder)
+        assert result.returncode == 0, result.stdout
+    compare = [python, "-m", "msprobe", "graph", "run_a/dump/step0", "run_b/dump/step0", "-o", "graph"]
+    result = run(compare, folder)
+    assert result.returncode in (0, 1), result.stdout
+    return folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Path:
+    """A folder with the commands of the environment under test."""
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name, words in (("msprobe", f'"{HERE / "doc_msprobe.py"}"'), ("python", "")):
+        file = commands / name
+        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
+        file.chmod(0o755)
+    return commands
+
+
+# ---- what a page takes for granted: name in its folder -> what it is
+
+
+def _copies(**names: str) -> Callable[[Path, Path], None]:
+    """Names with `__` for a dot; values below the folder of records."""
+
+    def prepare(records: Path, folder: Path) -> None:
+        for name, source in names.items():
+            target = folder / name.replace("__", ".")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if (records / source).is_dir():
+                shutil.copytree(records / source, target)
+            else:
+                shutil.copy(records / source, target)
+
+    return prepare
+
+
+def _training_script(records: Path, folder: Path) -> None:
+    shutil.copy(REPOSITORY / "examples/first_hour/train.py", folder)
+    _copies(probe_a="run_a/grad_probe", probe_b="run_b/grad_probe")(records, folder)
+
+
+def _launcher(records: Path, folder: Path) -> None:
+    (folder / "config.yaml").write_text("dump_path: run_c\ntask: statistics\n", encoding="utf-8")
+    script = folder / "launch.sh"
+    script.write_text("#!/bin/sh\npython examples/first_hour/train.py --steps 2\n", encoding="utf-8")
+    script.chmod(0o755)
+
+
+def _launch_scripts(records: Path, folder: Path) -> None:
+    _copies(pack_a__zip="run_a/config_check.zip", pack_b__zip="run_b/config_check.zip")(records, folder)
+    _copies(bench__zip="run_a/config_check.zip", cmp__zip="run_b/config_check.zip")(records, folder)
+    (folder / "train.sh").write_text("torchrun --nproc-per-node 2 train.py --lr 0.1\n", encoding="utf-8")
+    (folder / "settings.yaml").write_text("seed: 1\n", encoding="utf-8")
+
+
+def _checkpoints(records: Path, folder: Path) -> None:
+    for name, file in (("run_a", "a.bin"), ("run_b", "b.bin"), ("run_a_copied", "a.bin")):
+        (folder / name).mkdir()
+        shutil.copy(records / file, folder / name / "pytorch_model.bin")
+
+
+def _graphs(records: Path, folder: Path) -> None:
+    (file,) = (records / "graph").glob("*.vis.db")
+    (folder / "results").mkdir()
+    for name in ("compare_20261121.vis.db", "compare.vis.db", "results/one.vis.db"):
+        shutil.copy(file, folder / name)
+
+
+PREPARE: dict[str, Callable[[Path, Path], None]] = {
+    "README.md": _training_script,
+    "docs/checkpoint.md": _checkpoints,
+    "docs/compare.md": _copies(dump_golden="run_a/dump", dump_target="run_b/dump"),
+    "docs/config_check.md": _launch_scripts,
+    "docs/dump.md": _copies(dump="dump"),
+    "docs/first_hour.md": _launcher,
+    "docs/grad_probe.md": _copies(
+        probe_a="run_a/grad_probe", probe_b="run_b/grad_probe", A="run_a/grad_probe", B="run_b/grad_probe"
+    ),
+    "docs/graph.md": _copies(dump_a="run_a/dump", dump_b="run_b/dump"),
+    "docs/limits.md": _copies(dump_a="run_a/dump", pack__zip="run_a/config_check.zip"),
+    "docs/overflow.md": _copies(dump="nan"),
+    "docs/viewer.md": _graphs,
+}
+
+
+@pytest.mark.parametrize("name", PAGES_TO_RUN)
+def test_the_commands_of_a_page_run(name: str, records: Path, shell: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "page"
+    folder.mkdir()
+    (folder / "examples").symlink_to(REPOSITORY / "examples")
+    PREPARE.get(name, lambda records, folder: None)(records, folder)
+    environment = {
+        "PATH": f"{shell}{os.pathsep}{os.environ['PATH']}",
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+    }
+    for block in blocks(REPOSITORY / name):
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+        elif block.not_run:
+            continue
+        elif block.language == "sh":
+            result = run(["bash", "-euo", "pipefail", "-c", block.text], folder, **environment)
+            assert result.returncode == 0, f"{block}:\n{result.stdout}"
+        elif block.language == "console":
+            _check_console(block, folder, environment)
+
+
+def _check_console(block: Block, folder: Path, environment: dict[str, str]) -> None:
+    """Each command ends with 0 or 1, and with what `echo $?` shows below it."""
+    code = 0
+    for command, shown in console_commands(block.text):
+        if command == "echo $?":
+            assert shown == [str(code)], f"{block}: the exit code was {code}"
+            continue
+        result = run(["bash", "-c", command], folder, DOC_EXACT_CODES="1", **environment)
+        code = result.returncode
+        assert code in (0, 1), f"{block}: {command}:\n{result.stdout}"
+
+
+def test_every_block_with_commands_says_so() -> None:
+    """A block without a language, or of another one, would not be run."""
+    commands = re.compile(r"^(\$ |msprobe [a-z]|torchrun |python |pip |cmake |\./dev )", re.MULTILINE)
+    wrong = [
+        f"{block}: language {block.language!r}, expected sh or console"
+        for block in ALL
+        if block.language not in (*SHELL, "python", "cpp", "cmake", "json", "yaml")
+        and commands.search(block.text)
+    ]
+    assert wrong == []
+
+
+def test_what_is_run_stays_in_its_folder() -> None:
+    assert [str(block) for block in RUN if _NOT_IN_A_TEST.search(block.text)] == []
+
+
+def test_python_and_json_of_the_pages_can_be_read() -> None:
+    for block in ALL:
+        if block.language == "python":
+            ast.parse(block.text, str(block))
+        elif block.language == "json" and "..." not in block.text:
+            for document in block.text.split("\n\n"):
+                json.loads(document)
+
+
+def test_a_page_that_is_prepared_for_exists_and_is_run() -> None:
+    assert set(PREPARE) - set(PAGES_TO_RUN) == set()
