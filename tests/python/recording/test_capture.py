@@ -104,6 +104,16 @@ class TestCapture:
         data = json.loads((tmp_path / "out/dump/step0/rank/dump.json").read_text())["data"]
         assert "Module.0.Linear.forward.0" in data
 
+    def test_a_wrapper_that_is_left_in_evaluation_mode(self, model, tmp_path):
+        """As Lightning leaves DistributedDataParallel after its first validation."""
+        wrapper = Wrapper(model).eval()
+        model.train()
+        with msprobe.capture(output=tmp_path / "out", without=["dump"]):
+            train(wrapper, 2)
+        about = run_file(tmp_path / "out")
+        assert [one["class"] for one in about["models"]] == ["Wrapper"]
+        assert (about["steps"], about["notes"]) == (2, [])
+
     def test_optimizers_that_step_together_end_one_step(self, model, tmp_path):
         class Both:
             def __init__(self, parameters, lr):
@@ -134,7 +144,7 @@ class TestCapture:
         assert [line.split(",")[2] for line in lines[1:]] == ["3", "3"]
 
     def test_gradients_computed_inside_of_the_optimizer_step(self, model, tmp_path):
-        """As under Lightning's Trainer: the same is recorded as of a loop that calls step() without a closure."""
+        """As under Lightning's Trainer: what is recorded is that of a loop without a closure."""
 
         def train_by_closure(model):
             torch.manual_seed(1)
@@ -177,6 +187,21 @@ class TestCapture:
                 ours[0]["state_before"] = {}
             assert plain[2]["optimizer"] == ours
         assert run_file(tmp_path / "closure")["steps"] == 3
+
+    def test_closures_that_do_nothing(self, model, tmp_path):
+        """As Lightning hands them to optimizers that are stepped by hand."""
+        first, *rest = model.parameters()
+        optimizers = torch.optim.SGD([first], lr=0.1), torch.optim.Adam(rest, lr=0.1)
+        with msprobe.capture(model, tmp_path / "out", steps="all"):
+            for _ in range(3):
+                model(torch.ones(1, 3)).sum().backward()
+                for optimizer in optimizers:
+                    optimizer.step(lambda: None)
+        about = run_file(tmp_path / "out")
+        assert (about["steps"], about["optimizer_steps"]) == (3, 6)
+        for step in range(3):
+            data = json.loads((tmp_path / f"out/dump/step{step}/rank/dump.json").read_text())["data"]
+            assert "Module.0.Linear.forward.0" in data
 
     def test_each_call_is_an_input_of_its_own_step_once(self, model, tmp_path):
         batches = [torch.full((1, 3), float(number)) for number in range(6)]
