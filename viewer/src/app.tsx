@@ -54,7 +54,7 @@ function Welcome() {
       <div class="card">
         {state.failure.value ? (
           <div role="alert">
-            <h1>{t("cannotShow")}</h1>
+            <h2 class="big">{t("cannotShow")}</h2>
             <p class="reason">{state.failure.value}</p>
             <button class="primary" onClick={() => void attempt(() => openFile(chosen))}>{t("tryAgain")}</button>
           </div>

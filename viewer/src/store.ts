@@ -413,7 +413,7 @@ export function centre(): void {
 export async function showFinding(at: number): Promise<void> {
   if (!state.findings.value) await loadFindings();
   const finding = state.findings.value?.[at];
-  if (!finding) return tell(t("noFindings"));
+  if (!finding) return tell(t(state.info.value?.compare ? "noFindings" : "noOverflow"));
   state.tab.value = "findings";
   await reveal(finding.side, finding.node);
 }
