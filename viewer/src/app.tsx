@@ -72,7 +72,7 @@ function Welcome() {
                     <button onClick={() => void openFile(entry.name)}>
                       <span class="mono">{entry.name}</span>
                       <span class="soft">
-                        {bytes(entry.size)} · {new Date(entry.time * 1000).toLocaleString()}
+                        {bytes(entry.size)} · {new Date(entry.time * 1000).toLocaleString(state.language.value === "zh" ? "zh-CN" : undefined)}
                       </span>
                     </button>
                   </li>

@@ -65,7 +65,7 @@ function ZoomButtons() {
 
 // ---- moving
 
-const clampScale = (scale: number): number => Math.max(0.03, Math.min(4, scale));
+const clampScale = (scale: number): number => Math.max(0.004, Math.min(4, scale));
 
 /** Zooms around a point of the window; without one around its middle. */
 export function zoom(factor: number, at = { x: panes.width / 2, y: panes.height / 2 }): void {
@@ -233,7 +233,7 @@ function draw(canvas: HTMLCanvasElement, side: Side): void {
     const context = canvas.getContext("2d")!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    if (layout) sceneOf(canvas).draw(context, width, height, layout, side, view, { ...look, hovered: hovered.id });
+    if (layout) canvas.dataset.boxes = String(sceneOf(canvas).draw(context, width, height, layout, side, view, { ...look, hovered: hovered.id }));
   });
   redraw = () => paint.forEach((_, one) => request(one));
   request(canvas);

@@ -77,8 +77,10 @@ export class Scene {
     return found;
   }
 
-  draw(context: CanvasRenderingContext2D, width: number, height: number, layout: Layout, side: Side, view: View, look: Look): void {
+  /** Gives back how many boxes are in sight. */
+  draw(context: CanvasRenderingContext2D, width: number, height: number, layout: Layout, side: Side, view: View, look: Look): number {
     const ink = inkOf(look.dark);
+    let drawn = 0;
     this.wide = view.width;
     context.clearRect(0, 0, width, height);
     context.save();
@@ -92,11 +94,13 @@ export class Scene {
       if (top > to) break;
       if (layout.side[i] !== side || top + layout.height[i]! < from) continue;
       this.entry(context, layout, i, look, ink, texts);
+      drawn += 1;
     }
     if (texts) look.edges.forEach((edge, lane) => edge.side === side && this.edge(context, layout, edge, lane % 5, ink));
     if (texts) this.stickyHeaders(context, layout, side, from, look, ink);
     context.restore();
     this.minimap(context, width, height, layout, side, view, look, ink);
+    return drawn;
   }
 
   private entry(context: CanvasRenderingContext2D, layout: Layout, i: number, look: Look, ink: Ink, texts: boolean): void {

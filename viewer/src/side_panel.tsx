@@ -124,7 +124,7 @@ function Findings() {
               <span>{sentence(finding)}</span>
               {finding.value !== undefined && finding.kind !== "overflow" && (
                 <span class="soft">
-                  {t("roundingErrors", short(finding.value))}
+                  {finding.value === "inf" ? t("boundless") : t("roundingErrors", short(finding.value))}
                   {finding.before !== undefined && finding.kind !== "input" && ` · ${t("before", short(finding.before) || "0")}`}
                 </span>
               )}

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from msprobe.viewer.colouring import Scale
     from msprobe.viewer.result_file import ResultFile
 
-MOST_NODES = 5600  # in one answer; a module counts as two, as it says more
+MOST_NODES = 9000  # in one answer
+MOST_BYTES = 930_000  # of one answer, about: see weight
 PAGE = 500  # children of one node in one answer
 _MOST_COLOURS = 8
 _REGEX_SECONDS = 5  # of a processor, where the system counts them
@@ -283,7 +284,7 @@ class Graph:
         found = self._nodes(
             where, values, scale, workspace, limit=MOST_NODES + 1, order="n.depth, n.side, n.pos"
         )
-        room = MOST_NODES
+        room = MOST_BYTES
         for at, node in enumerate(found):
             room -= weight(node)
             if room < 0:
@@ -308,14 +309,13 @@ class Graph:
             return self._by_class(wanted, scale, workspace)
         if wanted.within == "regex" and wanted.text:
             return self._by_regex(wanted, where, values, scale, workspace, order + direction)
-        count = (
-            self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()[0]
-        )
         order += f"{direction}, n.side, n.pos"
         limit = max(0, min(wanted.limit, PAGE))
-        return count, self._nodes(
-            where, values, scale, workspace, limit=limit, offset=wanted.offset, order=order
-        )
+        found = self._nodes(where, values, scale, workspace, limit=limit, offset=wanted.offset, order=order)
+        if len(found) < limit and (found or wanted.offset <= 0):
+            return max(0, wanted.offset) + len(found), found  # these are the last ones: no second search
+        count = self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()
+        return int(count[0]), found
 
     def _is_by_class(self, wanted: Wanted, scale: Scale, workspace: str) -> bool:
         """Whether classes are all that counts, as with a click on the legend: the arrays know them."""
@@ -508,8 +508,9 @@ def _like(text: str) -> str:
 
 
 def weight(node: dict[str, Any]) -> int:
-    """Of a node in an answer, which holds up to MOST_NODES."""
-    return 2 if node["children"] else 1
+    """Of a node in an answer: how many bytes it takes, about."""
+    names = len(node["name"]) + (len(node["peer"]) if node["peer"] not in (None, node["name"]) else 0)
+    return 60 + names + (190 if node["children"] else 0)
 
 
 def _wire(row: tuple[Any, ...]) -> dict[str, Any]:
