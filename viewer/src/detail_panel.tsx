@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useState } from "preact/hooks";
 import { short } from "./names";
+import { Name } from "./node_row";
 import { download } from "./picture";
-import { OVERFLOW_WORDS } from "./scales";
+import { linkText, OVERFLOW_WORDS } from "./scales";
 import { Tabs } from "./side_panel";
 import * as state from "./state";
 import { t, type Lower } from "./state";
@@ -72,7 +73,7 @@ function Sides({ detail, show }: { detail: Detail; show: (side: NodeDetail) => p
         side ? (
           <div key={word}>
             {info.compare && <h3>{t(word)}</h3>}
-            <p class="mono full">{side.name}</p>
+            <p class="mono full"><Name text={side.name} /></p>
             {show(side)}
           </div>
         ) : (
@@ -145,7 +146,7 @@ function Links({ side }: { side: NodeDetail }) {
           >
             <span>{t(word(link.kind))} <b>{t("rank")} {link.rank}</b></span>
             <span class="mono">{link.node}</span>
-            <span class="soft">{link.text}</span>
+            <span class="soft">{linkText(link)}</span>
           </button>
         </li>
       ))}
@@ -170,7 +171,7 @@ function Flow({ side }: { side: NodeDetail }) {
                   <li key={at}>
                     <button class="pair" onClick={() => void attempt(() => reveal(side.side, end.node))}>
                       <span class="soft">{end.port.startsWith(`${side.name}.`) ? end.port.slice(side.name.length + 1) : end.port} {into ? "←" : "→"}</span>
-                      <span class="name">{end.node}</span>
+                      <span class="name"><Name text={end.node} /></span>
                     </button>
                   </li>
                 ))}

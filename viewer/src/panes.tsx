@@ -3,8 +3,8 @@
 // Both sides of the graph. One view for both: what moves one side moves the other.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { limited, MINIMAP } from "./camera";
-import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
+import { limited, MINIMAP, sheetWidth } from "./camera";
+import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { OVERFLOW_WORDS } from "./scales";
 import { around, Scene, type Edge, type Look, type View } from "./scene";
 import * as state from "./state";
@@ -65,14 +65,14 @@ function ZoomButtons() {
 
 // ---- moving
 
-const clampScale = (scale: number): number => Math.max(0.03, Math.min(4, scale));
+const clampScale = (scale: number): number => Math.max(0.004, Math.min(4, scale));
 
 /** Zooms around a point of the window; without one around its middle. */
 export function zoom(factor: number, at = { x: panes.width / 2, y: panes.height / 2 }): void {
   const view = state.view.value;
   const scale = clampScale(view.scale * factor);
   const moved = (value: number, place: number): number => value + place / view.scale - place / scale;
-  move({ scale, x: moved(view.x, at.x), y: [moved(view.y[0], at.y), moved(view.y[1], at.y)] });
+  move({ ...view, scale, x: moved(view.x, at.x), y: [moved(view.y[0], at.y), moved(view.y[1], at.y)] });
 }
 
 export function move(view: View): void {
@@ -87,14 +87,16 @@ export const scroll = (x: number, y: number): void => {
 /** The whole height, but never so large that it is wider than the window. */
 export function fit(): void {
   const total = Math.max(state.layout.value?.total ?? 1, 1);
-  const scale = clampScale(Math.min((panes.width - MINIMAP - 4) / WIDTH, panes.height / total));
-  move({ scale, x: 0, y: [0, 0] });
+  const width = sheetWidth(panes.width);
+  const scale = clampScale(Math.min((panes.width - MINIMAP - 4) / width, panes.height / total));
+  move({ scale, width, x: 0, y: [0, 0] });
 }
 
 /** The width: what a graph is opened with. */
 export function fitWidth(): void {
-  const scale = clampScale(Math.min(1.15, (panes.width - MINIMAP - 4) / WIDTH));
-  move({ ...state.view.value, scale, x: 0 });
+  const width = sheetWidth(panes.width);
+  const scale = clampScale(Math.min(1, (panes.width - MINIMAP - 4) / width));
+  move({ ...state.view.value, scale, width, x: 0 });
 }
 
 // ---- mouse
@@ -231,7 +233,7 @@ function draw(canvas: HTMLCanvasElement, side: Side): void {
     const context = canvas.getContext("2d")!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    if (layout) sceneOf(canvas).draw(context, width, height, layout, side, view, { ...look, hovered: hovered.id });
+    if (layout) canvas.dataset.boxes = String(sceneOf(canvas).draw(context, width, height, layout, side, view, { ...look, hovered: hovered.id }));
   });
   redraw = () => paint.forEach((_, one) => request(one));
   request(canvas);

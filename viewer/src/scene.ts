@@ -3,13 +3,14 @@
 // Draws one side on a canvas. Everything is text and rectangles: names are never HTML.
 import { MINIMAP } from "./camera";
 import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
-import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
+import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { label, short } from "./names";
 import type { Tree } from "./tree";
 import { NO_VALUE, UNMATCHED, type NodeRow, type Side } from "./types";
 
 export interface View {
   scale: number;
+  width: number; // of the picture of one side, in units of the layout, as x and y
   x: number;
   y: [number, number]; // top of the picture of each side, in units of the layout
 }
@@ -52,6 +53,7 @@ const inkOf = (dark: boolean): Ink =>
 
 export class Scene {
   private readonly widths = new Map<string, number>();
+  private wide = 0; // of the view that is drawn
   private map: { canvas: HTMLCanvasElement; key: string } | null = null;
 
   constructor(private readonly tree: Tree) {}
@@ -70,13 +72,16 @@ export class Scene {
       const top = layout.y[i]!;
       if (top > at) break;
       const inset = layout.depth[i]! * INDENT;
-      if (at <= top + layout.height[i]! && across >= inset && across <= WIDTH - inset) found = i;
+      if (at <= top + layout.height[i]! && across >= inset && across <= view.width - inset) found = i;
     }
     return found;
   }
 
-  draw(context: CanvasRenderingContext2D, width: number, height: number, layout: Layout, side: Side, view: View, look: Look): void {
+  /** Gives back how many boxes are in sight. */
+  draw(context: CanvasRenderingContext2D, width: number, height: number, layout: Layout, side: Side, view: View, look: Look): number {
     const ink = inkOf(look.dark);
+    let drawn = 0;
+    this.wide = view.width;
     context.clearRect(0, 0, width, height);
     context.save();
     context.scale(view.scale, view.scale);
@@ -89,18 +94,20 @@ export class Scene {
       if (top > to) break;
       if (layout.side[i] !== side || top + layout.height[i]! < from) continue;
       this.entry(context, layout, i, look, ink, texts);
+      drawn += 1;
     }
     if (texts) look.edges.forEach((edge, lane) => edge.side === side && this.edge(context, layout, edge, lane % 5, ink));
     if (texts) this.stickyHeaders(context, layout, side, from, look, ink);
     context.restore();
     this.minimap(context, width, height, layout, side, view, look, ink);
+    return drawn;
   }
 
   private entry(context: CanvasRenderingContext2D, layout: Layout, i: number, look: Look, ink: Ink, texts: boolean): void {
     const node = this.tree.node(layout.id[i]!);
     if (!node) return;
     const inset = layout.depth[i]! * INDENT + 6;
-    const width = WIDTH - 2 * inset;
+    const width = this.wide - 2 * inset;
     const kind = layout.kind[i]!;
     if (kind === MORE_BEFORE || kind === MORE_AFTER) {
       this.more(context, node, layout.id[i]!, kind, inset, layout.y[i]!, width, look, ink, texts);
@@ -179,7 +186,7 @@ export class Scene {
       const node = this.tree.node(layout.id[entry]!);
       if (!node) continue;
       const inset = layout.depth[entry]! * INDENT + 6;
-      const width = WIDTH - 2 * inset;
+      const width = this.wide - 2 * inset;
       const fill = colourOf(look.palette, node.class);
       this.header(context, inset, y, width, fill);
       context.strokeStyle = mix(look.dark ? "#ffffff" : "#000000", fill, 0.18);

@@ -54,7 +54,7 @@ export const tree = signal(new Tree());
 /** Grows when nodes have new values. */
 export const values = signal(0);
 export const layout = signal<Layout | null>(null);
-export const view = signal<View>({ scale: 1, x: 0, y: [0, 0] });
+export const view = signal<View>({ scale: 1, width: 640, x: 0, y: [0, 0] });
 /** Names, one per side; a node and its counterpart are both selected. */
 export const selected = signal<[string | null, string | null]>([null, null]);
 export const active = signal<Side>(0);

@@ -234,7 +234,8 @@ function makeWorker(): Worker {
 // ---- opening and closing
 
 type Place = [Side, string, number]; // side, name, and from which child on
-const MOST_NODES = 5600; // of one answer, as the server has it
+const MOST_NODES = 3000; // of one answer, whatever they are called
+const MOST_VALUES = 9000;
 const LONGEST_LIST = 500;
 
 /** Lists of children, in so many questions that no answer is cut short. */
@@ -413,7 +414,7 @@ export function centre(): void {
 export async function showFinding(at: number): Promise<void> {
   if (!state.findings.value) await loadFindings();
   const finding = state.findings.value?.[at];
-  if (!finding) return tell(t("noFindings"));
+  if (!finding) return tell(t(state.info.value?.compare ? "noFindings" : "noOverflow"));
   state.tab.value = "findings";
   await reveal(finding.side, finding.node);
 }
@@ -456,7 +457,7 @@ async function recolour(): Promise<void> {
   const ids: [number[], number[]] = [[], []];
   const places: [number[], number[]] = [[], []];
   tree.nodes.forEach((node, id) => {
-    if (node.pos === null || ids[node.side].length >= MOST_NODES) return;
+    if (node.pos === null || ids[node.side].length >= MOST_VALUES) return;
     ids[node.side].push(id);
     places[node.side].push(node.pos);
   });

@@ -40,7 +40,7 @@ from msprobe.viewer.colouring import ROUNDING, scale_of
 from msprobe.viewer.detail import detail
 from msprobe.viewer.difference import METRICS
 from msprobe.viewer.findings import findings
-from msprobe.viewer.graph_query import MOST_NODES, PAGE, Graph, Wanted, weight
+from msprobe.viewer.graph_query import MOST_BYTES, MOST_NODES, PAGE, Graph, Wanted, weight
 from msprobe.viewer.matching import Matching
 from msprobe.viewer.overview import communication, operations_between
 from msprobe.viewer.result_file import damage
@@ -196,15 +196,16 @@ def _from_digest(graph: Graph, asked: Answer, scale: Scale, wanted: list[tuple[i
             answer["detail"] = detail(graph, side, name, workspace)
     if not wanted:
         wanted = [(root["side"], root["name"], 0) for root in roots if root]
-    lists, left = [], MOST_NODES
+    lists, left, room = [], MOST_NODES, MOST_BYTES
     known = {(one[0], one[1]) for one in asked.get("known") or [] if isinstance(one, list) and len(one) == 2}
     for side, name, offset in dict.fromkeys(wanted):
         pos = graph.pos_of(side, name)
-        if pos is None or left <= 0 or (side, name) in known:
+        if pos is None or left <= 0 or room <= 0 or (side, name) in known:
             continue
         limit = min(PAGE, left)
         nodes = graph.children(side, pos, scale, workspace, micro=micro, offset=offset, limit=limit)
-        left -= sum(map(weight, nodes))
+        left -= len(nodes)
+        room -= sum(map(weight, nodes))
         total = _children_of(graph, side, pos, micro)
         lists.append({"side": side, "name": name, "offset": offset, "nodes": nodes, "total": total})
     return {**answer, "lists": lists}

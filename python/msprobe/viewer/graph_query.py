@@ -26,6 +26,7 @@ from msprobe.viewer.colouring import (
     value_sql,
 )
 from msprobe.viewer.digest import METRIC_COLUMNS, SERIES
+from msprobe.viewer.regex_literals import literals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
     from msprobe.viewer.colouring import Scale
     from msprobe.viewer.result_file import ResultFile
 
-MOST_NODES = 5600  # in one answer; a module counts as two, as it says more
+MOST_NODES = 9000  # in one answer
+MOST_BYTES = 930_000  # of one answer, about: see weight
 PAGE = 500  # children of one node in one answer
 _MOST_COLOURS = 8
-_REGEX_SECONDS = 5
+_REGEX_SECONDS = 5  # of a processor, where the system counts them
+_REGEX_WAIT = 20  # seconds in all
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
     *("side", "pos", "name", "parent", "depth", "kind", "children", "micro", "value", "overflow"),
@@ -281,7 +284,7 @@ class Graph:
         found = self._nodes(
             where, values, scale, workspace, limit=MOST_NODES + 1, order="n.depth, n.side, n.pos"
         )
-        room = MOST_NODES
+        room = MOST_BYTES
         for at, node in enumerate(found):
             room -= weight(node)
             if room < 0:
@@ -302,16 +305,53 @@ class Graph:
         direction = "" if wanted.ascending else " DESC"
         if wanted.sort not in ("order", "name"):
             where = f"({where}) AND {order} IS NOT NULL"
+        if self._is_by_class(wanted, scale, workspace):
+            return self._by_class(wanted, scale, workspace)
         if wanted.within == "regex" and wanted.text:
             return self._by_regex(wanted, where, values, scale, workspace, order + direction)
-        count = (
-            self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()[0]
-        )
         order += f"{direction}, n.side, n.pos"
         limit = max(0, min(wanted.limit, PAGE))
-        return count, self._nodes(
-            where, values, scale, workspace, limit=limit, offset=wanted.offset, order=order
-        )
+        found = self._nodes(where, values, scale, workspace, limit=limit, offset=wanted.offset, order=order)
+        if len(found) < limit and (found or wanted.offset <= 0):
+            return max(0, wanted.offset) + len(found), found  # these are the last ones: no second search
+        count = self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()
+        return int(count[0]), found
+
+    def _is_by_class(self, wanted: Wanted, scale: Scale, workspace: str) -> bool:
+        """Whether classes are all that counts, as with a click on the legend: the arrays know them."""
+        column = _SORTS.get(wanted.sort, "")
+        plain_sort = wanted.sort == "order" or column.removeprefix("n.") in SERIES
+        if UNMATCHED in wanted.classes and scale.is_own:
+            return False  # it is no class of this colouring
+        others = wanted.text or wanted.only or wanted.kind is not None or wanted.micro >= 0
+        return bool(wanted.classes) and plain_sort and not others and not self.versions.get(workspace)
+
+    def _by_class(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[int, list[dict[str, Any]]]:
+        import numpy as np
+
+        sides = [wanted.side] if wanted.side is not None else [0, 1] if self.result.config.is_compare else [0]
+        places, owners, keys = [], [], []
+        for side in sides:
+            classes = self.colours(scale, side, workspace).classes
+            fits = np.isin(classes, wanted.classes)
+            if len(classes) and classes[-1] == UNMATCHED:
+                fits[-1] = False  # the root; it stands for no node of the model
+            here = np.flatnonzero(fits)
+            places.append(here)
+            owners.append(np.full(len(here), side))
+            if wanted.sort != "order":
+                values = series(self.connection(), side, _SORTS[wanted.sort].removeprefix("n."))[here]
+                keys.append(values if wanted.ascending else -values)
+        place, owner = np.concatenate(places), np.concatenate(owners)
+        if keys:
+            key = np.concatenate(keys)
+            order = np.lexsort((place, owner, key))[: np.count_nonzero(~np.isnan(key))]
+        else:
+            order = np.lexsort((owner, place if wanted.ascending else -place))
+        limit = max(0, min(wanted.limit, PAGE))
+        shown = order[max(0, wanted.offset) :][:limit]
+        pairs = list(zip(owner[shown].tolist(), place[shown].tolist()))
+        return len(order), self._at_all(pairs, scale, workspace)
 
     def following(
         self, start: int | None, backwards: bool, wanted: Wanted, scale: Scale, workspace: str
@@ -355,7 +395,7 @@ class Graph:
         return " AND ".join(terms), values
 
     def _add_text(self, wanted: Wanted, add: Any) -> None:
-        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", wanted.text) + "%"
+        pattern = _like(wanted.text)
         if wanted.within == "name":
             add("n.name LIKE ? ESCAPE '\\'", pattern)
         elif wanted.within == "regex":
@@ -363,6 +403,8 @@ class Graph:
                 re.compile(wanted.text)
             except (re.error, RecursionError, OverflowError) as error:
                 raise InvalidArgument(f"this is no regular expression: {error}") from error
+            for text in literals(wanted.text)[:3]:
+                add("n.name LIKE ? ESCAPE '\\'", _like(text))
             add("n.name REGEXP ?", wanted.text)
         elif wanted.within in ("shape", "stack"):
             table = wanted.within
@@ -393,6 +435,10 @@ class Graph:
             "before": [] if table == "node" else [_view(table, workspace)],
             "sql": f"SELECT n.side, n.pos FROM {table} n WHERE {where} ORDER BY {order}, n.side, n.pos",
             "values": values,
+            "pattern": wanted.text,
+            "from": max(0, wanted.offset),
+            "to": max(0, wanted.offset) + max(0, min(wanted.limit, PAGE)),
+            "seconds": _REGEX_SECONDS,
         }
         try:
             answer = subprocess.run(
@@ -400,21 +446,25 @@ class Graph:
                 input=json.dumps(asked),
                 capture_output=True,
                 text=True,
-                timeout=_REGEX_SECONDS,
+                timeout=_REGEX_WAIT,
                 check=True,
             )
-        except subprocess.TimeoutExpired as error:
-            raise InvalidArgument(f"this regular expression takes more than {_REGEX_SECONDS} s") from error
-        except subprocess.CalledProcessError as error:
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+            if isinstance(error, subprocess.TimeoutExpired) or error.returncode < 0:
+                sentence = f"this regular expression takes more than {_REGEX_SECONDS} s"
+                raise InvalidArgument(sentence) from error
             raise InvalidArgument("the search with this regular expression failed") from error
-        places = json.loads(answer.stdout)
-        shown = places[wanted.offset : wanted.offset + max(0, min(wanted.limit, PAGE))]
+        total, shown = json.loads(answer.stdout)
+        return total, self._at_all(shown, scale, workspace)
+
+    def _at_all(self, shown: list[tuple[int, int]], scale: Scale, workspace: str) -> list[dict[str, Any]]:
+        """Nodes by side and place, in this order."""
         if not shown:
-            return len(places), []
+            return []
         chosen = ", ".join(f"({int(side)}, {int(pos)})" for side, pos in shown)
         found = self._nodes(f"(n.side, n.pos) IN (VALUES {chosen})", (), scale, workspace, limit=len(shown))
         in_order = {(side, pos): at for at, (side, pos) in enumerate(shown)}
-        return len(places), sorted(found, key=lambda node: in_order[node["side"], node["pos"]])
+        return sorted(found, key=lambda node: in_order[node["side"], node["pos"]])
 
     def _nodes(
         self,
@@ -453,9 +503,14 @@ class Graph:
         return nodes
 
 
+def _like(text: str) -> str:
+    return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
+
+
 def weight(node: dict[str, Any]) -> int:
-    """Of a node in an answer, which holds up to MOST_NODES."""
-    return 2 if node["children"] else 1
+    """Of a node in an answer: how many bytes it takes, about."""
+    names = len(node["name"]) + (len(node["peer"]) if node["peer"] not in (None, node["name"]) else 0)
+    return 60 + names + (190 if node["children"] else 0)
 
 
 def _wire(row: tuple[Any, ...]) -> dict[str, Any]:

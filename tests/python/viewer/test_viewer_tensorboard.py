@@ -40,7 +40,7 @@ def tensorboard(folder: Path, work: Path):
     """The address of a TensorBoard that shows `folder`; the entry point is that of the installed package."""
     described = work / "entry" / "msprobe_entry-0.dist-info"
     described.mkdir(parents=True)
-    if not (PYTHON == sys.executable and is_installed()):
+    if not (sys.executable == PYTHON and is_installed()):
         (described / "METADATA").write_text("Metadata-Version: 2.1\nName: msprobe-entry\nVersion: 0\n")
         (described / "entry_points.txt").write_text(ENTRY)
     paths = [str(described.parent), str(Path(msprobe.__file__).parents[1])]
