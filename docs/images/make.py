@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the pictures of the documentation anew: `./dev screenshots`. Needs Chromium.
 
-The viewer shows results of the tests (tests/data/graph/samples), the report of the config check its
-example.
+The viewer shows results of the tests (tests/data/graph/samples); the report of the config check
+is that of its example.
 """
 
 from __future__ import annotations
