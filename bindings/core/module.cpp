@@ -6,6 +6,11 @@
 PYBIND11_MODULE(_core, m) {
   m.doc() = "Native core: statistics and gradient-probe comparison. Needs no torch.";
   m.attr("__version__") = MSPROBE_VERSION;
+#ifdef MSPROBE_BUILT_WITH_TORCH
+  m.attr("built_with_torch") = MSPROBE_BUILT_WITH_TORCH;
+#else
+  m.attr("built_with_torch") = pybind11::none();
+#endif
   register_errors(m);
   register_log(m);
   register_stats(m);

@@ -9,6 +9,8 @@ from typing import Any, Literal, TypedDict, final
 from typing_extensions import Buffer, Required, TypeAlias
 
 __version__: str
+# Version of the torch that msprobe._torch beside this module belongs to; None: there is none.
+built_with_torch: str | None
 
 class Error(Exception): ...
 class InvalidArgument(Error, ValueError): ...

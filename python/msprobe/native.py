@@ -12,7 +12,6 @@ import contextlib
 import logging
 import os
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msprobe import _core as core
@@ -120,22 +119,24 @@ def torch_adapter() -> ModuleType:
     """
     torch = import_torch()
     again = "install msprobe again with `pip install . --no-build-isolation` in the environment of this torch"
+    built = core.built_with_torch
+    if built is None:
+        raise UnsupportedError(
+            f"this msprobe was built without torch, expected one built with torch {torch.__version__}: "
+            + again
+        )
+    # Before it is loaded: its symbols may be there in another torch, and mean something else.
+    if _release(built) != _release(torch.__version__):
+        raise UnsupportedError(
+            f"msprobe._torch was built with torch {built}, found torch {torch.__version__}: {again}"
+        )
     try:
         from msprobe import _torch
     except ImportError as error:
-        if find_spec("msprobe._torch") is None:
-            raise UnsupportedError(
-                f"this msprobe was built without torch, expected one built with torch {torch.__version__}: "
-                + again
-            ) from error
         raise UnsupportedError(
-            f"msprobe._torch cannot be loaded with torch {torch.__version__} ({error}): {again}"
+            f"msprobe._torch, built with torch {built}, cannot be loaded with torch {torch.__version__} "
+            f"({error}): {again}"
         ) from error
-    if _release(_torch.built_with_torch) != _release(torch.__version__):
-        raise UnsupportedError(
-            f"msprobe._torch was built with torch {_torch.built_with_torch}, found torch "
-            f"{torch.__version__}: {again}"
-        )
     return _torch
 
 

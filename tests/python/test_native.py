@@ -125,24 +125,32 @@ except NotImplementedError as error:
         ],
     )
     def test_the_module_was_built_for_another_torch(self, monkeypatch, installed, fits):
-        adapter = SimpleNamespace(built_with_torch="2.13.0")
-        monkeypatch.setattr("msprobe._torch", adapter, raising=False)
+        import msprobe
+
+        adapter = object()
+        monkeypatch.setattr(native.core, "built_with_torch", "2.13.0")
         monkeypatch.setattr(native, "import_torch", lambda: SimpleNamespace(__version__=installed))
         if fits:
+            monkeypatch.setattr(msprobe, "_torch", adapter, raising=False)
+            monkeypatch.setitem(sys.modules, "msprobe._torch", adapter)
             assert native.torch_adapter() is adapter
             return
+        # An attempt to load it would fail in another way.
+        monkeypatch.delattr(msprobe, "_torch", raising=False)
+        monkeypatch.setitem(sys.modules, "msprobe._torch", None)
         with pytest.raises(UnsupportedError) as caught:
             native.torch_adapter()
-        assert str(caught.value).startswith(
-            f"msprobe._torch was built with torch 2.13.0, found torch {installed}: install msprobe again"
+        assert str(caught.value) == (
+            f"msprobe._torch was built with torch 2.13.0, found torch {installed}: install msprobe again "
+            "with `pip install . --no-build-isolation` in the environment of this torch"
         )
 
     @pytest.mark.parametrize(
         ("built", "beginning"),
         [
-            (True, "msprobe._torch cannot be loaded with torch 2.99.0 ("),
+            ("2.99.1", "msprobe._torch, built with torch 2.99.1, cannot be loaded with torch 2.99.0 ("),
             (
-                False,
+                None,
                 "this msprobe was built without torch, expected one built with torch 2.99.0: install msprobe",
             ),
         ],
@@ -151,10 +159,27 @@ except NotImplementedError as error:
         import msprobe
 
         monkeypatch.setattr(native, "import_torch", lambda: SimpleNamespace(__version__="2.99.0"))
+        monkeypatch.setattr(native.core, "built_with_torch", built)
         monkeypatch.delattr(msprobe, "_torch", raising=False)
         monkeypatch.setitem(sys.modules, "msprobe._torch", None)
-        monkeypatch.setattr(native, "find_spec", lambda name: object() if built else None)
         with pytest.raises(UnsupportedError) as caught:
             native.torch_adapter()
         assert str(caught.value).startswith(beginning)
         assert "--no-build-isolation" in str(caught.value)
+
+    def test_another_torch_is_told_and_the_core_works(self, tmp_path):
+        (tmp_path / "torch.py").write_text("__version__ = '99.0'", encoding="utf-8")
+        code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from msprobe import native
+print(native.core.instruction_set())
+try:
+    native.torch_adapter()
+except native.UnsupportedError as error:
+    print(error)
+"""
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        first, second = result.stdout.splitlines()
+        assert first == native.core.instruction_set()
+        assert "found torch 99.0: install msprobe again" in second

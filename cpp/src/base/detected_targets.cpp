@@ -77,6 +77,7 @@ ChosenTarget& GetChosenTarget() {
 }
 
 // Called by Highway's own assertions, which only builds for debugging and for sanitizers have.
+// NOLINTNEXTLINE(modernize-avoid-variadic-functions): so it is declared
 void Abort(const char* file, int line, const char* format, ...) {
   std::va_list arguments;
   va_start(arguments, format);

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import urllib.request
@@ -27,16 +26,21 @@ def main(words: list[str]) -> int:
 
 
 def _view(command: list[str]) -> int:
+    """0 once the address that is printed has been answered."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as viewer:
         assert viewer.stdout is not None
-        address = next((found[0] for line in viewer.stdout if (found := _ADDRESS.search(line))), None)
-        if address is None:
-            return viewer.wait()
-        with urllib.request.urlopen(address, timeout=60) as page:
-            code = 0 if page.status == 200 else 1
-        viewer.send_signal(signal.SIGINT)
-        viewer.communicate(timeout=60)
-    return code
+        try:
+            address = next((found[0] for line in viewer.stdout if (found := _ADDRESS.search(line))), None)
+            if address is None:
+                return 2
+            # No proxy; the token of the address becomes a cookie.
+            browser = urllib.request.build_opener(
+                urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor()
+            )
+            with browser.open(address, timeout=60) as page:
+                return 0 if page.status == 200 else 2
+        finally:
+            viewer.terminate()
 
 
 if __name__ == "__main__":

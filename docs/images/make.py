@@ -1,0 +1,139 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the pictures of the documentation anew: `./dev screenshots`. Needs Chromium.
+
+The viewer shows results of the tests (tests/data/graph/samples); the report of the config check
+is that of its example.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+REPOSITORY = FOLDER.parents[1]
+sys.path[:0] = [str(REPOSITORY / "tests/python"), str(REPOSITORY / "tests/python/viewer")]
+
+import test_viewer_browser as way  # noqa: E402  # the same steps that the tests take
+from browser import CHROMIUM, MISSING  # noqa: E402
+from viewer_page import ViewerPage  # noqa: E402
+
+_RESTS = 1.5  # seconds until nothing moves any more
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "-o", "--out", type=Path, default=FOLDER, help="folder of the pictures (default: docs/images)"
+    )
+    out: Path = parser.parse_args().out
+    if CHROMIUM is None:
+        print(f"{MISSING}: no picture was made", file=sys.stderr)
+        return 2
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        page = ViewerPage(folder / "profile")
+        try:
+            page.size(1500, 900)
+            viewer(page, folder, out)
+            config_check(page, folder, out)
+        finally:
+            page.close()
+        for fault in page.faults:
+            print(f"the page complained: {fault}", file=sys.stderr)
+    return 1 if page.faults else 0
+
+
+def viewer(page: ViewerPage, folder: Path, out: Path) -> None:
+    with tarfile.open(REPOSITORY / "tests/data/graph/samples/results.tar.xz") as archive:
+        archive.extractall(folder / "samples")
+    with way.shown(page, result(folder, "ranks_cmp"), folder / "state") as address:
+        way.open_page(page, address)
+        way.tap(page, "f")
+        way.tap(page, "ArrowRight")
+        take(page, out / "viewer-first-divergence.png")
+        tab(page, "Ranks")
+        page.until("document.querySelectorAll('.heat').length == 2")
+        page.run("document.querySelectorAll('.heat')[1].querySelector('.cell').click()")
+        page.until("document.querySelector('.pair')")
+        page.run("document.querySelectorAll('.pair')[1].click()")
+        way.settle(page)
+        tab(page, "Communication")
+        take(page, out / "viewer-ranks.png")
+        tab(page, "Search")
+        choose(page, "[...document.querySelectorAll('.query select')][4]")
+        choose(page, "[...document.querySelectorAll('.top .place select')].at(-1)")
+        page.until("document.querySelectorAll('.node').length > 2")
+        page.run("document.querySelectorAll('.node')[2].click()")
+        tab(page, "Tensors")
+        page.run("document.querySelectorAll('.class')[4].click()")
+        take(page, out / "viewer-search.png")
+    with way.shown(page, result(folder, "var_default"), folder / "state") as address:
+        way.open_page(page, address, dark=True)
+        for node in ("Module.layers.0.mlp.MLP.forward.0", "Module.layers.0.ffn.FeedForward.forward.0"):
+            find(page, node)
+        page.run("document.activeElement.blur()")
+        way.press(page, "Match")
+        way.press_exactly(page, "Match", ".buttons")
+        page.until("document.querySelectorAll('.pairs li').length > 1")
+        take(page, out / "viewer-match-dark.png")
+
+
+def config_check(page: ViewerPage, folder: Path, out: Path) -> None:
+    example = [
+        sys.executable,
+        str(REPOSITORY / "examples/config_check/run.py"),
+        "--out",
+        str(folder / "config"),
+    ]
+    subprocess.run(example, check=True, stdout=subprocess.DEVNULL)
+    (report,) = (folder / "config").rglob("report.html")
+    page.size(1000, 1120)
+    page.open(report)
+    take(page, out / "config_check_report.png")
+
+
+def result(folder: Path, name: str) -> Path:
+    (file,) = (folder / "samples").rglob(f"{name}/*.vis.db")
+    return file
+
+
+def take(page: ViewerPage, path: Path) -> None:
+    page.run(f"await new Promise(done => setTimeout(done, {1000 * _RESTS}))")
+    page.picture(path)
+    print(path)
+
+
+def tab(page: ViewerPage, name: str) -> None:
+    way.press(page, name)
+    way.settle(page)
+
+
+def choose(page: ViewerPage, select: str) -> None:
+    """Ranks or colours by the difference."""
+    page.until(select)
+    page.run(f"const one = {select}; one.value = 'difference'; one.dispatchEvent(new Event('change'))")
+    way.settle(page)
+
+
+def find(page: ViewerPage, name: str) -> None:
+    """Selects a node through the search."""
+    page.key("/")
+    page.until("document.activeElement.id === 'search'")
+    page.run("document.activeElement.select()")
+    page.write(name)
+    page.until(f"document.querySelector('.node .name')?.textContent === {json.dumps(name)}")
+    page.run("document.querySelector('.node').click()")
+    page.until(f"{way.SELECTED}.includes({json.dumps(name)})")
+    way.settle(page)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
