@@ -71,7 +71,10 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         parser.error("expected GOLDEN TARGET, or -gp GOLDEN -tp TARGET, or -i compare.json: one of them")
     for option, value in (("-cm", asked.cell_mapping), ("-am", asked.api_mapping)):
         if value is not None:
-            parser.error(f"{option} pairs the names of two frameworks, which is not supported: see -dm")
+            parser.error(
+                f"{option}: expected two PyTorch dumps, whose names need no mapping between frameworks; "
+                "to pair items of other names use -dm FILE, with lines NAME: NAME_IN_THE_REFERENCE"
+            )
     if asked.fuzzy_match and asked.data_mapping is not None:
         parser.error("expected one of -f and -dm")
     if "csv" in asked.format and (asked.xlsx or "xlsx" in asked.format):
