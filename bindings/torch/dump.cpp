@@ -12,6 +12,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <array>
+#include <charconv>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -84,6 +86,39 @@ struct OpenCall {
 };
 thread_local std::vector<OpenCall> open_calls;
 
+// "{name}{between}{number}", with room for what is to follow.
+void set_numbered(std::string& out, const std::string& name, std::string_view between, std::int64_t number) {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.reserve(name.size() + between.size() + digits.size());
+  out.assign(name).append(between).append(digits.data(), end);
+}
+
+// A list of tensors whose memory the next one of this thread uses again. Lists may be open inside of each
+// other.
+class TensorList {
+ public:
+  TensorList() {
+    if (spare().empty()) return;
+    tensors = std::move(spare().back());
+    spare().pop_back();
+  }
+  ~TensorList() {
+    tensors.clear();
+    spare().push_back(std::move(tensors));
+  }
+  TensorList(const TensorList&) = delete;
+  TensorList& operator=(const TensorList&) = delete;
+
+  std::vector<at::Tensor> tensors;
+
+ private:
+  static std::vector<std::vector<at::Tensor>>& spare() {
+    thread_local std::vector<std::vector<at::Tensor>> lists;
+    return lists;
+  }
+};
+
 bool recomputes() { return torch::autograd::get_current_node() != nullptr && StackCollector::in_recompute(); }
 
 // Everything that is recorded of one process: the Python half of the data dump.
@@ -125,7 +160,8 @@ class DumpSession : public CallObserver,
     ++steps_;
     stacks_.begin_step();
     functions_.begin_step();
-    for (auto& [module, watched] : modules_) watched.count = 0;
+    for (WatchedModule* watched : called_modules_) watched->count = 0;
+    called_modules_.clear();
     saved_counts_.clear();
   }
 
@@ -171,24 +207,30 @@ class DumpSession : public CallObserver,
   PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
     if (call_depth > 0 || !collecting_) return arguments.call(callable);
     const InsideCall inside;
-    ApiCall call;
+    thread_local ApiCall call;  // one at a time: calls inside of this one are not observed
+    call.clear();
     attempt(api.name, [&] { begin_api(api, arguments, call); });
     PyObject* result = nullptr;
     {
       const ModeOff mode_off;  // what the function calls need not come by
       result = arguments.call(callable);
     }
-    if (result == nullptr) return nullptr;
+    if (result == nullptr) {
+      call.clear();
+      return nullptr;
+    }
     const KeepPythonError no_error_of_ours;
     if (api.distributed && result != Py_None) {
       PyObject* handle = nullptr;
       attempt(call.name, [&] { handle = record_when_waited(arguments, result, call); });
       if (handle != nullptr) {
         Py_DECREF(result);
+        call.clear();
         return handle;
       }
     }
     attempt(call.name, [&] { end_api(api, arguments, result, call); });
+    call.clear();
     return result;
   }
 
@@ -198,7 +240,10 @@ class DumpSession : public CallObserver,
     modules_.try_emplace(module.ptr(), WatchedModule{module, name});
   }
 
-  void forget_modules() { modules_.clear(); }
+  void forget_modules() {
+    called_modules_.clear();
+    modules_.clear();
+  }
 
   py::object module_call(const py::object& original, const py::object& with_hooks) {
     return make_module_call(shared_from_this(), original, with_hooks);
@@ -225,7 +270,9 @@ class DumpSession : public CallObserver,
     const auto found = modules_.find(module);
     if (found == modules_.end()) return;
     WatchedModule& watched = found->second;
-    OpenCall call{module, watched.name + ".forward." + std::to_string(watched.count++), nullptr, nullptr};
+    if (watched.count == 0) called_modules_.push_back(&watched);
+    OpenCall call{module, {}, nullptr, nullptr};
+    set_numbered(call.name, watched.name, ".forward.", watched.count++);
     if (!collecting_) return;
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
@@ -239,9 +286,9 @@ class DumpSession : public CallObserver,
     }
     attempt(call.name, [&] {
       recorder_.open_module(call.name);
-      std::vector<at::Tensor> inputs;
-      collect_positional(arguments, inputs);
-      call.before = backward_.before_call(inputs);
+      TensorList inputs;
+      collect_positional(arguments, inputs.tensors);
+      call.before = backward_.before_call(inputs.tensors);
     });
     open_calls.push_back(std::move(call));
   }
@@ -293,8 +340,20 @@ class DumpSession : public CallObserver,
     bool recorded = false;
     trace::RecordId record = 0;
     std::vector<at::Tensor> inputs;
+    std::vector<at::Tensor> outputs;
     std::shared_ptr<BackwardWatch::Inputs> before;
     std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
+
+    // For the next call, which uses the memory again.
+    void clear() {
+      name.clear();
+      kept = recorded = false;
+      record = 0;
+      inputs.clear();
+      outputs.clear();
+      before.reset();
+      operators.reset();
+    }
   };
 
   // A fault of ours never reaches the training.
@@ -311,7 +370,8 @@ class DumpSession : public CallObserver,
   const msprobe::dump::Options& options() const { return recorder_.options(); }
 
   void begin_api(Api& api, const CallArguments& arguments, ApiCall& call) {
-    call.name = api.name + "." + std::to_string(api.count++) + ".forward";
+    set_numbered(call.name, api.name, ".", functions_.number_call(api));
+    call.name += ".forward";
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
       collect_arguments(arguments, call.inputs);
@@ -396,7 +456,7 @@ class DumpSession : public CallObserver,
       return;
     }
     recorder_.place(call.name);
-    std::vector<at::Tensor> outputs;
+    std::vector<at::Tensor>& outputs = call.outputs;
     if (options().only_overflow && call.before && !call.recorded &&
         any_overflow([&](ElementWalker& walker) { walker.item(result, 0); }, nullptr)) {
       call.kept = true;
@@ -475,9 +535,11 @@ class DumpSession : public CallObserver,
       if (!any_overflow(walk, nullptr)) return;
       count_overflow();
     }
-    std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> outputs;
-    const py::dict parameters = py::handle(module).attr("_parameters");
+    TensorList in, out;
+    std::vector<at::Tensor>& inputs = in.tensors;
+    std::vector<at::Tensor>& outputs = out.tensors;
+    static const py::handle name_of_parameters = PyUnicode_InternFromString("_parameters");
+    const py::dict parameters = py::handle(module).attr(name_of_parameters);
     if (options().forward) {
       const trace::RecordId record =
           recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(), recomputes());
@@ -586,6 +648,7 @@ class DumpSession : public CallObserver,
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
   std::unordered_map<PyObject*, WatchedModule> modules_;
+  std::vector<WatchedModule*> called_modules_;  // in this step
   std::unordered_map<std::string, std::int64_t> saved_counts_;
 };
 
@@ -610,6 +673,8 @@ std::shared_ptr<DumpSession> make_session(msprobe::dump::Options options, bool s
 
 void register_dump(py::module_& m) {
   m.def("call_without_mode", &call_without_mode, py::arg("function"));
+  m.def("set_class_attributes", &set_class_attributes, py::arg("owner"), py::arg("values"),
+        py::arg("removed"));
   using msprobe::dump::Options;
   py::class_<Options>(m, "DumpOptions", py::is_final())
       .def(py::init<>())

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <unordered_set>
+#include <string_view>
 
 #include "msprobe/torch_dump.h"
 #include "torch/gradient_edge.h"
@@ -62,6 +62,8 @@ using Gradients = c10::SmallVector<Gradient, 2>;
 
 }  // namespace
 
+struct ParameterRecord;
+
 // The backward of one call: what arrived so far.
 struct CallBackward {
   CallBackward() = default;
@@ -112,7 +114,8 @@ struct BackwardState {
     const autograd::FunctionPreHook* hook;
   };
   std::vector<Parameter> parameters;
-  std::unordered_set<std::string> parameter_records;
+  std::vector<std::shared_ptr<ParameterRecord>> parameter_records;
+  ska::flat_hash_set<std::string_view> parameter_record_names;
 
   void write(CallBackward& call) {
     const dump::Options& options = recorder.options();
@@ -351,10 +354,12 @@ struct OneNodeHook final : autograd::FunctionPostHook, Pooled {
   c10::SmallVector<std::int16_t, 6> inputs;    // for each input of the call, the edge of the node to it
 };
 
+}  // namespace
+
 // The record of a module's parameters.
 struct ParameterRecord {
-  std::string name;
-  std::string elements;  // one object with a slot for each parameter
+  PooledText name;
+  PooledText elements;  // one object with a slot for each parameter
   std::atomic<bool> written{false};
 
   void write(dump::Recorder& recorder) {
@@ -362,6 +367,8 @@ struct ParameterRecord {
     recorder.part(recorder.record(trace::RecordKind::kParametersGrad, name), trace::Part::kValue, elements);
   }
 };
+
+namespace {
 
 // Of a parameter: the gradient of this backward, before it is added to `.grad`.
 struct ParameterHook final : autograd::FunctionPreHook, Pooled {
@@ -628,12 +635,13 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
 
 void BackwardWatch::watch_parameters(std::string_view name,
                                      const std::vector<std::pair<std::string, at::Tensor>>& parameters) {
+  auto record = std::allocate_shared<ParameterRecord>(PoolAllocator<ParameterRecord>());
+  record->name = name;
   {
     const std::lock_guard lock(state_->mutex);
-    if (!state_->parameter_records.emplace(name).second) return;
+    if (!state_->parameter_record_names.insert(record->name).second) return;
+    state_->parameter_records.push_back(record);
   }
-  auto record = std::make_shared<ParameterRecord>();
-  record->name = name;
   const dump::Options& options = state_->recorder.options();
   trace::ElementWriter out;
   out.begin_object();
@@ -688,6 +696,7 @@ void BackwardWatch::end_step() {
     std::erase_if(hooks, [h = hook](const auto& present) { return present.get() == h; });
   }
   state_->parameters.clear();
+  state_->parameter_record_names.clear();
   state_->parameter_records.clear();
   state_->calls.clear();
 }

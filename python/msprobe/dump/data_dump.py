@@ -118,7 +118,7 @@ class DataDump(Feature):
 
     def _overflowed(self) -> bool:
         """Task overflow_check: whether as many records as wanted have been kept."""
-        return bool(self._session.report()["has_enough_overflows"])
+        return self._config.task == "overflow_check" and bool(self._session.report()["has_enough_overflows"])
 
     def restore_api_dump(self) -> None:
         """Takes every hook off; the records so far stay, and start() begins anew."""
@@ -242,9 +242,8 @@ class DataDump(Feature):
                 self._ended = True
                 log.info("the last configured step has been recorded: the data dump has ended")
             return False
-        rank = _rank()
         # As in the existing tool: a filter of ranks leaves a process without a rank out.
-        return not self._config.ranks or rank in self._config.ranks
+        return not self._config.ranks or _rank() in self._config.ranks
 
     def _directory(self) -> str:
         rank = _rank()
