@@ -34,7 +34,7 @@ _END_MARK = b"PK\x05\x06"
 _LONGEST_COMMENT = 0xFFFF
 _ENCRYPTED = 1
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_WRITERS = 8  # threads
+_WRITERS = 4  # threads
 
 Tree = Any  # what a JSON file holds
 # Name, offset, bytes in the file, bytes once unpacked, CRC-32, whether it is deflated.
