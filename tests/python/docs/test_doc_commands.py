@@ -31,11 +31,12 @@ def run(command: list[str], folder: Path, **environment: str) -> subprocess.Comp
     return subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **environment},
+        # The models are small: more threads would only cost.
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1800,
         check=False,
     )
 
