@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the viewer in headless Chromium, on a file of benchmarks/viewer_file.py.
 
-    python benchmarks/viewer_page.py BIG.vis.db
+    python benchmarks/viewer_actions.py BIG.vis.db
 
 First picture, then every action many times, as the page does it: the time from the key or click until the
-page is at rest. Also the largest answer, frames per second while panning, and the memory of the server."""
+page is at rest, and how much of it the server and the page were at work (medians of the time of a processor:
+what other programs take meanwhile is not in it). Also the largest answer, frames per second while panning,
+and the memory of the server."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import random
 import subprocess
 import sys
@@ -19,10 +22,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/python/viewer"))
+TESTS = Path(__file__).resolve().parents[1] / "tests/python"
+sys.path += [str(TESTS), str(TESTS / "viewer")]
 ViewerPage: Any = importlib.import_module("viewer_page").ViewerPage  # the driver of the tests
 
-ROUNDS = 12
+ROUNDS = 8
 REST = "document.querySelector('main')?.getAttribute('aria-busy') === 'false'"
 # Payloads: what each answer holds when unpacked.
 WATCH = """
@@ -56,6 +60,18 @@ def timed(page: Any, script: str) -> float:
             "return performance.now() - begin"
         )
     )
+
+
+def server_time(process: int) -> float:
+    """Milliseconds of a processor that the server has taken, with its threads."""
+    parts = Path(f"/proc/{process}/task").glob("*/schedstat")
+    return sum(int(part.read_text().split()[0]) for part in parts) / 1e6
+
+
+def page_time(page: Any) -> float:
+    """The same of the page, without its worker and without what puts the pictures on the screen."""
+    metrics = page._call("Performance.getMetrics")["metrics"]
+    return 1e3 * next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 
 
 def key(name: str) -> str:
@@ -96,6 +112,7 @@ def main() -> None:
         address = server.stdout.readline().split()[1]
         page = ViewerPage(Path(folder) / "profile")
         page.size(1600, 950)
+        page._call("Performance.enable", timeDomain="threadTicks")
         begin = time.perf_counter()
         page.go(address)
         page.until("document.querySelector('canvas')?.width > 300 && location.hash.includes('f=')")
@@ -111,8 +128,13 @@ def main() -> None:
         page.run(WATCH)
         results: dict[str, list[float]] = {}
 
+        costs: dict[str, list[tuple[float, float]]] = {}
+
         def measure(name: str, script: str) -> None:
+            before = (server_time(server.pid), page_time(page))
             results.setdefault(name, []).append(timed(page, script))
+            after = (server_time(server.pid), page_time(page))
+            costs.setdefault(name, []).append((after[0] - before[0], after[1] - before[1]))
 
         measure("first divergence", key("f"))
         for number in range(ROUNDS):
@@ -144,9 +166,11 @@ def main() -> None:
         for _ in range(3):
             measure("open down to a level", chosen(".top select", -1, 3))
             measure("close all", chosen(".top select", -1, 0))
-        print(f"\n{'action':32}{'times':>6}{'median':>10}{'95 %':>10}  (ms)")
+        print(f"\nload of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+        print(f"{'action':32}{'times':>6}{'median':>10}{'95 %':>10}{'server':>10}{'page':>10}  (ms)")
         for name, values in results.items():
-            print(line(name, values))
+            spent = [sorted(one)[len(one) // 2] for one in zip(*costs[name])]
+            print(line(name, values) + "".join(f"{one:10.0f}" for one in spent))
         print(line("every action", [v for name, vs in results.items() if "search" not in name for v in vs]))
         print(line("every search", [v for name, vs in results.items() if "search" in name for v in vs]))
         answers = page.run("return answers")
@@ -163,6 +187,11 @@ def pan(page: Any) -> None:
     """Everything that may be opened at once, all of it in sight."""
     timed(page, chosen(".top select", -1, 100))
     timed(page, key("0"))
+    page.until("[...document.querySelectorAll('canvas')].every(c => c.dataset.boxes > 100)")
+    boxes = page.run(
+        "return [...document.querySelectorAll('canvas')].reduce((n, c) => n + +c.dataset.boxes, 0)"
+    )
+    before = page_time(page)
     frames = page.run(
         "const c = document.querySelector('canvas'); let n = 0; const begin = performance.now(); "
         "const work = [];"
@@ -172,10 +201,12 @@ def pan(page: Any) -> None:
         "bubbles: true}));"
         " await new Promise(d => requestAnimationFrame(d)); n += 1; work.push(performance.now() - now); }"
         "work.sort((a, b) => a - b);"
-        "return [n / 3, work[Math.floor(work.length * 0.95)]]"
+        "return [n, work[Math.floor(work.length * 0.95)]]"
     )
+    frames = [frames[0] / 3, frames[1], (page_time(page) - before) / frames[0]]
     print(
-        f"panning with everything opened in sight: {frames[0]:.0f} frames/s, 95 % within {frames[1]:.0f} ms"
+        f"panning, {boxes} boxes in sight: {frames[0]:.0f} frames/s, 95 % within {frames[1]:.0f} ms; "
+        f"drawing one takes {frames[2]:.1f} ms of a processor"
     )
 
 

@@ -85,7 +85,7 @@ std::vector<std::string> names_of(const T& indices, const Checkpoint& side) {
   return names;
 }
 
-py::dict side_of(const msprobe::metrics::Side& side) {
+py::dict side_of(const checkpoint::Side& side) {
   py::dict result;
   result["sum"] = side.sum;
   result["squares"] = side.squares;
@@ -97,7 +97,7 @@ py::dict side_of(const msprobe::metrics::Side& side) {
 py::dict row_of(const checkpoint::Row& row, const Checkpoint& left, const Checkpoint& right) {
   const checkpoint::Parameter& l = left.parameters()[row.left];
   const checkpoint::Parameter& r = right.parameters()[row.right];
-  const msprobe::metrics::PairMetrics& found = row.metrics;
+  const checkpoint::Difference& found = row.difference;
   py::dict result;
   result["name"] = row.name;
   result["left_name"] = l.name;

@@ -43,7 +43,7 @@ std::unique_ptr<ComparedPair> open_pair(const std::filesystem::path& left, const
   options.stack_path = stack_path.value_or(std::filesystem::path());
   options.threads = threads;
   const py::gil_scoped_release no_gil;
-  return std::make_unique<ComparedPair>(ComparedPair{compare::open_pair(left, right, options), {}});
+  return std::make_unique<ComparedPair>(ComparedPair{compare::open_pair(left, right, options), {}, {}});
 }
 
 void measure(ComparedPair& self, unsigned threads, const std::optional<py::function>& progress) {
@@ -139,7 +139,12 @@ void register_compare(py::module_& m) {
           },
           py::kw_only(), py::arg("threads") = 0, released)
       .def(
-          "walk", [](const ComparedPair& self) { return compare::walk(self.pair, self.metrics); }, released)
+          "walk",
+          [](ComparedPair& self, unsigned threads) {
+            self.distances = compare::distances(self.pair, self.metrics, threads);
+            return compare::walk(self.pair, self.metrics, self.distances);
+          },
+          py::kw_only(), py::arg("threads") = 0, released)
       .def("frames", &frames, py::arg("record"));
 
   m.def(

@@ -18,8 +18,9 @@ void register_compare_report(py::module_& m) {
 
   m.def(
       "report_rows",
-      [](const ComparedPair& self, std::size_t most) {
-        return msprobe::compare::report_rows(self.pair, self.metrics, most);
+      [](ComparedPair& self, std::size_t most) {
+        if (self.distances.empty()) self.distances = msprobe::compare::distances(self.pair, self.metrics);
+        return msprobe::compare::report_rows(self.pair, self.metrics, self.distances, most);
       },
       py::arg("pair"), py::arg("most"), py::call_guard<py::gil_scoped_release>());
 }

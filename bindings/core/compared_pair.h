@@ -4,11 +4,12 @@
 
 #include <vector>
 
-#include "msprobe/compare.h"
+#include "msprobe/compare_walk.h"
 
 /// `DumpPair` of Python: a pair of dumps with what was measured of them.
 struct ComparedPair {
   msprobe::compare::DumpPair pair;
   std::vector<msprobe::compare::RealMetrics>
-      metrics;  // empty until measure(), and unless it has the elements
+      metrics;                                      // empty until measure(), and unless it has the elements
+  std::vector<msprobe::trace::Distance> distances;  // empty until walk()
 };

@@ -25,3 +25,4 @@ void register_compare_report(py::module_& m);
 void register_overflow(py::module_& m);
 void register_graph(py::module_& m);
 void register_checkpoint(py::module_& m);
+void register_stack_counter(py::module_& m);

@@ -25,4 +25,5 @@ PYBIND11_MODULE(_core, m) {
   register_overflow(m);
   register_graph(m);
   register_checkpoint(m);
+  register_stack_counter(m);
 }

@@ -120,12 +120,21 @@ py::tuple read_csv(const std::filesystem::path& path) {
 
 void register_table(py::module_& m) {
   m.def("read_csv", &read_csv, py::arg("path"));
+  m.def(
+      "replace_cover",
+      [](const std::filesystem::path& path, const std::vector<std::string>& lines) {
+        io::replace_cover(path, lines);
+      },
+      py::arg("path"), py::arg("lines"), py::call_guard<py::gil_scoped_release>());
   py::class_<PythonSheetWriter>(m, "SheetWriter", py::is_final())
-      .def(py::init([](const std::filesystem::path& path, bool guard_formulas, unsigned threads) {
+      .def(py::init([](const std::filesystem::path& path, bool guard_formulas, unsigned threads,
+                       std::string cover) {
              return std::make_unique<PythonSheetWriter>(
-                 path, io::SheetOptions{.guard_formulas = guard_formulas, .threads = threads});
+                 path, io::SheetOptions{
+                           .guard_formulas = guard_formulas, .threads = threads, .cover = std::move(cover)});
            }),
-           py::arg("path"), py::kw_only(), py::arg("guard_formulas") = false, py::arg("threads") = 1)
+           py::arg("path"), py::kw_only(), py::arg("guard_formulas") = false, py::arg("threads") = 1,
+           py::arg("cover") = "")
       .def("begin_sheet", &PythonSheetWriter::begin_sheet, py::arg("name"), py::arg("columns"))
       .def("add_row", &PythonSheetWriter::add_row, py::arg("cells"), py::arg("fill") = py::none())
       .def("commit", &PythonSheetWriter::commit)

@@ -589,8 +589,9 @@ class DumpSession : public CallObserver,
   std::unordered_map<std::string, std::int64_t> saved_counts_;
 };
 
-// Calls a function as if our mode were not there.
+// Calls a function as if our mode were not there; what it calls is not recorded either.
 py::object call_without_mode(const py::object& function, const py::args& args) {
+  const InsideCall inside;
   const ModeOff mode_off;
   return function(*args);
 }

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python_stack.h"
 
-#include <frameobject.h>
-
 #include <string_view>
 
 #include "python_text.h"
@@ -11,53 +9,6 @@
 namespace py = pybind11;
 
 namespace {
-
-#if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
-
-// What CPython 3.11 keeps of a running frame (its Include/internal/pycore_frame.h). Walking these makes no
-// frame objects, which the garbage collector would have to visit.
-struct RunningFrame {
-  PyFunctionObject* function;
-  PyObject* globals;
-  PyObject* builtins;
-  PyObject* locals;
-  PyCodeObject* code;
-  PyFrameObject* object;
-  RunningFrame* previous;
-  std::uint16_t* instruction;
-};
-
-// Calls use(code, instruction) for every frame of this thread, innermost first, until it returns false.
-template <typename Use>
-void for_each_frame(Use use) {
-  const auto* frame = reinterpret_cast<const RunningFrame*>(PyThreadState_Get()->cframe->current_frame);
-  for (; frame != nullptr; frame = frame->previous) {
-    const auto offset = reinterpret_cast<const char*>(frame->instruction) - frame->code->co_code_adaptive;
-    if (!use(frame->code, static_cast<int>(offset))) return;
-  }
-}
-
-int line_of(PyCodeObject* code, int instruction) { return PyCode_Addr2Line(code, instruction); }
-
-#else
-
-template <typename Use>
-void for_each_frame(Use use) {
-  PyFrameObject* frame = PyEval_GetFrame();
-  Py_XINCREF(frame);
-  while (frame != nullptr) {
-    PyCodeObject* code = PyFrame_GetCode(frame);
-    const bool go_on = use(code, PyFrame_GetLineNumber(frame));
-    Py_DECREF(code);
-    PyFrameObject* next = go_on ? PyFrame_GetBack(frame) : nullptr;
-    Py_DECREF(frame);
-    frame = next;
-  }
-}
-
-int line_of(PyCodeObject*, int line) { return line; }
-
-#endif
 
 // The folder of the package, with its separator at the end: frames below it are ours.
 const std::string& own_folder() {
@@ -91,7 +42,7 @@ std::string source_line(PyCodeObject* code, int line) {
 
 // Null for what stack.json leaves out: our own frames, those by which torch comes to our mode, and those
 // without source.
-const std::string* StackCollector::text_of(const Position& position) {
+const std::string* StackCollector::text_of(const CodePosition& position) {
   const auto known = texts_.find(position);
   if (known != texts_.end()) return known->second;
   const std::string* text = nullptr;
@@ -119,9 +70,9 @@ msprobe::trace::StackId StackCollector::collect() {
     return true;
   });
   if (const auto known = ids_.find(stack_); known != ids_.end()) return known->second;
-  const std::vector<Position> positions = stack_;  // looking up source lines runs Python code
+  const std::vector<CodePosition> positions = stack_;  // looking up source lines runs Python code
   std::vector<const std::string*> texts;
-  for (const Position& position : positions) {
+  for (const CodePosition& position : positions) {
     if (const std::string* text = text_of(position)) texts.push_back(text);
   }
   const auto [entry, is_new] = ids_by_text_.emplace(texts, 0);

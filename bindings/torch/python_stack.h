@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <pybind11/pybind11.h>
-
-#include <cstdint>
 #include <map>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "../python_frames.h"
 #include "msprobe/dump.h"
 
 /// Python call stacks as stack.json has them. A stack is known by its code positions; the text of a position,
@@ -31,29 +29,14 @@ class StackCollector {
   static bool in_recompute();
 
  private:
-  struct Position {
-    PyCodeObject* code;
-    int instruction;
-    bool operator==(const Position&) const = default;
-  };
-  struct Hash {
-    std::size_t operator()(const Position& position) const noexcept {
-      return reinterpret_cast<std::uintptr_t>(position.code) * 31 +
-             static_cast<std::size_t>(position.instruction);
-    }
-    std::size_t operator()(const std::vector<Position>& stack) const noexcept {
-      std::size_t result = stack.size();
-      for (const Position& position : stack) result = (result ^ (*this)(position)) * 0x9e3779b97f4a7c15U;
-      return result;
-    }
-  };
-  const std::string* text_of(const Position& position);
+  const std::string* text_of(const CodePosition& position);
 
   msprobe::dump::Recorder& recorder_;
-  std::vector<Position> stack_;                                   // reused
-  std::unordered_map<Position, const std::string*, Hash> texts_;  // keeps the code objects of its keys alive
+  std::vector<CodePosition> stack_;  // reused
+  std::unordered_map<CodePosition, const std::string*, CodePositionHash>
+      texts_;  // keeps the code objects of its keys alive
   std::unordered_set<std::string> distinct_texts_;
   std::map<std::vector<const std::string*>, msprobe::trace::StackId>
       ids_by_text_;  // calls of one line share one
-  std::unordered_map<std::vector<Position>, msprobe::trace::StackId, Hash> ids_;
+  std::unordered_map<std::vector<CodePosition>, msprobe::trace::StackId, CodePositionHash> ids_;
 };

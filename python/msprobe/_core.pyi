@@ -113,7 +113,12 @@ def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]]]:
 @final
 class SheetWriter:
     def __init__(
-        self, path: str | os.PathLike[str], *, guard_formulas: bool = False, threads: int = 1
+        self,
+        path: str | os.PathLike[str],
+        *,
+        guard_formulas: bool = False,
+        threads: int = 1,
+        cover: str = "",
     ) -> None: ...
     def begin_sheet(self, name: str, columns: Sequence[str]) -> None: ...
     def add_row(
@@ -128,6 +133,8 @@ class SheetWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+def replace_cover(path: str | os.PathLike[str], lines: Sequence[str]) -> None: ...
 
 @final
 class ExportReport:
@@ -360,7 +367,7 @@ class DumpPair:
     def measure(self, *, threads: int = 0, progress: Callable[[int, int], None] | None = None) -> None: ...
     def write_table(self, path: str | os.PathLike[str], *, threads: int = 0) -> TableSummary: ...
     def summarize(self, *, threads: int = 0) -> TableSummary: ...
-    def walk(self) -> CompareWalk: ...
+    def walk(self, *, threads: int = 0) -> CompareWalk: ...
     def frames(self, record: str) -> list[str]: ...
 
 @final
@@ -540,3 +547,24 @@ def compare_checkpoints(
     share: tuple[int, int] = (0, 1),
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]: ...
+
+@final
+class StackCounter:
+    """Counts calls by operation and call stack of Python.
+
+    most_calls: when they are counted, has_enough is true. most_stacks: calls from further ones are not counted.
+    """
+
+    def __init__(self, *, most_calls: int, most_stacks: int) -> None: ...
+    def counting(self, operation: int) -> Callable[[], int | None]:
+        """A function that counts a call of the function that calls it. Returns the number of a call stack that
+        is new, -1 for the last call that is enough, else None.
+        """
+    def leave_out(self, number: int) -> None:
+        """Calls from the stack of this number do not count."""
+    def stop(self) -> None:
+        """The counting functions do nothing from now on."""
+    @property
+    def has_enough(self) -> bool: ...
+    def counts(self) -> list[tuple[int, int, int]]:
+        """Operation, number and calls of each stack, in the order in which they were first seen."""

@@ -70,6 +70,22 @@ def add_screen(
     shown.add_argument("--quiet", action="store_true", help=quiet_help)
 
 
+def add_timeout(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=120,
+        help="under torchrun: how long to wait for a process that gives no sign of life (default: 120)",
+    )
+
+
+def _seconds(text: str) -> float:
+    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected whole seconds, found {text!r}")
+    return float(text)
+
+
 def thread_count(text: str) -> int:
     """Of an option --threads."""
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):

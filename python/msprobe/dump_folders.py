@@ -12,7 +12,7 @@ from pathlib import Path
 from msprobe.native import InvalidArgument
 
 DUMPS = ("dump.json", "debug.json")
-RANK = re.compile(r"rank([0-9]{0,9})")
+RANK = re.compile(r"rank([0-9]{0,9})|proc[0-9]{1,9}")  # proc{pid}: not distributed, as `rank`
 STEP = re.compile(r"step([0-9]{1,9})")
 _HEAD = 4096  # bytes
 
@@ -66,8 +66,9 @@ def folder_of(path: Path) -> Path:
 
 
 def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
-    """The folders of ranks or steps by number; `rank` without one is rank 0. What is called otherwise is
-    passed by. Raises InvalidArgument for two of the same number, and when `folder` cannot be read.
+    """The folders of ranks or steps by number; `rank` without one and `proc{pid}` are rank 0. What is
+    called otherwise is passed by. Raises InvalidArgument for two of the same number, and when `folder`
+    cannot be read.
     """
     found: dict[int, Path] = {}
     for name in sorted(_names_in(folder)):
@@ -84,7 +85,7 @@ def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
 
 
 def number_of(pattern: re.Pattern[str], path: Path) -> int:
-    """The number in the name of a folder; 0: it has another name."""
+    """The number in the name of a folder; 0: it has another name, or none in it."""
     match = pattern.fullmatch(path.name)
     return int(match[1] or 0) if match else 0
 

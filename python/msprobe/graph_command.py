@@ -366,6 +366,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     add(
         "-o",
         "--output_path",
+        "--output",
         dest="output",
         metavar="OUT",
         default="./output",

@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
 import threading
 import time
@@ -75,7 +74,7 @@ class Meeting:
         self._folder = output / f".{name}_{process.run}"
         self._process = process
         self._timeout = timeout
-        self._own = secrets.token_hex(16)
+        self._own = os.urandom(16).hex()
         self._interval = min(_BEAT, _LOOK * max(1.0, process.count / 16))
         self._start = ""
         """The number of process 0."""

@@ -26,7 +26,7 @@ void walk_checkpoint(const std::filesystem::path& path, std::size_t bytes) {
   checkpoint::measure(opened, opened, pairing, {.threads = 1, .hash = true});
   const auto hashes = checkpoint::hash_parameters(opened, {.threads = 1});
   for (const checkpoint::Row& row : pairing.rows) {
-    promise(row.metrics.equal_bits == row.metrics.count, "a checkpoint equals itself");
+    promise(row.difference.equal_bits == row.difference.count, "a checkpoint equals itself");
     promise(row.left_hash == hashes[row.left], "a hash does not depend on how it was computed");
   }
 }

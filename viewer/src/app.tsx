@@ -54,7 +54,7 @@ function Welcome() {
       <div class="card">
         {state.failure.value ? (
           <div role="alert">
-            <h1>{t("cannotShow")}</h1>
+            <h2 class="big">{t("cannotShow")}</h2>
             <p class="reason">{state.failure.value}</p>
             <button class="primary" onClick={() => void attempt(() => openFile(chosen))}>{t("tryAgain")}</button>
           </div>
@@ -72,7 +72,7 @@ function Welcome() {
                     <button onClick={() => void openFile(entry.name)}>
                       <span class="mono">{entry.name}</span>
                       <span class="soft">
-                        {bytes(entry.size)} · {new Date(entry.time * 1000).toLocaleString()}
+                        {bytes(entry.size)} · {new Date(entry.time * 1000).toLocaleString(state.language.value === "zh" ? "zh-CN" : undefined)}
                       </span>
                     </button>
                   </li>

@@ -1,10 +1,14 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // Where the window stands over the picture.
-import { WIDTH } from "./layout";
 import type { View } from "./scene";
 
 export const MINIMAP = 16; // pixels at the right edge
+
+/** How wide a picture is that fills a window of so many pixels: names keep their size, and the room for them grows. */
+export const sheetWidth = (pixels: number): number => Math.max(NARROWEST, Math.min(WIDEST, pixels - MINIMAP - 4));
+const NARROWEST = 430;
+const WIDEST = 860;
 
 /** Not far beyond the picture; a picture that is narrower than the window stands in its middle. */
 export function limited(view: View, total: number, width: number, height: number): View {
@@ -12,6 +16,6 @@ export function limited(view: View, total: number, width: number, height: number
   const high = height / view.scale;
   const limit = (value: number, size: number, seen: number): number =>
     Math.max(-12 / view.scale, Math.min(value, Math.max(0, size - seen * 0.6)));
-  const x = wide >= WIDTH ? (WIDTH - wide) / 2 : limit(view.x, WIDTH, wide);
-  return { scale: view.scale, x, y: [limit(view.y[0], total, high), limit(view.y[1], total, high)] };
+  const x = wide >= view.width ? (view.width - wide) / 2 : limit(view.x, view.width, wide);
+  return { scale: view.scale, width: view.width, x, y: [limit(view.y[0], total, high), limit(view.y[1], total, high)] };
 }

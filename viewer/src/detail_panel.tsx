@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useState } from "preact/hooks";
 import { short } from "./names";
+import { Name } from "./node_row";
 import { download } from "./picture";
-import { OVERFLOW_WORDS } from "./scales";
+import { linkText, OVERFLOW_WORDS } from "./scales";
 import { Tabs } from "./side_panel";
 import * as state from "./state";
 import { t, type Lower } from "./state";
@@ -17,9 +18,11 @@ export function DetailPanel() {
   const now = state.lower.value;
   const sides = detail ? [detail.target, detail.golden].filter((side) => side !== null) : [];
   const links = sides.reduce((sum, side) => sum + side.links.length, 0);
+  const flow = sides.reduce((sum, side) => sum + side.flow.length, 0);
   const merged = sides.reduce((sum, side) => sum + side.merged.length, 0);
   const tabs: [string, string][] = [
     ["tensors", t("comparison") + (detail ? ` (${detail.total})` : "")],
+    ["flow", t("flow") + (flow ? ` (${flow})` : "")],
     ["stack", t("stack")],
   ];
   if (links || now === "links") tabs.push(["links", `${t("links")} (${links})`]);
@@ -41,6 +44,7 @@ export function DetailPanel() {
       <div class="lower-body" role="tabpanel" tabIndex={0}>
         {!detail && <p class="soft pad">{state.activeName.value ? t("loading") : t("nothingSelected")}</p>}
         {detail && now === "tensors" && <Tensors detail={detail} />}
+        {detail && now === "flow" && <Sides detail={detail} show={(side) => <Flow side={side} />} />}
         {detail && now === "stack" && <Sides detail={detail} show={(side) => <Stack key={side.name} side={side} />} />}
         {detail && now === "merged" && <Sides detail={detail} show={(side) => <Lines lines={side.merged} none="noMerged" />} />}
         {detail && now === "links" && <Sides detail={detail} show={(side) => <Links side={side} />} />}
@@ -69,7 +73,7 @@ function Sides({ detail, show }: { detail: Detail; show: (side: NodeDetail) => p
         side ? (
           <div key={word}>
             {info.compare && <h3>{t(word)}</h3>}
-            <p class="mono full">{side.name}</p>
+            <p class="mono full"><Name text={side.name} /></p>
             {show(side)}
           </div>
         ) : (
@@ -142,11 +146,42 @@ function Links({ side }: { side: NodeDetail }) {
           >
             <span>{t(word(link.kind))} <b>{t("rank")} {link.rank}</b></span>
             <span class="mono">{link.node}</span>
-            <span class="soft">{link.text}</span>
+            <span class="soft">{linkText(link)}</span>
           </button>
         </li>
       ))}
     </ul>
+  );
+}
+
+// ---- data flow
+
+function Flow({ side }: { side: NodeDetail }) {
+  if (!side.flow.length) return <p class="soft">{t("noFlow")}</p>;
+  return (
+    <>
+      {([true, false] as const).map((into) => {
+        const ends = side.flow.filter((end) => end.into === into);
+        return (
+          ends.length > 0 && (
+            <section key={String(into)}>
+              <h4>{t(into ? "comesFrom" : "goesTo")}</h4>
+              <ul class="pairs flow">
+                {ends.map((end, at) => (
+                  <li key={at}>
+                    <button class="pair" onClick={() => void attempt(() => reveal(side.side, end.node))}>
+                      <span class="soft">{end.port.startsWith(`${side.name}.`) ? end.port.slice(side.name.length + 1) : end.port} {into ? "←" : "→"}</span>
+                      <span class="name"><Name text={end.node} /></span>
+                    </button>
+                  </li>
+                ))}
+              </ul>
+            </section>
+          )
+        );
+      })}
+      <p class="soft small">{t("flowHelp")}</p>
+    </>
   );
 }
 

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything can be done with the keyboard alone.
 import { useEffect, useRef } from "preact/hooks";
-import { OPEN, ROW, ROW_HEIGHT } from "./layout";
+import { MORE_BEFORE, OPEN, ROW, ROW_HEIGHT, type Layout } from "./layout";
 import { fit, move, scroll, zoom } from "./panes";
 import * as state from "./state";
 import { t } from "./state";
-import { attempt, matchSelected, panes, select, setClasses, showFinding, step, toggle, search } from "./store";
+import { attempt, loadMore, matchSelected, panes, select, setClasses, showFinding, step, toggle, search } from "./store";
 import { changeTheme } from "./top_bar";
 import type { Side } from "./types";
 import type { Word } from "./words";
@@ -16,6 +16,7 @@ const KEYS: [string, Word][] = [
   ["n / p", "keyNext"],
   ["f", "keyFirst"],
   ["↑ ↓", "keyMove"],
+  ["Shift ↑ ↓", "keyAlone"],
   ["→ ←", "keyOpen"],
   ["Enter", "keyToggle"],
   ["o", "keyPeer"],
@@ -55,6 +56,8 @@ const ACTIONS: Record<string, Action> = {
 const ON_GRAPH: Record<string, Action> = {
   ArrowDown: () => walk(1),
   ArrowUp: () => walk(-1),
+  "Shift ArrowDown": () => walk(1, true),
+  "Shift ArrowUp": () => walk(-1, true),
   ArrowRight: () => inward(),
   ArrowLeft: () => outward(),
   Enter: () => toggleActive(),
@@ -72,7 +75,8 @@ export function listenToKeys(): () => void {
     if (event.ctrlKey || event.metaKey || event.altKey || place.closest("input, select, textarea, [contenteditable]")) return;
     if (!state.info.value || state.helpIsOpen.value) return;
     const graph = place === document.body || place.tagName === "CANVAS";
-    const action = ACTIONS[event.key] ?? (graph ? ON_GRAPH[event.key] : undefined);
+    const onGraph = ON_GRAPH[`${event.shiftKey ? "Shift " : ""}${event.key}`] ?? ON_GRAPH[event.key];
+    const action = ACTIONS[event.key] ?? (graph ? onGraph : undefined);
     if (!action) return;
     event.preventDefault();
     inTurn(action);
@@ -91,13 +95,13 @@ function escape(): void {
   (document.activeElement as HTMLElement | null)?.blur();
 }
 
-/** The rows of the active side from top to bottom. */
+/** The rows of the active side from top to bottom, those that stand for more children too. */
 function rows(): number[] {
   const layout = state.layout.value;
   if (!layout) return [];
   const found: number[] = [];
   for (let i = 0; i < layout.id.length; i += 1) {
-    if (layout.side[i] === state.active.value && (layout.kind[i] === ROW || layout.kind[i] === OPEN)) found.push(i);
+    if (layout.side[i] === state.active.value) found.push(i);
   }
   return found;
 }
@@ -107,22 +111,27 @@ function activeId(): number {
   return name === null ? -1 : state.tree.value.idOf(state.active.value, name);
 }
 
-function walk(by: number): void {
-  const all = rows();
+/** `alone`: the other side keeps its selection. */
+async function walk(by: number, alone = false): Promise<void> {
   const id = activeId();
   const layout = state.layout.value;
-  const now = all.findIndex((entry) => layout!.id[entry] === id);
-  walkTo(now < 0 ? 0 : Math.max(0, Math.min(all.length - 1, now + by)));
+  const place = (): number => rows().findIndex((entry) => isNode(state.layout.value!, entry) && state.layout.value!.id[entry] === id);
+  const next = (): number => (place() < 0 ? 0 : Math.max(0, Math.min(rows().length - 1, place() + by)));
+  const entry = rows()[next()];
+  if (layout && entry !== undefined && !isNode(layout, entry)) await loadMore(layout.id[entry]!, layout.kind[entry] === MORE_BEFORE);
+  walkTo(next(), alone);
 }
 
-function walkTo(at: number): void {
+const isNode = (layout: Layout, entry: number): boolean => layout.kind[entry] === ROW || layout.kind[entry] === OPEN;
+
+function walkTo(at: number, alone = false): void {
   const all = rows();
   const entry = all.at(at);
   const layout = state.layout.value;
-  if (entry === undefined || !layout) return;
+  if (entry === undefined || !layout || !isNode(layout, entry)) return;
   const node = state.tree.value.node(layout.id[entry]!);
   if (!node) return;
-  select(node.side, node.name);
+  select(node.side, node.name, alone);
   intoSight(layout.y[entry]!, node.side);
 }
 

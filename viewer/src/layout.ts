@@ -28,7 +28,6 @@ export const OPEN = 1;
 export const MORE_BEFORE = 2;
 export const MORE_AFTER = 3;
 
-export const WIDTH = 640;
 export const ROW_HEIGHT = 26;
 export const GAP = 3;
 export const INDENT = 9;

@@ -12,7 +12,8 @@ export function Legend() {
   const info = state.info.value!;
   const colours = state.colours.value;
   const chosen = state.classes.value;
-  void state.layout.value; // new values come with a new layout
+  void state.values.value;
+  void state.layout.value;
   const tree = state.tree.value;
   const root = tree.node(tree.roots[0]);
   const numbers: number[] = Array.from({ length: state.scale.value.classes }, (_, i) => i);

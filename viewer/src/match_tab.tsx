@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useRef, useState } from "preact/hooks";
 import { download } from "./picture";
+import { Name } from "./node_row";
 import * as state from "./state";
 import { t } from "./state";
 import { ask, attempt, match, matchSelected, reveal, tell } from "./store";
@@ -24,7 +25,8 @@ export function MatchTab() {
         setFailed(answer?.failed ?? []);
       }
     });
-  void state.layout.value; // nodes with new values come with it
+  void state.values.value;
+  void state.layout.value;
   const node = target === null ? undefined : state.tree.value.node(state.tree.value.idOf(0, target));
   return (
     <>
@@ -32,9 +34,9 @@ export function MatchTab() {
       <p class="help">{t("matchHelp")}</p>
       <dl class="picked">
         <dt>{t("target")}</dt>
-        <dd class="mono">{target ?? <span class="soft">{t("pickTarget")}</span>}</dd>
+        <dd class="mono">{target ? <Name text={target} /> : <span class="soft">{t("pickTarget")}</span>}</dd>
         <dt>{t("golden")}</dt>
-        <dd class="mono">{golden ?? <span class="soft">{t("pickGolden")}</span>}</dd>
+        <dd class="mono">{golden ? <Name text={golden} /> : <span class="soft">{t("pickGolden")}</span>}</dd>
       </dl>
       <div class="buttons">
         <button class="primary" disabled={target === null || golden === null} onClick={() => void attempt(() => matchSelected(children))}>{t("match")}</button>
@@ -70,8 +72,8 @@ export function MatchTab() {
         {matching?.pairs.map(([ours, theirs]) => (
           <li key={ours}>
             <button class="pair" aria-current={ours === target} onClick={() => void attempt(() => reveal(0, ours))}>
-              <span class="name">{ours}</span>
-              <span class="soft">→ {theirs ?? t("takenAway")}</span>
+              <span class="name"><Name text={ours} /></span>
+              <span class="soft">→ {theirs ? <Name text={theirs} /> : t("takenAway")}</span>
             </button>
           </li>
         ))}

@@ -7,6 +7,17 @@ import { t } from "./state";
 import { attempt, reveal } from "./store";
 import type { NodeRow } from "./types";
 
+/** A full name that is broken after dots; the whole text stays one text for search and copy. */
+export function Name({ text }: { text: string }) {
+  return <>{text.split(/(?<=[.])/).map((part, at) => [at > 0 && <wbr key={at} />, part])}</>;
+}
+
+const TAIL = 18;
+/** A name in one line: where there is no room its middle is left out, as both ends tell something. */
+function Ends({ text }: { text: string }) {
+  return text.length <= TAIL ? <span class="name">{text}</span> : <span class="name"><span>{text.slice(0, -TAIL)}</span>{text.slice(-TAIL)}</span>;
+}
+
 /** A node in a list: what it is called, where it is, and its value. */
 export function NodeRowButton({ node, mark, sort }: { node: NodeRow | undefined; mark?: string; sort?: string }) {
   if (!node) return <span class="soft">…</span>;
@@ -18,7 +29,7 @@ export function NodeRowButton({ node, mark, sort }: { node: NodeRow | undefined;
   return (
     <button class="node" aria-current={isSelected} title={node.name} onClick={() => void attempt(() => reveal(node.side, node.name))}>
       <i style={{ background: colourOf(state.colours.value, node.class) }} />
-      <span class="name">{node.name}</span>
+      <Ends text={node.name} />
       <span class="facts">
         {[mark, side, kind].filter(Boolean).join(" · ")}
         <b>{value}</b>

@@ -3,10 +3,10 @@
 // Both sides of the graph. One view for both: what moves one side moves the other.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { limited, MINIMAP } from "./camera";
-import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
+import { limited, MINIMAP, sheetWidth } from "./camera";
+import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { OVERFLOW_WORDS } from "./scales";
-import { around, Scene, type Look, type View } from "./scene";
+import { around, Scene, type Edge, type Look, type View } from "./scene";
 import * as state from "./state";
 import { t } from "./state";
 import { attempt, loadMore, panes, select, toggle } from "./store";
@@ -65,14 +65,14 @@ function ZoomButtons() {
 
 // ---- moving
 
-const clampScale = (scale: number): number => Math.max(0.03, Math.min(4, scale));
+const clampScale = (scale: number): number => Math.max(0.004, Math.min(4, scale));
 
 /** Zooms around a point of the window; without one around its middle. */
 export function zoom(factor: number, at = { x: panes.width / 2, y: panes.height / 2 }): void {
   const view = state.view.value;
   const scale = clampScale(view.scale * factor);
   const moved = (value: number, place: number): number => value + place / view.scale - place / scale;
-  move({ scale, x: moved(view.x, at.x), y: [moved(view.y[0], at.y), moved(view.y[1], at.y)] });
+  move({ ...view, scale, x: moved(view.x, at.x), y: [moved(view.y[0], at.y), moved(view.y[1], at.y)] });
 }
 
 export function move(view: View): void {
@@ -87,14 +87,16 @@ export const scroll = (x: number, y: number): void => {
 /** The whole height, but never so large that it is wider than the window. */
 export function fit(): void {
   const total = Math.max(state.layout.value?.total ?? 1, 1);
-  const scale = clampScale(Math.min((panes.width - MINIMAP - 4) / WIDTH, panes.height / total));
-  move({ scale, x: 0, y: [0, 0] });
+  const width = sheetWidth(panes.width);
+  const scale = clampScale(Math.min((panes.width - MINIMAP - 4) / width, panes.height / total));
+  move({ scale, width, x: 0, y: [0, 0] });
 }
 
 /** The width: what a graph is opened with. */
 export function fitWidth(): void {
-  const scale = clampScale(Math.min(1.15, (panes.width - MINIMAP - 4) / WIDTH));
-  move({ ...state.view.value, scale, x: 0 });
+  const width = sheetWidth(panes.width);
+  const scale = clampScale(Math.min(1, (panes.width - MINIMAP - 4) / width));
+  move({ ...state.view.value, scale, width, x: 0 });
 }
 
 // ---- mouse
@@ -219,6 +221,7 @@ const paint = new Map<HTMLCanvasElement, () => void>();
 function draw(canvas: HTMLCanvasElement, side: Side): void {
   const layout = state.layout.value;
   const view = state.view.value;
+  void state.values.value;
   const look = lookOf();
   paint.set(canvas, () => {
     const ratio = window.devicePixelRatio || 1;
@@ -230,7 +233,7 @@ function draw(canvas: HTMLCanvasElement, side: Side): void {
     const context = canvas.getContext("2d")!;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
-    if (layout) sceneOf(canvas).draw(context, width, height, layout, side, view, { ...look, hovered: hovered.id });
+    if (layout) canvas.dataset.boxes = String(sceneOf(canvas).draw(context, width, height, layout, side, view, { ...look, hovered: hovered.id }));
   });
   redraw = () => paint.forEach((_, one) => request(one));
   request(canvas);
@@ -247,6 +250,40 @@ function request(canvas: HTMLCanvasElement): void {
   wanted.add(canvas);
 }
 
+const entries = new WeakMap<Layout, Map<number, number>>();
+/** Which entry of the layout shows a node. */
+function entriesOf(layout: Layout): Map<number, number> {
+  let found = entries.get(layout);
+  if (!found) {
+    found = new Map();
+    layout.id.forEach((id, entry) => layout.kind[entry]! <= OPEN && found!.set(id, entry));
+    entries.set(layout, found);
+  }
+  return found;
+}
+
+/** Of the selected nodes; an end inside a closed module is that of the module. */
+function edges(): Edge[] {
+  const detail = state.detail.value;
+  const layout = state.layout.value;
+  if (!detail || !layout) return [];
+  const places = entriesOf(layout);
+  const tree = state.tree.value;
+  const found: Edge[] = [];
+  for (const node of [detail.target, detail.golden]) {
+    if (!node || state.selected.value[node.side] !== node.name) continue;
+    const own = places.get(tree.idOf(node.side, node.name));
+    if (own === undefined) continue;
+    for (const end of node.flow) {
+      const shown = [end.node, ...[...end.around].reverse()].map((name) => places.get(tree.idOf(node.side, name))).find((entry) => entry !== undefined);
+      if (shown === undefined || shown === own) continue;
+      const edge = end.into ? { side: node.side, from: shown, to: own } : { side: node.side, from: own, to: shown };
+      if (!found.some((one) => one.side === edge.side && one.from === edge.from && one.to === edge.to)) found.push(edge);
+    }
+  }
+  return found;
+}
+
 export function lookOf(): Look {
   const tree = state.tree.value;
   const [target, golden] = state.selected.value;
@@ -259,6 +296,7 @@ export function lookOf(): Look {
     rounding: state.info.value?.rounding ?? 64,
     hidesValues: ["overflow", "kind"].includes(state.colour.value.by),
     showsIndex: state.colour.value.by === "index",
-    words: { more: t("more"), rounding: t("rounding"), overflow: OVERFLOW_WORDS.map((word) => t(word)) },
+    edges: edges(),
+    words: { more: t("more"), worst: t("worst"), rounding: t("rounding"), overflow: OVERFLOW_WORDS.map((word) => t(word)) },
   };
 }

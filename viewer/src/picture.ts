@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both sides as a picture: PNG of what is in sight, SVG of all that is opened.
 import { colourOf, textOn } from "./colours";
-import { INDENT, OPEN, ROW, ROW_HEIGHT, WIDTH } from "./layout";
+import { INDENT, OPEN, ROW, ROW_HEIGHT } from "./layout";
 import { label, short } from "./names";
 import * as state from "./state";
 import { UNMATCHED } from "./types";
@@ -46,25 +46,26 @@ export function svg(): string {
   const colours = state.colours.value;
   const sides = state.info.value?.compare ? 2 : 1;
   const dark = state.dark.value;
+  const WIDE = state.view.value.width;
   const parts: string[] = [];
   for (let i = 0; layout && i < layout.id.length; i += 1) {
     const node = tree.node(layout.id[i]!);
     const kind = layout.kind[i]!;
     if (!node || (kind !== ROW && kind !== OPEN)) continue;
     const inset = layout.depth[i]! * INDENT + 6;
-    const x = layout.side[i]! * WIDTH + inset;
+    const x = layout.side[i]! * WIDE + inset;
     const y = layout.y[i]!;
     const fill = colourOf(colours, node.class);
     const box = (height: number, colour: string): string =>
-      `<rect x="${x}" y="${y}" width="${WIDTH - 2 * inset}" height="${height}" rx="${node.kind === 1 ? 11 : 6}" fill="${colour}" stroke="#8888"${node.kind === 9 ? ' stroke-dasharray="5 3"' : ""}/>`;
+      `<rect x="${x}" y="${y}" width="${WIDE - 2 * inset}" height="${height}" rx="${node.kind === 1 ? 11 : 6}" fill="${colour}" stroke="#8888"${node.kind === 9 ? ' stroke-dasharray="5 3"' : ""}/>`;
     if (kind === OPEN) parts.push(box(layout.height[i]!, dark ? "#1a1f26" : "#ffffff"));
     parts.push(box(ROW_HEIGHT, fill));
     const [first, second] = label(node.name, tree.node(tree.parentOf(layout.id[i]!))?.name ?? "");
     const value = node.class === UNMATCHED ? "" : short(node.value);
     const style = `y="${y + 17}" fill="${textOn(fill)}"`;
     parts.push(`<g><title>${escaped(node.name)}</title><text x="${x + 10}" ${style}><tspan font-weight="600">${escaped(first)}</tspan> ${escaped(second)}</text></g>`);
-    if (value) parts.push(`<text x="${x + WIDTH - 2 * inset - 8}" ${style} text-anchor="end" font-weight="600">${value}</text>`);
+    if (value) parts.push(`<text x="${x + WIDE - 2 * inset - 8}" ${style} text-anchor="end" font-weight="600">${value}</text>`);
   }
   const height = layout?.total ?? 10;
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH * sides}" height="${height}" viewBox="0 0 ${WIDTH * sides} ${height}" font-family="system-ui, sans-serif" font-size="12"><rect width="100%" height="100%" fill="${dark ? "#0f1216" : "#f4f5f7"}"/>${parts.join("\n")}</svg>\n`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDE * sides}" height="${height}" viewBox="0 0 ${WIDE * sides} ${height}" font-family="system-ui, sans-serif" font-size="12"><rect width="100%" height="100%" fill="${dark ? "#0f1216" : "#f4f5f7"}"/>${parts.join("\n")}</svg>\n`;
 }

@@ -3,7 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { colourOf, palette, textOn, type Palette } from "./colours";
 import { short } from "./names";
-import { OVERFLOW_WORDS } from "./scales";
+import { Name } from "./node_row";
+import { linkText, OVERFLOW_WORDS } from "./scales";
 import * as state from "./state";
 import { t } from "./state";
 import { ask, attempt, goTo, reveal } from "./store";
@@ -137,7 +138,7 @@ function Communication() {
             <table class="heat">
               <thead>
                 <tr>
-                  <th />
+                  <td />
                   {answer.ranks.map((rank) => <th key={rank} scope="col">{rank}</th>)}
                 </tr>
               </thead>
@@ -177,8 +178,8 @@ function Communication() {
                     await reveal(0, operation.node);
                   })}
                 >
-                  <span class="name">{operation.node}</span>
-                  <span class="soft">{operation.text}</span>
+                  <span class="name"><Name text={operation.node} /></span>
+                  <span class="soft">{linkText(operation)}</span>
                 </button>
               </li>
             ))}

@@ -1,7 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // What nodes can be coloured by, and how its classes are called.
-import { short } from "./names";
+import { cellNumber, short } from "./names";
 import * as state from "./state";
 import { t } from "./state";
 import type { Info } from "./types";
@@ -52,3 +52,9 @@ export const boundsText = (): string => (state.colour.value.bounds ?? state.scal
 
 export const parseBounds = (text: string): number[] =>
   text.split(/[\s,;]+/).filter(Boolean).map(Number).filter(Number.isFinite).slice(0, 9);
+
+/** Beside a communication stands the precision index of the other node; other programs may write other words. */
+export function linkText(link: { text: string }): string {
+  const value = cellNumber(link.text);
+  return Number.isNaN(value) ? link.text : `${t("index")} ${short(value)}`;
+}

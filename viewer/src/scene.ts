@@ -3,13 +3,14 @@
 // Draws one side on a canvas. Everything is text and rectangles: names are never HTML.
 import { MINIMAP } from "./camera";
 import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
-import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, WIDTH, type Layout } from "./layout";
+import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { label, short } from "./names";
 import type { Tree } from "./tree";
-import { UNMATCHED, type NodeRow, type Side } from "./types";
+import { NO_VALUE, UNMATCHED, type NodeRow, type Side } from "./types";
 
 export interface View {
   scale: number;
+  width: number; // of the picture of one side, in units of the layout, as x and y
   x: number;
   y: [number, number]; // top of the picture of each side, in units of the layout
 }
@@ -23,7 +24,15 @@ export interface Look {
   rounding: number;
   showsIndex: boolean;
   hidesValues: boolean; // of a colouring that is no measure
-  words: { more: string; rounding: string; overflow: string[] };
+  edges: Edge[]; // of the selected node
+  words: { more: string; rounding: string; worst: string; overflow: string[] };
+}
+
+/** Where the data of a node goes: entries of the layout. */
+export interface Edge {
+  side: Side;
+  from: number;
+  to: number;
 }
 
 const TEXT_FROM = 0.42; // smaller than this zoom names cannot be read
@@ -44,6 +53,7 @@ const inkOf = (dark: boolean): Ink =>
 
 export class Scene {
   private readonly widths = new Map<string, number>();
+  private wide = 0; // of the view that is drawn
   private map: { canvas: HTMLCanvasElement; key: string } | null = null;
 
   constructor(private readonly tree: Tree) {}
@@ -62,13 +72,16 @@ export class Scene {
       const top = layout.y[i]!;
       if (top > at) break;
       const inset = layout.depth[i]! * INDENT;
-      if (at <= top + layout.height[i]! && across >= inset && across <= WIDTH - inset) found = i;
+      if (at <= top + layout.height[i]! && across >= inset && across <= view.width - inset) found = i;
     }
     return found;
   }
 
-  draw(context: CanvasRenderingContext2D, width: number, height: number, layout: Layout, side: Side, view: View, look: Look): void {
+  /** Gives back how many boxes are in sight. */
+  draw(context: CanvasRenderingContext2D, width: number, height: number, layout: Layout, side: Side, view: View, look: Look): number {
     const ink = inkOf(look.dark);
+    let drawn = 0;
+    this.wide = view.width;
     context.clearRect(0, 0, width, height);
     context.save();
     context.scale(view.scale, view.scale);
@@ -81,17 +94,20 @@ export class Scene {
       if (top > to) break;
       if (layout.side[i] !== side || top + layout.height[i]! < from) continue;
       this.entry(context, layout, i, look, ink, texts);
+      drawn += 1;
     }
+    if (texts) look.edges.forEach((edge, lane) => edge.side === side && this.edge(context, layout, edge, lane % 5, ink));
     if (texts) this.stickyHeaders(context, layout, side, from, look, ink);
     context.restore();
     this.minimap(context, width, height, layout, side, view, look, ink);
+    return drawn;
   }
 
   private entry(context: CanvasRenderingContext2D, layout: Layout, i: number, look: Look, ink: Ink, texts: boolean): void {
     const node = this.tree.node(layout.id[i]!);
     if (!node) return;
     const inset = layout.depth[i]! * INDENT + 6;
-    const width = WIDTH - 2 * inset;
+    const width = this.wide - 2 * inset;
     const kind = layout.kind[i]!;
     if (kind === MORE_BEFORE || kind === MORE_AFTER) {
       this.more(context, node, layout.id[i]!, kind, inset, layout.y[i]!, width, look, ink, texts);
@@ -140,13 +156,37 @@ export class Scene {
     context.fill();
   }
 
+  /** Along the left edge, with an arrow at the node that receives. */
+  private edge(context: CanvasRenderingContext2D, layout: Layout, { from, to }: Edge, lane: number, ink: Ink): void {
+    const place = (entry: number): [number, number] => [layout.depth[entry]! * INDENT + 6, layout.y[entry]! + ROW_HEIGHT / 2];
+    const [[x, y], [endX, endY]] = [place(from), place(to)];
+    const left = Math.max(1, Math.min(x, endX) - 4 - lane * 2.5);
+    context.strokeStyle = ink.accent;
+    context.fillStyle = ink.accent;
+    context.lineWidth = 1.6;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.arcTo(left, y, left, endY, 3);
+    context.arcTo(left, endY, endX, endY, 3);
+    context.lineTo(endX, endY);
+    context.stroke();
+    context.beginPath();
+    context.moveTo(endX + 3, endY);
+    context.lineTo(endX - 3, endY - 4);
+    context.lineTo(endX - 3, endY + 4);
+    context.fill();
+    context.beginPath();
+    context.arc(x, y, 2.5, 0, 2 * Math.PI);
+    context.fill();
+  }
+
   /** The opened modules around what stands at the top: their headers stay in sight, below each other. */
   private stickyHeaders(context: CanvasRenderingContext2D, layout: Layout, side: Side, from: number, look: Look, ink: Ink): void {
     for (const { entry, y } of around(layout, side, from)) {
       const node = this.tree.node(layout.id[entry]!);
       if (!node) continue;
       const inset = layout.depth[entry]! * INDENT + 6;
-      const width = WIDTH - 2 * inset;
+      const width = this.wide - 2 * inset;
       const fill = colourOf(look.palette, node.class);
       this.header(context, inset, y, width, fill);
       context.strokeStyle = mix(look.dark ? "#ffffff" : "#000000", fill, 0.18);
@@ -230,15 +270,23 @@ export class Scene {
     let x = right - below.strip.length * cell - 2;
     context.fillStyle = look.dark ? "#0f1216" : "#ffffff";
     context.fillRect(x - 1, middle - 5, below.strip.length * cell + 2, 10);
-    below.strip.forEach((number, index) => {
-      context.fillStyle = colourOf(look.palette, number);
+    for (let index = 0; index < below.strip.length; index += 1) {
+      context.fillStyle = colourOf(look.palette, classOfLetter(below.strip[index]!));
       context.fillRect(x + index * cell, middle - 4, cell - 0.6, 8);
-    });
+    }
     context.strokeStyle = ink.line;
     context.lineWidth = 0.7;
     context.strokeRect(x - 1, middle - 5, below.strip.length * cell + 2, 10);
     x -= 9;
     if (open) return x;
+    const worst = look.hidesValues || below.worst === node.value ? "" : short(below.worst);
+    if (worst) {
+      context.font = `11px ${FONT}`;
+      context.fillStyle = softOn(colourOf(look.palette, node.class));
+      const text = look.words.worst.replace("{}", worst);
+      context.fillText(text, x, middle);
+      x -= this.width(context, text) + 7;
+    }
     context.font = `600 10.5px ${FONT}`;
     const chip = (count: number, fill: string): void => {
       if (!count) return;
@@ -377,6 +425,8 @@ export function worstOf(node: NodeRow): number {
   for (let number = node.below.counts.length - 1; number > 0; number -= 1) if (node.below.counts[number]) return number;
   return node.below.unmatched ? UNMATCHED : node.class;
 }
+
+const classOfLetter = (letter: string): number => (letter === "u" ? UNMATCHED : letter === "-" ? NO_VALUE : Number(letter));
 
 /** Whether a node, or something below it, is what the filter wants. */
 export function matches(node: NodeRow, classes: Set<number>): boolean {

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { MatchTab } from "./match_tab";
-import { NodeRowButton } from "./node_row";
+import { Name, NodeRowButton } from "./node_row";
 import { short } from "./names";
 import { RanksTab } from "./ranks_tab";
 import { Rows } from "./rows";
@@ -106,7 +106,7 @@ function sentence(finding: Finding): string {
 function Findings() {
   const findings = state.findings.value;
   if (!findings) return <p class="soft pad">{state.progress.value < 1 ? t("readingShort", Math.round(state.progress.value * 100)) : t("loading")}</p>;
-  if (!findings.length) return <p class="pad">{t("noFindings")}</p>;
+  if (!findings.length) return <p class="pad">{t(state.info.value!.compare ? "noFindings" : "noOverflow")}</p>;
   const overflowing = findings[0]!.kind === "overflow";
   return (
     <>
@@ -120,11 +120,11 @@ function Findings() {
               aria-current={state.selected.value[finding.side] === finding.node}
               onClick={() => void attempt(() => showFinding(at))}
             >
-              <span class="mono name">{finding.node}</span>
+              <span class="mono name"><Name text={finding.node} /></span>
               <span>{sentence(finding)}</span>
               {finding.value !== undefined && finding.kind !== "overflow" && (
                 <span class="soft">
-                  {t("roundingErrors", short(finding.value))}
+                  {finding.value === "inf" ? t("boundless") : t("roundingErrors", short(finding.value))}
                   {finding.before !== undefined && finding.kind !== "input" && ` · ${t("before", short(finding.before) || "0")}`}
                 </span>
               )}
@@ -175,10 +175,10 @@ function Search() {
         {select(t("anyType"), String(wanted.kind ?? ""), [["", t("anyType")], ["0", t("module")], ["1", t("api")], ["9", t("collection")]], (kind) => change({ kind: kind ? Number(kind) : undefined }))}
         {info.compare && select(t("bothSides"), String(wanted.side ?? ""), [["", t("bothSides")], ["0", t("target")], ["1", t("golden")]], (side) => change({ side: side ? (Number(side) as Side) : undefined }))}
         {select(t("onlyAny"), wanted.only ?? "", [["", t("onlyAny")], ["leaves", t("onlyLeaves")], ["modules", t("onlyModules")], ...(info.compare ? [["suspicious", t("onlySuspicious")] as [string, string]] : [])], (only) => change({ only: only || undefined }))}
-        {select(t("sortBy"), wanted.sort ?? "order", sorts, (sort) => change({ sort, side: info.compare && sort !== "order" && sort !== "name" ? 0 : wanted.side, ascending: sort === "order" || sort === "name" || (info.scales[sort]?.smallIsBad ?? false) }))}
+        <span class="sort">{select(t("sortBy"), wanted.sort ?? "order", sorts, (sort) => change({ sort, side: info.compare && sort !== "order" && sort !== "name" ? 0 : wanted.side, ascending: sort === "order" || sort === "name" || (info.scales[sort]?.smallIsBad ?? false) }))}
         {wanted.sort !== "order" && wanted.sort !== "name" && (
           <button onClick={() => change({ ascending: !wanted.ascending })}>{wanted.ascending === smallIsBad ? t("descending") : t("ascending")}</button>
-        )}
+        )}</span>
       </div>
       <p class="count" aria-live="polite">{list ? (list.total ? t("results", list.total) : t("noResults")) : t("loading")}</p>
       {list && <NodeList />}

@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-import { keep } from "./state";
+import { useState } from "preact/hooks";
+import { keep, t } from "./state";
 
 interface Shape {
   variable: string; // of CSS; its value is kept
@@ -31,7 +32,12 @@ export function Splitter({ variable, axis, min, max, from, label }: Shape) {
     const other = (from === "start" ? element.previousElementSibling : element.nextElementSibling) as HTMLElement;
     return axis === "x" ? other.offsetWidth : other.offsetHeight;
   };
-  const resize = (value: number): void => set(variable, Math.max(min, Math.min(max, value)));
+  const [size, keepSize] = useState(() => Number.parseInt(getComputedStyle(document.documentElement).getPropertyValue(variable), 10) || min);
+  const resize = (value: number): void => {
+    const limited = Math.round(Math.max(min, Math.min(max, value)));
+    set(variable, limited);
+    keepSize(limited);
+  };
   const begin = (event: PointerEvent): void => {
     const element = event.currentTarget as HTMLElement;
     element.setPointerCapture(event.pointerId);
@@ -55,7 +61,10 @@ export function Splitter({ variable, axis, min, max, from, label }: Shape) {
       class={`splitter ${axis}`}
       role="separator"
       aria-orientation={axis === "x" ? "vertical" : "horizontal"}
-      aria-label={label}
+      aria-label={`${label}: ${t("resize")}`}
+      aria-valuenow={size}
+      aria-valuemin={min}
+      aria-valuemax={max}
       tabIndex={0}
       onPointerDown={begin}
       onKeyDown={byKey}

@@ -51,8 +51,10 @@ export const classes = signal<Set<number>>(new Set());
 export const workspace = signal(kept("workspace") ?? "");
 
 export const tree = signal(new Tree());
+/** Grows when nodes have new values. */
+export const values = signal(0);
 export const layout = signal<Layout | null>(null);
-export const view = signal<View>({ scale: 1, x: 0, y: [0, 0] });
+export const view = signal<View>({ scale: 1, width: 640, x: 0, y: [0, 0] });
 /** Names, one per side; a node and its counterpart are both selected. */
 export const selected = signal<[string | null, string | null]>([null, null]);
 export const active = signal<Side>(0);
@@ -63,7 +65,7 @@ export const matching = signal<Matches | null>(null);
 
 export type Tab = "findings" | "search" | "structure" | "match" | "ranks";
 export const tab = signal<Tab>("findings");
-export type Lower = "tensors" | "stack" | "merged" | "links";
+export type Lower = "tensors" | "flow" | "stack" | "merged" | "links";
 export const lower = signal<Lower>("tensors");
 export const wanted = signal<Wanted>({ text: "", within: "name", sort: "order", ascending: true });
 export const listed = signal<{ total: number; nodes: (NodeRow | undefined)[] } | null>(null);

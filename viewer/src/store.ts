@@ -15,6 +15,7 @@ import { t } from "./state";
 import { Tree } from "./tree";
 import type {
   Colour,
+  Coloured,
   Detail,
   FileEntry,
   Finding,
@@ -233,7 +234,8 @@ function makeWorker(): Worker {
 // ---- opening and closing
 
 type Place = [Side, string, number]; // side, name, and from which child on
-const MOST_NODES = 1700; // of one answer, as the server has it
+const MOST_NODES = 3000; // of one answer, whatever they are called
+const MOST_VALUES = 9000;
 const LONGEST_LIST = 500;
 
 /** Lists of children, in so many questions that no answer is cut short. */
@@ -311,7 +313,7 @@ export async function openLevel(level: number): Promise<void> {
     if (id >= 0) tree.expanded.add(id);
   }
   for (const root of tree.roots) if (root >= 0) tree.expanded.add(root);
-  if (answer.whole === false) tell(t("expandPartly", 2500));
+  if (answer.whole === false) tell(t("expandPartly", answer.lists.reduce((sum, list) => sum + list.nodes.length, 0)));
   await arrange();
 }
 
@@ -326,7 +328,7 @@ export async function closeAll(): Promise<void> {
 // ---- selection and jumps
 
 /** Selects a node and its counterpart. `alone`: the other side keeps its selection, for matching by hand. */
-export function select(side: Side, name: string, alone = false): void {
+export function select(side: Side, name: string, alone = false, detail?: Detail): void {
   const tree = state.tree.value;
   const node = tree.node(tree.idOf(side, name));
   const names: [string | null, string | null] = [...state.selected.value];
@@ -340,7 +342,8 @@ export function select(side: Side, name: string, alone = false): void {
     state.active.value = side;
   });
   rememberPlace();
-  void attempt(loadDetail);
+  if (detail) state.detail.value = detail;
+  else void attempt(loadDetail);
 }
 
 async function loadDetail(): Promise<void> {
@@ -384,7 +387,7 @@ async function showRevealed(side: Side, name: string, answer: TreeAnswer): Promi
       if (id >= 0 && tree.isKnown(id)) tree.expanded.add(id);
     }
   }
-  select(side, name);
+  select(side, name, false, answer.detail);
   await arrange();
   centre();
 }
@@ -411,7 +414,7 @@ export function centre(): void {
 export async function showFinding(at: number): Promise<void> {
   if (!state.findings.value) await loadFindings();
   const finding = state.findings.value?.[at];
-  if (!finding) return tell(t("noFindings"));
+  if (!finding) return tell(t(state.info.value?.compare ? "noFindings" : "noOverflow"));
   state.tab.value = "findings";
   await reveal(finding.side, finding.node);
 }
@@ -442,7 +445,28 @@ export async function setColour(colour: Colour): Promise<void> {
     state.colour.value = colour;
     state.classes.value = new Set();
   });
-  await refreshValues();
+  if (state.progress.value < 1 || isExported) return refreshValues();
+  const searching = state.tab.value === "search" ? search() : null;
+  await recolour();
+  await searching;
+}
+
+/** The classes and values of all nodes that the page knows; where they stand stays as it is. */
+async function recolour(): Promise<void> {
+  const tree = state.tree.value;
+  const ids: [number[], number[]] = [[], []];
+  const places: [number[], number[]] = [[], []];
+  tree.nodes.forEach((node, id) => {
+    if (node.pos === null || ids[node.side].length >= MOST_VALUES) return;
+    ids[node.side].push(id);
+    places[node.side].push(node.pos);
+  });
+  const answer = await askGraph<{ sides: Coloured[] }>("values", { places });
+  if (!answer || state.tree.value !== tree) return;
+  answer.sides.forEach((side, at) => tree.recolour(ids[at]!, side));
+  valuesChanged();
+  state.values.value += 1;
+  rememberPlace();
 }
 
 /** New values for all nodes that the page knows. */
@@ -464,6 +488,7 @@ async function refreshValues(): Promise<void> {
     }
   });
   if (state.tree.value !== tree) return;
+  state.values.value += 1;
   await arrange();
   await searching;
 }

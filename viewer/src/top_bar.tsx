@@ -11,20 +11,20 @@ export function TopBar() {
   const info = state.info.value;
   return (
     <header class="top">
-      <span class="brand" title={info ? `msprobe ${info.version}` : ""}>
+      <h1 class="brand" title={info ? `msprobe ${info.version}` : ""}>
         <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">
           <rect width="16" height="16" rx="4" fill="currentColor" />
           <path d="M3 11l3-6 2 4 2-2 3 4" stroke="var(--card)" stroke-width="1.6" fill="none" stroke-linejoin="round" />
         </svg>
         msprobe
-      </span>
+      </h1>
       <FileSelect />
       {info && (
         <>
           <Places />
-          <button class="primary" disabled={state.progress.value < 1} onClick={() => void attempt(() => showFinding(0))} title="f">
+          {(info.compare || info.overflow) && <button class="primary" disabled={state.progress.value < 1} onClick={() => void attempt(() => showFinding(0))} title="f">
             {info.compare ? t("firstDivergence") : t("firstOverflow")}
-          </button>
+          </button>}
           <span class="group">
             <button aria-label={t("previous")} title={t("previous")} onClick={() => void attempt(() => step(true))}>↑</button>
             <button aria-label={t("next")} title={t("next")} onClick={() => void attempt(() => step(false))}>↓</button>

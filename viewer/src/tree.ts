@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the two trees that the page knows: what was opened, and what stands in it.
 import type { LayoutInput } from "./layout";
-import type { ChildList, NodeRow, Side, TreeAnswer } from "./types";
+import type { ChildList, Coloured, NodeRow, Side, TreeAnswer } from "./types";
 
 export const keyOf = (side: Side, name: string): string => `${side}:${name}`;
 
@@ -56,6 +56,15 @@ export class Tree {
   /** New values of nodes that are known. */
   refresh(nodes: NodeRow[]): void {
     for (const node of nodes) this.put(node);
+  }
+
+  /** What depends on the colouring, of these nodes. */
+  recolour(ids: number[], coloured: Coloured): void {
+    ids.forEach((id, at) => {
+      const node = this.nodes[id]!;
+      this.nodes[id] = { ...node, class: coloured.classes[at]!, value: coloured.values[at]! };
+    });
+    for (const [at, below] of coloured.below) this.nodes[ids[at]!]!.below = below;
   }
 
   private put(node: NodeRow): number {

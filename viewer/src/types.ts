@@ -13,8 +13,8 @@ export interface Below {
   counts: number[];
   unmatched: number;
   worst: Value;
-  worstAt: number;
-  strip: number[];
+  worstAt: number | null;
+  strip: string; // a letter per piece: its class, "u" unmatched, "-" no value
 }
 
 export interface NodeRow {
@@ -54,6 +54,14 @@ export interface TreeAnswer {
   progress: number;
   whole?: boolean;
   revealed?: { side: Side; path: string[] }[];
+  detail?: Detail; // of the node that is revealed
+}
+
+/** What depends on the colouring, of nodes that are known. `below`: of which of them, and what. */
+export interface Coloured {
+  classes: number[];
+  values: Value[];
+  below: [number, Below][];
 }
 
 export interface FileEntry {
@@ -114,6 +122,14 @@ export interface Link {
   kind: string;
 }
 
+/** Where a tensor of a node comes from, or goes to. `around`: the modules around the other node, from the root. */
+export interface FlowEnd {
+  port: string;
+  into: boolean;
+  node: string;
+  around: string[];
+}
+
 export interface NodeDetail {
   name: string;
   side: Side;
@@ -125,6 +141,7 @@ export interface NodeDetail {
   stack: string[];
   merged: string[];
   links: Link[];
+  flow: FlowEnd[];
   how?: string | null;
   reason?: string | null;
 }

@@ -15,7 +15,6 @@
 #include "msprobe/content_hash.h"
 #include "msprobe/dtype.h"
 #include "msprobe/export.h"
-#include "msprobe/metrics.h"
 
 /// Checkpoints of training programs, compared parameter by parameter. Kinds: docs/formats/checkpoint.md.
 ///
@@ -180,13 +179,42 @@ MSPROBE_API std::size_t apply_mapping(Checkpoint& checkpoint, std::span<const Ma
 
 // ---- Comparing
 
+/// One side of a pair of parameters. Sums are those of the finite pairs.
+struct Side {
+  std::int64_t nan_count = 0;  // complex: an element is NaN when a part is NaN, else Inf when a part is Inf
+  std::int64_t inf_count = 0;  // of both signs
+  double sum = 0;
+  double squares = 0;  // sum of |x|^2
+};
+
+/// What is to be known of two parameters next to each other, as far as they were compared: l2 distance =
+/// sqrt(squared_distance), cosine = dot / sqrt(left.squares * right.squares), mean = sum / finite_pairs.
+/// Words and errors are those of metrics::PairMetrics.
+///
+/// Precision: of two parameters that are both float32, bfloat16 or float16, differences are in float32, and
+/// so are sums of 8 terms, which are added up in double; in other cases everything is in double. Of pairs
+/// that are both float32 and differ by less than 2^-140, `max_relative` may know nothing.
+struct Difference {
+  std::int64_t count = 0;
+  std::int64_t finite_pairs = 0;
+  std::int64_t both_non_finite = 0;
+  std::int64_t one_sided = 0;   // NaN or Inf against a finite number
+  std::int64_t equal_bits = 0;  // of different dtypes: after conversion to one
+  Side left;
+  Side right;
+  double dot = 0;
+  double squared_distance = 0;
+  double max_absolute = 0;
+  double max_relative = 0;  // |left - right| / |right|; where the right side is 0, both get 2^-52 first
+};
+
 struct Row {
   std::string name;
   std::size_t left = 0;  // index into the parameters
   std::size_t right = 0;
   bool comparable = false;               // false: the shapes differ
   std::optional<std::int64_t> rows;      // of a vocabulary with padding: how many were compared
-  metrics::PairMetrics metrics;          // of what was compared
+  Difference difference;                 // of what was compared
   std::optional<ContentHash> left_hash;  // on request
   std::optional<ContentHash> right_hash;
 };

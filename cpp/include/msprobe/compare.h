@@ -86,10 +86,6 @@ MSPROBE_API std::vector<RealMetrics> measure_real_data(
     const DumpPair& pair, unsigned threads = 0,
     const std::function<bool(std::size_t, std::size_t)>& progress = nullptr);
 
-/// The four differences of a row: max, min, mean, norm.
-MSPROBE_API std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair,
-                                                                     const trace::ItemPair& row);
-
 /// Judges the rows [begin, end), which are those of one record of the left run. `metrics` is empty unless the
 /// mode is kRealData.
 MSPROBE_API void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
@@ -114,8 +110,9 @@ struct TableOptions {
 };
 
 /// Writes the result table: one row for each item of the left run, in the columns of the existing tool, then
-/// how the pair was found. An xlsx has the sheet "Sheet" and, when items of the right run stayed alone,
-/// "Unmatched". Complete or absent. Throws IoError.
+/// how the pair was found. An xlsx has the sheet "Sheet", when items of the right run stayed alone
+/// "Unmatched", and the cover "Verdict", which io::replace_cover() fills when all pairs are compared. Complete
+/// or absent. Throws IoError.
 MSPROBE_API TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                      const TableOptions& options);
 

@@ -42,8 +42,9 @@ struct ReportRows {
 };
 
 /// The rows of a pair, at most `most` of them: beyond that, half of the room is for the first rows that
-/// differ, and the rest for those that are farthest off. `metrics` is empty unless the mode is kRealData.
+/// differ, and the rest for those that are farthest off. `metrics` is empty unless the mode is kRealData;
+/// `distances`: what distances() found.
 MSPROBE_API ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
-                                   std::size_t most);
+                                   const std::vector<trace::Distance>& distances, std::size_t most);
 
 }  // namespace msprobe::compare

@@ -75,7 +75,14 @@ struct Walk {
   std::vector<ModuleDifference> modules;  // those whose result differs, in order of execution
 };
 
-/// Walks over all records. At most 20000 events are kept. `metrics` is empty unless the mode is kRealData.
-MSPROBE_API Walk walk(const DumpPair& pair, const std::vector<RealMetrics>& metrics);
+/// How far the two items of each row are apart: one entry for each of `pair.matches.pairs`. `metrics` is
+/// empty unless the mode is kRealData. `threads`: 0 = all cores.
+MSPROBE_API std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                            unsigned threads = 0);
+
+/// Walks over all records. At most 20000 events are kept. `metrics` is empty unless the mode is kRealData;
+/// `distances`: what distances() found.
+MSPROBE_API Walk walk(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                      const std::vector<Distance>& distances);
 
 }  // namespace msprobe::compare

@@ -69,9 +69,10 @@ class MSPROBE_API MeasurementPlan {
  public:
   explicit MeasurementPlan(const Options& options);
 
-  /// A row without its summary, with room for the signs. With `fortran_order` the statistics must be taken of
-  /// the transposed tensor, whose memory is C-contiguous. `view.data` may be null.
-  Measurement prepare(std::string_view name, const TensorView& view) const;
+  /// A row without its summary, with room for the signs, in the memory of `reused`. With `fortran_order` the
+  /// statistics must be taken of the transposed tensor, whose memory is C-contiguous. `view.data` may be
+  /// null.
+  Measurement prepare(std::string_view name, const TensorView& view, Measurement reused = {}) const;
 
   /// The request that fits; it borrows from `measurement` and from this.
   stats::SummaryOptions request(Measurement& measurement) const;
@@ -86,8 +87,10 @@ class MSPROBE_API MeasurementPlan {
 
 /// Measures gradients of host memory. A gradient that cannot be measured (complex at any level) is left out
 /// and reported as a warning through the log; an empty one gives a row without max and min.
+/// `reused`: rows that nobody needs any more (Writer::spare()); their memory becomes that of the new ones.
 MSPROBE_API std::vector<Measurement> measure(std::span<const Gradient> gradients, const Options& options,
-                                             ThreadPool* pool = nullptr);
+                                             ThreadPool* pool = nullptr,
+                                             std::vector<Measurement> reused = {});
 
 /// Writes measured steps behind the training thread. A step appears as a whole: its direction files first,
 /// its csv last, each complete or absent.
@@ -109,6 +112,10 @@ class MSPROBE_API Writer {
   Writer& operator=(const Writer&) = delete;
 
   void record(std::int64_t step, std::vector<Measurement> measurements);
+
+  /// The rows of a step that has been written, for measure(): fresh memory for the signs of a large model
+  /// costs as much as reading its gradients. Empty when there are none, as in the first steps.
+  std::vector<Measurement> spare();
 
   /// Waits until every recorded step is on disk. Returns the number of steps that could not be written so
   /// far. In a forked child, which has no writing thread, this and the destructor do nothing.

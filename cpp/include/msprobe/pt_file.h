@@ -211,6 +211,10 @@ class MSPROBE_API PtFile {
   /// checksums (torch.serialization.set_crc32_options, or before torch 1.6) passes.
   void check(const PtStorage& storage) const;
 
+  /// The checksum (CRC-32) that the file gives for a storage; nullopt: none. For those who read all of it
+  /// anyway.
+  std::optional<std::uint32_t> checksum(const PtStorage& storage) const;
+
  private:
   struct State;
   explicit PtFile(std::unique_ptr<State> state);
@@ -224,6 +228,11 @@ class MSPROBE_API PtTensorFile {
 
   const PtTensor& tensor() const noexcept { return *tensor_; }
   TensorView view() const noexcept { return tensor_->view(); }
+  /// The memory that the checksum is of: the tensor lies in it.
+  std::span<const std::uint8_t> storage() const noexcept { return tensor_->storage->data; }
+  std::optional<std::uint32_t> checksum() const { return file_.checksum(*tensor_->storage); }
+  /// As PtFile::check().
+  void check() const { file_.check(*tensor_->storage); }
 
  private:
   PtFile file_;
@@ -233,5 +242,7 @@ class MSPROBE_API PtTensorFile {
 /// Opens a file whose root is a tensor and verifies the checksum of its data. Throws what PtFile::open and
 /// PtFile::check do, and FormatError when the root is something else.
 MSPROBE_API PtTensorFile read_pt_tensor(const std::filesystem::path& path);
+/// The same without looking at the data: the checksum is up to the caller.
+MSPROBE_API PtTensorFile open_pt_tensor(const std::filesystem::path& path);
 
 }  // namespace msprobe::io

@@ -30,6 +30,10 @@ struct SheetOptions {
   bool guard_formulas = false;
   /// xlsx only: threads that compress; 0 = all cores. The file does not depend on it.
   unsigned threads = 1;
+  /// xlsx only: the name of one more sheet, of text alone. It is the last one, so that programs that take the
+  /// first sheet find the table, but what a spreadsheet program shows when it opens the file. It says that
+  /// there is nothing yet until replace_cover() is called. Empty: there is none.
+  std::string cover{};
 };
 
 /// Writes a table row by row, as csv or xlsx after the ending of the path. The file is complete or absent: it
@@ -76,6 +80,11 @@ class MSPROBE_API SheetWriter {
   State& state() const;
   std::unique_ptr<State> state_;
 };
+
+/// Replaces the text of the cover of an xlsx that SheetWriter wrote: one cell below the other. The rest of
+/// the file, however large, is neither read nor written. Throws IoError; InvalidArgument for a file without
+/// cover, or above 4 GiB, which stays as it is.
+MSPROBE_API void replace_cover(const std::filesystem::path& path, std::span<const std::string> lines);
 
 /// Appends a row as SheetWriter::add_row() writes it into a csv, without guarding formulas. NaN and Inf must
 /// not occur. Thread-safe.

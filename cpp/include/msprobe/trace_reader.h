@@ -24,8 +24,7 @@ namespace msprobe::trace {
 /// Text in the memory of a Trace: 8 bytes for what would be 16. Only its Trace can show it.
 struct Text {
   std::uint32_t offset = 0;
-  std::uint32_t length : 31 = 0;
-  std::uint32_t in_pool : 1 = 0;
+  std::uint32_t length = 0;
 };
 
 /// One JSON value: a statistic, a number, a flag.
@@ -81,7 +80,7 @@ struct Record {
   std::uint32_t first_item = 0;
   std::uint32_t item_count = 0;
   std::uint64_t begin = 0;  // bytes of the file that hold the value of the record, [begin, end)
-  std::uint64_t end = 0;    // as begin where the value is a plain text, which no tool writes
+  std::uint64_t end = 0;
   bool is_recompute = false;
   bool has_input = false;  // one of input, input_args, input_kwargs stands in it, be it empty
   bool has_output = false;
@@ -97,9 +96,7 @@ constexpr bool holds_gradients(std::string_view record) noexcept {
 /// them.
 class MSPROBE_API Trace {
  public:
-  std::string_view text(Text text) const noexcept {
-    return {(text.in_pool ? pool_.data() : file_.data()) + text.offset, text.length};
-  }
+  std::string_view text(Text text) const noexcept { return {texts_.data() + text.offset, text.length}; }
   std::string_view text(const Scalar& scalar) const noexcept { return text(scalar.text); }
   /// As double: of kInteger, kFloat; nothing for the other kinds. Beyond the range of double: 0 or infinite.
   std::optional<double> number(const Scalar& scalar) const noexcept;
@@ -131,8 +128,7 @@ class MSPROBE_API Trace {
  private:
   friend class TraceBuilder;
   std::filesystem::path path_;
-  std::string file_;  // changed by the parser, which decodes texts in place
-  std::string pool_;  // what does not stand in the file in one piece
+  std::string texts_;
   Text task_, level_, framework_, dump_data_dir_;
   std::vector<Record> records_;
   std::vector<Item> items_;
@@ -148,8 +144,8 @@ class MSPROBE_API Trace {
 /// Reads dump.json or debug.json. Accepts the words NaN, Infinity and -Infinity, a byte order mark, unknown
 /// keys, and any order of keys; of a key of the file or of a record that occurs twice the last value counts.
 /// Values that no tool writes where they stand (a plain number in a list of arguments) are no items. Memory:
-/// the file and about a quarter of it; hostile files are refused before they need 64 MiB and 10 times their
-/// size. One thread.
+/// about two thirds of the file, which is read piece by piece; hostile files are refused before they need 64
+/// MiB and 10 times their size. One thread.
 ///
 /// Throws IoError; UnsupportedError above 4 GiB; FormatError with path and place for text that is no JSON or
 /// is cut, text that is not UTF-8 or half of a surrogate pair, numbers beyond 1e308, nesting deeper than 64,
@@ -170,7 +166,7 @@ class MSPROBE_API Stacks {
   bool empty() const noexcept { return by_record_.empty(); }
 
  private:
-  friend MSPROBE_API Stacks parse_stacks(std::string, const std::filesystem::path&);
+  friend class StackHandler;
   struct Hash : std::hash<std::string_view> {
     using is_transparent = void;
   };
@@ -207,8 +203,8 @@ class MSPROBE_API Construct {
   std::string_view parent(std::string_view name) const noexcept;
 
  private:
-  friend MSPROBE_API Construct parse_construct(std::string, const std::filesystem::path&);
-  std::string file_;  // changed by the parser, which decodes texts in place
+  friend class ConstructHandler;
+  std::string texts_;
   std::vector<Entry> entries_;
   std::optional<std::int32_t> micro_steps_;
   std::vector<std::uint32_t> slots_;  // a hash table of entries_ by name

@@ -41,9 +41,8 @@ class SettingsHandler : public io::JsonHandler<SettingsHandler> {
 }  // namespace
 
 std::vector<JsonSetting> read_json_settings(const std::filesystem::path& path) {
-  std::string content = io::read_json_file(path);
   SettingsHandler handler;
-  io::parse_json(content, path, handler);
+  io::parse_json_file(path, handler);
   return std::move(handler.settings);
 }
 

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/layout.h"
+#include "checkpoint/difference.h"
 #include "checkpoint/pieces.h"
 #include "io/mapped_file.h"
 #include "msprobe/checkpoint.h"
@@ -21,8 +22,15 @@ namespace {
 
 // Bytes of one side that a thread works on at a time; what threads do together is added up, in a fixed order,
 // after so many of them. Files stay in memory that long, on both sides.
-constexpr std::int64_t kChunkBytes = 2 << 20;
-constexpr std::size_t kBatch = 32;
+constexpr std::int64_t kChunkBytes = 1 << 20;
+constexpr std::size_t kBatch = 64;
+
+// Elements that are looked at several times, for their difference and their hashes, while they are in the
+// nearest cache.
+constexpr std::size_t kTile = 4096;
+
+// Elements without gaps from which on the fast way is one.
+constexpr std::int64_t kLeastRun = 256;
 
 // A chunk whose elements lie far apart counts as so many: the system maps the pages around each of them.
 constexpr std::size_t kScatteredWeight = 8;
@@ -115,46 +123,72 @@ void split_box(const Shape& offset, const Shape& shape, std::int64_t most, std::
   }
 }
 
-// The elements of a box as rows without gaps in the parameter: calls `visit(first byte in the parameter,
-// bytes, pointer)`.
-template <typename Visit>
-void for_runs(const Piece& piece, DType dtype, const Shape& whole_shape, const Visit& visit) {
-  const std::size_t rank = piece.shape.size();
-  const std::size_t item = element_size(dtype);
-  // Dimensions from `inner` on lie without gaps both in the parameter and in memory.
-  std::size_t inner = rank;
-  std::int64_t run = 1;
-  while (inner > 0 && (piece.strides[inner - 1] == run || piece.shape[inner - 1] == 1)) {
-    --inner;
-    run *= piece.shape[inner];
-    if (piece.shape[inner] != whole_shape[inner]) break;
+// A box in both of its memories, which may be one and the same.
+struct Both {
+  const Piece& left;
+  const Piece& right;
+  DType left_dtype;
+  DType right_dtype;
+};
+
+// Dimensions from `first` on lie without gaps in the parameter and in both memories: `count` elements.
+struct Inner {
+  std::size_t first;
+  std::int64_t count = 1;
+};
+
+Inner inner_of(const Both& both, const Shape& whole_shape) {
+  const Shape& shape = both.left.shape;
+  Inner inner{shape.size()};
+  while (inner.first > 0) {
+    const std::size_t d = inner.first - 1;
+    const auto has_no_gaps = [&](const Piece& piece) { return piece.strides[d] == inner.count; };
+    if (shape[d] != 1 && !(has_no_gaps(both.left) && has_no_gaps(both.right))) break;
+    inner.first = d;
+    inner.count *= shape[d];
+    if (shape[d] != whole_shape[d]) break;
   }
-  Shape index(inner, 0);
-  std::int64_t left = count_of(piece.shape) / std::max<std::int64_t>(run, 1);
-  while (left-- > 0) {
+  return inner;
+}
+
+// Calls `visit(number of the first element in the parameter, elements, left memory, right memory)` for parts
+// of a box without gaps.
+template <typename Visit>
+void for_runs(const Both& both, const Shape& whole_shape, const Visit& visit) {
+  const Inner inner = inner_of(both, whole_shape);
+  const Shape& shape = both.left.shape;
+  const auto at = [](const Piece& piece, DType dtype, const Shape& index) {
     std::int64_t element = 0;
-    std::int64_t memory = 0;
-    for (std::size_t d = 0; d < rank; ++d) {
-      const std::int64_t place = d < inner ? index[d] : 0;
-      element = element * whole_shape[d] + piece.offset[d] + place;
-      memory += place * piece.strides[d];
+    for (std::size_t d = 0; d < index.size(); ++d) element += index[d] * piece.strides[d];
+    return piece.data + element * static_cast<std::int64_t>(element_size(dtype));
+  };
+  Shape index(inner.first, 0);
+  for (std::int64_t left = count_of(shape) / std::max<std::int64_t>(inner.count, 1); left > 0; --left) {
+    std::int64_t element = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      element = element * whole_shape[d] + both.left.offset[d] + (d < inner.first ? index[d] : 0);
     }
-    visit(static_cast<std::uint64_t>(element) * item, static_cast<std::size_t>(run) * item,
-          piece.data + memory * static_cast<std::int64_t>(item));
-    for (std::size_t d = inner; d-- > 0;) {
-      if (++index[d] < piece.shape[d]) break;
+    visit(static_cast<std::uint64_t>(element), static_cast<std::size_t>(inner.count),
+          at(both.left, both.left_dtype, index), at(both.right, both.right_dtype, index));
+    for (std::size_t d = inner.first; d-- > 0;) {
+      if (++index[d] < shape[d]) break;
       index[d] = 0;
     }
   }
 }
 
+// Of `count` elements, of which the first one has this number in the parameter.
+ContentHash hash_run(const std::uint8_t* data, DType dtype, std::size_t count, std::uint64_t element) {
+  const std::size_t item = element_size(dtype);
+  return hash_part(data, count * item, element * item);
+}
+
 ContentHash hash_box(const Piece& piece, DType dtype, const Shape& whole_shape) {
   ContentHash hash;
-  const auto add = [&](std::uint64_t offset, std::size_t bytes, const std::uint8_t* data) {
-    hash += hash_part(data, bytes, offset);
-  };
+  const auto add = [&](std::uint64_t element, std::size_t count, const std::uint8_t* data,
+                       const std::uint8_t*) { hash += hash_run(data, dtype, count, element); };
   if (!is_scattered(piece)) {
-    for_runs(piece, dtype, whole_shape, add);
+    for_runs({piece, piece, dtype, dtype}, whole_shape, add);
     return hash;
   }
   const std::int64_t count = count_of(piece.shape);
@@ -168,7 +202,7 @@ ContentHash hash_box(const Piece& piece, DType dtype, const Shape& whole_shape) 
     gathered.strides[d] = step;
     step *= piece.shape[d];
   }
-  for_runs(gathered, dtype, whole_shape, add);
+  for_runs({gathered, gathered, dtype, dtype}, whole_shape, add);
   return hash;
 }
 
@@ -194,7 +228,7 @@ struct Chunk {
 };
 
 struct Found {
-  metrics::PairMetrics metrics;
+  Difference difference;
   ContentHash left;
   ContentHash right;
 };
@@ -333,7 +367,7 @@ class PairWork {
   const Parameter& right(const Row& row) const { return right_[row.right]; }
 
   void begin(Row& row) const {
-    row.metrics = {};
+    row.difference = {};
     if (!options_.hash) return;
     row.left_hash = ContentHash();
     row.right_hash = ContentHash();
@@ -358,21 +392,40 @@ class PairWork {
 
   Found look_at(const Chunk& chunk) const {
     const Row& row = pairing_.rows[chunk.row];
-    const DType left_dtype = left(row).dtype;
-    const DType right_dtype = right(row).dtype;
-    const InMemory left_memory(chunk.left, left_dtype);
-    const InMemory right_memory(chunk.right, right_dtype);
+    const Shape& whole_shape = left(row).shape;
+    const Both both{chunk.left, chunk.right, left(row).dtype, right(row).dtype};
+    const InMemory left_memory(chunk.left, both.left_dtype);
+    const InMemory right_memory(chunk.right, both.right_dtype);
+    const std::optional<Element> element = fast_way(both.left_dtype, both.right_dtype);
+    if (element && inner_of(both, whole_shape).count >= kLeastRun)
+      return look_at_runs(both, whole_shape, *element);
     Found found;
-    found.metrics = metrics::compare(AlignedView(chunk.left, left_dtype).view(),
-                                     AlignedView(chunk.right, right_dtype).view(), {.positions = false});
+    found.difference = difference_of(AlignedView(chunk.left, both.left_dtype).view(),
+                                     AlignedView(chunk.right, both.right_dtype).view());
     if (!options_.hash) return found;
-    found.left = hash_box(chunk.left, left_dtype, left(row).shape);
-    found.right = hash_box(chunk.right, right_dtype, right(row).shape);
+    found.left = hash_box(chunk.left, both.left_dtype, whole_shape);
+    found.right = hash_box(chunk.right, both.right_dtype, right(row).shape);
+    return found;
+  }
+
+  Found look_at_runs(const Both& both, const Shape& whole_shape, Element element) const {
+    Found found;
+    for_runs(both, whole_shape,
+             [&](std::uint64_t first, std::size_t count, const std::uint8_t* l, const std::uint8_t* r) {
+               const std::size_t item = element_size(both.left_dtype);
+               for (std::size_t i = 0; i < count; i += kTile) {
+                 const std::size_t some = std::min(kTile, count - i);
+                 add_pairs(found.difference, element, l + i * item, r + i * item, some);
+                 if (!options_.hash) continue;
+                 found.left += hash_run(l + i * item, both.left_dtype, some, first + i);
+                 found.right += hash_run(r + i * item, both.right_dtype, some, first + i);
+               }
+             });
     return found;
   }
 
   static void take(Row& row, const Found& found) {
-    metrics::append(row.metrics, found.metrics);
+    append(row.difference, found.difference);
     if (row.left_hash) *row.left_hash += found.left;
     if (row.right_hash) *row.right_hash += found.right;
   }

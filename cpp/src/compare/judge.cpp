@@ -183,12 +183,15 @@ RowVerdict judge_differences(const ItemPair& row, const StatisticsPair& statisti
 
 }  // namespace
 
-StatisticsPair row_statistics(const DumpPair& pair, const ItemPair& row) {
-  return trace::compare_statistics(pair.left, pair.left_item(row), pair.right, pair.right_item(row));
-}
-
-std::array<StatisticDifference, 4> statistic_differences(const DumpPair& pair, const ItemPair& row) {
-  return row_statistics(pair, row).differences;
+void read_statistics(const DumpPair& pair, std::size_t begin, std::size_t end,
+                     std::vector<StatisticsPair>& statistics) {
+  statistics.assign(end - begin, {});
+  if (pair.mode == Mode::kMd5) return;
+  for (std::size_t i = begin; i < end; ++i) {
+    const ItemPair& row = pair.matches.pairs[i];
+    statistics[i - begin] =
+        trace::compare_statistics(pair.left, pair.left_item(row), pair.right, pair.right_item(row));
+  }
 }
 
 void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
@@ -222,10 +225,7 @@ void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
 void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,
                   std::size_t end, std::vector<RowVerdict>& verdicts) {
   std::vector<StatisticsPair> statistics;
-  statistics.reserve(end - begin);
-  for (std::size_t i = begin; i < end; ++i) {
-    statistics.push_back(row_statistics(pair, pair.matches.pairs[i]));
-  }
+  read_statistics(pair, begin, end, statistics);
   judge_record(pair, metrics, begin, statistics, verdicts);
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "compare/row_statistics.h"
 #include "msprobe/compare_report.h"
 #include "msprobe/compare_walk.h"
 #include "trace/item_text.h"
@@ -103,12 +104,10 @@ class Strings {
 
 // ---- Rows
 
-std::optional<double> largest_relative(const DumpPair& pair, const ItemPair& row,
-                                       const RealMetrics* metrics) {
+std::optional<double> largest_relative(const StatisticsPair& statistics, const RealMetrics* metrics) {
   if (metrics != nullptr) return metrics->max_relative.number();
-  if (!row.right || pair.mode == Mode::kMd5) return std::nullopt;
   std::optional<double> largest;
-  for (const StatisticDifference& one : statistic_differences(pair, row)) {
+  for (const StatisticDifference& one : statistics.differences) {
     if (one.relative && !(largest && *largest >= *one.relative)) largest = one.relative;
   }
   return largest;
@@ -119,17 +118,18 @@ class RowColumns {
   RowColumns(const DumpPair& pair, const std::vector<RealMetrics>& metrics)
       : pair_(pair), metrics_(metrics) {}
 
-  void add(std::size_t index, const Distance& distance, const RowVerdict& verdict) {
+  void add(std::size_t index, const Distance& distance, const StatisticsPair& statistics,
+           const RowVerdict& verdict) {
     const ItemPair& row = pair_.matches.pairs[index];
     row_.add(static_cast<std::int64_t>(index - last_));
     last_ = index;
     add_names(row);
     error_.add(row.right ? finite_or_code(distance.ulps) : kNone);
     const RealMetrics* const metrics = metrics_.empty() ? nullptr : &metrics_[index];
-    const auto relative = distance.equal ? std::nullopt : largest_relative(pair_, row, metrics);
+    const auto relative = distance.equal ? std::nullopt : largest_relative(statistics, metrics);
     relative_.add(relative && !std::isnan(*relative) ? finite_or_code(*relative) : kNone);
-    result_.add(strings_.index(verdict.result));
-    message_.add(strings_.index(verdict.message));
+    result_.add(last_result_.index(strings_, verdict.result));
+    message_.add(last_message_.index(strings_, verdict.message));
     colour_.add(static_cast<std::int64_t>(verdict.colour));
     match_.add(row.right ? static_cast<std::int64_t>(row.right.how) : -static_cast<std::int64_t>(row.reason));
   }
@@ -168,33 +168,54 @@ class RowColumns {
 
   static double finite_or_code(double value) { return std::isfinite(value) ? value : kInfinite; }
 
-  // An item's name goes on where that of its record ends, unless it is that of its file.
-  Name name_of(const trace::Trace& trace, std::uint32_t record, const trace::Item& item) {
-    const std::string_view name = trace.name(trace.records()[record]);
-    text_.clear();
-    trace::append_item_name(text_, trace, trace.records()[record], item);
-    const std::size_t length = text_.starts_with(name) ? name.size() : 0;
-    Name result;
-    result.record = strings_.index(std::string_view(text_).substr(0, length));
-    result.item = strings_.index(std::string_view(text_).substr(length));
-    text_ = dtype_text(trace, item);
-    text_ += ' ';
-    text_ += shape_text(trace, item);
-    result.type = strings_.index(text_);
-    return result;
-  }
+  // The three texts of an item; an item's name goes on where that of its record ends, unless it is that of
+  // its file.
+  struct Texts {
+    std::string name;
+    std::size_t record_length = 0;
+    std::string type;
+
+    std::string_view record() const { return std::string_view(name).substr(0, record_length); }
+    std::string_view item() const { return std::string_view(name).substr(record_length); }
+
+    void read(const trace::Trace& trace, std::uint32_t record, const trace::Item& item) {
+      const std::string_view of_record = trace.name(trace.records()[record]);
+      name.clear();
+      trace::append_item_name(name, trace, trace.records()[record], item);
+      record_length = name.starts_with(of_record) ? of_record.size() : 0;
+      type = dtype_text(trace, item);
+      type += ' ';
+      type += shape_text(trace, item);
+    }
+  };
+
+  // The index of a text that is mostly the one before.
+  class LastIndex {
+   public:
+    std::int64_t index(Strings& strings, std::string_view text) {
+      if (index_ < 0 || text != text_) {
+        index_ = strings.index(text);
+        text_ = text;
+      }
+      return index_;
+    }
+
+   private:
+    std::string text_;
+    std::int64_t index_ = -1;
+  };
 
   void add_names(const ItemPair& row) {
-    const Name left = name_of(pair_.left, row.left_record, pair_.left_item(row));
-    record_.add(left.record);
-    item_.add(left.item);
-    type_.add(left.type);
+    left_.read(pair_.left, row.left_record, pair_.left_item(row));
+    record_.add(last_record_.index(strings_, left_.record()));
+    item_.add(strings_.index(left_.item()));
+    type_.add(last_type_.index(strings_, left_.type));
     Name right;
     if (const trace::Item* const item = pair_.right_item(row)) {
-      right = name_of(pair_.right, row.right_record, *item);
-      if (right.record == left.record) right.record = kSame;
-      if (right.item == left.item) right.item = kSame;
-      if (right.type == left.type) right.type = kSame;
+      right_.read(pair_.right, row.right_record, *item);
+      right.record = right_.record() == left_.record() ? kSame : strings_.index(right_.record());
+      right.item = right_.item() == left_.item() ? kSame : strings_.index(right_.item());
+      right.type = right_.type == left_.type ? kSame : strings_.index(right_.type);
     }
     other_record_.add(right.record);
     other_item_.add(right.item);
@@ -204,7 +225,8 @@ class RowColumns {
   const DumpPair& pair_;
   const std::vector<RealMetrics>& metrics_;
   Strings strings_;
-  std::string text_;
+  Texts left_, right_;
+  LastIndex last_record_, last_type_, last_result_, last_message_;
   std::size_t last_ = 0;
   Column row_, record_, item_, other_record_, other_item_, type_, other_type_;
   Column error_, relative_, result_, message_, colour_, match_;
@@ -222,19 +244,16 @@ void count(ReportRows& report, const ItemPair& row, const Distance& distance) {
 
 }  // namespace
 
-ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t most) {
+ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                       const std::vector<Distance>& distances, std::size_t most) {
   const std::vector<ItemPair>& rows = pair.matches.pairs;
   ReportRows report;
   report.rows = rows.size();
-  std::vector<Distance> distances(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    distances[i] = trace::distance(pair.left, pair.left_item(rows[i]), pair.right, pair.right_item(rows[i]),
-                                   metrics.empty() ? nullptr : &metrics[i]);
-    count(report, rows[i], distances[i]);
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i) count(report, rows[i], distances[i]);
   const std::vector<std::size_t> chosen = choose(rows, distances, most);
   report.shown = chosen.size();
   RowColumns columns(pair, metrics);
+  std::vector<StatisticsPair> statistics;
   std::vector<RowVerdict> verdicts;
   std::size_t begin = 0, end = 0;
   for (const std::size_t index : chosen) {
@@ -243,9 +262,10 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
       while (begin > 0 && rows[begin - 1].left_record == rows[index].left_record) --begin;
       end = index;
       while (end < rows.size() && rows[end].left_record == rows[index].left_record) ++end;
-      judge_record(pair, metrics, begin, end, verdicts);
+      read_statistics(pair, begin, end, statistics);
+      judge_record(pair, metrics, begin, statistics, verdicts);
     }
-    columns.add(index, distances[index], verdicts[index - begin]);
+    columns.add(index, distances[index], statistics[index - begin], verdicts[index - begin]);
   }
   report.json = columns.json();
   return report;

@@ -27,6 +27,7 @@ constexpr std::string_view kNotApplicable = "N/A";
 
 // ---- Columns
 
+constexpr const char* kCover = "Verdict";
 constexpr std::string_view kStackColumn = "NPU_Stack_Info";
 constexpr std::string_view kMatchColumn = "Match";
 
@@ -294,7 +295,7 @@ struct Chunk {
 };
 
 // So many rows are made at once by one thread: enough to be worth its while, few enough for its cache.
-constexpr std::size_t kRowsOfChunk = 2048;
+constexpr std::size_t kRowsOfChunk = 512;
 
 std::size_t end_of_record(const DumpPair& pair, std::size_t begin) {
   const auto& all = pair.matches.pairs;
@@ -322,11 +323,7 @@ TableSummary judge_rows(const DumpPair& pair, const std::vector<RealMetrics>& me
   std::vector<RowVerdict> verdicts;
   for (std::size_t begin = chunk.begin, end = 0; begin < chunk.end; begin = end) {
     end = end_of_record(pair, begin);
-    statistics.clear();
-    for (std::size_t i = begin; i < end; ++i) {
-      statistics.push_back(pair.mode == Mode::kMd5 ? StatisticsPair()
-                                                   : row_statistics(pair, pair.matches.pairs[i]));
-    }
+    read_statistics(pair, begin, end, statistics);
     judge_record(pair, metrics, begin, statistics, verdicts);
     for (std::size_t i = begin; i < end; ++i) {
       const RowVerdict& verdict = verdicts[i - begin];
@@ -388,7 +385,8 @@ TableSummary write_csv_rows(const DumpPair& pair, const std::vector<RealMetrics>
 
 TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                          const TableOptions& options) {
-  io::SheetWriter writer(options.path, {.guard_formulas = false, .threads = options.threads});
+  io::SheetWriter writer(options.path,
+                         {.guard_formulas = false, .threads = options.threads, .cover = kCover});
   const auto names = columns(pair);
   writer.begin_sheet("Sheet", names);
   const std::vector<Chunk> chunks = chunks_of(pair);

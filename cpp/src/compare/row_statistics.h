@@ -13,8 +13,10 @@ namespace msprobe::compare {
 
 using trace::StatisticsPair;
 
-/// The statistics of both items of a row: their numbers are made of text once, for judging and for the table.
-StatisticsPair row_statistics(const DumpPair& pair, const trace::ItemPair& row);
+/// The statistics of both items of the rows [begin, end): their numbers are made of text once, for judging
+/// and for the table. Empty ones in mode kMd5.
+void read_statistics(const DumpPair& pair, std::size_t begin, std::size_t end,
+                     std::vector<StatisticsPair>& statistics);
 
 /// judge_record() for rows whose statistics are known: one for each of them; not looked at in mode kMd5.
 void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics, std::size_t begin,

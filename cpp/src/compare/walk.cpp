@@ -7,8 +7,10 @@
 #include <unordered_set>
 
 #include "msprobe/compare_walk.h"
+#include "msprobe/thread_pool.h"
 #include "trace/align.h"
 #include "trace/item_distance.h"
+#include "trace/parent_cursor.h"
 #include "trace/uninitialised.h"
 
 namespace msprobe::compare {
@@ -42,7 +44,6 @@ struct Place {
   bool in_is_equal = true;
   bool out_is_equal = true;
   bool has_result = false;  // one that can be compared
-  double elements = 0;      // of the largest input
 };
 
 bool is_input(Part part) {
@@ -52,8 +53,13 @@ bool is_input(Part part) {
 
 class Walker {
  public:
-  Walker(const DumpPair& pair, const std::vector<RealMetrics>& metrics)
-      : pair_(pair), metrics_(metrics), places_(pair.left.records().size()) {
+  Walker(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+         const std::vector<Distance>& distances)
+      : pair_(pair),
+        metrics_(metrics),
+        distances_(distances),
+        parents_(pair.left_construct ? &*pair.left_construct : nullptr),
+        places_(pair.left.records().size()) {
     const auto& rows = pair.matches.pairs;
     first_row_.assign(places_.size() + 1, static_cast<std::uint32_t>(rows.size()));
     for (std::size_t i = rows.size(); i-- > 0;)
@@ -92,8 +98,10 @@ class Walker {
     return std::span(pair_.matches.pairs)
         .subspan(first_row_[record], first_row_[record + 1] - first_row_[record]);
   }
+  // `floor`: what it is measured against at least; what is equal does not depend on it.
   Distance distance_of(const ItemPair& row, double floor = 0) const {
     const auto index = static_cast<std::size_t>(&row - pair_.matches.pairs.data());
+    if (floor == 0 || distances_[index].equal) return distances_[index];
     return trace::distance(pair_.left, pair_.left_item(row), pair_.right, pair_.right_item(row),
                            metrics_.empty() ? nullptr : &metrics_[index], floor);
   }
@@ -163,17 +171,13 @@ class Walker {
     Place& place = places_[record];
     const ItemPair* worst = nullptr;
     const bool backward = is_backward(name(record));
-    const std::string_view around = parent(name(record));
+    const std::string_view around = parents_.parent(name(record));
     const double floor = around == "clip_grad" ? negligible_gradient_ : 0;
     if (backward) add_forward(record, place);
-    std::vector<std::pair<double, double>> inputs;  // of a backward call: number and size of the elements
     for (const ItemPair& row : rows(record)) {
       const Item& item = pair_.left_item(row);
       if (is_input(item.part)) {
         visit_input(record, row, item, distance_of(row, floor), place);
-        const double count = trace::element_count(pair_.left.text(item.shape));
-        place.elements = std::max(place.elements, count);
-        if (backward) inputs.emplace_back(count, typical_element(pair_.left, item));
         continue;
       }
       if (!row.right) {
@@ -181,7 +185,8 @@ class Walker {
         continue;
       }
       if (trace::is_uninitialised(name(record))) continue;
-      const Distance apart = distance_of(row, backward ? cancelled(inputs, item) : floor);
+      Distance apart = distance_of(row, floor);
+      if (backward && !apart.equal) apart = distance_of(row, cancelled(record, item));
       if (around == "optimizer") keep_updated(row, apart);
       place.has_result |= item.kind == Item::Kind::kTensor;
       if (worst == nullptr || apart.ulps > place.out) worst = &row;
@@ -191,7 +196,7 @@ class Walker {
     if (place.has_result) {
       ++walk_.compared;
       if (place.out_is_equal) ++walk_.equal;
-      if (place.out_is_equal && place.in_is_equal) equal_calls_.insert(call_key(record));
+      if (place.out_is_equal && place.in_is_equal) equal_records_.push_back(record);
     }
     different_ |= !place.out_is_equal || !place.in_is_equal;
     if (place.out_is_equal) return;
@@ -213,12 +218,25 @@ class Walker {
   // Below which size elements of a gradient are nothing but what rounding leaves where the sum is zero, as
   // for a bias before a normalisation: a part of what a sum over the incoming elements would be if their
   // signs were random.
-  double cancelled(const std::vector<std::pair<double, double>>& inputs, const Item& output) const {
-    const double count = std::max(trace::element_count(pair_.left.text(output.shape)), 1.0);
+  double cancelled(std::uint32_t record, const Item& output) const {
+    const double count = std::max(element_count(output), 1.0);
     double sum = 0;
-    for (const auto& [number, size] : inputs)
-      sum = std::max(sum, size * std::sqrt(std::max(number / count, 1.0)));
+    for (const ItemPair& row : rows(record)) {
+      const Item& input = pair_.left_item(row);
+      if (!is_input(input.part)) continue;
+      const double more = std::max(element_count(input) / count, 1.0);
+      sum = std::max(sum, typical_element(pair_.left, input) * std::sqrt(more));
+    }
     return kCancelled * sum;
+  }
+
+  double element_count(const Item& item) const { return trace::element_count(pair_.left.text(item.shape)); }
+
+  // Whether an earlier call of the same operator, on equal shapes, agreed in all.
+  bool was_equal_before(std::uint32_t record) {
+    for (const std::uint32_t equal : equal_records_) equal_calls_.insert(call_key(equal));
+    equal_records_.clear();
+    return equal_calls_.contains(call_key(record));
   }
 
   // Equal for calls of one operator on equal shapes and dtypes.
@@ -292,7 +310,7 @@ class Walker {
       event.in = place.in;
       event.out = place.out;
       event.in_is_equal = place.in_is_equal;
-      event.equal_before = equal_calls_.contains(call_key(record));
+      event.equal_before = was_equal_before(record);
       event.reduction = reduction(record, pair_.left_item(*worst));
     }
     // The modules around it show the same difference.
@@ -349,8 +367,7 @@ class Walker {
       Event& event = add(EventKind::kGradient, record);
       event.is_backward = true;
       event.item = item_name(row);
-      event.reduction = std::max(
-          of_module.elements / trace::element_count(pair_.left.text(pair_.left_item(row).shape)), 1.0);
+      event.reduction = std::max(inputs_of_module(name(record)) / element_count(pair_.left_item(row)), 1.0);
       event.in = of_module.in;
       event.out = apart.ulps;
       event.in_is_equal = of_module.in_is_equal;
@@ -358,21 +375,40 @@ class Walker {
     }
   }
 
+  // Calls visit(record) for every backward call of the module that has these gradients.
+  template <typename Visit>
+  void for_each_backward(std::string_view gradients, const Visit& visit) const {
+    const std::string prefix(gradients.substr(0, gradients.find(".parameters_grad")));
+    for (int call = 0;; ++call) {
+      const auto backward = pair_.left.find(prefix + ".backward." + std::to_string(call));
+      if (!backward) return;
+      visit(static_cast<std::uint32_t>(*backward));
+    }
+  }
+
+  // Number of elements of the largest tensor that goes into them.
+  double inputs_of_module(std::string_view gradients) const {
+    double count = 0;
+    for_each_backward(gradients, [&](std::uint32_t record) {
+      for (const ItemPair& row : rows(record)) {
+        const Item& item = pair_.left_item(row);
+        if (is_input(item.part)) count = std::max(count, element_count(item));
+      }
+    });
+    return count;
+  }
+
   // All that goes into the gradients of a module's parameters: every backward call of it. Without one,
   // everything that came before.
   Place module_place(std::string_view gradients) const {
     Place result;
-    std::string prefix(gradients.substr(0, gradients.find(".parameters_grad")));
     bool found = false;
-    for (int call = 0;; ++call) {
-      const auto backward = pair_.left.find(prefix + ".backward." + std::to_string(call));
-      if (!backward) break;
+    for_each_backward(gradients, [&](std::uint32_t record) {
       found = true;
-      const Place& place = places_[*backward];
+      const Place& place = places_[record];
       result.in = std::max(result.in, place.in);
-      result.elements = std::max(result.elements, place.elements);
       result.in_is_equal &= place.in_is_equal;
-    }
+    });
     if (!found) {
       result.in = running_;
       result.in_is_equal = !different_;
@@ -464,6 +500,8 @@ class Walker {
 
   const DumpPair& pair_;
   const std::vector<RealMetrics>& metrics_;
+  const std::vector<Distance>& distances_;
+  trace::ParentCursor parents_;
   std::vector<Place> places_;                                     // by left record
   std::vector<std::uint32_t> first_row_;                          // by left record
   std::vector<std::pair<std::uint32_t, std::uint32_t>> missing_;  // left record before which, right record
@@ -474,6 +512,7 @@ class Walker {
   double running_ = 0;  // the largest distance of a result so far
   bool different_ = false;
   std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
+  std::vector<std::uint32_t> equal_records_;       // those to be added to them
   std::vector<double> seen_;
   Event discarded_;
   Walk walk_;
@@ -481,8 +520,25 @@ class Walker {
 
 }  // namespace
 
-Walk walk(const DumpPair& pair, const std::vector<RealMetrics>& metrics) {
-  return Walker(pair, metrics).run();
+std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                unsigned threads) {
+  constexpr std::size_t kRowsAtOnce = 4096;
+  const std::vector<ItemPair>& rows = pair.matches.pairs;
+  std::vector<Distance> result(rows.size());
+  ThreadPool pool(threads);
+  pool.parallel_for((rows.size() + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::size_t part) {
+    const std::size_t end = std::min(rows.size(), (part + 1) * kRowsAtOnce);
+    for (std::size_t i = part * kRowsAtOnce; i < end; ++i) {
+      result[i] = trace::distance(pair.left, pair.left_item(rows[i]), pair.right, pair.right_item(rows[i]),
+                                  metrics.empty() ? nullptr : &metrics[i]);
+    }
+  });
+  return result;
+}
+
+Walk walk(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+          const std::vector<Distance>& distances) {
+  return Walker(pair, metrics, distances).run();
 }
 
 }  // namespace msprobe::compare

@@ -319,9 +319,14 @@ struct Recorder::State {
 
 std::string backward_name(std::string_view forward_name) {
   constexpr std::string_view kForward = ".forward";
-  std::string result(forward_name);
-  const std::size_t at = result.rfind(kForward);
-  if (at != std::string::npos) result.replace(at, kForward.size(), ".backward");
+  constexpr std::string_view kBackward = ".backward";
+  const std::size_t at = forward_name.rfind(kForward);
+  if (at == std::string_view::npos) return std::string(forward_name);
+  std::string result;
+  result.reserve(forward_name.size() + kBackward.size() - kForward.size());
+  result.append(forward_name.substr(0, at))
+      .append(kBackward)
+      .append(forward_name.substr(at + kForward.size()));
   return result;
 }
 

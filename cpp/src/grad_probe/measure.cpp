@@ -15,12 +15,18 @@ MeasurementPlan::MeasurementPlan(const Options& options) : level_(options.level)
   std::unique_copy(all_bounds_.begin(), all_bounds_.end(), std::back_inserter(bounds_));
 }
 
-Measurement MeasurementPlan::prepare(std::string_view name, const TensorView& view) const {
-  Measurement measurement;
+Measurement MeasurementPlan::prepare(std::string_view name, const TensorView& view,
+                                     Measurement reused) const {
+  Measurement measurement = std::move(reused);
   measurement.name = name;
   measurement.dtype = view.dtype;
   measurement.shape.assign(view.shape.begin(), view.shape.end());
-  if (level_ == Level::kL0) return measurement;
+  measurement.fortran_order = false;
+  measurement.summary = {};
+  if (level_ == Level::kL0) {
+    measurement.signs.clear();
+    return measurement;
+  }
   // Column-major gradients are kept as they lie in memory, as the existing tool does.
   measurement.fortran_order = is_fortran_contiguous(view) && !is_c_contiguous(view);
   measurement.signs.resize(stats::sign_bytes(element_count(view)));
@@ -56,12 +62,13 @@ void MeasurementPlan::complete(Measurement& measurement, stats::Summary summary)
 }
 
 std::vector<Measurement> measure(std::span<const Gradient> gradients, const Options& options,
-                                 ThreadPool* pool) {
+                                 ThreadPool* pool, std::vector<Measurement> reused) {
   const MeasurementPlan plan(options);
-  std::vector<Measurement> result;
+  std::vector<Measurement> result = std::move(reused);
+  std::size_t used = 0;
   std::vector<std::vector<std::int64_t>> transposed_shapes;
   std::vector<stats::Request> requests;
-  result.reserve(gradients.size());
+  result.resize(gradients.size());
   transposed_shapes.reserve(gradients.size());  // the requests point into it
   requests.reserve(gradients.size());
 
@@ -73,7 +80,8 @@ std::vector<Measurement> measure(std::span<const Gradient> gradients, const Opti
                                   ", which has no sign and no order; it is left out");
       continue;
     }
-    Measurement& measurement = result.emplace_back(plan.prepare(gradient.name, view));
+    Measurement& measurement = result[used++];
+    measurement = plan.prepare(gradient.name, view, std::move(measurement));
     stats::Request& request = requests.emplace_back(stats::Request{view, plan.request(measurement)});
     if (measurement.fortran_order) {
       // With the extents turned round, that memory is C-contiguous.
@@ -81,6 +89,8 @@ std::vector<Measurement> measure(std::span<const Gradient> gradients, const Opti
       request.view.strides = {};
     }
   }
+
+  result.resize(used);
 
   std::vector<stats::Summary> summaries = stats::summarize_all(requests, pool);
   for (std::size_t i = 0; i < result.size(); ++i) plan.complete(result[i], std::move(summaries[i]));

@@ -95,6 +95,7 @@ struct Writer::State {
   std::condition_variable done;  // a step left the queue
   std::deque<Step> queue;        // the step being written stays in front until it is done
   std::size_t queued_bytes = 0;
+  std::vector<Measurement> spare;  // of the last step that left the queue
   bool stop = false;
   std::int64_t failures = 0;
   std::vector<std::string> unreported;  // messages for the next call from a thread of the caller
@@ -124,12 +125,17 @@ struct Writer::State {
       Step& step = queue.front();  // stays where it is while others are added behind it
       lock.unlock();
       std::string problem = write(step);
-      std::vector<Measurement>().swap(step.measurements);  // freed outside the lock
+      std::vector<Measurement> written = std::move(step.measurements);
       lock.lock();
+      spare.swap(written);
       if (!problem.empty()) note(std::move(problem));
       queued_bytes -= step.bytes;
       queue.pop_front();
       done.notify_all();
+      if (written.empty()) continue;
+      lock.unlock();  // the spare that nobody took is freed outside the lock
+      std::vector<Measurement>().swap(written);
+      lock.lock();
     }
   }
 
@@ -224,6 +230,12 @@ void Writer::record(std::int64_t step, std::vector<Measurement> measurements) {
     s.queued_bytes += bytes;
   }
   s.work.notify_one();
+}
+
+std::vector<Measurement> Writer::spare() {
+  if (state_->in_child()) return {};
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->spare, {});
 }
 
 std::int64_t Writer::flush() {

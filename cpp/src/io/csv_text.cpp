@@ -2,14 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/csv_text.h"
 
+#include <array>
+
 namespace msprobe::io::csv {
 
 namespace {
 
-// Looks at all characters, whatever the first ones are: so the compiler can look at many at once.
+constexpr std::array<bool, 256> kNeedQuotes = [] {
+  std::array<bool, 256> table{};
+  for (const unsigned char c : {',', '"', '\r', '\n'}) table[c] = true;
+  return table;
+}();
+
+// Looks at all characters, whatever the first ones are: nothing waits for a jump.
 bool needs_quotes(std::string_view cell) {
   bool found = false;
-  for (const char c : cell) found |= c == ',' || c == '"' || c == '\r' || c == '\n';
+  for (const char c : cell) found |= kNeedQuotes[static_cast<unsigned char>(c)];
   return found;
 }
 

@@ -2,145 +2,159 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// JSON from files, as events. The one place that knows the library that parses.
+/// JSON from files, as events.
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
-#ifdef __SSE2__
-#define RAPIDJSON_SSE2
-#endif
-#include <rapidjson/error/en.h>
-#include <rapidjson/reader.h>
-
 #include "io/in_quotes.h"
-#include "io/utf8.h"
-#include "msprobe/error.h"
+#include "io/json_scanner.h"
 
 namespace msprobe::io {
 
 /// The deepest nesting that is read: a dump has at most 50 levels below a record.
 inline constexpr int kJsonDepth = 64;
 
-/// Reads all of `path`. Throws IoError, and UnsupportedError above 4 GiB.
-std::string read_json_file(const std::filesystem::path& path);
-
 /// Receives the events of a document and knows how deep it is. A subclass hides what it wants to see: null(),
-/// boolean(bool), number(text), text(text), key(text), begin(is_object), end(is_object). Texts stay where
-/// they are: in the string that is parsed, decoded in place. Any of them may call fail().
+/// boolean(bool), number(text), text(text), key(text), begin(is_object), end(is_object). Any of them may call
+/// fail().
 template <typename Derived>
 class JsonHandler {
- public:
-  using Ch = char;
-
-  // The interface of the library.
-  bool Null() {
-    return go([this] { self().null(); });
-  }
-  bool Bool(bool value) {
-    return go([this, value] { self().boolean(value); });
-  }
-  bool RawNumber(const char* text, rapidjson::SizeType length, bool) {
-    return go([=, this] { self().number({text, length}); });
-  }
-  bool String(const char* text, rapidjson::SizeType length, bool) {
-    return go([=, this] { self().text({text, length}); });
-  }
-  bool Key(const char* text, rapidjson::SizeType length, bool) {
-    return go([=, this] { self().key({text, length}); });
-  }
-  bool StartObject() { return begin_any(true); }
-  bool StartArray() { return begin_any(false); }
-  bool EndObject(rapidjson::SizeType) { return end_any(true); }
-  bool EndArray(rapidjson::SizeType) { return end_any(false); }
-  // Never called: numbers come as text.
-  bool Int(int) { return false; }
-  bool Uint(unsigned) { return false; }
-  bool Int64(std::int64_t) { return false; }
-  bool Uint64(std::uint64_t) { return false; }
-  bool Double(double) { return false; }
-
-  const std::string& problem() const noexcept { return problem_; }
-  void attach(rapidjson::InsituStringStream& stream) noexcept { stream_ = &stream; }
-
  protected:
   /// Ends the parsing; the first problem is kept.
   void fail(std::string problem) {
     if (problem_.empty()) problem_ = std::move(problem);
   }
-  /// Bytes read so far: just behind the text of the present event.
-  std::size_t position() noexcept { return stream_->Tell(); }
+  /// Bytes of the document before, and up to the end of, the value or bracket of the present event.
+  std::size_t begin_of_event() const noexcept { return scanner_->begin_of_taken(); }
+  std::size_t position() const noexcept { return scanner_->position(); }
   /// Open brackets, that of the present begin() included.
   int depth() const noexcept { return depth_; }
 
  private:
   friend Derived;  // and no other class can take its place as Derived
+  template <typename Handler>
+  friend void parse_json(JsonScanner& scanner, Handler& handler);
   JsonHandler() = default;
 
+  void run(JsonScanner& scanner);
+  void value();
+  void begin();
+  void end();
+  void check() const {
+    if (!problem_.empty()) scanner_->refuse(scanner_->position(), problem_);
+  }
+  bool in_object() const noexcept { return (objects_ >> (depth_ - 1) & 1) != 0; }
   Derived& self() noexcept { return static_cast<Derived&>(*this); }
-  template <typename Event>
-  bool go(const Event& event) {
-    event();
-    return problem_.empty();
-  }
-  bool begin_any(bool is_object) {
-    if (++depth_ > kJsonDepth) fail("found nesting deeper than " + std::to_string(kJsonDepth) + " levels");
-    return go([=, this] { self().begin(is_object); });
-  }
-  bool end_any(bool is_object) {
-    return go([=, this] {
-      self().end(is_object);
-      --depth_;
-    });
-  }
 
-  rapidjson::InsituStringStream* stream_ = nullptr;
+  JsonScanner* scanner_ = nullptr;
   std::string problem_;
   int depth_ = 0;
+  bool is_first_ = false;      // what comes next is the first in its brackets
+  std::uint64_t objects_ = 0;  // a bit for each open bracket: it is that of an object
 };
 
-/// UTF-8, but a second half of a surrogate pair without the first becomes U+FFFD: that is how Python writes a
-/// byte of a file name that is not UTF-8. (A first half without the second is an error of the parser.)
-struct Utf8WithoutSurrogates : rapidjson::UTF8<> {
-  template <typename Stream>
-  static void Encode(Stream& out, unsigned character) {
-    rapidjson::UTF8<>::Encode(out, character >= 0xD800 && character <= 0xDFFF ? 0xFFFD : character);
-  }
-};
-
-/// Parses `content`, which is changed: texts are decoded in place. Numbers and the words NaN, Infinity,
-/// -Infinity come as text. A byte order mark at the start is skipped. Throws FormatError with `path` and the
-/// place.
 template <typename Derived>
-void parse_json(std::string& content, const std::filesystem::path& path, JsonHandler<Derived>& handler) {
-  const auto refuse = [&path](std::size_t where, const std::string& problem) {
-    throw FormatError(path.string(), "byte " + std::to_string(where), problem);
-  };
-  if (const std::size_t at = find_invalid_utf8(content); at != std::string::npos) {
-    refuse(at, "found bytes that are not UTF-8");
+void JsonHandler<Derived>::run(JsonScanner& scanner) {
+  scanner_ = &scanner;
+  scanner.peek();
+  value();
+  while (depth_ > 0) {
+    const bool is_object = in_object();
+    const char next = scanner.peek();
+    if (next == (is_object ? '}' : ']')) {
+      scanner.take();
+      end();
+      continue;
+    }
+    if (!is_first_) {
+      if (next != ',') scanner.refuse_next(is_object ? "a comma or }" : "a comma or ]");
+      scanner.take();
+      const char after = scanner.peek();
+      if (after == '}' || after == ']') scanner.refuse_next("a value behind the comma");
+    }
+    is_first_ = false;
+    if (is_object) {
+      if (scanner.peek() != '"') scanner.refuse_next("a key in quotes");
+      self().key(scanner.text());
+      check();
+      if (scanner.peek() != ':') scanner.refuse_next("a colon behind the key");
+      scanner.take();
+      scanner.peek();
+    }
+    value();
   }
-  const std::size_t size = content.size();
-  if (content.starts_with("\xEF\xBB\xBF")) content.replace(0, 3, "   ");  // editors leave that mark
-  content.append(16, '\0');                                               // the parser reads whole vectors
-  rapidjson::InsituStringStream stream(content.data());
-  handler.attach(stream);
-  rapidjson::GenericReader<Utf8WithoutSurrogates, Utf8WithoutSurrogates> reader;
-  constexpr unsigned kFlags =
-      rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseNanAndInfFlag;
-  const rapidjson::ParseResult result = reader.Parse<kFlags>(stream, static_cast<Derived&>(handler));
-  if (result.IsError()) {
-    const std::string& problem = handler.problem();
-    const bool cut = result.Offset() >= size;
-    refuse(std::min(result.Offset(), size),
-           !problem.empty() ? problem
-           : size == 0      ? "the file is empty, expected JSON"
-           : cut            ? "the file ends within a value: it is cut short"
-                            : std::string("found no JSON: ") + rapidjson::GetParseError_En(result.Code()));
+  scanner.expect_end();
+}
+
+// What peek() has shown.
+template <typename Derived>
+void JsonHandler<Derived>::value() {
+  switch (scanner_->peek()) {
+    case '{':
+    case '[': return begin();
+    case '"': self().text(scanner_->text()); break;
+    case 'n':
+      scanner_->word("null");
+      self().null();
+      break;
+    case 't':
+      scanner_->word("true");
+      self().boolean(true);
+      break;
+    case 'f':
+      scanner_->word("false");
+      self().boolean(false);
+      break;
+    default: self().number(scanner_->number());
   }
-  if (stream.Tell() != size) refuse(stream.Tell(), "found a NUL byte, expected text");
+  check();
+}
+
+template <typename Derived>
+void JsonHandler<Derived>::begin() {
+  const bool is_object = scanner_->peek() == '{';
+  scanner_->take();
+  if (depth_ == kJsonDepth) fail("found nesting deeper than " + std::to_string(kJsonDepth) + " levels");
+  check();
+  const std::uint64_t bit = std::uint64_t{1} << depth_++;
+  objects_ = is_object ? objects_ | bit : objects_ & ~bit;
+  is_first_ = true;
+  self().begin(is_object);
+  check();
+}
+
+template <typename Derived>
+void JsonHandler<Derived>::end() {
+  is_first_ = false;
+  self().end(in_object());
+  check();
+  --depth_;
+}
+
+/// Parses what `scanner` reads: numbers and the words NaN, Infinity, -Infinity come as text. Texts live as
+/// long as JsonScanner::text() says. Throws FormatError with the place.
+template <typename Handler>
+void parse_json(JsonScanner& scanner, Handler& handler) {
+  handler.run(scanner);
+}
+
+/// Parses `content`, which is changed: texts are decoded where they are, and stay there.
+template <typename Handler>
+void parse_json(std::string& content, const std::filesystem::path& path, Handler& handler) {
+  JsonScanner scanner(content, path);
+  parse_json(scanner, handler);
+}
+
+/// Parses a file without keeping it: texts live during their event. Throws IoError, UnsupportedError above
+/// 4 GiB, FormatError.
+template <typename Handler>
+void parse_json_file(const std::filesystem::path& path, Handler& handler) {
+  JsonScanner scanner(path);
+  parse_json(scanner, handler);
 }
 
 }  // namespace msprobe::io

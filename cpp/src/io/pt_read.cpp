@@ -70,6 +70,11 @@ class Archive {
     return entry->data;
   }
 
+  std::optional<std::uint32_t> checksum(std::string_view key) const {
+    const ZipArchive::Entry* const entry = find("data/" + std::string(key));
+    return entry != nullptr && entry->crc != 0 ? std::optional(entry->crc) : std::nullopt;
+  }
+
   void check_data(std::string_view key) const {
     const std::string name = folder_ + "data/" + std::string(key);
     if (const ZipArchive::Entry* const entry = zip_.find(name)) zip_.check(name, *entry);
@@ -210,15 +215,24 @@ void PtFile::check(const PtStorage& storage) const {
   if (state_->archive) state_->archive->check_data(storage.key);
 }
 
-PtTensorFile read_pt_tensor(const std::filesystem::path& path) {
+std::optional<std::uint32_t> PtFile::checksum(const PtStorage& storage) const {
+  return state_->archive ? state_->archive->checksum(storage.key) : std::nullopt;
+}
+
+PtTensorFile open_pt_tensor(const std::filesystem::path& path) {
   PtFile file = PtFile::open(path);
   const auto* const tensor = file.root().as<PtTensor>();
   if (tensor == nullptr) {
     throw FormatError(path.string(), "",
                       "expected a file with one tensor, found " + std::string(file.root().kind()));
   }
-  file.check(*tensor->storage);
   return {std::move(file), *tensor};
+}
+
+PtTensorFile read_pt_tensor(const std::filesystem::path& path) {
+  PtTensorFile file = open_pt_tensor(path);
+  file.check();
+  return file;
 }
 
 }  // namespace msprobe::io

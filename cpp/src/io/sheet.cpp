@@ -76,7 +76,13 @@ void act_or_discard(std::unique_ptr<State>& state, const Act& act) {
 
 struct SheetWriter::State {
   State(std::filesystem::path where, const SheetOptions& options)
-      : path(checked(std::move(where))), file(path), format(make_format(path, file, options)) {}
+      : path(checked(std::move(where))), file(path), format(make_format(path, file, options)) {
+    if (options.cover.empty()) return;
+    if (const std::string problem = problem_with_name(options.cover); !problem.empty()) {
+      refuse("cover " + in_quotes(options.cover) + ": " + problem);
+    }
+    sheets.push_back(folded(options.cover));
+  }
 
   [[noreturn]] void refuse(const std::string& problem) const {
     throw InvalidArgument(path.string() + ": " + problem);
@@ -100,7 +106,7 @@ struct SheetWriter::State {
   std::filesystem::path path;
   AtomicFile file;
   std::unique_ptr<SheetFormat> format;
-  std::vector<std::string> sheets;   // all names so far, in lower case
+  std::vector<std::string> sheets;   // all names so far, in lower case; first that of the cover
   std::vector<std::string> columns;  // of the sheet being written
 };
 
@@ -128,7 +134,7 @@ void SheetWriter::begin_sheet(std::string_view name, std::span<const std::string
     state.refuse("sheet " + in_quotes(name) + ": expected 1 to 16384 columns, found " +
                  std::to_string(columns.size()));
   }
-  if (path_is_csv(state.path) && !state.sheets.empty()) {
+  if (path_is_csv(state.path) && !state.columns.empty()) {
     state.refuse("a csv holds one sheet, found another, " + in_quotes(name) +
                  "; expected a table of several sheets to end in .xlsx");
   }
@@ -154,7 +160,7 @@ void SheetWriter::add_csv_rows(std::string_view rows) {
 
 void SheetWriter::commit() {
   State& state = this->state();
-  if (state.sheets.empty()) state.refuse("expected at least one sheet in a table");
+  if (state.columns.empty()) state.refuse("expected at least one sheet in a table");
   act_or_discard(state_, [&] {
     state.format->finish();
     state.file.commit();

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "io/csv_text.h"
@@ -15,6 +16,15 @@
 
 namespace msprobe::io {
 namespace {
+
+// The "e" of "d.ddde+XX" or "d.ddde-XXX", which ends at `end`.
+char* exponent_of(char* end) { return end[-4] == 'e' ? end - 4 : end - 5; }
+
+int exponent_at(const char* e, const char* end) {
+  int value = 0;
+  for (const char* p = e + 2; p < end; ++p) value = value * 10 + (*p - '0');
+  return e[1] == '-' ? -value : value;
+}
 
 constexpr std::uint64_t kLargestCsv = std::uint64_t{1} << 30;
 
@@ -123,35 +133,40 @@ void append_double(std::string& out, double value) {
     out += value < 0 ? "-inf" : "inf";
     return;
   }
+  if (value == 0) {  // the commonest difference
+    out += std::signbit(value) ? "-0.0" : "0.0";
+    return;
+  }
   // Shortest digits and exponent, "d.ddde+XX"; then the layout of Python's repr(): fixed when -4 <= exponent
   // < 16.
-  std::array<char, 32> buffer{};
-  char* const end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
-  char* const e = std::find(buffer.data() + 1, end, 'e');
-  int exponent = 0;
-  std::from_chars(e + (e[1] == '+' ? 2 : 1), end, exponent);
+  std::array<char, 64> buffer{};
+  char* const text = buffer.data() + 8;  // room for what comes in front of the digits
+  char* const end = std::to_chars(text, text + 32, value, std::chars_format::scientific).ptr;
+  char* const e = exponent_of(end);
+  const int exponent = exponent_at(e, end);
   if (exponent < -4 || exponent >= 16) {
-    out.append(buffer.data(), end);
+    out.append(text, end);
     return;
   }
 
-  char* first = buffer.data();
-  if (*first == '-') out += *first++;
-  if (first[1] == '.') std::swap(first[0], first[1]), ++first;  // the digits stand without a gap
-  const auto digits = static_cast<int>(e - first);
+  char* first = text + (*text == '-' ? 1 : 0);
+  if (first[1] == '.') first[1] = first[0], ++first;  // the digits stand without a gap
+  char* last = e;
   if (exponent < 0) {
-    out.append("0.0000", static_cast<std::size_t>(1 - exponent));
-    out.append(first, e);
-  } else if (digits <= exponent + 1) {
-    out.append(first, e);
-    out.append(static_cast<std::size_t>(exponent + 1 - digits), '0');
-    out += ".0";
+    const int zeros = -exponent;
+    first -= zeros + 1;
+    std::memcpy(first, "0.0000", static_cast<std::size_t>(zeros) + 1);
+  } else if (const auto digits = e - first; digits <= exponent + 1) {
+    last = std::fill_n(e, exponent + 1 - digits, '0');
+    *last++ = '.';
+    *last++ = '0';
   } else {
-    out.append(first, first + exponent + 1);
-    out += '.';
-    out.append(first + exponent + 1, e);
+    --first;
+    std::memmove(first, first + 1, static_cast<std::size_t>(exponent) + 1);
+    first[exponent + 1] = '.';
   }
+  if (value < 0) *--first = '-';
+  out.append(first, last);
 }
 
 CsvWriter::CsvWriter() : text_(csv::kByteOrderMark) {}

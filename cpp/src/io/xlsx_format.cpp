@@ -27,10 +27,11 @@ std::string part_name(std::string_view name, std::size_t index) {
 
 class XlsxFormat final : public SheetFormat {
  public:
-  XlsxFormat(AtomicFile& file, unsigned threads, const XlsxLimits& limits)
+  XlsxFormat(AtomicFile& file, const SheetOptions& options, const XlsxLimits& limits)
       : file_(file),
         limits_(limits),
-        pool_(threads),
+        cover_(options.cover),
+        pool_(options.threads),
         sink_([this](std::string_view bytes) { file_.write(bytes); }),
         stream_(pool_, sink_) {}
 
@@ -56,10 +57,13 @@ class XlsxFormat final : public SheetFormat {
 
   void finish() override {
     end_sheet();
-    for (const xlsx::Part& part : xlsx::package_parts(sheet_names_)) {
-      begin_entry(part.path);
-      stream_.add(part.text);
-      end_entry();
+    const std::size_t sheets = sheet_names_.size();
+    if (!cover_.empty()) sheet_names_.push_back(cover_);
+    const std::size_t shown = cover_.empty() ? 0 : sheets;
+    for (const xlsx::Part& part : xlsx::package_parts(sheet_names_, shown)) add_part(part.path, part.text);
+    if (!cover_.empty()) {
+      const std::vector<std::string> nothing = {"There is no verdict yet."};
+      add_part(xlsx::sheet_path(sheets), xlsx::cover_sheet(nothing));
     }
     std::string directory;
     zip_.finish(directory);
@@ -112,6 +116,12 @@ class XlsxFormat final : public SheetFormat {
     ++row_;
   }
 
+  void add_part(std::string_view path, std::string_view text) {
+    begin_entry(path);
+    stream_.add(text);
+    end_entry();
+  }
+
   void begin_entry(std::string_view path) {
     std::string record;
     zip_.begin_deflated(path, record);
@@ -127,6 +137,7 @@ class XlsxFormat final : public SheetFormat {
 
   AtomicFile& file_;
   XlsxLimits limits_;
+  std::string cover_;  // its name; empty: there is none
   ThreadPool pool_;
   std::function<void(std::string_view)> sink_;
   DeflateStream stream_;
@@ -148,7 +159,7 @@ class XlsxFormat final : public SheetFormat {
 
 std::unique_ptr<SheetFormat> make_xlsx_format(AtomicFile& file, const SheetOptions& options,
                                               const XlsxLimits& limits) {
-  return std::make_unique<XlsxFormat>(file, options.threads, limits);
+  return std::make_unique<XlsxFormat>(file, options, limits);
 }
 
 }  // namespace msprobe::io

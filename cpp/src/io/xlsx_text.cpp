@@ -194,8 +194,25 @@ std::string sheet_path(std::size_t index) {
   return "xl/worksheets/sheet" + std::to_string(index + 1) + ".xml";
 }
 
-std::vector<Part> package_parts(std::span<const std::string> sheet_names) {
-  std::string sheets = "<sheets>";
+std::string cover_sheet(std::span<const std::string> lines) {
+  std::string xml(kSheetBegin.substr(0, kSheetBegin.find("<sheetData>")));
+  xml += R"(<sheetViews><sheetView tabSelected="1" workbookViewId="0"/></sheetViews>)"
+         R"(<cols><col min="1" max="1" width="120" customWidth="1"/></cols><sheetData>)";
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string number = std::to_string(i + 1);
+    ((xml += "<row r=\"") += number) += "\">";
+    append_cell(xml, "A" + number, Cell(std::string_view(lines[i])), RowFill::kNone);
+    xml += "</row>";
+  }
+  return xml += kSheetEnd;
+}
+
+std::vector<Part> package_parts(std::span<const std::string> sheet_names, std::size_t shown) {
+  std::string sheets;
+  if (shown > 0) {
+    sheets = "<bookViews><workbookView activeTab=\"" + std::to_string(shown) + "\"/></bookViews>";
+  }
+  sheets += "<sheets>";
   std::string relations;
   std::string types =
       R"(<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>)"

@@ -38,6 +38,10 @@ struct Part {
 };
 /// Everything but the sheets themselves, which are the parts sheet_path(0), ...
 std::string sheet_path(std::size_t index);
-std::vector<Part> package_parts(std::span<const std::string> sheet_names);
+/// `shown`: the sheet that is seen first.
+std::vector<Part> package_parts(std::span<const std::string> sheet_names, std::size_t shown = 0);
+
+/// A sheet of one wide column of text.
+std::string cover_sheet(std::span<const std::string> lines);
 
 }  // namespace msprobe::io::xlsx

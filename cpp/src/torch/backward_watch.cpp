@@ -46,17 +46,19 @@ struct BackwardWatch::Inputs {
 
 namespace {
 
+using PooledText = std::basic_string<char, std::char_traits<char>, PoolAllocator<char>>;
+
 // One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
 // holds would be copied by autograd where it could be taken.
 struct Gradient {
-  std::string element;         // described; empty: did not come
+  PooledText element;          // described; empty: did not come
   at::Tensor sum;              // of several contributions, a copy of ours
   std::uint16_t expected = 0;  // contributions until it is complete
   std::uint16_t arrived = 0;
   bool shown = true;  // integers never have one, and no place in the record of an API
   bool non_finite = false;
 };
-using Gradients = c10::SmallVector<Gradient, 4>;
+using Gradients = c10::SmallVector<Gradient, 2>;
 
 }  // namespace
 
@@ -69,7 +71,7 @@ struct CallBackward {
 
   std::shared_ptr<BackwardState> state;
   std::uint64_t step = 0;  // hooks of another step do nothing
-  std::basic_string<char, std::char_traits<char>, PoolAllocator<char>> name;
+  PooledText name;
   std::shared_ptr<const dump::Frame> module;
   bool is_module = false;
   bool started = false;
@@ -285,6 +287,70 @@ struct DepartureHook final : autograd::FunctionPostHook, Pooled {
   Places leaving;
 };
 
+// The backward of a call that made one node: all of its gradients pass in one moment, so nothing waits for
+// anything. Most calls of functions are such.
+struct OneNodeHook final : autograd::FunctionPostHook, Pooled {
+  static constexpr std::int16_t kNone = -1;    // an input without gradient
+  static constexpr std::int16_t kHidden = -2;  // an input that has no place in the record
+
+  OneNodeHook(std::shared_ptr<BackwardState> owner, std::string_view call)
+      : state(std::move(owner)),
+        step(state->step.load(std::memory_order_relaxed)),
+        module(state->recorder.innermost()),
+        name(call.begin(), call.end()) {}
+
+  autograd::variable_list operator()(const autograd::variable_list& leaving,
+                                     const autograd::variable_list& arriving) override {
+    if (state->step.load(std::memory_order_relaxed) == step) {
+      guarded(state->recorder, name_text(), [&] { write(leaving, arriving); });
+    }
+    return leaving;
+  }
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {}
+
+  std::string_view name_text() const { return {name.data(), name.size()}; }
+
+  void write(const autograd::variable_list& leaving, const autograd::variable_list& arriving) const {
+    dump::Recorder& recorder = state->recorder;
+    const dump::Options& options = recorder.options();
+    const bool kept = recorder.keeps_backward(name_text(), module.get());
+    thread_local trace::ElementWriter of_outputs;
+    thread_local trace::ElementWriter of_inputs;
+    of_outputs.clear();
+    of_inputs.clear();
+    if (kept && options.data) {
+      const bool stores = recorder.stores(name_text());
+      std::size_t position = 0;
+      for (const std::uint16_t number : outputs) {
+        describe(of_outputs, arriving[number], stores ? "input." + std::to_string(position++) : "");
+      }
+      position = 0;
+      for (const std::int16_t edge : inputs) {
+        if (edge == kHidden) continue;
+        describe(of_inputs, edge == kNone ? at::Tensor() : leaving[static_cast<std::size_t>(edge)],
+                 stores ? "output." + std::to_string(position++) : "");
+      }
+    }
+    recorder.place_backward(name_text(), module.get());
+    if (!kept) return;
+    const trace::RecordId record = recorder.record(trace::RecordKind::kApiBackward, name_text());
+    if (!options.data) return;
+    if (options.input) recorder.part(record, trace::Part::kInput, of_outputs.bytes());
+    if (options.output) recorder.part(record, trace::Part::kOutput, of_inputs.bytes());
+  }
+
+  void describe(trace::ElementWriter& out, const at::Tensor& gradient, const std::string& position) const {
+    state->describer.describe(out, gradient, name_text(), position);
+  }
+
+  std::shared_ptr<BackwardState> state;
+  std::uint64_t step;  // hooks of another step do nothing
+  std::shared_ptr<const dump::Frame> module;
+  c10::SmallVector<char, 40> name;             // of the backward record
+  c10::SmallVector<std::uint16_t, 2> outputs;  // for each output of the call, the number of it at the node
+  c10::SmallVector<std::int16_t, 6> inputs;    // for each input of the call, the edge of the node to it
+};
+
 // The record of a module's parameters.
 struct ParameterRecord {
   std::string name;
@@ -388,6 +454,28 @@ class CallGraph {
   NodeSet seen_;
 };
 
+// Deals the edges that leave a call out to the inputs they lead to. Inputs that are the same tensor share an
+// edge: contributions come to them in the order of the edges, and the last takes what is left over.
+class Dealer {
+ public:
+  explicit Dealer(const CallGraph& graph) : graph_(graph) {}
+
+  // -1: no input hangs there.
+  int input_at(const Node* node, std::uint32_t output) {
+    if (node != dealt_to_) dealt_ = 0;
+    const int input = graph_.input_at(node, output, dealt_);
+    if (input < 0) return input;
+    dealt_to_ = node;
+    ++dealt_;
+    return input;
+  }
+
+ private:
+  const CallGraph& graph_;
+  std::size_t dealt_ = 0;
+  const Node* dealt_to_ = nullptr;
+};
+
 // What is to be hooked on one node.
 struct WatchedNode {
   Node* node;
@@ -411,6 +499,52 @@ std::shared_ptr<BackwardWatch::Inputs> BackwardWatch::before_call(const std::vec
   return result;
 }
 
+namespace {
+
+// Whether an input has a place in the backward record of an API: integers have no gradient.
+bool has_place(const at::Tensor& input) {
+  const at::ScalarType type = input.scalar_type();
+  return at::isFloatingType(type) || at::isComplexType(type);
+}
+
+constexpr std::size_t kMostEdges = 1000;
+
+// Hooks a call that made a single node. False when it made several, or works in another way that takes
+// CallBackward.
+bool watch_one_node(const std::shared_ptr<BackwardState>& state, const CallGraph& graph, const Inputs& ends,
+                    const std::vector<at::Tensor>& inputs, std::string_view forward_name) {
+  const dump::Options& options = state->recorder.options();
+  if (options.only_overflow) return false;
+  Node* node = ends[0].first.get();
+  const auto is_other = [&](const auto& end) { return end.first.get() != node; };
+  if (!graph.is_inside(node) || std::any_of(ends.begin(), ends.end(), is_other)) return false;
+  const auto& edges = node->next_edges();
+  const auto is_inner = [&](const auto& edge) {
+    return edge.function && graph.is_inside(edge.function.get());
+  };
+  if (edges.size() > kMostEdges || std::any_of(edges.begin(), edges.end(), is_inner)) return false;
+  auto hook = std::make_unique<OneNodeHook>(state, dump::backward_name(forward_name));
+  if (options.data) {
+    for (const auto& end : ends) hook->outputs.push_back(static_cast<std::uint16_t>(end.second));
+    for (const at::Tensor& input : inputs) {
+      hook->inputs.push_back(has_place(input) ? OneNodeHook::kNone : OneNodeHook::kHidden);
+    }
+    Dealer dealer(graph);
+    for (std::uint32_t i = 0; i < edges.size(); ++i) {
+      if (!edges[i].function) continue;
+      const int input = dealer.input_at(edges[i].function.get(), edges[i].input_nr);
+      if (input < 0) continue;
+      std::int16_t& place = hook->inputs[static_cast<std::size_t>(input)];
+      if (place >= 0) return false;  // several contributions to one input are added up
+      if (place == OneNodeHook::kNone) place = static_cast<std::int16_t>(i);
+    }
+  }
+  node->add_post_hook(std::move(hook));
+  return true;
+}
+
+}  // namespace
+
 void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std::vector<at::Tensor>& inputs,
                                const std::vector<at::Tensor>& outputs, std::string_view forward_name,
                                bool module) {
@@ -429,6 +563,7 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
     if (!starts[i].first) starts[i] = edge_of(inputs[i]);
   }
   CallGraph graph(before->first_node, starts);
+  if (!module && watch_one_node(state_, graph, ends, inputs, forward_name)) return;
 
   auto call = std::allocate_shared<CallBackward>(PoolAllocator<CallBackward>());
   call->state = state_;
@@ -462,18 +597,12 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
       ++call->inputs[static_cast<std::size_t>(input)].expected;
     }
   }
-  // Inputs that are the same tensor share an edge: contributions are dealt out to them in the order of the
-  // edges, and the last takes what is left over.
-  std::size_t dealt = 0;
-  const Node* dealt_to = nullptr;
+  Dealer dealer(graph);
   for (const auto& end : ends) {
     graph.for_each_exit(end.first.get(),
                         [&](const Node* node, std::uint32_t edge, const Node* next, std::uint32_t number) {
-                          if (next != dealt_to) dealt = 0;
-                          const int input = graph.input_at(next, number, dealt);
+                          const int input = dealer.input_at(next, number);
                           if (input < 0) return;
-                          dealt_to = next;
-                          ++dealt;
                           watch(node).leaving.push_back({edge, false, static_cast<std::uint16_t>(input)});
                           ++call->inputs[static_cast<std::size_t>(input)].expected;
                         });
@@ -481,10 +610,7 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
   // A module whose inputs have no gradients at all, an embedding, shows none.
   const auto has_gradient = [](const at::Tensor& input) { return input.defined() && input.requires_grad(); };
   if (module && std::none_of(inputs.begin(), inputs.end(), has_gradient)) call->inputs.clear();
-  for (std::size_t i = 0; !module && i < inputs.size(); ++i) {
-    const at::ScalarType type = inputs[i].scalar_type();
-    call->inputs[i].shown = at::isFloatingType(type) || at::isComplexType(type);
-  }
+  for (std::size_t i = 0; !module && i < inputs.size(); ++i) call->inputs[i].shown = has_place(inputs[i]);
   call->begin_round();
 
   for (WatchedNode& entry : watched) {
@@ -508,6 +634,7 @@ void BackwardWatch::watch_parameters(std::string_view name,
   }
   auto record = std::make_shared<ParameterRecord>();
   record->name = name;
+  const dump::Options& options = state_->recorder.options();
   trace::ElementWriter out;
   out.begin_object();
   bool any = false;
@@ -519,6 +646,7 @@ void BackwardWatch::watch_parameters(std::string_view name,
     out.slot(slot);
     out.end();
     any = true;
+    if (!options.data && options.scope.empty()) continue;  // nothing is said of the gradient
     NodePtr accumulator = autograd::impl::grad_accumulator(parameter);
     if (!accumulator) continue;
     auto hook = std::make_unique<ParameterHook>(state_, record, parameter_name, slot);
@@ -530,7 +658,7 @@ void BackwardWatch::watch_parameters(std::string_view name,
   if (!any) return;
   record->elements = out.bytes();
   // A place beside the forward; under a scope only when a gradient comes inside of it.
-  if (state_->recorder.options().scope.empty()) record->write(state_->recorder);
+  if (options.scope.empty()) record->write(state_->recorder);
 }
 
 void BackwardWatch::flush() {

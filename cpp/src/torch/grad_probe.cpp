@@ -112,7 +112,7 @@ struct GradProbe::State {
         on_device.emplace_back(name, gradient);
       }
     }
-    std::vector<gp::Measurement> measured = gp::measure(on_host, settings.options, &pool);
+    std::vector<gp::Measurement> measured = gp::measure(on_host, settings.options, &pool, writer.spare());
     if (!on_device.empty()) {
       std::vector<gp::Measurement> more = measure_on_device(on_device, settings.options);
       std::move(more.begin(), more.end(), std::back_inserter(measured));

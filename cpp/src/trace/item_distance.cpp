@@ -34,6 +34,15 @@ struct Pair {
 
 bool same_text(const Pair& pair, Text a, Text b) { return pair.left.text(a) == pair.right.text(b); }
 
+// Most are, and need not be read as numbers.
+bool same_statistics(const Pair& pair, const Item& left, const Item& right) {
+  const auto same = [&pair](const Scalar& a, const Scalar& b) {
+    return a.kind == b.kind && same_text(pair, a.text, b.text);
+  };
+  return same(left.max, right.max) && same(left.min, right.min) && same(left.mean, right.mean) &&
+         same(left.norm, right.norm);
+}
+
 StatisticNumbers numbers(const Trace& trace, const Item& item) {
   return {trace.number(item.max), trace.number(item.min), trace.number(item.mean), trace.number(item.norm)};
 }
@@ -77,14 +86,16 @@ Distance value_distance(const Pair& pair, const Item& left, const Item& right) {
 Distance tensor_distance(const Pair& pair, const Item& left, const Item& right, const RealMetrics* metrics,
                          double floor) {
   const std::string_view dtype = pair.right.text(right.dtype);
-  const StatisticNumbers a = numbers(pair.left, left), b = numbers(pair.right, right);
-  Distance result;
   const double count = element_count(pair.right.text(right.shape));
-  double apart = relative_distance(a, b, count, floor);
+  double apart = 0;
+  if (!same_statistics(pair, left, right)) {
+    apart = relative_distance(numbers(pair.left, left), numbers(pair.right, right), count, floor);
+  }
+  Distance result;
   result.equal = apart == 0;
   if (left.md5.length > 0 && right.md5.length > 0) result.equal = same_text(pair, left.md5, right.md5);
   if (metrics != nullptr && metrics->euclidean.number()) {
-    const double norm = std::max(largest_finite({b[3]}), floor * std::sqrt(count));
+    const double norm = std::max(largest_finite({pair.right.number(right.norm)}), floor * std::sqrt(count));
     result.equal = metrics->max_absolute.number().value_or(1) == 0;
     apart = std::max(apart, norm > 0 ? metrics->euclidean.value / norm : metrics->euclidean.value);
   }

@@ -1,10 +1,13 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <span>
 
+#include "base/crc32.h"
 #include "io/mapped_file.h"
 #include "msprobe/error.h"
 #include "msprobe/metrics.h"
@@ -25,8 +28,10 @@ class TensorFile {
  public:
   explicit TensorFile(const std::filesystem::path& path) {
     if (path.extension() != ".npy") {
-      pt_.emplace(io::read_pt_tensor(path));
+      pt_.emplace(io::open_pt_tensor(path));
       view_ = pt_->view();
+      memory_ = pt_->storage();
+      checksum_ = pt_->checksum();
       return;
     }
     npy_.emplace(path);
@@ -40,9 +45,13 @@ class TensorFile {
       step *= header_.shape[axis];
     }
     view_ = {bytes.data() + header_.data_offset, header_.dtype, header_.shape, strides_};
+    memory_ = bytes;
   }
 
   const TensorView& view() const noexcept { return view_; }
+  /// What the tensor lies in, and the checksum that the file gives for it; nullopt: none.
+  std::span<const std::uint8_t> memory() const noexcept { return memory_; }
+  std::optional<std::uint32_t> checksum() const noexcept { return checksum_; }
 
  private:
   std::optional<io::PtTensorFile> pt_;
@@ -50,7 +59,61 @@ class TensorFile {
   io::NpyHeader header_;
   std::vector<std::int64_t> strides_;
   TensorView view_;
+  std::span<const std::uint8_t> memory_;
+  std::optional<std::uint32_t> checksum_;
 };
+
+// The checksum of a file's memory, taken piece by piece in its order.
+class Checksum {
+ public:
+  explicit Checksum(const TensorFile& file) : file_(file), next_(file.memory().data()) {}
+
+  /// Goes on to `end`.
+  void read_to(const std::uint8_t* end) {
+    if (file_.checksum()) crc_.add(next_, static_cast<std::size_t>(end - next_));
+    next_ = end;
+  }
+  /// Goes on to the end of the memory: whether it is what the file says.
+  bool is_right() {
+    const auto memory = file_.memory();
+    read_to(memory.data() + memory.size());
+    return !file_.checksum() || crc_.value() == *file_.checksum();
+  }
+
+ private:
+  const TensorFile& file_;
+  const std::uint8_t* next_;
+  Crc32 crc_;
+};
+
+// The metrics of all elements; nothing: a file is damaged. Both files are read once: of each piece the
+// checksums, and while it is in the cache of the core the metrics.
+std::optional<PairMetrics> read_and_compare(const TensorFile& left, const TensorFile& right) {
+  constexpr std::int64_t kPiece = 65536;  // elements: what metrics::compare() adds up at once
+  const metrics::Options options{.positions = false};
+  Checksum left_sum(left), right_sum(right);
+  const TensorView &a = left.view(), &b = right.view();
+  PairMetrics whole;
+  const std::int64_t count = element_count(a);
+  if (is_c_contiguous(a) && is_c_contiguous(b)) {
+    const auto* const left_data = static_cast<const std::uint8_t*>(a.data);
+    const auto* const right_data = static_cast<const std::uint8_t*>(b.data);
+    const auto left_size = static_cast<std::int64_t>(element_size(a.dtype));
+    const auto right_size = static_cast<std::int64_t>(element_size(b.dtype));
+    for (std::int64_t first = 0; first < count; first += kPiece) {
+      const std::array<std::int64_t, 1> shape = {std::min(kPiece, count - first)};
+      const std::uint8_t* const l = left_data + first * left_size;
+      const std::uint8_t* const r = right_data + first * right_size;
+      left_sum.read_to(l + shape[0] * left_size);
+      right_sum.read_to(r + shape[0] * right_size);
+      metrics::append(whole, metrics::compare({l, a.dtype, shape, {}}, {r, b.dtype, shape, {}}, options));
+    }
+  } else {
+    whole = metrics::compare(a, b, options);
+  }
+  if (!left_sum.is_right() || !right_sum.is_right()) return std::nullopt;
+  return whole;
+}
 
 // Names are from the dump: one that leads out of its folder is not followed.
 std::optional<TensorFile> open_tensor(const Trace& trace, const Item& item) {
@@ -177,10 +240,11 @@ RealMetrics compare_files(const Trace& left_trace, const Item& left, const Trace
                           const Item& right) {
   const auto ours = open_tensor(left_trace, left);
   const auto theirs = open_tensor(right_trace, right);
-  if (!ours || !theirs) {
+  const auto not_read = [&] {
     return refused("Dump file: ['" + std::string(left_trace.text(left.data_name)) + "', '" +
                    std::string(right_trace.text(right.data_name)) + "'] not found or read failed.");
-  }
+  };
+  if (!ours || !theirs) return not_read();
   const TensorView &a = ours->view(), &b = theirs->view();
   if (std::find(a.shape.begin(), a.shape.end(), 0) != a.shape.end()) {
     return refused("This is empty data, can not compare.");
@@ -190,8 +254,9 @@ RealMetrics compare_files(const Trace& left_trace, const Item& left, const Trace
     fill(result, {.value = 0, .state = State::kShapeUnmatched});
     return result;
   }
-  const PairMetrics measured = metrics::compare(a, b);
-  RealMetrics result = a.shape.empty() ? compare_scalars(measured) : compare_elements(measured);
+  const std::optional<PairMetrics> measured = read_and_compare(*ours, *theirs);
+  if (!measured) return not_read();
+  RealMetrics result = a.shape.empty() ? compare_scalars(*measured) : compare_elements(*measured);
   // bfloat16 files are read as float32 by the existing tool, which so does not see this difference.
   const auto loaded = [](DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; };
   if (loaded(a.dtype) != loaded(b.dtype)) add(result.message, "Dtype of NPU and bench tensor do not match.");

@@ -24,14 +24,14 @@ std::array<StatisticDifference, 4> subtract(const StatisticNumbers& left, const 
 StatisticsPair compare_statistics(const Trace& left_trace, const Item& left, const Trace& right_trace,
                                   const Item* right) {
   StatisticsPair result;
-  const auto read = [](const Trace& trace, const auto& scalars, auto& numbers) {
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = trace.number(scalars[i]);
-  };
   result.left = statistics_of(left_trace, left);
-  read(left_trace, result.left, result.left_numbers);
-  if (right != nullptr) {
-    result.right = statistics_of(right_trace, *right);
-    read(right_trace, result.right, result.right_numbers);
+  if (right != nullptr) result.right = statistics_of(right_trace, *right);
+  for (std::size_t i = 0; i < result.left.size(); ++i) {
+    const Scalar& ours = result.left[i];
+    const Scalar& theirs = result.right[i];
+    result.left_numbers[i] = left_trace.number(ours);
+    const bool same = ours.kind == theirs.kind && left_trace.text(ours) == right_trace.text(theirs);
+    result.right_numbers[i] = same ? result.left_numbers[i] : right_trace.number(theirs);
   }
   result.differences = subtract(result.left_numbers, result.right_numbers);
   return result;

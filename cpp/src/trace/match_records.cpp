@@ -7,6 +7,7 @@
 
 #include "msprobe/trace_match.h"
 #include "trace/align.h"
+#include "trace/parent_cursor.h"
 
 namespace msprobe::trace {
 namespace {
@@ -56,7 +57,7 @@ class Side {
       if (is_new) calls.push_back({.name = parts.call});
       (parts.is_backward ? calls[entry->second].backward : calls[entry->second].forward) = i;
     }
-    for (std::uint32_t i = 0; i < calls.size(); ++i) by_place_[place(calls[i])].push_back(i);
+    group_by_place();
   }
 
   const std::unordered_map<std::string, std::vector<std::uint32_t>>& by_place() const { return by_place_; }
@@ -70,16 +71,22 @@ class Side {
   std::vector<std::uint32_t> others;  // records that are no calls of operators
 
  private:
-  // The call of the module in which it ran, without the module's class.
-  std::string place(const Call& call) const {
-    std::string result;
-    if (construct_ == nullptr) return result;
-    for (const std::uint32_t record : {call.forward, call.backward}) {
-      if (record == kNoMatch) continue;
-      append_without_count(result, construct_->parent(trace_.name(trace_.records()[record])));
-      break;
+  // By the call of the module in which they ran, without the module's class.
+  void group_by_place() {
+    ParentCursor parents(construct_);
+    std::string_view last;
+    std::vector<std::uint32_t>* group = nullptr;  // of the calls in `last`
+    for (std::uint32_t i = 0; i < calls.size(); ++i) {
+      const std::uint32_t record = calls[i].forward != kNoMatch ? calls[i].forward : calls[i].backward;
+      const std::string_view parent = parents.parent(trace_.name(trace_.records()[record]));
+      if (group == nullptr || parent != last) {
+        std::string place;
+        append_without_count(place, parent);
+        group = &by_place_[place];
+        last = parent;
+      }
+      group->push_back(i);
     }
-    return result;
   }
 
   const Trace& trace_;

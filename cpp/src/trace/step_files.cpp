@@ -11,7 +11,6 @@
 
 // stack.json and construct.json: flat objects of which every entry is small.
 namespace msprobe::trace {
-namespace {
 
 // {"0": [[name, ...], [frame, ...]], ...}, or of old releases {name: [frame, ...], ...}
 class StackHandler : public io::JsonHandler<StackHandler> {
@@ -21,6 +20,8 @@ class StackHandler : public io::JsonHandler<StackHandler> {
     std::vector<std::string> frames;
   };
   std::vector<Entry> entries;
+
+  static Stacks build(io::JsonScanner& scanner);
 
   void null() { unexpected(); }
   void boolean(bool) { unexpected(); }
@@ -52,32 +53,31 @@ class StackHandler : public io::JsonHandler<StackHandler> {
     const std::string entry = entry_.empty() ? "" : io::in_quotes(entry_) + ": ";
     fail(entry + "expected [[names of records], [lines of the stack]]");
   }
-  std::string_view entry_;  // whose value is read
-  int list_ = 0;            // which of the two lists of the entry is open
+  std::string entry_;  // whose value is read
+  int list_ = 0;       // which of the two lists of the entry is open
 };
 
 // {child: parent | null | [parent | null, micro step], ...}
 class ConstructHandler : public io::JsonHandler<ConstructHandler> {
  public:
-  std::vector<Construct::Entry> entries;
-  std::optional<std::int32_t> micro_steps;
+  static Construct build(io::JsonScanner& scanner);
 
   void null() { value({}); }
   void boolean(bool) { other(); }
   void number(std::string_view text) {
     if (is_count_) {
       const auto last = countable(text);
-      if (!last || *last < 0) return fail(io::in_quotes(kMicroSteps) + ": expected a whole number from 0 on");
-      micro_steps = *last + 1;
+      if (!last || *last < 0) return unexpected();
+      construct_.micro_steps_ = *last + 1;
       return;
     }
-    if (depth() == 2 && !waiting_) entries.back().micro_step = countable(text).value_or(0);
+    if (depth() == 2 && !waiting_) construct_.entries_.back().micro_step = countable(text).value_or(0);
     other();
   }
   void key(std::string_view text) {
     is_count_ = text == kMicroSteps;
     if (is_count_) return;
-    entries.push_back({text, {}});
+    construct_.entries_.push_back({kept(text), {}});
     waiting_ = true;
   }
   void text(std::string_view text) { value(text); }
@@ -96,32 +96,42 @@ class ConstructHandler : public io::JsonHandler<ConstructHandler> {
   }
   void value(std::string_view parent) {
     if (depth() == 0 || is_count_) return unexpected();
-    if (std::exchange(waiting_, false)) entries.back().parent = parent;
+    if (!std::exchange(waiting_, false)) return;
+    if (parent != parent_) parent_ = kept(parent);  // the last one is mostly the next one
+    construct_.entries_.back().parent = parent_;
   }
   // Only behind the parent, in its list.
   void other() {
     if (depth() < 2 || waiting_) unexpected();
   }
   void unexpected() {
+    if (is_count_) return fail(io::in_quotes(kMicroSteps) + ": expected a whole number from 0 on");
+    const auto& entries = construct_.entries_;
     const std::string entry = entries.empty() ? "" : io::in_quotes(entries.back().name) + ": ";
     fail(entry + "expected the name of a parent, null, or a list that begins with one of them");
   }
+  // There is room for all texts of the document, so that none moves.
+  std::string_view kept(std::string_view text) {
+    std::string& texts = construct_.texts_;
+    texts += text;
+    return std::string_view(texts).substr(texts.size() - text.size());
+  }
+  void index_names();
+
+  Construct construct_;
+  std::string_view parent_;
   bool waiting_ = false;   // for the parent of the last entry
   bool is_count_ = false;  // the value that is read is that of kMicroSteps
 };
-
-}  // namespace
 
 std::span<const std::string> Stacks::frames(std::string_view record) const noexcept {
   const auto found = by_record_.find(record);
   return found == by_record_.end() ? std::span<const std::string>() : stacks_[found->second];
 }
 
-Stacks read_stacks(const std::filesystem::path& path) { return parse_stacks(io::read_json_file(path), path); }
-
-Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
+Stacks StackHandler::build(io::JsonScanner& scanner) {
   StackHandler handler;
-  io::parse_json(content, path, handler);
+  io::parse_json(scanner, handler);
   Stacks stacks;
   for (StackHandler::Entry& entry : handler.entries) {
     for (std::string& name : entry.names) {
@@ -130,6 +140,16 @@ Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
     stacks.stacks_.push_back(std::move(entry.frames));
   }
   return stacks;
+}
+
+Stacks read_stacks(const std::filesystem::path& path) {
+  io::JsonScanner scanner(path);
+  return StackHandler::build(scanner);
+}
+
+Stacks parse_stacks(std::string content, const std::filesystem::path& path) {
+  io::JsonScanner scanner(content, path);
+  return StackHandler::build(scanner);
 }
 
 const Construct::Entry* Construct::find(std::string_view name) const noexcept {
@@ -143,28 +163,37 @@ std::string_view Construct::parent(std::string_view name) const noexcept {
   return entry == nullptr ? std::string_view() : entry->parent;
 }
 
-Construct read_construct(const std::filesystem::path& path) {
-  return parse_construct(io::read_json_file(path), path);
+Construct ConstructHandler::build(io::JsonScanner& scanner) {
+  constexpr std::size_t kBytesOfEntry = 48;  // a usual one has more; what is not used takes no memory
+  ConstructHandler handler;
+  handler.construct_.texts_.reserve(scanner.size() + sizeof(std::string));
+  handler.construct_.entries_.reserve(scanner.size() / kBytesOfEntry);
+  io::parse_json(scanner, handler);
+  handler.index_names();
+  return std::move(handler.construct_);
 }
 
-Construct parse_construct(std::string content, const std::filesystem::path& path) {
-  Construct construct;
-  construct.file_ = std::move(content);
-  ConstructHandler handler;
-  io::parse_json(construct.file_, path, handler);
-  auto& entries = construct.entries_;
-  entries = std::move(handler.entries);
-  construct.micro_steps_ = handler.micro_steps;
-  construct.slots_ = make_slots(entries.size());
+void ConstructHandler::index_names() {
+  auto& entries = construct_.entries_;
+  construct_.slots_ = make_slots(entries.size());
   std::uint32_t kept = 0;
   for (const Construct::Entry& entry : entries) {
     const auto name_of = [&](std::uint32_t other) { return entries[other].name; };
-    std::uint32_t& slot = find_slot(construct.slots_, entry.name, name_of);
+    std::uint32_t& slot = find_slot(construct_.slots_, entry.name, name_of);
     if (slot == kFreeSlot) slot = kept++;
     entries[slot] = entry;  // as Python's dict: the last value, in the first place
   }
   entries.resize(kept);
-  return construct;
+}
+
+Construct read_construct(const std::filesystem::path& path) {
+  io::JsonScanner scanner(path);
+  return ConstructHandler::build(scanner);
+}
+
+Construct parse_construct(std::string content, const std::filesystem::path& path) {
+  io::JsonScanner scanner(content, path);
+  return ConstructHandler::build(scanner);
 }
 
 }  // namespace msprobe::trace

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <memory>
 
 #include "io/json_input.h"
-#include "io/unused_memory.h"
+#include "msprobe/error.h"
 #include "trace/name_index.h"
 #include "trace/python_text.h"
 
@@ -19,18 +18,74 @@ namespace {
 using Part = Item::Part;
 using Kind = Scalar::Kind;
 
+// The keys of a leaf that are kept.
+enum class Field : std::uint8_t {
+  kOther,
+  kMax,
+  kMin,
+  kMean,
+  kNorm,
+  kShape,
+  kType,
+  kRequiresGrad,
+  kDtype,
+  kMd5,
+  kDataName,
+  kValue,
+  kFormat,
+  kGroupId,
+  kGroupRanks
+};
+constexpr std::array<std::string_view, 15> kFieldNames = {
+    "",      "Max", "Min",       "Mean",  "Norm",   "shape",    "type",       "requires_grad",
+    "dtype", "md5", "data_name", "value", "format", "group_id", "group_ranks"};
+
+Field field_of(std::string_view key) {
+  const auto if_is = [key](std::string_view name, Field field) {
+    return key == name ? field : Field::kOther;
+  };
+  switch (key.size()) {
+    case 3: return key == "Max" ? Field::kMax : key == "Min" ? Field::kMin : if_is("md5", Field::kMd5);
+    case 4: return key == "Mean" ? Field::kMean : key == "Norm" ? Field::kNorm : if_is("type", Field::kType);
+    case 5:
+      return key == "shape" ? Field::kShape : key == "dtype" ? Field::kDtype : if_is("value", Field::kValue);
+    case 6: return if_is("format", Field::kFormat);
+    case 8: return if_is("group_id", Field::kGroupId);
+    case 9: return if_is("data_name", Field::kDataName);
+    case 11: return if_is("group_ranks", Field::kGroupRanks);
+    case 13: return if_is("requires_grad", Field::kRequiresGrad);
+    default: return Field::kOther;
+  }
+}
+
 // An open list or object below a record. An object turns out to be a leaf when its "type" is read, so what it
 // says is kept until it ends.
 struct Frame {
   bool is_object = false;
   bool is_leaf = false;
+  Field field = Field::kOther;    // of the entry that is read
   const char* problem = nullptr;  // of a field, if this is a leaf with a dtype
   std::size_t index = 0;          // of the next entry of a list
   std::size_t path_length = 0;    // without the name of this frame
   std::size_t first_item = 0;     // how many items there were when it was opened
-  std::string_view key;           // of the entry that is read
   Item leaf;
   Text group_id;
+  std::string
+      other_key;  // of the entry that is read, when it is kOther; its memory serves the next frame too
+
+  std::string_view key() const noexcept {
+    return field == Field::kOther ? other_key : kFieldNames[static_cast<std::size_t>(field)];
+  }
+
+  void open(bool opens_object) {
+    is_object = opens_object;
+    is_leaf = false;
+    field = Field::kOther;
+    problem = nullptr;
+    index = 0;
+    leaf = {};
+    group_id = {};
+  }
 };
 
 // Of a tensor, the least that the file takes. Room for so many items is asked for in one piece: what is not
@@ -46,23 +101,24 @@ std::optional<Part> part_of(std::string_view key) {
   return std::nullopt;
 }
 
-bool may_be_list(std::string_view field) {
-  return field == "shape" || field == "value" || field == "group_ranks";
+bool may_be_list(Field field) {
+  return field == Field::kShape || field == Field::kValue || field == Field::kGroupRanks;
 }
 
-// Of the paths, and of what else does not stand in the file in one piece. A real file needs less than its own
-// size; a hostile one could have a long key above very many leaves.
-std::size_t most_pool_bytes(std::size_t file_bytes) { return (std::size_t{64} << 20) + 4 * file_bytes; }
+// Of the paths, and of what else may be longer than what stands in the file. A real file needs less than its
+// own size; a hostile one could have a long key above very many leaves.
+std::size_t most_interned_bytes(std::size_t file_bytes) { return (std::size_t{64} << 20) + 4 * file_bytes; }
 
 }  // namespace
 
 /// Makes a Trace of the events of a file.
 class TraceBuilder : public io::JsonHandler<TraceBuilder> {
  public:
-  explicit TraceBuilder(Trace& trace)
+  /// `file_bytes`: of the document.
+  TraceBuilder(Trace& trace, std::size_t file_bytes)
       : trace_(trace),
         is_debug_(trace.path_.filename().native().starts_with("debug")),
-        most_pool_(most_pool_bytes(trace.file_.size())) {}
+        most_interned_(most_interned_bytes(file_bytes)) {}
 
   void null() { scalar(Kind::kNull, {}); }
   void boolean(bool value) { scalar(Kind::kBool, value ? "True" : "False"); }
@@ -76,7 +132,7 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   void begin(bool is_object);
   void end(bool is_object);
 
-  static Trace build(std::string content, const std::filesystem::path& path);
+  static Trace build(io::JsonScanner& scanner, const std::filesystem::path& path);
 
  private:
   // Where an event stands in the document.
@@ -97,16 +153,10 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   void record_key(std::string_view key);
   void record_value(Kind kind, std::string_view text);
   void end_record();
-  void end_plain_record(Kind kind, std::string_view text);
+  void end_plain_record();
   /// "record \"x\": problem".
   void refuse_record(const std::string& problem);
-  /// When the document has ended: moves the texts that are referred to, a third of the file, to its front,
-  /// and gives back the memory of the rest.
-  void compact();
-  /// Calls visit(text) for every text of records and items that stands in the file, in the order of the file.
-  template <typename Visit>
-  void for_each_text(const Visit& visit);
-  /// After that: makes records be found by name, and drops those that a later one replaces.
+  /// When the document has ended: makes records be found by name, and drops those that a later one replaces.
   void index_names();
 
   void open_frame(bool is_object);
@@ -115,24 +165,30 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   /// Appends the name of the present entry of the innermost frame to path_, if there is a frame.
   void name_entry();
   void element_value(Kind kind, std::string_view text);
-  void set_field(Frame& frame, Kind kind, std::string_view text, Text stored);
+  /// `text`: of a list what Python prints, where it may be one, else nothing.
+  void set_field(Frame& frame, Kind kind, std::string_view text);
   /// The field whose value is read holds what nothing is kept of.
-  void set_composite_field(Frame& frame) { set_field(frame, Kind::kComposite, {}, {}); }
+  void set_composite_field(Frame& frame) { set_field(frame, Kind::kComposite, {}); }
   void add_null();
   void add_leaf(Frame& frame);
 
   void print_value(Kind kind, std::string_view text);
   void print_comma();
 
-  Text in_file(std::string_view text);
+  /// Keeps a text, which stands in the file.
+  Text kept(std::string_view text);
+  /// Keeps a text that occurs often once.
   Text interned(std::string_view text);
+  /// The same for one that is mostly equal to `last`, the last of its kind.
+  Text interned_like(Text& last, std::string_view text);
+  Scalar kept_scalar(Kind kind, std::string_view text);
   std::uint32_t fitting(std::size_t number);
 
   Trace& trace_;
   const bool is_debug_;
-  const std::size_t most_pool_;
+  const std::size_t most_interned_;
   Place place_ = Place::kDocument;
-  std::string_view key_;  // of the header or the record
+  std::string key_;  // of the header or the record
   bool has_data_ = false;
   int ignored_ = 0;  // open brackets of something that is of no interest
 
@@ -153,6 +209,8 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
     using is_transparent = void;
   };
   std::unordered_map<std::string, Text, Hash, std::equal_to<>> interned_;
+  std::size_t interned_bytes_ = 0;
+  Text last_type_, last_dtype_, last_shape_, last_path_;
 };
 
 // ---- Texts
@@ -162,27 +220,36 @@ std::uint32_t TraceBuilder::fitting(std::size_t number) {
   return static_cast<std::uint32_t>(number);
 }
 
-Text TraceBuilder::in_file(std::string_view text) {
+Text TraceBuilder::kept(std::string_view text) {
   if (text.empty()) return {};
-  if (text.size() >= (std::size_t{1} << 31)) fail("found a text of 2 GiB or more");
-  return {.offset = fitting(static_cast<std::size_t>(text.data() - trace_.file_.data())),
-          .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
-          .in_pool = 0};
+  const Text result = {.offset = fitting(trace_.texts_.size()), .length = fitting(text.size())};
+  trace_.texts_ += text;
+  return result;
 }
 
 Text TraceBuilder::interned(std::string_view text) {
   if (text.empty()) return {};
   if (const auto known = interned_.find(text); known != interned_.end()) return known->second;
-  if (trace_.pool_.size() + text.size() > most_pool_) {
+  interned_bytes_ += text.size();
+  if (interned_bytes_ > most_interned_) {
     fail("found long names above very many values, whose paths would need more than " +
-         std::to_string(most_pool_ >> 20) + " MiB");
+         std::to_string(most_interned_ >> 20) + " MiB");
+    return {};
   }
-  const Text stored = {.offset = fitting(trace_.pool_.size()),
-                       .length = static_cast<std::uint32_t>(text.size()) & 0x7fffffff,
-                       .in_pool = 1};
-  trace_.pool_ += text;
-  interned_.emplace(text, stored);
-  return stored;
+  const Text result = kept(text);
+  interned_.emplace(text, result);
+  return result;
+}
+
+Text TraceBuilder::interned_like(Text& last, std::string_view text) {
+  if (trace_.text(last) != text) last = interned(text);
+  return last;
+}
+
+// Words are few; numbers and texts are many.
+Scalar TraceBuilder::kept_scalar(Kind kind, std::string_view text) {
+  const bool is_word = kind == Kind::kNull || kind == Kind::kBool || kind == Kind::kComposite;
+  return {.text = is_word ? interned(text) : kept(text), .kind = kind};
 }
 
 // ---- The document, its header, its records
@@ -194,7 +261,8 @@ void TraceBuilder::key(std::string_view text) {
   } else if (place_ == Place::kRecord) {
     record_key(text);
   } else if (place_ == Place::kElement) {
-    frame().key = text;
+    frame().field = field_of(text);
+    if (frame().field == Field::kOther) frame().other_key = text;
   } else {
     key_ = text;
   }
@@ -209,7 +277,7 @@ void TraceBuilder::scalar(Kind kind, std::string_view text) {
   } else if (place_ == Place::kData) {
     if (!is_debug_ && kind != Kind::kNull) refuse_record("expected an object");
     if (part_ && kind == Kind::kNull) add_null();
-    end_plain_record(kind, text);
+    end_plain_record();
   } else if (place_ == Place::kHeader) {
     header_value(kind, text);
   } else {
@@ -291,7 +359,7 @@ void TraceBuilder::end(bool /*is_object*/) {
 }
 
 void TraceBuilder::begin_record(std::string_view name) {
-  record_ = {.name = in_file(name), .first_item = fitting(trace_.items_.size())};
+  record_ = {.name = kept(name), .first_item = fitting(trace_.items_.size())};
   holds_gradients_ = !is_debug_ && holds_gradients(name);
   part_ = is_debug_ ? std::optional(Part::kSaved) : std::nullopt;
   parts_seen_ = 0;
@@ -329,14 +397,9 @@ void TraceBuilder::refuse_record(const std::string& problem) {
   fail("record " + io::in_quotes(trace_.text(record_.name)) + ": " + problem);
 }
 
-// The parser stands behind a word, but still before a number or a text; how long a text was in the file, it
-// does not tell.
-void TraceBuilder::end_plain_record(Kind kind, std::string_view text) {
-  const std::size_t word = kind == Kind::kNull ? 4 : kind == Kind::kBool ? text.size() : 0;
+void TraceBuilder::end_plain_record() {
+  record_.begin = begin_of_event();
   end_record();
-  Record& record = trace_.records_.back();
-  record.begin = position() - word;
-  record.end = position() + (kind == Kind::kInteger || kind == Kind::kFloat ? text.size() : 0);
 }
 
 void TraceBuilder::end_record() {
@@ -354,7 +417,7 @@ void TraceBuilder::name_entry() {
   if (holds_gradients_ && open_frames_ == 1 && !parent.is_object) return;  // parameter: [gradient]
   if (!path_.empty()) path_ += '.';
   if (parent.is_object) {
-    path_ += parent.key;
+    path_ += parent.key();
   } else if (index < 10) {
     path_ += static_cast<char>('0' + index);
   } else {
@@ -374,7 +437,7 @@ void TraceBuilder::open_frame(bool is_object) {
       printed_ += '[';
     }
   } else if (open_frames_ > 0 && frame().is_object) {
-    if (!is_object && may_be_list(frame().key)) {
+    if (!is_object && may_be_list(frame().field)) {
       printed_ = '[';
       printed_frame_ = open_frames_ + 1;
       printed_whole_numbers_ = true;
@@ -385,8 +448,7 @@ void TraceBuilder::open_frame(bool is_object) {
   }
   name_entry();
   Frame& opened = frames_[open_frames_++];
-  opened = {};
-  opened.is_object = is_object;
+  opened.open(is_object);
   opened.path_length = path_length;
   opened.first_item = trace_.items_.size();
 }
@@ -402,17 +464,14 @@ void TraceBuilder::close_frame() {
   --open_frames_;
   if (printed_frame_ == open_frames_ + 1) {
     printed_frame_ = 0;
-    set_field(frame(), Kind::kComposite, printed_, interned(printed_));
+    set_field(frame(), Kind::kComposite, printed_);
   }
 }
 
 void TraceBuilder::element_value(Kind kind, std::string_view text) {
   Frame& parent = frame();
   if (printed_frame_ > 0) print_value(kind, text);
-  if (parent.is_object) {
-    const bool constant = kind == Kind::kNull || kind == Kind::kBool;
-    set_field(parent, kind, text, constant ? interned(text) : in_file(text));
-  }
+  if (parent.is_object) set_field(parent, kind, text);
   if (kind == Kind::kNull) {
     const std::size_t path_length = path_.size();
     name_entry();
@@ -423,51 +482,53 @@ void TraceBuilder::element_value(Kind kind, std::string_view text) {
   }
 }
 
-void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Text stored) {
-  const std::string_view key = frame.key;
+void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
   Item& leaf = frame.leaf;
-  const Scalar value{.text = stored, .kind = kind};
   const bool is_text = kind == Kind::kText;
-  const bool may_be_text = is_text || kind == Kind::kNull;
-  if (key == "Max") {
-    leaf.max = value;
-  } else if (key == "Min") {
-    leaf.min = value;
-  } else if (key == "Mean") {
-    leaf.mean = value;
-  } else if (key == "Norm") {
-    leaf.norm = value;
-  } else if (key == "shape") {
-    if (kind != Kind::kComposite || !printed_whole_numbers_) {
-      frame.problem = "\"shape\": expected a list of whole numbers";
-    }
-    leaf.shape = stored;
-  } else if (key == "type") {
-    frame.is_leaf = is_text;
-    leaf.type = stored;
-  } else if (key == "requires_grad") {
-    if (kind != Kind::kBool) frame.problem = "\"requires_grad\": expected true or false";
-    leaf.requires_grad = text == "True";
-  } else if (key == "dtype") {
-    if (!may_be_text) frame.problem = "\"dtype\": expected a text or null";
-    leaf.dtype = is_text ? stored : Text();
-  } else if (key == "md5") {
-    if (!may_be_text) frame.problem = "\"md5\": expected a text or null";
-    leaf.md5 = is_text ? stored : Text();
-  } else if (key == "data_name") {
-    if (!may_be_text) frame.problem = "\"data_name\": expected a text or null";
-    leaf.data_name = is_text ? stored : Text();
-  } else if (key == "value" || key == "group_ranks" || key == "format") {
-    leaf.value = value;
-  } else if (key == "group_id" && is_text) {
-    frame.group_id = interned(text);
+  const auto text_or_null = [&](const char* problem) {
+    if (!is_text && kind != Kind::kNull) frame.problem = problem;
+    return is_text ? text : std::string_view();
+  };
+  switch (frame.field) {
+    case Field::kMax: leaf.max = kept_scalar(kind, text); break;
+    case Field::kMin: leaf.min = kept_scalar(kind, text); break;
+    case Field::kMean: leaf.mean = kept_scalar(kind, text); break;
+    case Field::kNorm: leaf.norm = kept_scalar(kind, text); break;
+    case Field::kShape:
+      if (kind != Kind::kComposite || !printed_whole_numbers_) {
+        frame.problem = "\"shape\": expected a list of whole numbers";
+      }
+      leaf.shape = interned_like(last_shape_, text);
+      break;
+    case Field::kType:
+      frame.is_leaf = is_text;
+      leaf.type = interned_like(last_type_, text);
+      break;
+    case Field::kRequiresGrad:
+      if (kind != Kind::kBool) frame.problem = "\"requires_grad\": expected true or false";
+      leaf.requires_grad = text == "True";
+      break;
+    case Field::kDtype:
+      leaf.dtype = interned_like(last_dtype_, text_or_null("\"dtype\": expected a text or null"));
+      break;
+    case Field::kMd5: leaf.md5 = kept(text_or_null("\"md5\": expected a text or null")); break;
+    case Field::kDataName:
+      leaf.data_name = kept(text_or_null("\"data_name\": expected a text or null"));
+      break;
+    case Field::kValue:
+    case Field::kFormat:
+    case Field::kGroupRanks: leaf.value = kept_scalar(kind, text); break;
+    case Field::kGroupId:
+      if (is_text) frame.group_id = interned(text);
+      break;
+    case Field::kOther: break;
   }
 }
 
 void TraceBuilder::add_null() {
   Item item;
   item.part = part_.value_or(Part::kSaved);
-  item.path = interned(path_);
+  item.path = interned_like(last_path_, path_);
   trace_.items_.push_back(item);
 }
 
@@ -475,7 +536,7 @@ void TraceBuilder::add_leaf(Frame& frame) {
   Item& leaf = frame.leaf;
   leaf.kind = leaf.dtype.length > 0 ? Item::Kind::kTensor : Item::Kind::kValue;
   leaf.part = part_.value_or(Part::kSaved);
-  leaf.path = interned(path_);
+  leaf.path = interned_like(last_path_, path_);
   if (frame.problem != nullptr) refuse_record(frame.problem);
   trace_.has_md5_ |= leaf.md5.length > 0;
   if (frame.group_id.length > 0) {
@@ -508,45 +569,6 @@ void TraceBuilder::print_value(Kind kind, std::string_view text) {
 
 // ---- The end
 
-template <typename Visit>
-void TraceBuilder::for_each_text(const Visit& visit) {
-  std::array<Text*, 9> texts{};
-  for (Record& record : trace_.records_) {
-    if (record.name.length > 0) visit(record.name);
-    for (std::uint32_t i = 0; i < record.item_count; ++i) {
-      Item& item = trace_.items_[record.first_item + i];
-      std::size_t count = 0;
-      for (Text* text : {&item.type, &item.dtype, &item.max.text, &item.min.text, &item.mean.text,
-                         &item.norm.text, &item.value.text, &item.md5, &item.data_name}) {
-        if (text->in_pool != 0 || text->length == 0) continue;
-        std::size_t at = count++;
-        for (; at > 0 && texts[at - 1]->offset > text->offset; --at) texts[at] = texts[at - 1];
-        texts[at] = text;
-      }
-      for (std::size_t j = 0; j < count; ++j) visit(*texts[j]);
-    }
-  }
-}
-
-void TraceBuilder::compact() {
-  std::size_t end = 0;
-  bool is_rising = true;  // not when a key stands twice, or a part of a record
-  for_each_text([&](const Text& text) {
-    is_rising &= text.offset >= end || text.length == 0;
-    end = text.offset + std::size_t{text.length};
-  });
-  if (!is_rising) return;
-  char* const file = trace_.file_.data();
-  end = 0;
-  for_each_text([&](Text& text) {
-    std::memmove(file + end, file + text.offset, text.length);
-    text.offset = static_cast<std::uint32_t>(end);  // no larger than before
-    end += text.length;
-  });
-  trace_.file_.resize(end);
-  io::give_back_unused(trace_.file_);
-}
-
 void TraceBuilder::index_names() {
   auto& records = trace_.records_;
   trace_.slots_ = make_slots(records.size());
@@ -560,23 +582,27 @@ void TraceBuilder::index_names() {
   records.resize(kept);
 }
 
-Trace TraceBuilder::build(std::string content, const std::filesystem::path& path) {
+Trace TraceBuilder::build(io::JsonScanner& scanner, const std::filesystem::path& path) {
   Trace trace;
   trace.path_ = path;
-  trace.file_ = std::move(content);
-  trace.items_.reserve(trace.file_.size() / kBytesOfItem);
-  const auto builder = std::make_unique<TraceBuilder>(trace);  // its frames are large
-  io::parse_json(trace.file_, path, *builder);
+  // The texts of a file fit, so that they do not move while it is read.
+  trace.texts_.reserve(scanner.size() + sizeof(std::string));
+  trace.items_.reserve(scanner.size() / kBytesOfItem);
+  const auto builder = std::make_unique<TraceBuilder>(trace, scanner.size());  // its frames are large
+  io::parse_json(scanner, *builder);
   if (!builder->has_data_) throw FormatError(path.string(), "\"data\"", "expected an object of records");
-  builder->compact();
   builder->index_names();
   return trace;
 }
 
 Trace parse_trace(std::string content, const std::filesystem::path& path) {
-  return TraceBuilder::build(std::move(content), path);
+  io::JsonScanner scanner(content, path);
+  return TraceBuilder::build(scanner, path);
 }
 
-Trace read_trace(const std::filesystem::path& path) { return parse_trace(io::read_json_file(path), path); }
+Trace read_trace(const std::filesystem::path& path) {
+  io::JsonScanner scanner(path);
+  return TraceBuilder::build(scanner, path);
+}
 
 }  // namespace msprobe::trace

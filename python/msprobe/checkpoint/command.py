@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from msprobe.command_line import Parser, add_threads, thread_count
+from msprobe.command_line import Parser, add_screen, add_threads, add_timeout
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -171,14 +171,9 @@ def _parser() -> argparse.ArgumentParser:
         help="write the hashes of one checkpoint, to be compared in its place",
     )
     add_threads(group)
-    add(
-        "--timeout",
-        metavar="SECONDS",
-        type=thread_count,
-        default=120,
-        help="under torchrun: how long to wait for a process that gives no sign of life (default: 120)",
-    )
-    add = parser.add_argument_group("results").add_argument
+    add_timeout(group)
+    group = parser.add_argument_group("results")
+    add = group.add_argument
     add("-o", "--output", metavar="OUT", help=f"a new file in JSON (default: {_DEFAULT_OUTPUT})")
     add(
         "--fail-above",
@@ -197,6 +192,5 @@ def _parser() -> argparse.ArgumentParser:
         help="junit: also a report for automatic checks",
     )
     add("--no-report", action="store_true", help="leave out the page OUT.html")
-    add("--json", action="store_true", help="print the result as JSON")
-    add("--quiet", action="store_true", help="print nothing but errors")
+    add_screen(group, "print the result as JSON")
     return parser

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from msprobe.command_line import Parser, add_screen, add_threads, add_two_runs
+from msprobe.command_line import Parser, add_screen, add_threads, add_timeout, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -71,7 +71,10 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         parser.error("expected GOLDEN TARGET, or -gp GOLDEN -tp TARGET, or -i compare.json: one of them")
     for option, value in (("-cm", asked.cell_mapping), ("-am", asked.api_mapping)):
         if value is not None:
-            parser.error(f"{option} pairs the names of two frameworks, which is not supported: see -dm")
+            parser.error(
+                f"{option}: expected two PyTorch dumps, whose names need no mapping between frameworks; "
+                "to pair items of other names use -dm FILE, with lines NAME: NAME_IN_THE_REFERENCE"
+            )
     if asked.fuzzy_match and asked.data_mapping is not None:
         parser.error("expected one of -f and -dm")
     if "csv" in asked.format and (asked.xlsx or "xlsx" in asked.format):
@@ -182,13 +185,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         help="repeated runs of the reference: a difference is judged against their spread",
     )
     add_threads(group)
-    add(
-        "--timeout",
-        metavar="SECONDS",
-        type=_seconds,
-        default=120,
-        help="under torchrun: how long to wait for a process that gives no sign of life (default: 120)",
-    )
+    add_timeout(group)
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:
@@ -197,6 +194,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     add(
         "-o",
         "--output_path",
+        "--output",
         dest="output",
         metavar="OUT",
         nargs="?",
@@ -216,12 +214,6 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
         help="xlsx or csv: the table; junit, sarif: also a report for automatic checks; may be repeated",
     )
     add_screen(group, "print the verdict as JSON, as in verdict.json")
-
-
-def _seconds(text: str) -> float:
-    if not (text.isascii() and text.isdigit() and len(text) <= 6 and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"expected whole seconds, found {text!r}")
-    return float(text)
 
 
 def _numbers(text: str) -> set[int]:

@@ -79,8 +79,8 @@ def read_compare_file(path: str) -> Paths:
 def find_pairs(
     paths: Paths, *, ranks: Collection[int] | None = None, steps: Collection[int] | None = None
 ) -> Inputs:
-    """Pairs the files of both runs. Ranks and steps are paired by their numbers; `rank` without one is rank
-    0.
+    """Pairs the files of both runs. Ranks and steps are paired by their numbers; `rank` without one and
+    `proc{pid}`, as newer releases of the existing tool name it, are rank 0.
 
     `ranks`, `steps`: no others. Raises InvalidArgument when a path is missing or the two are of different
     forms, and NothingToCompare when nothing of one run is in the other.
@@ -139,7 +139,7 @@ class _Search:
     def step(self, place: _Place, target: Path, golden: Path) -> None:
         prefix = f"step {place.step}, rank" if place.folder else "rank"
         for rank, ours, theirs in self._paired(target, golden, RANK, self._ranks, prefix):
-            suffix = f"_{ours.name}"
+            suffix = "_rank" if ours.name.startswith("proc") else f"_{ours.name}"
             self.rank(_Place(place.step, rank, place.folder, suffix), ours, theirs)
 
     def rank(self, place: _Place, target: Path, golden: Path) -> None:

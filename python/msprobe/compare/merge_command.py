@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o",
         "--output_dir",
+        "--output",
         dest="output",
         metavar="OUT",
         required=True,

@@ -47,12 +47,18 @@ class PairWalk:
 
 
 def walk_pair(
-    pair: DumpPair, step: int, rank: int, diagnosis: DiagnosisWalk | None, *, is_first: bool
+    pair: DumpPair,
+    step: int,
+    rank: int,
+    diagnosis: DiagnosisWalk | None,
+    *,
+    is_first: bool,
+    threads: int = 1,
 ) -> PairWalk:
     """`diagnosis`: of the same step and rank, where both runs have one. `is_first`: no step of this rank
-    has been walked over before.
+    has been walked over before. `threads`: for measuring the rows.
     """
-    native: CompareWalk = pair.walk()
+    native: CompareWalk = pair.walk(threads=threads)
     calls = [_of_event(event, diagnosis is not None, is_first) for event in native.events]
     findings: list[Finding] = []
     if diagnosis is not None:

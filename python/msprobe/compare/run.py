@@ -305,7 +305,8 @@ class _Comparison:
     def _walk(self, files: DumpFiles, pair: DumpPair, before: _Chain) -> _Chain:
         diagnosis = None if pair.is_debug else _diagnosis_of(files, before.diagnosis)
         is_first = before.walk is None
-        return _Chain(walk_pair(pair, files.step, files.rank, diagnosis, is_first=is_first), diagnosis)
+        walk = walk_pair(pair, files.step, files.rank, diagnosis, is_first=is_first, threads=self._threads)
+        return _Chain(walk, diagnosis)
 
     def _write(self, files: DumpFiles, pair: DumpPair) -> tuple[Path | None, Path | None, TableSummary]:
         if pair.row_count == 0:

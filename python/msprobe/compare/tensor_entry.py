@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -67,7 +66,11 @@ def negligible(entries: Iterable[Any]) -> float:
         if is_tensor(entry) and entry.get("norm") and math.isfinite(entry["norm"]):
             count = math.prod(extent for extent in entry.get("shape", []) if isinstance(extent, int))
             sizes.append(entry["norm"] / math.sqrt(max(count, 1)))
-    return 0.1 * statistics.median(sizes) if sizes else 0.0
+    if not sizes:
+        return 0.0
+    import statistics  # here, because it takes long to load
+
+    return 0.1 * statistics.median(sizes)
 
 
 def metrics(left: Any, right: Any) -> dict[str, object]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import itertools
 import linecache
 import os
 import sys
@@ -23,10 +22,10 @@ from msprobe.config_check.random_functions import (
     SEEDING,
 )
 from msprobe.hooks.functions import AttributeExchange
-from msprobe.native import log
+from msprobe.native import core, log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
 _MOST_CALLS = 1_000_000  # then counting ends: a training without a checked model must not pay for ever
@@ -43,22 +42,19 @@ _OWNERS = {
     "torch.cuda.": ("torch.cuda", ""),
 }
 
-_Key = tuple[Any, ...]
-
 
 class RandomCalls:
     """One counter. install() and stop() may be called in any order, any number of times."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_calls: int = _MOST_CALLS) -> None:
+        self._most_calls = most_calls
         self._lock = threading.RLock()  # a finalizer may draw a number while we count
-        self._counters: dict[_Key, Callable[[], int]] = {}  # the next value is the number of calls plus one
-        self._stacks: dict[_Key, list[str]] = {}
-        self._inside: set[_Key] = set()  # calls that a counted function makes itself
-        self._codes: list[object] = []  # keeps the codes alive whose numbers are in the keys
+        self._counter = self._new_counter()
+        self._operations: list[str] = []  # by their numbers in the counter
+        self._stacks: dict[int, list[str]] = {}  # by their numbers in the counter
         self._seeds: list[dict[str, str]] = []
         self._exchanges: list[AttributeExchange] = []
         self._active = False
-        self._calls = itertools.count(1).__next__
         os.register_at_fork(after_in_child=self._forget_exchanges)
 
     @property
@@ -70,9 +66,8 @@ class RandomCalls:
         if self._exchanges:
             return
         with self._lock:
-            self._counters, self._stacks, self._codes, self._seeds = {}, {}, [], []
-            self._calls = itertools.count(1).__next__
-            self._inside = set()
+            self._counter = self._new_counter()
+            self._operations, self._stacks, self._seeds = [], {}, []
         for prefix, names in FUNCTIONS.items():
             module_name, attribute = _OWNERS[prefix]
             owner = _module(module_name)
@@ -92,6 +87,7 @@ class RandomCalls:
         on as plain functions.
         """
         self._active = False
+        self._counter.stop()
         for exchange in self._exchanges:
             exchange.remove()
         self._exchanges = []
@@ -100,16 +96,20 @@ class RandomCalls:
         """By operation, as a pack has it."""
         found: dict[str, list[dict[str, Any]]] = {}
         with self._lock:
-            for key, counter in self._counters.items():
-                count = counter() - 1
-                self._counters[key] = itertools.count(count + 1).__next__
-                found.setdefault(key[0], []).append({"count": count, "stack": self._stacks[key]})
+            for operation, number, count in self._counter.counts():
+                stack = self._stacks.get(number)
+                if stack is not None:
+                    entries = found.setdefault(self._operations[operation], [])
+                    entries.append({"count": count, "stack": stack})
         # Lambdas on one line, say, have stacks of the same text.
         return {op: _merged(entries) for op, entries in found.items()}
 
     def seeds(self) -> list[dict[str, str]]:
         """The calls that seed a generator, with their arguments, in order."""
         return list(self._seeds)
+
+    def _new_counter(self) -> core.StackCounter:
+        return core.StackCounter(most_calls=self._most_calls, most_stacks=_MOST_STACKS)
 
     def _forget_exchanges(self) -> None:
         """In a forked child nobody asks for the counts."""
@@ -118,76 +118,65 @@ class RandomCalls:
 
     # ---- counting
 
-    def note(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Counts a call that a wrapper got; two frames up is the caller. Never raises."""
-        if not self._active:
-            return
-        # Paid for a thousand times in a step. The dictionary and the counters need no lock.
+    def _counting(self, op: str) -> Callable[[], int | None]:
+        """Counts a call of `op`: called by its wrapper, a thousand times in a step. What it returns, unless
+        it is None, is for note().
+        """
+        self._operations.append(op)
+        return self._counter.counting(len(self._operations) - 1)
+
+    def note(self, number: int) -> None:
+        """Of a call whose stack is new: keeps the text; and ends the counting when it is enough. Two frames
+        up is the caller. Never raises.
+        """
         try:
-            caller = sys._getframe(2)
-            parts: list[Any] = [op]
-            add = parts.append
-            frame: FrameType | None = caller
-            while frame is not None:
-                add(id(frame.f_code))
-                add(frame.f_lasti)
-                frame = frame.f_back
-            key = tuple(parts)
-            count = self._counters.get(key)
-            if count is not None:
-                count()
-            elif not self._is_new(key, caller):
-                return
-            if op in SEEDING:
-                self._keep_seed(op, args, kwargs, self._stacks[key][-1])
-            if self._calls() >= _MOST_CALLS:
-                log.info("config check: %d random calls were counted, that is enough", _MOST_CALLS)
+            if number >= 0:
+                self._describe(number, sys._getframe(2))
+            if self._counter.has_enough:
+                log.info("config check: %d random calls were counted, that is enough", self._most_calls)
                 self.stop()
         except Exception as error:
-            self._active = False
-            log.warning("config check: random calls are not counted any more: %s", error)
+            self._give_up(error)
 
-    def _keep_seed(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any], where: str) -> None:
-        if len(self._seeds) < _MOST_SEEDS:
-            self._seeds.append({"call": op, "arguments": _arguments(args, kwargs), "where": where})
+    def note_seed(self, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Keeps the arguments of a call that seeds a generator. As note()."""
+        if not self._active:
+            return
+        try:
+            caller = sys._getframe(2)
+            if len(self._seeds) < _MOST_SEEDS and not _is_inside_a_wrapper(caller):
+                where = _frame_text(caller)
+                self._seeds.append({"call": op, "arguments": _arguments(args, kwargs), "where": where})
+        except Exception as error:
+            self._give_up(error)
 
-    def _is_new(self, key: _Key, caller: FrameType) -> bool:
-        """Counts a call from a stack that was not seen so far, and keeps its text. False for one that is not
-        to be counted.
-        """
-        if key in self._inside or len(self._counters) + len(self._inside) >= _MOST_STACKS:
-            return False
-        frames: list[FrameType] = []
-        frame: FrameType | None = caller
-        while frame is not None:
-            frames.append(frame)
-            frame = frame.f_back
-        self._codes += [one.f_code for one in frames]
-        if any(one.f_code.co_filename == __file__ for one in frames):
-            self._inside.add(key)
-            return False
-        text = [_frame_text(one) for one in reversed(frames)]
-        with self._lock:
-            self._stacks.setdefault(key, text)
-            counter = self._counters.get(key)
-            if counter is None:
-                counter = self._counters[key] = itertools.count(1).__next__
-        counter()
-        return True
+    def _describe(self, number: int, caller: FrameType) -> None:
+        if _is_inside_a_wrapper(caller):
+            self._counter.leave_out(number)
+        else:
+            text = [_frame_text(frame) for frame in _frames(caller)]
+            self._stacks[number] = text[::-1]
+
+    def _give_up(self, error: Exception) -> None:
+        self._active = False
+        self._counter.stop()
+        log.warning("config check: random calls are not counted any more: %s", error)
 
     # ---- wrappers
 
     def _wrapper(self, op: str, original: Any, module_name: str, attribute: str) -> Callable[..., Any]:
-        note = self.note
+        count, note = self._counting(op), self.note
         compiling = _compiling()
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if not compiling():  # torch.compile takes what stands behind, and us out
-                note(op, args, kwargs)
+                number = count()
+                if number is not None:
+                    note(number)
             return original(*args, **kwargs)
 
-        if op == "np.random.default_rng":
-            call = self._generator_maker(original)
+        if op in SEEDING:
+            call = self._seeding(op, original)
         functools.update_wrapper(call, original)
         # By these a pickle finds the function again.
         name = getattr(original, "__name__", op.rpartition(".")[2])
@@ -195,36 +184,53 @@ class RandomCalls:
         _keep_known_to_torch(call, original)
         return call
 
-    def _generator_maker(self, original: Any) -> Callable[..., Any]:
-        numpy_random: Any = _module("numpy.random")
-        counted = _counted_generator(self.note, numpy_random.Generator)
+    def _seeding(self, op: str, original: Any) -> Callable[..., Any]:
+        count, note, note_seed, compiling = self._counting(op), self.note, self.note_seed, _compiling()
+        result_of = self._counted_generators() if op == "np.random.default_rng" else None
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self.note("np.random.default_rng", args, kwargs)
-            generator = original(*args, **kwargs)
-            is_given = any(generator is one for one in (*args, *kwargs.values()))
-            if is_given or type(generator) is not numpy_random.Generator:
+            if not compiling():
+                number = count()
+                if number is not None:
+                    note(number)
+                note_seed(op, args, kwargs)
+            result = original(*args, **kwargs)
+            return result if result_of is None else result_of(result, (*args, *kwargs.values()))
+
+        return call
+
+    def _counted_generators(self) -> Callable[[Any, tuple[Any, ...]], Any]:
+        """Takes a generator of numpy and what it was made from; returns it, or one with the same numbers
+        whose methods are counted: those of numpy's class cannot be exchanged.
+        """
+        base = _module("numpy.random").Generator
+        methods = {
+            name: self._method(GENERATOR_PREFIX + name, getattr(base, name))
+            for name in GENERATOR_METHODS
+            if hasattr(base, name)
+        }
+        counted: Any = type(
+            "Generator", (base,), {**methods, "__module__": base.__module__, "__doc__": base.__doc__}
+        )
+
+        def result_of(generator: Any, given: tuple[Any, ...]) -> Any:
+            if type(generator) is not base or any(generator is one for one in given):
                 return generator
             return counted(generator.bit_generator)
 
-        return call
+        return result_of
 
-
-def _counted_generator(note: Callable[..., None], base: Any) -> Any:
-    """numpy's Generator whose methods are counted: the methods of the class itself cannot be exchanged."""
-
-    def method(name: str) -> Callable[..., Any]:
-        original = getattr(base, name)
+    def _method(self, op: str, original: Any) -> Callable[..., Any]:
+        count, note = self._counting(op), self.note
 
         @functools.wraps(original)
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            note(GENERATOR_PREFIX + name, args, kwargs)
-            return original(self, *args, **kwargs)
+        def call(generator: Any, *args: Any, **kwargs: Any) -> Any:
+            number = count()
+            if number is not None:
+                note(number)
+            return original(generator, *args, **kwargs)
 
         return call
-
-    methods = {name: method(name) for name in GENERATOR_METHODS if hasattr(base, name)}
-    return type("Generator", (base,), {**methods, "__module__": base.__module__, "__doc__": base.__doc__})
 
 
 def _module(name: str) -> Any:
@@ -255,7 +261,19 @@ def _keep_known_to_torch(wrapper: Any, original: Any) -> None:
             builtins._register_builtin(wrapper, operator)
 
 
-# ---- text
+# ---- frames and text
+
+
+def _frames(innermost: FrameType) -> Iterator[FrameType]:
+    frame: FrameType | None = innermost
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_inside_a_wrapper(caller: FrameType) -> bool:
+    """Whether it is a call that a counted function makes itself."""
+    return any(frame.f_code.co_filename == __file__ for frame in _frames(caller))
 
 
 def _frame_text(frame: FrameType) -> str:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from msprobe.hooks.functions import (
     ModeExchange,
     OffWhileCompiled,
 )
-from msprobe.hooks.modules import ModuleCalls, ModuleHooks, OptimizerPhase
+from msprobe.hooks.modules import ModuleCalls, ModuleHooks
+from msprobe.hooks.optimizer import OptimizerUpdates
 from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
@@ -84,9 +86,38 @@ def _observed(session: DumpSession, module: Any, compiled: Callable[..., Any]) -
 def function_exchanges(session: DumpSession) -> list[Exchange]:
     """One exchange for each listed function that a mode does not see well enough, and the mode."""
     exchanges = list(_listed(session))
+    exchanges += [CodeExchange(copy, _without_mode) for copy in _copies_of_shards()]
     exchanges.append(HiddenFromQuestions(torch_adapter().call_without_mode))
     exchanges.append(ModeExchange(session.function_mode()))
     return exchanges
+
+
+def _copies_of_shards() -> list[types.FunctionType]:
+    """Functions inside of FSDP2 that cut up buffers before anything is in them. What they call is none of the
+    model's, and the memory that it is called with differs between two runs that are the same.
+    """
+    names = ("all_gather_copy_in_cuda", "_get_param_all_gather_inputs", "foreach_all_gather_copy_out")
+    places = (
+        "torch.distributed.fsdp._fully_shard",
+        "torch.distributed._composable.fsdp",
+    )  # the 2nd: torch 2.5
+    found = [
+        vars(sys.modules[module]).get(name)
+        for module in (f"{place}._fsdp_collectives" for place in places)
+        if module in sys.modules
+        for name in names
+    ]
+    return [function for function in found if isinstance(function, types.FunctionType)]
+
+
+def _without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
+    without_mode = torch_adapter().call_without_mode
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return without_mode(functools.partial(original, *args, **kwargs))
+
+    return call
 
 
 def _listed(session: DumpSession) -> Iterator[Exchange]:
@@ -113,7 +144,9 @@ def _hides_its_name(api: ListedApi) -> bool:
 
 
 def _phases(session: DumpSession) -> Iterator[Exchange]:
-    yield OptimizerPhase(lambda: session.open_phase("optimizer"), lambda: session.close_phase("optimizer"))
+    yield OptimizerUpdates(
+        lambda *_: session.open_phase("optimizer"), lambda _: session.close_phase("optimizer")
+    )
     import torch
 
     for name in _CLIPPING:

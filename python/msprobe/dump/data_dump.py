@@ -110,6 +110,7 @@ class DataDump(Feature):
             self._tokens.remove()
             self._tokens = None
         self._pause()
+        self._diagnosis.end_calls()
         self._session.begin_flush()
         first = self._session.report()["first_non_finite"]
         if first:

@@ -60,10 +60,16 @@ class Diagnosis:
         path = Path(directory, FILE)
         if self._step is not None:
             if self._step.report.path == path:
+                self._step.takes_calls = True
                 return
             self.end_step()
         self._step = _Step(self._kinds, model, DiagnosisReport(path, self._kinds))
         self._step.install()
+
+    def end_calls(self) -> None:
+        """Calls of the model are none of this step any more, unless it begins again."""
+        if self._step is not None:
+            self._step.takes_calls = False
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
@@ -108,6 +114,7 @@ class _Step:
 
     def __init__(self, kinds: tuple[str, ...], model: object, report: DiagnosisReport) -> None:
         self.report = report
+        self.takes_calls = True
         self._kinds = kinds
         self._roots: dict[int, str] = {}  # id of a root model -> its name, "" when there is one
         self._models: list[tuple[str, nn.Module]] = []  # with the beginning of the names inside
@@ -231,6 +238,8 @@ class _Step:
         return found
 
     def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
+        if not self.takes_calls:
+            return
         if "determinism" in self._kinds and not self._called:
             self._measure_switches("forward")
         self._called = True

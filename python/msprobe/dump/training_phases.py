@@ -9,9 +9,9 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from msprobe.dump.measurement import entries, measure
+from msprobe.hooks.optimizer import OptimizerUpdates
 from msprobe.hooks.training import (
     ArrivedGradients,
-    OptimizerSteps,
     watch_backward,
     watch_clipping,
     watch_scaler,
@@ -42,7 +42,7 @@ class GradientWatch:
         return [
             *watch_backward(self._backward),
             *watch_clipping(self._clipping),
-            OptimizerSteps(self._optimizer, lambda _: None),
+            OptimizerUpdates(lambda optimizer, *_: self._optimizer(optimizer), missed=self._optimizer),
         ]
 
     def arrivals(self) -> list[ArrivedGradients]:
@@ -156,9 +156,15 @@ class OptimizerWatch:
             report.open_list(section)
 
     def exchanges(self) -> list[Exchange]:
-        return [OptimizerSteps(self._before, self._after), *watch_scaler(self._scaled_step)]
+        updates = OptimizerUpdates(lambda optimizer, *_: self._before(optimizer), self._after, self._missed)
+        return [updates, *watch_scaler(self._scaled_step)]
 
     def _before(self, optimizer: Any) -> None:
+        self._missed(optimizer)
+        self._running[-1]["state_before"] = self._state(optimizer)
+
+    def _missed(self, optimizer: Any) -> None:
+        """The step began before this step of the diagnosis: what its state was is not known any more."""
         self._count += 1
         record: dict[str, Any] = {}
         self._running.append(record)
@@ -167,11 +173,8 @@ class OptimizerWatch:
             record["groups"] = [
                 self._group(index, group) for index, group in enumerate(optimizer.param_groups)
             ]
-        record["state_before"] = self._state(optimizer)
 
     def _after(self, optimizer: Any) -> None:
-        if not self._running:  # the step began before this step of the diagnosis
-            return
         record = self._running.pop()
         record["state_after"] = self._state(optimizer)
         with self._report.noting("state of the optimizer"):

@@ -57,7 +57,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("a", metavar="A", help="dump path of the first run, or one rank directory of it")
     parser.add_argument("b", metavar="B", help="dump path of the second run, or one rank directory of it")
     parser.add_argument(
-        "-o", "--output", metavar="OUT", required=True, help="directory for the results; made if needed"
+        "-o",
+        "--output",
+        metavar="OUT",
+        default="./output",
+        help="folder for the results, made if needed (default: ./output)",
     )
     parser.add_argument("--no-pictures", action="store_true", help="leave out similarities_picture/*.png")
     add_threads(parser)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.atomic_file import write_text
 from msprobe.config import Config, GradProbeConfig, did_you_mean
 from msprobe.feature import Feature
-from msprobe.hooks.optimizer import Removable, before_every_step
+from msprobe.hooks.optimizer import OptimizerUpdates
 from msprobe.native import InvalidArgument, log, torch_adapter
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class _Watch:
 
     parameters: _Parameters
     probe: GradProbe
-    hook: Removable
+    hook: OptimizerUpdates
 
     def is_of(self, parameters: _Parameters) -> bool:
         return len(parameters) == len(self.parameters) and all(
@@ -104,8 +104,10 @@ class Probe(Feature):
             steps=self._config.steps,
         )
         _write_notes(directory / NOTES, wanted)
-        # The native method itself is the hook: Python sees one call per step and runs no code of its own.
-        self._watch = _Watch(parameters, probe, before_every_step(probe.on_optimizer_step))
+        # A model that is monitored inside of a step has that step recorded, too: it computes the gradients.
+        hook = OptimizerUpdates(probe.on_optimizer_step, missed=probe.on_optimizer_step)
+        hook.install()
+        self._watch = _Watch(parameters, probe, hook)
 
 
 def _module(model: object) -> nn.Module:

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks around every module call of the process, and around the phases of training."""
+"""Hooks around every module call of the process."""
 
 from __future__ import annotations
 
@@ -84,25 +84,3 @@ class ModuleCalls:
             self._inside -= 1
             if self._inside == 0:
                 self._hooks.remove()
-
-
-class OptimizerPhase:
-    """Calls `begin` and `end` around each step of each optimizer."""
-
-    def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
-        self._begin = begin
-        self._end = end
-        self._handles: list[Removable] = []
-
-    def install(self) -> None:
-        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-
-        self._handles = [
-            register_optimizer_step_pre_hook(lambda *_: self._begin()),
-            register_optimizer_step_post_hook(lambda *_: self._end()),
-        ]
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []

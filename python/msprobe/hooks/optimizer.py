@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A hook before every optimizer step of the process."""
+"""Hooks around what the optimizers of the process do with the gradients."""
 
 from __future__ import annotations
 
@@ -16,12 +16,73 @@ class Removable(Protocol):
     def remove(self) -> None: ...
 
 
-def before_every_step(call: Callable[[Any, Any, Any], None]) -> Removable:
-    """Calls `call(optimizer, args, kwargs)` at the start of each `step()` of each `torch.optim.Optimizer`.
+class OptimizerUpdates:
+    """Calls `begin(optimizer, args, kwargs)` and `end(optimizer)` around what each `step()` of each
+    torch.optim.Optimizer does with gradients.
 
-    It runs before the hooks of the optimizer itself, and after what was done to the gradients before
-    `step()`.
+    Without a closure that is the whole step: `begin` runs before the hooks of the optimizer itself, and after
+    what was done to the gradients before `step()`. A closure computes gradients inside of the step, as under
+    Lightning's Trainer: then it begins when the closure has run for the first time, or, should it never run,
+    where it ends.
+
+    missed(optimizer): called before `end` instead of `begin` when the hook was installed inside of a step, by
+        what a closure calls; the gradients are then those of the last evaluation. Without it that step is
+        left out.
     """
-    from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    return register_optimizer_step_pre_hook(call)
+    def __init__(
+        self,
+        begin: Callable[[Any, Any, Any], None],
+        end: Callable[[Any], None] = lambda _: None,
+        missed: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._begin = begin
+        self._end = end
+        self._missed = missed
+        self._has_begun: dict[int, bool] = {}  # by the id of an optimizer that steps
+        self._handles: list[Removable] = []
+
+    def install(self) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def _before_step(
+        self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Hands torch other arguments when there is a closure."""
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)  # args[0] is the optimizer
+        if not callable(closure):
+            self._has_begun[id(optimizer)] = True
+            self._begin(optimizer, args, kwargs)
+            return None
+        self._has_begun[id(optimizer)] = False
+
+        def evaluate(*given: Any, **named: Any) -> Any:
+            result = closure(*given, **named)
+            if not self._has_begun.get(id(optimizer), True):
+                self._has_begun[id(optimizer)] = True
+                self._begin(optimizer, args, kwargs)
+            return result
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": evaluate}
+        return (args[0], evaluate, *args[2:]), kwargs
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        has_begun = self._has_begun.pop(id(optimizer), None)
+        if has_begun is None:
+            if self._missed is None:
+                return
+            self._missed(optimizer)
+        elif not has_begun:
+            self._begin(optimizer, args, kwargs)
+        self._end(optimizer)

@@ -49,10 +49,13 @@ class OutermostCalls:
                 return original(module, *args, **kwargs)
             inside.call = True
             try:
+                outermost = nn.Module.__call__
                 self._before(module)
-                # Not `original`: `before` may have put something around it. Not that of the class of the
-                # module: where it has one of its own, we are inside of it.
-                return nn.Module.__call__(module, *args, **kwargs)
+                # Where `before` has put something around us, that has to see the call, too; what was around
+                # us already has seen it. Not the operator of the class of the module: where it has one of its
+                # own, we are inside of it.
+                seen_by_all = nn.Module.__call__ is outermost
+                return (original if seen_by_all else nn.Module.__call__)(module, *args, **kwargs)
             finally:
                 del inside.call
 
@@ -60,15 +63,17 @@ class OutermostCalls:
 
 
 class FinishedSteps:
-    """Calls `after(optimizer)` when a `step()` of a torch.optim.Optimizer has returned, with all its hooks.
+    """Calls `after(optimizer)` when a `step()` of a torch.optim.Optimizer has returned, with all its hooks,
+    and `before(optimizer)` before one that is given a closure, which calls the model inside of the step.
 
-    A post hook of torch cannot do what this is for: torch walks over its hooks, and fails when one of them
-    is taken off meanwhile. Seen are optimizers of classes that exist at install(), and those made later. An
+    Hooks of torch cannot do what this is for: torch walks over its hooks, and fails when one of them
+    comes or goes meanwhile. Seen are optimizers of classes that exist at install(), and those made later. An
     optimizer whose own `step` was replaced before install(), as a scheduler does, is not seen.
     """
 
-    def __init__(self, after: Callable[[Any], None]) -> None:
+    def __init__(self, after: Callable[[Any], None], before: Callable[[Any], None] = lambda _: None) -> None:
         self._after = after
+        self._before = before
         self._active = False
         self._exchanges: list[AttributeExchange] = []
         self._seen: set[type] = set()
@@ -114,6 +119,8 @@ class FinishedSteps:
     def _around(self, original: Any) -> Callable[..., Any]:
         @functools.wraps(original)  # with `hooked`, by which torch knows that its own wrapper is there
         def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._active and self._depth == 0 and callable(args[0] if args else kwargs.get("closure")):
+                self._before(optimizer)
             self._depth += 1
             try:
                 result = original(optimizer, *args, **kwargs)

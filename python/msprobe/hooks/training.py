@@ -115,28 +115,6 @@ def _watches(functions: Iterable[Any], observer: Observer) -> list[CallWatch]:
     return [CallWatch(item, observer) for item in functions if isinstance(item, types.FunctionType)]
 
 
-class OptimizerSteps:
-    """Calls `before(optimizer)` and `after(optimizer)` around each step of each torch.optim.Optimizer."""
-
-    def __init__(self, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
-        self._before = before
-        self._after = after
-        self._handles: list[Removable] = []
-
-    def install(self) -> None:
-        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-
-        self._handles = [
-            register_optimizer_step_pre_hook(lambda optimizer, *_: self._before(optimizer)),
-            register_optimizer_step_post_hook(lambda optimizer, *_: self._after(optimizer)),
-        ]
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
-
-
 class ArrivedGradients:
     """Calls `arrived(name, parameter)` each time a gradient has been added to `parameter.grad`.
 

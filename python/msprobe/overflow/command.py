@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "-o",
         "--output_path",
+        "--output",
         dest="output",
         metavar="OUT",
         nargs="?",

@@ -54,9 +54,10 @@ class Seen:
 class Session:
     """One training that is recorded, from install() to close().
 
-    A model is a module with parameters to be trained that is called, with gradients enabled, from outside of
-    all other modules, before the first optimizer step has ended. A step ends with an optimizer step behind
-    which a model is called again: two optimizers that step together end one step.
+    A model is a module with parameters to be trained that is called, with gradients enabled and in training
+    mode as a whole or in part, from outside of all other modules, before the first optimizer step has ended.
+    A step ends with an optimizer step behind which a model is called again: two optimizers that step together
+    end one step.
 
     models: those to record, where the user names them; else they are found.
     recorders: made by `make_recorders` at the first call of a model, when all that was set up before is done:
@@ -69,7 +70,7 @@ class Session:
         self._make_recorders = make_recorders
         self._recorders: list[Recorder] | None = None
         self._calls = OutermostCalls(self._outermost_call)
-        self._steps = FinishedSteps(self._step_finished)
+        self._steps = FinishedSteps(self._step_finished, self._step_with_closure)
         self._posted: Removable | None = None
         self._ids = {id(model) for model in self.seen.models}  # a call of one of these begins a step
         self._parts: set[int] = set()  # of models
@@ -77,6 +78,8 @@ class Session:
         self._takes_evaluation = False
         self._is_open = False  # between the first call of a model and the optimizer step
         self._stepped = False
+        self._closure_of: int | None = None  # id of the optimizer that steps with a closure
+        self._trained_by_closure: set[int] = set()  # those whose closures begin steps
         self._process = os.getpid()
         self._closed = False
 
@@ -129,9 +132,24 @@ class Session:
             self.seen.optimizers.append(name)
         self._stepped = True
 
+    def _step_with_closure(self, optimizer: Any) -> None:
+        """Where the model is called inside of this optimizer step, what watches the optimizer has to be there
+        now. Only the first step tells: there are closures that do nothing.
+        """
+        if self._closed or os.getpid() != self._process:
+            return
+        self._closure_of = id(optimizer)
+        if self._is_open or self._closure_of not in self._trained_by_closure:
+            return
+        try:
+            self._begin_step()
+        except Exception as error:
+            self._give_up(error)
+
     def _step_finished(self, optimizer: Any) -> None:
         if self._closed or os.getpid() != self._process:
             return
+        self._closure_of = None
         try:
             if not self.seen.models and not self._takes_evaluation:
                 self._takes_evaluation = True
@@ -171,7 +189,8 @@ class Session:
     def _is_new_model(self, module: Any) -> bool:
         if self.seen.steps > 0 or not _gradients_enabled():
             return False
-        if not (module.training or self._takes_evaluation):
+        # Of any part: a trainer may switch the model back after an evaluation, but not what it is wrapped in.
+        if not (self._takes_evaluation or any(part.training for part in module.modules())):
             return False
         if not any(parameter.requires_grad for parameter in module.parameters()):
             self._no_models.add(module)
@@ -190,6 +209,8 @@ class Session:
 
     def _begin_step(self) -> None:
         self._is_open = True
+        if self._closure_of is not None:
+            self._trained_by_closure.add(self._closure_of)
         if self._recorders is None:
             self._recorders = []
             try:

@@ -13,6 +13,7 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 | open | | kind of graph, task, steps, ranks, colours, metrics |
 | tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
 | nodes | `names`: [[side, name]] | `nodes`: these nodes as they are now |
+| values | `places`: [[place, ..] of each side] | `sides`: what depends on the colouring, see Graph.coloured |
 | list | search, filter, rank: members of graph_query.Wanted | `total`, `nodes` |
 | next | the same, `from`, `backwards`, `reveal`: true | `node` or null, `tree` |
 | detail | `side`, `name` | both nodes with stacks, links, `rows` of tensors |
@@ -39,7 +40,7 @@ from msprobe.viewer.colouring import ROUNDING, scale_of
 from msprobe.viewer.detail import detail
 from msprobe.viewer.difference import METRICS
 from msprobe.viewer.findings import findings
-from msprobe.viewer.graph_query import MOST_NODES, PAGE, Graph, Wanted
+from msprobe.viewer.graph_query import MOST_BYTES, MOST_NODES, PAGE, Graph, Wanted, weight
 from msprobe.viewer.matching import Matching
 from msprobe.viewer.overview import communication, operations_between
 from msprobe.viewer.result_file import damage
@@ -63,6 +64,7 @@ class Api:
         self._of_file["operations"] = _operations
         self._of_graph = {
             "nodes": _nodes,
+            "values": _values,
             "list": _list,
             "next": _next,
             "detail": _detail,
@@ -190,17 +192,20 @@ def _from_digest(graph: Graph, asked: Answer, scale: Scale, wanted: list[tuple[i
     if asked.get("reveal"):
         side, name = _side_of(asked["reveal"][0]), str(asked["reveal"][1])
         wanted = [*wanted, *_on_the_way(graph, side, name, workspace, answer)]
+        if answer["revealed"]:
+            answer["detail"] = detail(graph, side, name, workspace)
     if not wanted:
         wanted = [(root["side"], root["name"], 0) for root in roots if root]
-    lists, left = [], MOST_NODES
+    lists, left, room = [], MOST_NODES, MOST_BYTES
     known = {(one[0], one[1]) for one in asked.get("known") or [] if isinstance(one, list) and len(one) == 2}
     for side, name, offset in dict.fromkeys(wanted):
         pos = graph.pos_of(side, name)
-        if pos is None or left <= 0 or (side, name) in known:
+        if pos is None or left <= 0 or room <= 0 or (side, name) in known:
             continue
         limit = min(PAGE, left)
         nodes = graph.children(side, pos, scale, workspace, micro=micro, offset=offset, limit=limit)
         left -= len(nodes)
+        room -= sum(map(weight, nodes))
         total = _children_of(graph, side, pos, micro)
         lists.append({"side": side, "name": name, "offset": offset, "nodes": nodes, "total": total})
     return {**answer, "lists": lists}
@@ -273,6 +278,16 @@ def _nodes(graph: Graph, asked: Answer) -> Answer:
     names = [(_side_of(side), str(name)) for side, name in (asked.get("names") or [])[:MOST_NODES]]
     found = [graph.node(side, name, scale, workspace) for side, name in names]
     return {"nodes": [node for node in found if node is not None]}
+
+
+def _values(graph: Graph, asked: Answer) -> Answer:
+    scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
+    sides = []
+    for side, places in enumerate((asked.get("places") or [])[: 2 if graph.result.config.is_compare else 1]):
+        if not isinstance(places, list) or not all(isinstance(place, int) for place in places):
+            raise InvalidArgument("places: expected lists of numbers")
+        sides.append(graph.coloured(side, places[:MOST_NODES], scale, workspace))
+    return {"sides": sides}
 
 
 def _list(graph: Graph, asked: Answer) -> Answer:

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from dataclasses import dataclass
 
 from msprobe.native import InvalidArgument
 from msprobe.viewer.difference import METRICS
-from msprobe.viewer.digest import METRIC_COLUMNS
+from msprobe.viewer.digest import METRIC_COLUMNS, SERIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,21 +158,24 @@ def class_sql(scale: Scale, side: int, table: str) -> str:
     return f"(SELECT {inner} FROM {table} t WHERE t.side=0 AND t.pos=n.peer)"
 
 
+def series(connection: sqlite3.Connection, side: int, name: str) -> Any:
+    """A column of all nodes of one side as an array; values of which there are none are NaN."""
+    import numpy as np
+
+    sql = "SELECT data FROM series WHERE side=? AND name=?"
+    row = connection.execute(sql, (side, name)).fetchone()
+    if row is not None:
+        return np.frombuffer(row[0], SERIES[name])
+    (size,) = connection.execute("SELECT count(*) FROM node WHERE side=?", (side,)).fetchone()
+    return np.full(size, np.nan if SERIES[name] == "<f8" else -1, SERIES[name])
+
+
 class Frame:
-    """What all colourings of one graph share: the shape of both trees and the counterparts."""
+    """What all colourings of one graph share: where the nodes below a node begin, and the counterparts."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        import numpy as np
-
-        self.parents: list[Any] = []
-        self.depths: list[Any] = []
-        self.peers: list[Any] = []
-        for side in (0, 1):
-            sql = "SELECT ifnull(parent, -1), depth, ifnull(peer, -1) FROM node WHERE side=? ORDER BY pos"
-            rows = np.array(connection.execute(sql, (side,)).fetchall(), dtype=np.int32).reshape(-1, 3)
-            self.parents.append(np.ascontiguousarray(rows[:, 0]))
-            self.depths.append(rows[:, 1].astype(np.int16))
-            self.peers.append(np.ascontiguousarray(rows[:, 2]))
+        self.firsts: list[Any] = [series(connection, side, "first") for side in (0, 1)]
+        self.peers: list[Any] = [series(connection, side, "peer") for side in (0, 1)]
 
     def changed(self, changes: list[tuple[int, int, int]]) -> Frame:
         """With other counterparts: (side, node, counterpart or -1)."""
@@ -191,45 +195,75 @@ class Colours:
         import numpy as np
 
         self.scale = scale
+        self.firsts = frame.firsts[side]
         self._values = values
         matters = compare and scale.by not in ("overflow", "kind")
         alone = (frame.peers[side] < 0) if matters else np.zeros(len(values), bool)
         classes = scale.classes_of(values)
         self.classes = np.where(alone, np.int8(UNMATCHED), classes)
-        counted = [classes == number for number in range(scale.classes)]
-        self._sums = [_sums(one) for one in counted]
+        self._sums = [_sums(classes == number) for number in range(scale.classes)]
         self._unmatched = _sums(alone)
-        self._worst = _worst_below(frame.parents[side], frame.depths[side], values, scale.small_is_bad)
 
-    def class_at(self, pos: int) -> int:
-        return int(self.classes[pos])
+    def classes_at(self, places: list[int]) -> list[int]:
+        found: list[int] = self.classes[places].tolist()
+        return found
 
-    def below(self, first: int, pos: int) -> dict[str, Any]:
-        """Of the nodes from `first` to `pos`: how many in each class and unmatched, the worst value and who
-        has it, and the strip.
+    def values_at(self, places: list[int]) -> list[float | str | None]:
+        return [plain(value) for value in self._values[places].tolist()]
+
+    def below(self, places: list[int]) -> list[dict[str, Any]]:
+        """Of each node and what is inside: how many there are, in each class and unmatched, the worst value
+        and who has it, and the strip, a letter per piece: see _LETTERS.
         """
-        counts = [int(sums[pos + 1]) - int(sums[first]) for sums in self._sums]
-        worst = int(self._worst[pos])
-        return {
-            "counts": counts,
-            "unmatched": int(self._unmatched[pos + 1]) - int(self._unmatched[first]),
-            "worst": None if worst < 0 else plain(float(self._values[worst])),
-            "worstAt": worst,
-            "strip": self._strip(first, pos),
-        }
+        import numpy as np
 
-    def _strip(self, first: int, pos: int) -> list[int]:
-        size = pos - first + 1
-        pieces = min(STRIP, size)
-        ends = [first + size * piece // pieces for piece in range(pieces + 1)]
-        strip = [NO_VALUE] * pieces
+        if not places:
+            return []
+        after = np.array(places) + 1
+        first = self.firsts[places].astype(after.dtype)
+        counts = np.stack([sums[after] - sums[first] for sums in self._sums], axis=1).tolist()
+        unmatched = (self._unmatched[after] - self._unmatched[first]).tolist()
+        strips = self._strips(first, after)
+        found = []
+        for at, (begin, end) in enumerate(zip(first.tolist(), places)):
+            worst = self._worst(begin, end)
+            found.append(
+                {
+                    "nodes": end - begin + 1,
+                    "counts": counts[at],
+                    "unmatched": unmatched[at],
+                    "worst": None if worst is None else plain(float(self._values[worst])),
+                    "worstAt": worst,
+                    "strip": strips[at],
+                }
+            )
+        return found
+
+    def _worst(self, first: int, end: int) -> int | None:
+        import numpy as np
+
+        values = self._values[first : end + 1]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # all of them NaN
+            limit = np.nanmin(values) if self.scale.small_is_bad else np.nanmax(values)
+        return None if math.isnan(limit) else first + int(np.argmax(values == limit))
+
+    def _strips(self, first: Any, after: Any) -> list[str]:
+        import numpy as np
+
+        pieces = np.minimum(STRIP, after - first)[:, None]
+        steps = np.minimum(np.arange(STRIP + 1), pieces)
+        ends = first[:, None] + (after - first)[:, None] * steps // pieces
+        letters = np.full((len(first), STRIP), ord(_LETTERS[NO_VALUE]), np.uint8)
         for number in (0, UNMATCHED, *range(1, len(self._sums))):
             sums = self._unmatched if number == UNMATCHED else self._sums[number]
-            at = sums[ends].tolist()
-            for piece in range(pieces):
-                if at[piece + 1] > at[piece]:
-                    strip[piece] = number
-        return strip
+            at = sums[ends]
+            letters[at[:, 1:] > at[:, :-1]] = ord(_LETTERS[number])
+        return [bytes(row[:size]).decode() for row, size in zip(letters, pieces[:, 0].tolist())]
+
+
+# In a strip: the class, "u" for unmatched, "-" for no value.
+_LETTERS = {NO_VALUE: "-", UNMATCHED: "u", **{number: str(number) for number in range(10)}}
 
 
 def _sums(marks: Any) -> Any:
@@ -237,24 +271,6 @@ def _sums(marks: Any) -> Any:
     import numpy as np
 
     return np.concatenate((np.zeros(1, np.uint32), np.cumsum(marks, dtype=np.uint32)))
-
-
-def _worst_below(parents: Any, depths: Any, values: Any, small_is_bad: bool) -> Any:
-    """For each node the place of the worst value in it and below; -1: none has a value. Level by level."""
-    import numpy as np
-
-    keys = np.where(np.isnan(values), -np.inf, -values if small_is_bad else values)
-    where = np.where(np.isnan(values), -1, np.arange(len(values), dtype=np.int32))
-    for depth in range(int(depths.max(initial=0)), 0, -1):
-        here = np.flatnonzero((depths == depth) & (where >= 0))
-        best = keys.copy()
-        np.maximum.at(best, parents[here], keys[here])
-        better = here[(keys[here] == best[parents[here]]) & (best[parents[here]] > keys[parents[here]])]
-        where[parents[better[::-1]]] = where[better[::-1]]
-        lost = here[where[parents[here]] < 0]  # -infinity is a value too
-        where[parents[lost]] = where[lost]
-        keys = best
-    return where
 
 
 def plain(value: float | None) -> float | str | None:

@@ -26,10 +26,17 @@ _PORT = 6066
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
+    from msprobe.viewer.graph_of_dumps import graph_of, is_dump
+
     asked = parser.parse_args(arguments)
     path = Path(asked.path)
-    if not path.exists():
-        parser.error(f"{asked.path}: there is no such file or folder")
+    for one in (asked.path, asked.target):
+        if one is not None and not Path(one).exists():
+            parser.error(f"{one}: there is no such file or folder")
+    if asked.target is not None or is_dump(path):
+        path, command = graph_of([Path(one) for one in (asked.path, asked.target) if one is not None])
+        if asked.export is None:
+            print(f"msprobe view: the graph is made for this view only; to keep it: {command}", flush=True)
     if path.is_file() and not path.name.endswith(".vis.db"):
         parser.error(f"{asked.path}: expected a file *.vis.db or a folder with such files")
     if asked.export is not None:
@@ -114,7 +121,8 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("path", metavar="FILE_OR_FOLDER", help="a result *.vis.db, or a folder with such files")
+    add("path", metavar="FILE_OR_FOLDER", help="a result *.vis.db, a folder with such files, or a dump")
+    add("target", nargs="?", metavar="TARGET", help="with two dumps, GOLDEN TARGET: compares them first")
     add("--port", type=_port, help="port to listen on (default: the first free one from 6066 on)")
     add("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)")
     add("--no-browser", action="store_true", help="do not open a browser, only print the address")

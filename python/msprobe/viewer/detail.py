@@ -7,6 +7,7 @@ from __future__ import annotations
 from msprobe.native import InvalidArgument
 from msprobe.viewer.colouring import plain
 from msprobe.viewer.difference import pairs, ulps
+from msprobe.viewer.flow import flow
 from msprobe.viewer.result_file import SIDES, cells, json_list, json_object
 
 TYPE_CHECKING = False
@@ -76,6 +77,7 @@ def _shown(graph: Graph, entry: dict[str, Any] | None) -> dict[str, Any] | None:
         "stack": _stack(graph, entry["stack_id"]),
         "merged": [str(line)[:_MOST_TEXT] for line in json_list(entry["parallel_merge_info"])],
         "links": links(entry["matched_distributed"]),
+        "flow": flow(graph, entry["side"], entry["name"], entry["input"], entry["output"]),
         **_own(graph, entry),
     }
 

@@ -3,20 +3,27 @@
 """What questions about a whole graph need, in a small database of our own in a temporary folder.
 
 A row of `tb_nodes` holds kilobytes of JSON. The digest of one step and rank holds one short row per node:
-place in the tree and in the order of execution, counterpart, values. It is made once, in a process of its own
-when the graph is large (the server stays small and answers meanwhile), and is thrown away with the server.
+place in the tree and in the order of execution, counterpart, values. It is made once, in a process of its
+own when the graph is large (the server stays small and answers meanwhile); see digest_cache.py for how it is
+kept.
 
 Tables: `node` (one row per node; `pos` counts in post-order, children before parents, so that the nodes below
-one are those from `first` to `pos`), `shape` (the dtypes and shapes of a node, each text once), `stack`.
+one are those from `first` to `pos`), `shape` (the dtypes and shapes of a node, each text once), `stack`,
+`flow` (see flow.py), `series` (a column of `node` again, as one array in the order of `pos`: what concerns
+all nodes is read at once).
 """
 
 from __future__ import annotations
 
+import math
+import os
 import sqlite3
 import sys
 from pathlib import Path
 
+from msprobe.viewer import flow
 from msprobe.viewer.difference import METRICS, needs_golden, number, pairs, ulps
+from msprobe.viewer.flow import Marks
 from msprobe.viewer.result_file import SIDES, ResultFile, cells, json_list, open_result, text_of
 
 TYPE_CHECKING = False
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[float], None]
 
+FORMAT = 2  # changes with what a digest holds
 LEVELS = {"medium": 1, "high": 2, "critical": 3}
 FIRST = {"input": "input_ulps", "weight": "weight_ulps", "gradient": "gradient_ulps", "output": "output_ulps"}
 METRIC_COLUMNS = {name: f"m{index}" for index, name in enumerate(METRICS)}
@@ -40,12 +48,20 @@ CREATE TABLE node (
     PRIMARY KEY (side, pos)) WITHOUT ROWID;
 CREATE TABLE shape (id INTEGER PRIMARY KEY, text TEXT);
 CREATE TABLE stack (id INTEGER PRIMARY KEY, text TEXT);
+{flow.TABLE};
+CREATE TABLE series (side INTEGER, name TEXT, data BLOB, PRIMARY KEY (side, name));
 """
 _INDEXES = """
 CREATE INDEX node_name ON node (side, name);
 CREATE INDEX node_parent ON node (side, parent, pos);
 CREATE INDEX node_first ON node (side, first, pos DESC);
+CREATE INDEX node_depth ON node (depth, side, pos);
 """
+# The columns of `series` and the types of their arrays. Where a place has none it is -1, a value NaN.
+SERIES = {
+    **dict.fromkeys(("first", "peer"), "<i4"),
+    **dict.fromkeys(("value", "overflow", *FIRST.values(), "worst_ulps", *METRIC_COLUMNS.values()), "<f8"),
+}
 # Read for every node: the columns of tb_nodes, in this order.
 _READ = (
     *("node_name", "up_node", "node_order", "node_type", "sub_nodes", "micro_step_id", "precision_index"),
@@ -60,9 +76,22 @@ def build(result: ResultFile, step: int, rank: int, path: Path, progress: Progre
     into.executescript("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-8000;" + _TABLES)
     maker = _Maker(result, step, rank, into, progress)
     maker.write()
+    _write_series(into)
     into.executescript(_INDEXES + "ANALYZE;")  # or the index of names is not used
     into.commit()
     into.close()
+
+
+def _write_series(into: sqlite3.Connection) -> None:
+    import numpy as np
+
+    for side in (0, 1):
+        for name, kind in SERIES.items():
+            none = math.nan if kind == "<f8" else -1
+            rows = into.execute(f"SELECT {name} FROM node WHERE side=? ORDER BY pos", (side,)).fetchall()
+            array = np.fromiter((none if row[0] is None else row[0] for row in rows), kind, len(rows))
+            if kind != "<f8" or not np.isnan(array).all():
+                into.execute("INSERT INTO series VALUES (?, ?, ?)", (side, name, array.tobytes()))
 
 
 class _Maker:
@@ -72,6 +101,7 @@ class _Maker:
         self._result, self._step, self._rank, self._into, self._progress = result, step, rank, into, progress
         self._shapes: dict[str, int] = {}
         self._stacks: dict[str, int] = {}
+        self._marks = Marks()
         self._done = 0
         self._total = max(1, self._count())
 
@@ -112,26 +142,31 @@ class _Maker:
         )
         values = (self._step, self._rank, SIDES[side])
         kept: list[_Node] = []
+        self._marks = Marks()
         for row in self._result.connection().execute(sql, values):
-            kept.append(self._node(side, row))
+            kept.append(self._node(side, row, len(kept)))
             self._done += 1
             if self._done % 2000 == 0:
                 self._progress(self._done / self._total)
-        return _Tree(kept)
+        tree = _Tree(kept)
+        self._marks.write(self._into, side, tree.places)
+        return tree
 
     def _has_one_graph(self) -> bool:
         config = self._result.config
         return len(config.steps) == 1 and len(config.ranks) == 1
 
-    def _node(self, side: int, row: tuple[Any, ...]) -> _Node:
+    def _node(self, side: int, row: tuple[Any, ...], at: int) -> _Node:
         name, up = text_of(row[1]), text_of(row[2])
         link = json_list(row[9])
         overflow = LEVELS.get(str(row[8]), 0)
         inputs, outputs = cells(row[13]), cells(row[14])
+        self._marks.add(at, inputs, outputs)
         measured = self._measure(name, link, inputs, outputs) if side == 0 else _NOTHING
         texts = sorted({_shape_text(cell) for data in (inputs, outputs) for cell in data.values()})
         stack = self._stacks.setdefault(str(row[10]), len(self._stacks))
         return _Node(
+            at,
             name,
             up,
             row[3] if isinstance(row[3], int) else 0,
@@ -235,11 +270,19 @@ _NOTHING: tuple[float | None, ...] = (None,) * (5 + len(METRIC_COLUMNS))
 
 
 class _Node:
-    __slots__ = ("head", "link", "name", "order", "tail", "up")
+    __slots__ = ("at", "head", "link", "name", "order", "tail", "up")
 
     def __init__(
-        self, name: str, up: str, order: int, link: str, head: tuple[Any, ...], tail: tuple[Any, ...]
+        self,
+        at: int,
+        name: str,
+        up: str,
+        order: int,
+        link: str,
+        head: tuple[Any, ...],
+        tail: tuple[Any, ...],
     ):
+        self.at = at  # its number in the order of the file
         self.name, self.up, self.order, self.link, self.head, self.tail = name, up, order, link, head, tail
 
 
@@ -261,6 +304,9 @@ class _Tree:
         order, parents, depths = _walk(nodes, root, below)
         place = {index: pos for pos, index in enumerate(order)}
         self.nodes = [nodes[index] for index in order]
+        self.places = [0] * len(nodes)
+        for pos, node in enumerate(self.nodes):
+            self.places[node.at] = pos
         self.names = [node.name for node in self.nodes]
         self.parent = [place[parents[i]] if parents[i] is not None else None for i in order]  # type: ignore[index]
         self.depth = [depths[index] for index in order]
@@ -326,6 +372,8 @@ def main(arguments: list[str]) -> int:
     """The process of a large graph: FILE STEP RANK DIGEST; prints its progress, a number per line."""
     path, step, rank, digest = arguments
     shown = -1
+    if hasattr(os, "nice"):
+        os.nice(5)  # the tree can be used meanwhile
 
     def show(fraction: float) -> None:
         nonlocal shown

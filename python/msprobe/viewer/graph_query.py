@@ -15,8 +15,18 @@ from pathlib import Path
 from urllib.parse import quote
 
 from msprobe.native import InvalidArgument
-from msprobe.viewer.colouring import UNMATCHED, Colours, Frame, class_sql, plain, scale_of, value_sql
-from msprobe.viewer.digest import METRIC_COLUMNS
+from msprobe.viewer.colouring import (
+    UNMATCHED,
+    Colours,
+    Frame,
+    class_sql,
+    plain,
+    scale_of,
+    series,
+    value_sql,
+)
+from msprobe.viewer.digest import METRIC_COLUMNS, SERIES
+from msprobe.viewer.regex_literals import literals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,13 +35,15 @@ if TYPE_CHECKING:
     from msprobe.viewer.colouring import Scale
     from msprobe.viewer.result_file import ResultFile
 
-MOST_NODES = 1700  # in one answer
+MOST_NODES = 9000  # in one answer
+MOST_BYTES = 930_000  # of one answer, about: see weight
 PAGE = 500  # children of one node in one answer
 _MOST_COLOURS = 8
-_REGEX_SECONDS = 5
+_REGEX_SECONDS = 5  # of a processor, where the system counts them
+_REGEX_WAIT = 20  # seconds in all
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
-    *("side", "pos", "name", "parent", "first", "depth", "kind", "children", "micro", "value", "overflow"),
+    *("side", "pos", "name", "parent", "depth", "kind", "children", "micro", "value", "overflow"),
     *("peer", "how", "links", "merged", "worst_ulps"),
 )
 _SORTS = {
@@ -151,10 +163,7 @@ class Graph:
         own = scale.is_own
         source = side if own else 0
         if self._last_values[0] != (scale.column, source):
-            sql = f"SELECT {scale.column} FROM node n WHERE n.side=? ORDER BY n.pos"
-            rows = self.connection().execute(sql, (source,)).fetchall()
-            read = np.fromiter((np.nan if row[0] is None else row[0] for row in rows), np.float64, len(rows))
-            self._last_values = ((scale.column, source), read)
+            self._last_values = ((scale.column, source), self._column(scale.column, source))
         values = self._last_values[1]
         if self.versions.get(workspace) and not own:
             sql = f"SELECT n.pos, {scale.column} FROM manual n WHERE n.workspace=? AND n.side=0"
@@ -168,7 +177,31 @@ class Graph:
         found[peers >= 0] = values[peers[peers >= 0]]
         return found
 
+    def _column(self, column: str, side: int) -> Any:
+        import numpy as np
+
+        if column.removeprefix("n.") in SERIES:
+            return series(self.connection(), side, column.removeprefix("n."))
+        rows = self.connection().execute(
+            f"SELECT {column} FROM node n WHERE n.side=? ORDER BY n.pos", (side,)
+        )
+        return np.fromiter((np.nan if row[0] is None else row[0] for row in rows), np.float64)
+
     # ---- nodes
+
+    def coloured(self, side: int, places: list[int], scale: Scale, workspace: str) -> dict[str, Any]:
+        """What depends on the colouring, of nodes that are known: the class, the value and, of those with
+        something inside, [which of `places`, what is below].
+        """
+        colours = self.colours(scale, side, workspace)
+        places = [min(max(0, place), len(colours.classes) - 1) for place in places]
+        inner = [at for at, place in enumerate(places) if colours.firsts[place] < place]
+        below = colours.below([places[at] for at in inner])
+        return {
+            "classes": colours.classes_at(places),
+            "values": colours.values_at(places),
+            "below": list(zip(inner, below)),
+        }
 
     def node(self, side: int, name: str, scale: Scale, workspace: str) -> dict[str, Any] | None:
         found = self._nodes("n.side=? AND n.name=?", (side, name), scale, workspace, limit=1)
@@ -251,7 +284,12 @@ class Graph:
         found = self._nodes(
             where, values, scale, workspace, limit=MOST_NODES + 1, order="n.depth, n.side, n.pos"
         )
-        return found[:MOST_NODES], len(found) <= MOST_NODES
+        room = MOST_BYTES
+        for at, node in enumerate(found):
+            room -= weight(node)
+            if room < 0:
+                return found[:at], False
+        return found, True
 
     # ---- lists
 
@@ -267,16 +305,53 @@ class Graph:
         direction = "" if wanted.ascending else " DESC"
         if wanted.sort not in ("order", "name"):
             where = f"({where}) AND {order} IS NOT NULL"
+        if self._is_by_class(wanted, scale, workspace):
+            return self._by_class(wanted, scale, workspace)
         if wanted.within == "regex" and wanted.text:
             return self._by_regex(wanted, where, values, scale, workspace, order + direction)
-        count = (
-            self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()[0]
-        )
         order += f"{direction}, n.side, n.pos"
         limit = max(0, min(wanted.limit, PAGE))
-        return count, self._nodes(
-            where, values, scale, workspace, limit=limit, offset=wanted.offset, order=order
-        )
+        found = self._nodes(where, values, scale, workspace, limit=limit, offset=wanted.offset, order=order)
+        if len(found) < limit and (found or wanted.offset <= 0):
+            return max(0, wanted.offset) + len(found), found  # these are the last ones: no second search
+        count = self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()
+        return int(count[0]), found
+
+    def _is_by_class(self, wanted: Wanted, scale: Scale, workspace: str) -> bool:
+        """Whether classes are all that counts, as with a click on the legend: the arrays know them."""
+        column = _SORTS.get(wanted.sort, "")
+        plain_sort = wanted.sort == "order" or column.removeprefix("n.") in SERIES
+        if UNMATCHED in wanted.classes and scale.is_own:
+            return False  # it is no class of this colouring
+        others = wanted.text or wanted.only or wanted.kind is not None or wanted.micro >= 0
+        return bool(wanted.classes) and plain_sort and not others and not self.versions.get(workspace)
+
+    def _by_class(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[int, list[dict[str, Any]]]:
+        import numpy as np
+
+        sides = [wanted.side] if wanted.side is not None else [0, 1] if self.result.config.is_compare else [0]
+        places, owners, keys = [], [], []
+        for side in sides:
+            classes = self.colours(scale, side, workspace).classes
+            fits = np.isin(classes, wanted.classes)
+            if len(classes) and classes[-1] == UNMATCHED:
+                fits[-1] = False  # the root; it stands for no node of the model
+            here = np.flatnonzero(fits)
+            places.append(here)
+            owners.append(np.full(len(here), side))
+            if wanted.sort != "order":
+                values = series(self.connection(), side, _SORTS[wanted.sort].removeprefix("n."))[here]
+                keys.append(values if wanted.ascending else -values)
+        place, owner = np.concatenate(places), np.concatenate(owners)
+        if keys:
+            key = np.concatenate(keys)
+            order = np.lexsort((place, owner, key))[: np.count_nonzero(~np.isnan(key))]
+        else:
+            order = np.lexsort((owner, place if wanted.ascending else -place))
+        limit = max(0, min(wanted.limit, PAGE))
+        shown = order[max(0, wanted.offset) :][:limit]
+        pairs = list(zip(owner[shown].tolist(), place[shown].tolist()))
+        return len(order), self._at_all(pairs, scale, workspace)
 
     def following(
         self, start: int | None, backwards: bool, wanted: Wanted, scale: Scale, workspace: str
@@ -320,7 +395,7 @@ class Graph:
         return " AND ".join(terms), values
 
     def _add_text(self, wanted: Wanted, add: Any) -> None:
-        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", wanted.text) + "%"
+        pattern = _like(wanted.text)
         if wanted.within == "name":
             add("n.name LIKE ? ESCAPE '\\'", pattern)
         elif wanted.within == "regex":
@@ -328,6 +403,8 @@ class Graph:
                 re.compile(wanted.text)
             except (re.error, RecursionError, OverflowError) as error:
                 raise InvalidArgument(f"this is no regular expression: {error}") from error
+            for text in literals(wanted.text)[:3]:
+                add("n.name LIKE ? ESCAPE '\\'", _like(text))
             add("n.name REGEXP ?", wanted.text)
         elif wanted.within in ("shape", "stack"):
             table = wanted.within
@@ -358,6 +435,10 @@ class Graph:
             "before": [] if table == "node" else [_view(table, workspace)],
             "sql": f"SELECT n.side, n.pos FROM {table} n WHERE {where} ORDER BY {order}, n.side, n.pos",
             "values": values,
+            "pattern": wanted.text,
+            "from": max(0, wanted.offset),
+            "to": max(0, wanted.offset) + max(0, min(wanted.limit, PAGE)),
+            "seconds": _REGEX_SECONDS,
         }
         try:
             answer = subprocess.run(
@@ -365,19 +446,25 @@ class Graph:
                 input=json.dumps(asked),
                 capture_output=True,
                 text=True,
-                timeout=_REGEX_SECONDS,
+                timeout=_REGEX_WAIT,
                 check=True,
             )
-        except subprocess.TimeoutExpired as error:
-            raise InvalidArgument(f"this regular expression takes more than {_REGEX_SECONDS} s") from error
-        except subprocess.CalledProcessError as error:
+        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+            if isinstance(error, subprocess.TimeoutExpired) or error.returncode < 0:
+                sentence = f"this regular expression takes more than {_REGEX_SECONDS} s"
+                raise InvalidArgument(sentence) from error
             raise InvalidArgument("the search with this regular expression failed") from error
-        places = json.loads(answer.stdout)
-        shown = places[wanted.offset : wanted.offset + max(0, min(wanted.limit, PAGE))]
-        found = []
-        for side, pos in shown:
-            found += self._nodes("n.side=? AND n.pos=?", (side, pos), scale, workspace, limit=1)
-        return len(places), found
+        total, shown = json.loads(answer.stdout)
+        return total, self._at_all(shown, scale, workspace)
+
+    def _at_all(self, shown: list[tuple[int, int]], scale: Scale, workspace: str) -> list[dict[str, Any]]:
+        """Nodes by side and place, in this order."""
+        if not shown:
+            return []
+        chosen = ", ".join(f"({int(side)}, {int(pos)})" for side, pos in shown)
+        found = self._nodes(f"(n.side, n.pos) IN (VALUES {chosen})", (), scale, workspace, limit=len(shown))
+        in_order = {(side, pos): at for at, (side, pos) in enumerate(shown)}
+        return sorted(found, key=lambda node: in_order[node["side"], node["pos"]])
 
     def _nodes(
         self,
@@ -402,15 +489,35 @@ class Graph:
             f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
         )
         rows = self.connection().execute(sql, (*values, limit, max(0, offset))).fetchall()
-        colours = {side: self.colours(scale, side, workspace) for side in {row[0] for row in rows}}
-        return [_wire(row, colours[row[0]]) for row in rows]
+        nodes = [_wire(row) for row in rows]
+        for side in (0, 1):
+            here = [node for node in nodes if node["side"] == side]
+            if not here:
+                continue
+            colours = self.colours(scale, side, workspace)
+            for node, number in zip(here, colours.classes_at([node["pos"] for node in here])):
+                node["class"] = number
+            inner = [node for node in here if node["children"]]
+            for node, below in zip(inner, colours.below([node["pos"] for node in inner])):
+                node["below"] = below
+        return nodes
 
 
-def _wire(row: tuple[Any, ...], colours: Colours) -> dict[str, Any]:
+def _like(text: str) -> str:
+    return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
+
+
+def weight(node: dict[str, Any]) -> int:
+    """Of a node in an answer: how many bytes it takes, about."""
+    names = len(node["name"]) + (len(node["peer"]) if node["peer"] not in (None, node["name"]) else 0)
+    return 60 + names + (190 if node["children"] else 0)
+
+
+def _wire(row: tuple[Any, ...]) -> dict[str, Any]:
     """A node as the page gets it."""
-    (side, pos, name, up, first, depth, kind, children, micro, value, overflow) = row[:11]
-    peer, how, links, merged, worst, peer_name, shown, shown_golden = row[11:]
-    node = {
+    (side, pos, name, up, depth, kind, children, micro, value, overflow) = row[:10]
+    peer, how, links, merged, worst, peer_name, shown, shown_golden = row[10:]
+    return {
         "side": side,
         "pos": pos,
         "name": name,
@@ -428,11 +535,7 @@ def _wire(row: tuple[Any, ...], colours: Colours) -> dict[str, Any]:
         "merged": merged,
         "ulps": plain(worst),
         "value": plain(shown_golden if side == 1 else shown),
-        "class": colours.class_at(pos),
     }
-    if children:
-        node["below"] = {"nodes": pos - first + 1, **colours.below(first, pos)}
-    return node
 
 
 def _only(what: str) -> str:

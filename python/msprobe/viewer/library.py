@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msprobe.native import Error, InvalidArgument
 from msprobe.viewer.digest import build
+from msprobe.viewer.digest_cache import DigestCache
 from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_query import Graph
 from msprobe.viewer.overview import Overview
@@ -178,28 +179,36 @@ class Making:
         self._ready.set()
 
     def _beside(self) -> None:
-        """In a process of its own: it needs memory that the server should not keep."""
+        """From an earlier start, or in a process of its own: it needs memory that the server should not
+        keep."""
         graph = self._graph
-        words = [str(graph.result.source), str(graph.step), str(graph.rank), str(self._path)]
+        kept = DigestCache(graph.result, graph.step, graph.rank)
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "msprobe.viewer.digest", *words],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            )
-            assert self._process.stdout is not None
-            for line in self._process.stdout:
-                self.progress = int(line) / 100
-            _, errors = self._process.communicate()
-            if self._process.returncode != 0:
-                last = errors.strip().splitlines()[-1:] or ["the process ended"]
-                self.fault = f"the values of this graph cannot be read: {last[0][:300]}"
-            else:
-                graph.warm_up()
-                findings(graph, "")
+            if not kept.fetch(self._path):
+                self._make_beside()
+                kept.keep(self._path)
+            graph.warm_up()
+            findings(graph, "")
         except (OSError, ValueError, sqlite3.Error, Error) as error:
             self.fault = f"the values of this graph cannot be read: {error}"
         self.progress = 1.0
         self._ready.set()
+
+    def _make_beside(self) -> None:
+        """Raises InvalidArgument with what the process said last."""
+        graph = self._graph
+        words = [str(graph.result.source), str(graph.step), str(graph.rank), str(self._path)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "msprobe.viewer.digest", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.progress = int(line) / 100
+        _, errors = self._process.communicate()
+        if self._process.returncode != 0:
+            last = errors.strip().splitlines()[-1:] or ["the process ended"]
+            raise InvalidArgument(last[0][:300])

@@ -1,11 +1,12 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """Runs one query with regular expressions, as a program of its own: a pattern can take for ever, and only a
-process can be ended. Input: JSON with database, sql, values; output: the rows as JSON. Started by
-graph_query.py with the path of this file, without the package.
+process can be ended. Input: JSON with database, sql, values, pattern, from, to, and how many seconds of a
+processor it may take; output: how many rows, and those between. Started by graph_query.py with the path of
+this file, without the package.
 """
 
-import functools
+import contextlib
 import json
 import re
 import sqlite3
@@ -16,13 +17,18 @@ def main() -> None:
     asked = json.load(sys.stdin)
     connection = sqlite3.connect(f"file:{asked['database']}?mode=ro", uri=True)
     connection.execute("PRAGMA mmap_size=1000000000")
-    compiled = functools.lru_cache(lambda pattern: re.compile(pattern, re.IGNORECASE).search)
+    with contextlib.suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (asked["seconds"], asked["seconds"] + 1))
+    search = re.compile(asked["pattern"], re.IGNORECASE).search
     connection.create_function(
-        "regexp", 2, lambda pattern, text: compiled(pattern)(text or "") is not None, deterministic=True
+        "regexp", 2, lambda _, text: search(text or "") is not None, deterministic=True
     )
     for sql in asked["before"]:
         connection.execute(sql)
-    json.dump(connection.execute(asked["sql"], asked["values"]).fetchall(), sys.stdout)
+    found = connection.execute(asked["sql"], asked["values"]).fetchall()
+    json.dump([len(found), found[asked["from"] : asked["to"]]], sys.stdout)
 
 
 if __name__ == "__main__":

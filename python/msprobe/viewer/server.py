@@ -23,6 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msprobe.native import Error, log
 from msprobe.printable import printable
+from msprobe.viewer.packing import packed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ if TYPE_CHECKING:
 
     from msprobe.viewer.api import Api
 
-_MOST_BODY = 64 << 20
+MOST_BODY = 64 << 20
 _MOST_WAIT = 60  # seconds for one request to arrive
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "worker-src 'self' blob:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-_PAGE = {
+PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/app.js": ("app.js", "text/javascript; charset=utf-8"),
     "/app.css": ("app.css", "text/css; charset=utf-8"),
@@ -82,6 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "msprobe", ""
     timeout = _MOST_WAIT
+    disable_nagle_algorithm = True  # or the end of an answer waits for the browser to confirm its beginning
     server: Server
 
     def do_GET(self) -> None:
@@ -93,9 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._log_in(given)
         elif not self._is_logged_in():
             self._send(HTTPStatus.FORBIDDEN, _LOGIN.encode(), "text/html; charset=utf-8")
-        elif address.path in _PAGE:
-            name, kind = _PAGE[address.path]
-            self._send(HTTPStatus.OK, _page_file(name), kind)
+        elif address.path in PAGE:
+            name, kind = PAGE[address.path]
+            self._send(HTTPStatus.OK, page_file(name), kind)
         else:
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing at this address")
 
@@ -116,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             answer = self.server.api.answer(name, asked)
         except Error as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(packed(answer), separators=(",", ":"), ensure_ascii=False)
         self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), "application/json")
         return None
 
@@ -170,9 +172,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> dict[str, Any] | None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _MOST_BODY:
+        if not length.isdigit() or int(length) > MOST_BODY:
             self.close_connection = True
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected a body below {_MOST_BODY >> 20} MB")
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected a body below {MOST_BODY >> 20} MB")
             return None
         try:
             asked = json.loads(self.rfile.read(int(length)))
@@ -196,7 +198,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             "Content-Type": kind,
             "Content-Length": str(len(body)),
-            "Content-Security-Policy": _POLICY,
+            "Content-Security-Policy": POLICY,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
             "Cross-Origin-Opener-Policy": "same-origin",
@@ -212,5 +214,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _page_file(name: str) -> bytes:
+def page_file(name: str) -> bytes:
     return resources.files("msprobe.viewer").joinpath("page", name).read_bytes()

@@ -43,9 +43,9 @@ TEST_CASE("measure: all metrics of two files, and shares that are the whole") {
   CHECK(measure(left, right, pairing, {.threads = 2, .hash = true, .progress = progress}).size() == 1);
   CHECK(told == 12'000'000);
   const Row& row = pairing.rows[0];
-  CHECK(row.metrics.count == 1'500'000);
-  CHECK(row.metrics.equal_bits == 1'499'999);
-  CHECK(std::sqrt(row.metrics.squared_distance) == 100'000);
+  CHECK(row.difference.count == 1'500'000);
+  CHECK(row.difference.equal_bits == 1'499'999);
+  CHECK(std::sqrt(row.difference.squared_distance) == 100'000);
   CHECK(row.left_hash == hash_part(numbers(1'500'000).data(), 6'000'000, 0));
   CHECK_FALSE(row.left_hash == row.right_hash);
   CHECK(hash_parameters(left, {}) == std::vector<ContentHash>{*row.left_hash});

@@ -130,5 +130,38 @@ TEST_CASE("measure: the same result with and without threads") {
   }
 }
 
+TEST_CASE("measure: nothing of the rows whose memory is used again is left") {
+  OwnedGradients gradients = some_gradients(4, 3001, 5);
+  gradients.add("columns", {1, 2, 3, 4, 5, -6}, {2, 3}, {1, 2});
+  gradients.add("empty", {}, {0});
+  for (const Level level : {Level::kL0, Level::kL1, Level::kL2}) {
+    const Options options = options_of(level, {{-1, "-1"}, {1, "1"}});
+    const auto wanted = measure(gradients.views(), options);
+    // Fewer, as many and more than needed; of another level, with other sizes, everything set.
+    for (const std::size_t rows : {2U, 6U, 9U}) {
+      std::vector<Measurement> used(rows);
+      for (std::size_t i = 0; i < rows; ++i) {
+        used[i].name = "old";
+        used[i].shape = {7, 7, 7};
+        used[i].fortran_order = true;
+        used[i].signs.assign(i * 300, 0xFF);
+        used[i].summary.crc32 = 1;
+        used[i].summary.interval_counts = {1, 2, 3, 4, 5, 6};
+      }
+      const auto found = measure(gradients.views(), options, nullptr, std::move(used));
+      REQUIRE(found.size() == wanted.size());
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        INFO(wanted[i].name);
+        CHECK(found[i].name == wanted[i].name);
+        CHECK(found[i].shape == wanted[i].shape);
+        CHECK(found[i].fortran_order == wanted[i].fortran_order);
+        CHECK((found[i].signs == wanted[i].signs));
+        CHECK(found[i].summary.crc32 == wanted[i].summary.crc32);
+        CHECK(found[i].summary.interval_counts == wanted[i].summary.interval_counts);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace msprobe::grad_probe

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import tarfile
 from pathlib import Path
 
 import pytest
+from archives import unpack
 
 _SAMPLES = Path(__file__).resolve().parents[2] / "data/checkpoint/samples.tar.xz"
 
@@ -14,9 +14,5 @@ _SAMPLES = Path(__file__).resolve().parents[2] / "data/checkpoint/samples.tar.xz
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the samples."""
     folder = tmp_path_factory.mktemp("checkpoint_samples")
-    with tarfile.open(_SAMPLES) as archive:
-        if hasattr(tarfile, "data_filter"):
-            archive.extractall(folder, filter="data")
-        else:
-            archive.extractall(folder)
+    unpack(_SAMPLES, folder)
     return folder

@@ -50,6 +50,11 @@ def rejected(msprobe):
 
 
 class TestCommandLine:
+    def test_without_a_folder_results_go_to_output(self, msprobe, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert msprobe("grad_compare", A, A, "--no-pictures", "--quiet") == (0, "", "")
+        assert (tmp_path / "output/verdict.json").exists()
+
     def test_help(self, msprobe):
         for flag in ("-h", "--help", "help"):
             code, out, error = msprobe(flag)
@@ -189,8 +194,7 @@ class TestGradCompare:
     @pytest.mark.parametrize(
         ("arguments", "problem"),
         [
-            ([], "the following arguments are required: A, B, -o/--output"),
-            ([A, B], "the following arguments are required: -o/--output"),
+            ([], "the following arguments are required: A, B"),
             ([A, "-o", "out"], "the following arguments are required: B"),
             ([A, B, "-o", "out", "--bogus"], "unrecognized arguments: --bogus"),
             (

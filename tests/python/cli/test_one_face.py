@@ -72,6 +72,7 @@ def test_options_have_one_meaning(command):
     for short, long in MEANING.items():
         if short in options:
             assert any(option.startswith(long) for option in options), (command, short)
+    assert ("-o" in options) == ("--output" in options)
     assert {"--json", "--quiet"} <= set(options) or command not in WITH_ANSWER
     assert not {"--verbose", "--silent", "-q"} & set(options)
 
@@ -81,7 +82,6 @@ def test_a_file_that_is_not_there(call, command, tmp_path):
     words = {
         "config": ("check",),
         "config_check": ("-c",),
-        "grad_compare": ("-o", str(tmp_path / "out")),
     }.get(command, ())
     names = ("absent.json",) if command == "config" else ("absent.zip", "absent.zip")
     code, text, error = call(command, *words, *(str(tmp_path / name) for name in names))

@@ -7,12 +7,12 @@ what docs/compatibility.md lists; golden_tables.py says that list in code.
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from archives import unpack
 from golden_tables import RULES, Row, check_tables, table_of
 from msprobe.cli import main
 
@@ -65,8 +65,7 @@ def sample(request: pytest.FixtureRequest) -> str:
 def compared(sample: str, tmp_path_factory: pytest.TempPathFactory) -> Compared:
     folder = tmp_path_factory.mktemp(sample)
     for archive in ARCHIVES[sample]:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
+        unpack(archive, folder)
     target, golden = (str(folder / path) for path in PATHS[sample])
     file = folder / "compare.json"
     file.write_text(json.dumps({"npu_path": target, "bench_path": golden, "is_print_compare_log": False}))

@@ -73,6 +73,20 @@ def test_rank_without_number_is_rank_0(tmp_path: Path) -> None:
     assert pairs_of(find(tmp_path / "a/step0", tmp_path / "b/step0")) == [(0, 0, "", "_rank")]
 
 
+def test_a_process_without_rank_is_rank_0_whatever_its_number(tmp_path: Path) -> None:
+    """Newer releases of the existing tool name the folder of a lone process after it."""
+    write_run(tmp_path / "a", ["proc4711"], [0, 1], DATA)
+    write_run(tmp_path / "b", ["proc815"], [0, 1], DATA)
+    assert pairs_of(find(tmp_path / "a", tmp_path / "b")) == [
+        (0, 0, "step0", "_rank"),
+        (1, 0, "step1", "_rank"),
+    ]
+    assert pairs_of(find(tmp_path / "a/step1/proc4711", tmp_path / "b/step1/proc815")) == [(1, 0, "", "")]
+    write_run(tmp_path / "b", ["proc816"], [0], DATA)
+    with pytest.raises(InvalidArgument, match="one folder for each number, found proc815 and proc816"):
+        find(tmp_path / "a/step0", tmp_path / "b/step0")
+
+
 def test_two_folders_of_one_rank_are_refused(tmp_path: Path) -> None:
     write_run(tmp_path / "a", ["rank", "rank0"], [0], DATA)
     with pytest.raises(InvalidArgument, match="one folder for each number, found rank and rank0"):

@@ -173,10 +173,9 @@ def test_threads(calls):
     assert sum(entry["count"] for entry in calls.counted()["random.random"]) == 2000
 
 
-def test_counting_ends_by_itself(calls, monkeypatch):
-    from msprobe.config_check import random_calls
-
-    monkeypatch.setattr(random_calls, "_MOST_CALLS", 10)
+def test_counting_ends_by_itself():
+    calls = RandomCalls(most_calls=10)
+    calls.install()
     for _ in range(20):
         random.random()
     assert not calls.is_installed
@@ -184,7 +183,7 @@ def test_counting_ends_by_itself(calls, monkeypatch):
 
 
 def test_a_fault_of_ours_stops_counting_and_nothing_else(calls, monkeypatch, caplog):
-    monkeypatch.setattr(calls, "_is_new", lambda *_: 1 / 0)
+    monkeypatch.setattr(calls, "_describe", lambda *_: 1 / 0)
     assert 0 <= random.random() < 1
     assert 0 <= random.random() < 1
     assert caplog.text.count("division by zero") == 1

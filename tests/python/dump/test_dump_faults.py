@@ -50,6 +50,8 @@ def test_the_parameters_of_fully_sharded_models_are_no_memory(tmp_path, level):
     for rank in range(2):
         data = Dump(tmp_path, 0, rank).check().data
         assert data["Functional.linear.1.backward"]["output"][0]["shape"] == [2, 4]
+        # FSDP cuts up buffers before anything is in them: two runs would seem to differ there.
+        assert not [name for name in data if name.startswith("Torch.split")]
 
 
 @pytest.mark.parametrize("level", ["L1", "mix"])

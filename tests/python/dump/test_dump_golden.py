@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from archives import unpack
 from dump_support import Dump, run, run_ranks
 from golden_rules import (
     MOVED,
@@ -68,8 +68,7 @@ def make_sample(name: str, directory: str) -> None:
 class Sample:
     def __init__(self, name: str, directory: Path) -> None:
         self.name = name
-        with tarfile.open(DATA / f"{name}.tar.gz") as archive:
-            archive.extractall(directory / "there", filter="data")
+        unpack(DATA / f"{name}.tar.gz", directory / "there")
         if name in DISTRIBUTED:
             run_ranks(make_sample, name, str(directory))
         else:

@@ -116,20 +116,54 @@ class TestSteps:
         PrecisionDebugger.stop()
         assert record.names(0) == NAMES
 
-    def test_closures_count_once_and_the_first_has_no_gradients(self, monitor, record):
+    @pytest.mark.parametrize("by_name", [False, True])
+    def test_a_closure_counts_once_with_its_first_gradients(self, monitor, record, by_name):
         model = small_model()
         optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
         monitor(model)
+        seen = []
 
         def closure():
             optimizer.zero_grad()
+            loss = backward(model)
+            seen.append(model[0].weight.grad.max().item())
+            return loss
+
+        for _ in range(2):
+            seen.append(None)
+            optimizer.step(**{"closure": closure}) if by_name else optimizer.step(closure)
+        PrecisionDebugger.stop()
+        first, second = (place + 1 for place, value in enumerate(seen) if value is None)
+        assert len(seen) > 4
+        for step, place in enumerate((first, second)):
+            assert record.names(step) == NAMES
+            assert float(record.rows(step)["0.weight"]["max"]) == pytest.approx(seen[place], rel=1e-6)
+
+    def test_a_closure_that_is_not_called(self, monitor, record):
+        class Lazy(torch.optim.SGD):
+            def step(self, closure=None):
+                return super().step()
+
+        model = small_model()
+        monitor(model)
+        backward(model)
+        Lazy(model.parameters(), lr=0.1).step(lambda: 1 / 0)
+        PrecisionDebugger.stop()
+        assert record.names(0) == NAMES
+
+    def test_a_model_that_is_monitored_inside_of_a_closure(self, monitor, record):
+        model = small_model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def closure():
+            monitor(model)
             return backward(model)
 
-        optimizer.step(closure)
-        optimizer.step(closure)
+        for _ in range(2):
+            optimizer.step(closure)
         PrecisionDebugger.stop()
-        assert record.names(0) == []
-        assert record.names(1) == NAMES
+        assert record.steps() == [0, 1]
+        assert record.names(0) == NAMES
 
     def test_wanted_steps(self, monitor, record):
         model = small_model()

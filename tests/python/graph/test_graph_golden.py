@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import unpack
 from msprobe.cli import main
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data/graph/samples"
@@ -49,8 +49,7 @@ Row = dict[str, Any]
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("samples")
     for name in ("inputs", "results"):
-        with tarfile.open(SAMPLES / f"{name}.tar.xz") as archive:
-            archive.extractall(folder, filter="data")
+        unpack(SAMPLES / f"{name}.tar.xz", folder)
     before = Path.cwd()
     os.chdir(folder)  # the paths in compare.json are relative
     yield folder

@@ -80,7 +80,10 @@ def test_no_dump_json_is_an_error(
         ({"a": {"b": "c"}}, '"a"'),
         ({"a": [3, 1]}, '"a"'),
         ({"a": [["b"], 1]}, '"a"'),
-        ({"a": None, "megatron_micro_step_number": "x"}, "construct.json"),
+        (
+            {"a": None, "megatron_micro_step_number": "x"},
+            '"megatron_micro_step_number": expected a whole number',
+        ),
         ({"a": None, "megatron_micro_step_number": 1 << 40}, "megatron_micro_step_number"),
     ],
 )

@@ -205,6 +205,13 @@ class OwnList(list):  # type: ignore[type-arg]
     pass
 
 
+class EarlyMember:
+    """A member of an enumeration as Python 3.11.0 to 3.11.3 saves it."""
+
+    def __reduce__(self) -> Any:
+        return getattr, (Colour, "RED")
+
+
 class OwnDict(dict):  # type: ignore[type-arg]
     pass
 
@@ -218,6 +225,7 @@ def test_objects_become_descriptions(protocol: int, tmp_path: Path) -> None:
     values = {
         "namespace": argparse.Namespace(lr=0.1, layers=[1, 2]),
         "enum": Colour.RED,
+        "early": EarlyMember(),
         "own": Own(),
         "list": OwnList([1, 2]),
         "dict": OwnDict(a=1),
@@ -230,8 +238,12 @@ def test_objects_become_descriptions(protocol: int, tmp_path: Path) -> None:
     read = _core.read_pt(tmp_path / "a.pt")
     assert read["namespace"].class_name == "argparse.Namespace"
     assert read["namespace"].state == {"lr": 0.1, "layers": [1, 2]}
-    assert read["enum"].class_name.endswith(".Colour")
-    assert read["enum"].arguments == (1,)
+    assert read["early"].name.endswith(".Colour.RED")
+    if Colour.RED.__reduce_ex__(protocol)[0] is getattr:
+        assert read["enum"].name == read["early"].name
+    else:
+        assert read["enum"].class_name.endswith(".Colour")
+        assert read["enum"].arguments == (1,)
     assert read["own"].class_name.endswith(".Own")
     assert read["own"].state["number"] == 3
     assert read["own"].state["me"].class_name == "(cycle)"

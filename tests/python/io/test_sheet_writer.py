@@ -195,3 +195,52 @@ with core.SheetWriter(sys.argv[1]) as writer:
     process.stdout.close()
     assert process.returncode != 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_cover_is_the_last_sheet_and_the_one_that_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    with core.SheetWriter(path, cover="Verdict") as writer:
+        writer.begin_sheet("Sheet", ["a"])
+        for number in range(1000):
+            writer.add_row([number])
+
+    def shown() -> list[str]:
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+            for name in archive.namelist():
+                ElementTree.fromstring(archive.read(name))
+        book = openpyxl.load_workbook(path)
+        assert book.sheetnames == ["Sheet", "Verdict"]
+        assert book.active is book["Verdict"]
+        assert CalamineWorkbook.from_path(path).get_sheet_by_index(0).to_python()[:2] == [["a"], [0.0]]
+        assert [row[0] for row in book["Sheet"].iter_rows(values_only=True)] == ["a", *range(1000)]
+        return [row[0] for row in book["Verdict"].iter_rows(values_only=True)]
+
+    assert shown() == ["There is no verdict yet."]
+    long = [f"line {number} <&>" for number in range(3000)]
+    for lines in (long, ["  one é ", "=2"], long[:5]):
+        core.replace_cover(path, lines)
+        assert shown() == lines
+    assert [file.name for file in tmp_path.iterdir()] == ["t.xlsx"]
+
+
+def test_a_cover_is_replaced_where_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    with core.SheetWriter(path) as writer:
+        writer.begin_sheet("Sheet", ["a"])
+    before = path.read_bytes()
+    with pytest.raises(InvalidArgument, match="with a cover, found none"):
+        core.replace_cover(path, ["x"])
+    assert path.read_bytes() == before
+    for content in (b"", b"PK", before[:-1], before + b"x"):
+        path.write_bytes(content)
+        with pytest.raises(InvalidArgument, match="expected a spreadsheet of msprobe with a cover"):
+            core.replace_cover(path, ["x"])
+        assert path.read_bytes() == content
+    with pytest.raises(IoError):
+        core.replace_cover(tmp_path / "missing.xlsx", ["x"])
+    with (
+        pytest.raises(InvalidArgument, match="found it twice"),
+        core.SheetWriter(path, cover="Sheet") as writer,
+    ):
+        writer.begin_sheet("Sheet", ["a"])

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
+
+from archives import unpack
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 NAN = float("nan")
@@ -17,8 +18,7 @@ INF = float("inf")
 def unpacked(name: str, folder: Path) -> Path:
     """The dump path of a golden archive `folder/name`, unpacked below `folder` of the test."""
     archive = next(path for path in (DATA / "overflow", DATA / "dump") if (path / f"{name}.tar.gz").exists())
-    with tarfile.open(archive / f"{name}.tar.gz") as file:
-        file.extractall(folder, filter="data")
+    unpack(archive / f"{name}.tar.gz", folder)
     return folder / name / "dump"
 
 

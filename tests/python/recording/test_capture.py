@@ -104,6 +104,16 @@ class TestCapture:
         data = json.loads((tmp_path / "out/dump/step0/rank/dump.json").read_text())["data"]
         assert "Module.0.Linear.forward.0" in data
 
+    def test_a_wrapper_that_is_left_in_evaluation_mode(self, model, tmp_path):
+        """As Lightning leaves DistributedDataParallel after its first validation."""
+        wrapper = Wrapper(model).eval()
+        model.train()
+        with msprobe.capture(output=tmp_path / "out", without=["dump"]):
+            train(wrapper, 2)
+        about = run_file(tmp_path / "out")
+        assert [one["class"] for one in about["models"]] == ["Wrapper"]
+        assert (about["steps"], about["notes"]) == (2, [])
+
     def test_optimizers_that_step_together_end_one_step(self, model, tmp_path):
         class Both:
             def __init__(self, parameters, lr):
@@ -132,6 +142,80 @@ class TestCapture:
                 optimizer.step()
         lines = (tmp_path / "out/losses.rank0.csv").read_text().split()
         assert [line.split(",")[2] for line in lines[1:]] == ["3", "3"]
+
+    def test_gradients_computed_inside_of_the_optimizer_step(self, model, tmp_path):
+        """As under Lightning's Trainer: what is recorded is that of a loop without a closure."""
+
+        def train_by_closure(model):
+            torch.manual_seed(1)
+            optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+            def closure():
+                loss = nn.functional.mse_loss(model(torch.randn(4, 3)), torch.ones(4, 2))
+                optimizer.zero_grad()
+                loss.backward()
+                return loss
+
+            return [optimizer.step(closure).item() for _ in range(3)]
+
+        twin = Model(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+        twin.load_state_dict(model.state_dict())
+        with msprobe.capture(model, tmp_path / "plain", without=["config"]):
+            losses = train(model, optimizer=torch.optim.Adam)
+        with msprobe.capture(twin, tmp_path / "closure", without=["config"]):
+            assert train_by_closure(twin) == losses
+        for step in range(3):
+            plain, closure = (
+                (
+                    (tmp_path / run / f"grad_probe/rank0/grad_summary_{step}.csv").read_text(),
+                    json.loads((tmp_path / run / f"dump/step{step}/rank/construct.json").read_text()),
+                    json.loads((tmp_path / run / f"dump/step{step}/rank/diagnosis.json").read_text()),
+                )
+                for run in ("plain", "closure")
+            )
+            assert plain[0] == closure[0]
+            modules = [
+                {name: of for name, of in one[1].items() if "Module." in name} for one in (plain, closure)
+            ]
+            assert modules[0] == modules[1]
+            assert modules[0]["Module.0.Linear.forward.0"] is None
+            for part in ("backward", "gradients_at_optimizer", "inputs"):
+                assert plain[2][part] == closure[2][part]
+                assert len(plain[2][part]) == 1
+            ours = closure[2]["optimizer"]
+            if step == 0:  # whose model is found inside of the optimizer step
+                ours[0]["state_before"] = {}
+            assert plain[2]["optimizer"] == ours
+        assert run_file(tmp_path / "closure")["steps"] == 3
+
+    def test_closures_that_do_nothing(self, model, tmp_path):
+        """As Lightning hands them to optimizers that are stepped by hand."""
+        first, *rest = model.parameters()
+        optimizers = torch.optim.SGD([first], lr=0.1), torch.optim.Adam(rest, lr=0.1)
+        with msprobe.capture(model, tmp_path / "out", steps="all"):
+            for _ in range(3):
+                model(torch.ones(1, 3)).sum().backward()
+                for optimizer in optimizers:
+                    optimizer.step(lambda: None)
+        about = run_file(tmp_path / "out")
+        assert (about["steps"], about["optimizer_steps"]) == (3, 6)
+        for step in range(3):
+            data = json.loads((tmp_path / f"out/dump/step{step}/rank/dump.json").read_text())["data"]
+            assert "Module.0.Linear.forward.0" in data
+
+    def test_each_call_is_an_input_of_its_own_step_once(self, model, tmp_path):
+        batches = [torch.full((1, 3), float(number)) for number in range(6)]
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with msprobe.capture(model, tmp_path / "out", steps="0-2"):
+            for number, batch in enumerate(batches):
+                model(batch).sum().backward()
+                if number % 2:
+                    optimizer.step()
+                    with torch.no_grad():
+                        model(torch.ones(2, 3))  # an evaluation
+        for step in range(3):
+            inputs = json.loads((tmp_path / f"out/dump/step{step}/rank/diagnosis.json").read_text())["inputs"]
+            assert [one["tensors"]["args.0"]["max"] for one in inputs] == [2 * step, 2 * step + 1]
 
     def test_a_scheduler_that_was_there_before(self, model, tmp_path):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

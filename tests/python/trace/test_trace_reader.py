@@ -10,12 +10,12 @@ import json
 import math
 import random
 import re
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import unpack
 from msprobe import FormatError, _core
 
 DUMPS = sorted((Path(__file__).resolve().parents[2] / "data" / "dump").glob("*.tar.gz"))
@@ -143,10 +143,7 @@ def write(path: Path, document: Any) -> Path:
 
 def files_of(archive: Path, folder: Path) -> list[Path]:
     """The JSON files of a golden dump, unpacked."""
-    with tarfile.open(archive) as tar:
-        members = [member for member in tar.getmembers() if member.name.endswith(".json") and member.isfile()]
-        tar.extractall(folder, members, filter="data")
-    return [folder / member.name for member in members]
+    return unpack(archive, folder, lambda member: member.name.endswith(".json") and member.isfile())
 
 
 @pytest.mark.parametrize("archive", DUMPS, ids=lambda path: path.name.split(".")[0])

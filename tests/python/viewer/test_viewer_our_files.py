@@ -6,13 +6,13 @@ that have none.
 
 from __future__ import annotations
 
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from archives import unpack
 from msprobe.cli import main
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data/graph/samples"
@@ -26,8 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Of the same two dumps: the existing tool's file, and ours."""
     folder = tmp_path_factory.mktemp("samples")
     for name in ("inputs", "results"):
-        with tarfile.open(SAMPLES / f"{name}.tar.xz") as archive:
-            archive.extractall(folder, filter="data")
+        unpack(SAMPLES / f"{name}.tar.xz", folder)
     runs = [str(folder / name / "step0/rank0") for name in ("st_bench", "st_npu")]
     assert main(["graph", *runs, "-o", str(folder / "ours"), "--quiet"]) == 1
     (theirs,) = (folder / "single_cmp").glob("*.vis.db")

@@ -33,8 +33,9 @@ KEYS = {
 def serving(path: Path, state: Path, *options: str) -> Iterator[str]:
     """The address that `msprobe view` prints. `state`: folder for what it keeps."""
     command = [sys.executable, "-m", "msprobe", "view", str(path), "--no-browser", "--port", "0", *options]
+    folders = {"XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_STATE_HOME": str(state)}
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **folders}
     ) as process:
         assert process.stdout is not None
         try:

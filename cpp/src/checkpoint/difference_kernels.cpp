@@ -1,0 +1,406 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Highway compiles this file once per instruction set. See docs/adr/0004.
+
+#include "checkpoint/difference_kernels.h"
+
+#include "base/kernel_targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "checkpoint/difference_kernels.cpp"
+#include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>
+
+#include <cstring>
+#include <limits>
+
+#include "base/half-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace msprobe::checkpoint::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using msprobe::HWY_NAMESPACE::promote_f16;
+
+// A row is kLanes pairs: two groups of kGroup, each in kVectors vectors.
+constexpr std::size_t kGroup = kLanes / 2;
+using Floats = hn::CappedTag<float, kGroup>;
+using Doubles = hn::CappedTag<double, kGroup>;
+using FloatsOfDoubles = hn::Rebind<float, Doubles>;
+using Vector = hn::Vec<Floats>;
+constexpr std::size_t kWidth = hn::MaxLanes(Floats());
+constexpr std::size_t kVectors = kGroup / kWidth;
+constexpr std::size_t kDoubleWidth = hn::MaxLanes(Doubles());
+constexpr std::size_t kDoubleVectors = kGroup / kDoubleWidth;
+
+// Pairs whose sums are kept in float before they go to double: each lane adds up so few that what it rounds
+// off is lost among the lanes.
+constexpr std::size_t kRun = 256;
+static_assert(kBlock % kRun == 0 && kRun % kLanes == 0);
+
+// Sums of squares from here on have lost nothing to the smallest number of float, whatever their terms.
+constexpr double kLeastSquares = 0x1p-100;
+
+// ------------------------------------------------------------------------------------------ loading elements
+
+// Vector `v` of both groups of a row.
+struct Two {
+  Vector first;
+  Vector second;
+};
+
+struct Float32 {
+  using T = float;
+  static HWY_INLINE Two load(const T* row, std::size_t v) {
+    return {hn::LoadU(Floats(), row + v * kWidth), hn::LoadU(Floats(), row + kGroup + v * kWidth)};
+  }
+};
+
+struct Float16 {
+  using T = std::uint16_t;
+  static HWY_INLINE Two load(const T* row, std::size_t v) {
+    const hn::Rebind<std::uint16_t, Floats> d16;
+    return {promote_f16(Floats(), hn::LoadU(d16, row + v * kWidth)),
+            promote_f16(Floats(), hn::LoadU(d16, row + kGroup + v * kWidth))};
+  }
+};
+
+// The even elements are the first group, the odd ones the second: one instruction for each.
+struct BFloat16 {
+  using T = std::uint16_t;
+  static HWY_INLINE Two load(const T* row, std::size_t v) {
+    const hn::RebindToUnsigned<Floats> du;
+    const auto words = load_words(row + 2 * v * kWidth);
+    return {hn::BitCast(Floats(), hn::ShiftLeft<16>(words)),
+            hn::BitCast(Floats(), hn::And(words, hn::Set(du, 0xFFFF0000U)))};
+  }
+
+ private:
+  static HWY_INLINE hn::Vec<hn::RebindToUnsigned<Floats>> load_words(const T* data) {
+    const hn::RebindToUnsigned<Floats> du;
+#if HWY_TARGET == HWY_SCALAR  // has no vectors of two
+    return hn::Set(du, data[0] | static_cast<std::uint32_t>(data[1]) << 16);
+#else
+    return hn::BitCast(du, hn::LoadU(hn::Repartition<std::uint16_t, Floats>(), data));
+#endif
+  }
+};
+
+// --------------------------------------------------------------------------------------------------- one run
+
+struct Group {
+  Vector dot[kVectors];
+  Vector squared_distance[kVectors];
+  Vector left_sum[kVectors];
+  Vector right_sum[kVectors];
+  Vector left_squares[kVectors];
+  Vector right_squares[kVectors];
+
+  HWY_INLINE Group() {
+    const auto zero = hn::Zero(Floats());
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      dot[v] = squared_distance[v] = left_sum[v] = right_sum[v] = left_squares[v] = right_squares[v] = zero;
+    }
+  }
+
+  HWY_INLINE Vector add(std::size_t v, Vector n, Vector b) {
+    dot[v] = hn::MulAdd(n, b, dot[v]);
+    left_squares[v] = hn::MulAdd(n, n, left_squares[v]);
+    right_squares[v] = hn::MulAdd(b, b, right_squares[v]);
+    left_sum[v] = hn::Add(left_sum[v], n);
+    right_sum[v] = hn::Add(right_sum[v], b);
+    const Vector difference = hn::Sub(n, b);
+    squared_distance[v] = hn::MulAdd(difference, difference, squared_distance[v]);
+    return hn::Abs(difference);
+  }
+};
+
+// A sum of a block, by lanes of a group.
+struct Sum {
+  hn::Vec<Doubles> lanes[kDoubleVectors];
+
+  HWY_INLINE Sum() {
+    for (auto& lane : lanes) lane = hn::Zero(Doubles());
+  }
+
+  HWY_INLINE void add(const Vector* first, const Vector* second) {
+    const Doubles dd;
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const Vector both = hn::Add(first[v], second[v]);
+#if HWY_TARGET == HWY_SCALAR
+      lanes[v] = hn::Add(lanes[v], hn::PromoteTo(dd, both));
+#else
+      const FloatsOfDoubles dh;
+      lanes[2 * v] = hn::Add(lanes[2 * v], hn::PromoteTo(dd, hn::LowerHalf(dh, both)));
+      lanes[2 * v + 1] = hn::Add(lanes[2 * v + 1], hn::PromoteTo(dd, hn::UpperHalf(dh, both)));
+#endif
+    }
+  }
+
+  // A balanced tree: always the same order.
+  HWY_INLINE double total() {
+    for (std::size_t width = kDoubleVectors / 2; width > 0; width /= 2) {
+      for (std::size_t v = 0; v < width; ++v) lanes[v] = hn::Add(lanes[v], lanes[v + width]);
+    }
+    alignas(64) double rest[kDoubleWidth];
+    hn::Store(lanes[0], Doubles(), rest);
+    for (std::size_t width = kDoubleWidth / 2; width > 0; width /= 2) {
+      for (std::size_t i = 0; i < width; ++i) rest[i] += rest[i + width];
+    }
+    return rest[0];
+  }
+};
+
+struct Sums {
+  HWY_INLINE Sums() {}  // an implicit one is not compiled for the instruction set
+
+  Sum dot;
+  Sum squared_distance;
+  Sum left_sum;
+  Sum right_sum;
+  Sum left_squares;
+  Sum right_squares;
+
+  HWY_INLINE void add(const Group& first, const Group& second) {
+    dot.add(first.dot, second.dot);
+    squared_distance.add(first.squared_distance, second.squared_distance);
+    left_sum.add(first.left_sum, second.left_sum);
+    right_sum.add(first.right_sum, second.right_sum);
+    left_squares.add(first.left_squares, second.left_squares);
+    right_squares.add(first.right_squares, second.right_squares);
+  }
+};
+
+// Whether float did for these squares; it did not for NaN.
+HWY_INLINE bool fit(double squares) {
+  return squares >= kLeastSquares && squares < std::numeric_limits<double>::infinity();
+}
+
+HWY_INLINE float largest(const Vector (&values)[kVectors]) {
+  Vector most = values[0];
+  for (std::size_t v = 1; v < kVectors; ++v) most = hn::Max(most, values[v]);
+  return hn::GetLane(hn::MaxOfLanes(Floats(), most));
+}
+
+// ------------------------------------------------------------------------------------------------- one block
+
+// Memory is asked for this far ahead: the processor's own prefetcher stops at the end of each page.
+constexpr std::size_t kPrefetchBytes = 4096;
+
+template <typename T>
+HWY_INLINE void prefetch_row(const T* row) {
+  for (std::size_t i = 0; i < kLanes; i += 64 / sizeof(T))
+    hwy::Prefetch(row + kPrefetchBytes / sizeof(T) + i);
+}
+
+template <typename T>
+HWY_INLINE std::size_t count_equal_in_row(const T* left, const T* right) {
+  const hn::CappedTag<T, kLanes> d;
+  const hn::RebindToUnsigned<decltype(d)> bits;
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < kLanes; i += hn::MaxLanes(d)) {
+    const auto n = hn::BitCast(bits, hn::LoadU(d, left + i));
+    const auto b = hn::BitCast(bits, hn::LoadU(d, right + i));
+    equal += hn::CountTrue(bits, hn::Eq(n, b));
+  }
+  return equal;
+}
+
+template <typename Load>
+class Block {
+ public:
+  using T = typename Load::T;
+
+  HWY_INLINE Block(const void* left, const void* right, float max_relative)
+      : left_(static_cast<const T*>(left)),
+        right_(static_cast<const T*>(right)),
+        max_relative_(hn::Set(Floats(), max_relative)) {
+    for (std::size_t v = 0; v < kVectors; ++v) max_absolute_[v] = excess_[v] = hn::Zero(Floats());
+  }
+
+  HWY_INLINE void add_all(std::size_t count) {
+    for (std::size_t begin = 0; begin < count; begin += kRun)
+      add_run(begin, begin + kRun < count ? begin + kRun : count);
+  }
+
+  HWY_INLINE bool take(BlockDifference* block) {
+    const double left_squares = sums_.left_squares.total();
+    const double right_squares = sums_.right_squares.total();
+    const double squared_distance = sums_.squared_distance.total();
+    const float max_absolute = largest(max_absolute_);
+    if (!fit(left_squares) || !fit(right_squares)) return false;
+    if (max_absolute != 0 && !fit(squared_distance)) return false;
+    block->left_squares = left_squares;
+    block->right_squares = right_squares;
+    block->squared_distance = squared_distance;
+    block->dot = sums_.dot.total();
+    block->left_sum = sums_.left_sum.total();
+    block->right_sum = sums_.right_sum.total();
+    block->max_absolute = max_absolute;
+    block->equal_bits = equal_bits_;
+    return true;
+  }
+
+  // Whether a pair may have a larger relative error than `max_relative`.
+  HWY_INLINE bool has_larger() const { return largest(excess_) > 0; }
+
+ private:
+  HWY_INLINE void add_run(std::size_t begin, std::size_t end) {
+    Group first;
+    Group second;
+    for (std::size_t i = begin; i < end; i += kLanes) {
+      prefetch_row(left_ + i);
+      prefetch_row(right_ + i);
+      equal_bits_ += count_equal_in_row(left_ + i, right_ + i);
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        const Two n = Load::load(left_ + i, v);
+        const Two b = Load::load(right_ + i, v);
+        look_at(v, first.add(v, n.first, b.first), b.first);
+        look_at(v, second.add(v, n.second, b.second), b.second);
+      }
+    }
+    sums_.add(first, second);
+  }
+
+  // A division is dear; whether the quotient would be a new maximum is not. A right side of zero is always in
+  // excess, unless the left one is too.
+  HWY_INLINE void look_at(std::size_t v, Vector absolute, Vector b) {
+    max_absolute_[v] = hn::Max(max_absolute_[v], absolute);
+    excess_[v] = hn::Max(excess_[v], hn::NegMulAdd(hn::Abs(b), max_relative_, absolute));
+  }
+
+  const T* left_;
+  const T* right_;
+  Vector max_relative_;
+  Sums sums_;
+  Vector max_absolute_[kVectors];
+  Vector excess_[kVectors];
+  std::size_t equal_bits_ = 0;
+};
+
+// |left - right| / |right|; where the right side is zero, both get 2^-52 first.
+HWY_INLINE Vector relative_error(Vector n, Vector b) {
+  const Floats df;
+  const auto shift = hn::IfThenElseZero(hn::Eq(b, hn::Zero(df)), hn::Set(df, 0x1p-52F));
+  n = hn::Add(n, shift);
+  b = hn::Add(b, shift);
+  return hn::Abs(hn::Div(hn::Sub(n, b), b));
+}
+
+template <typename Load>
+HWY_NOINLINE float max_relative(const void* left, const void* right, std::size_t count) {
+  const auto* n = static_cast<const typename Load::T*>(left);
+  const auto* b = static_cast<const typename Load::T*>(right);
+  Vector most = hn::Zero(Floats());
+  for (std::size_t i = 0; i < count; i += kLanes) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const Two l = Load::load(n + i, v);
+      const Two r = Load::load(b + i, v);
+      most = hn::Max(most, hn::Max(relative_error(l.first, r.first), relative_error(l.second, r.second)));
+    }
+  }
+  return hn::GetLane(hn::MaxOfLanes(Floats(), most));
+}
+
+// ------------------------------------------------------------------------------------------ a block of
+// equals
+
+struct OneSide {
+  Vector sum[kVectors];
+  Vector squares[kVectors];
+
+  HWY_INLINE OneSide() {
+    for (std::size_t v = 0; v < kVectors; ++v) sum[v] = squares[v] = hn::Zero(Floats());
+  }
+
+  HWY_INLINE void add(std::size_t v, Vector x) {
+    sum[v] = hn::Add(sum[v], x);
+    squares[v] = hn::MulAdd(x, x, squares[v]);
+  }
+};
+
+// Both sides have the bits of `data`; `block` is that of no pairs.
+template <typename Load>
+bool add_equals(const void* data, std::size_t count, BlockDifference* block) {
+  const auto* x = static_cast<const typename Load::T*>(data);
+  Sum sum;
+  Sum squares;
+  Vector most[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) most[v] = hn::Zero(Floats());
+  for (std::size_t begin = 0; begin < count; begin += kRun) {
+    OneSide first;
+    OneSide second;
+    for (std::size_t i = begin; i < (begin + kRun < count ? begin + kRun : count); i += kLanes) {
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        const Two two = Load::load(x + i, v);
+        first.add(v, two.first);
+        second.add(v, two.second);
+        most[v] = hn::Max(most[v], hn::Max(hn::Abs(two.first), hn::Abs(two.second)));
+      }
+    }
+    sum.add(first.sum, second.sum);
+    squares.add(first.squares, second.squares);
+  }
+  const double total = squares.total();
+  const bool all_zero = largest(most) == 0 && total == 0;
+  if (!fit(total) && !all_zero) return false;
+  block->left_squares = block->right_squares = block->dot = total;
+  block->left_sum = block->right_sum = sum.total();
+  block->equal_bits = count;
+  return true;
+}
+
+template <typename Load>
+HWY_INLINE bool is_equal(const void* left, const void* right, std::size_t count) {
+  using T = typename Load::T;
+  // The first row nearly always tells.
+  return count_equal_in_row(static_cast<const T*>(left), static_cast<const T*>(right)) == kLanes &&
+         std::memcmp(left, right, count * sizeof(T)) == 0;
+}
+
+// ------------------------------------------------------------------------------------------------------------
+
+template <typename Load>
+bool add_block(const void* left, const void* right, std::size_t count, BlockDifference* result) {
+  if (is_equal<Load>(left, right, count)) return add_equals<Load>(left, count, result);
+  Block<Load> block(left, right, result->max_relative);
+  block.add_all(count);
+  if (!block.take(result)) return false;
+  if (block.has_larger()) {
+    const float found = max_relative<Load>(left, right, count);
+    if (found > result->max_relative) result->max_relative = found;
+  }
+  return true;
+}
+
+}  // namespace
+
+void find_kernels_here(Kernels& kernels) {
+  kernels.add_block[static_cast<std::size_t>(Element::kFloat32)] = add_block<Float32>;
+  kernels.add_block[static_cast<std::size_t>(Element::kBFloat16)] = add_block<BFloat16>;
+  kernels.add_block[static_cast<std::size_t>(Element::kFloat16)] = add_block<Float16>;
+}
+
+}  // namespace msprobe::checkpoint::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace msprobe::checkpoint {
+
+HWY_EXPORT(find_kernels_here);
+
+const Kernels& kernels() {
+  static const Kernels chosen = [] {
+    use_best_instruction_set();
+    Kernels table{};
+    HWY_DYNAMIC_DISPATCH(find_kernels_here)(table);
+    return table;
+  }();
+  return chosen;
+}
+
+}  // namespace msprobe::checkpoint
+#endif
