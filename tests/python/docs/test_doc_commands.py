@@ -31,11 +31,12 @@ def run(command: list[str], folder: Path, **environment: str) -> subprocess.Comp
     return subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, **environment},
+        # The models are small: more threads would only cost.
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=600,
+        timeout=1800,
         check=False,
     )
 
@@ -118,6 +119,7 @@ def _graphs(records: Path, folder: Path) -> None:
     (folder / "results").mkdir()
     for name in ("compare_20261121.vis.db", "compare.vis.db", "results/one.vis.db"):
         shutil.copy(file, folder / name)
+    _copies(golden_dump="run_a/dump/step0", target_dump="run_b/dump/step0")(records, folder)
 
 
 PREPARE: dict[str, Callable[[Path, Path], None]] = {
@@ -146,6 +148,7 @@ def test_the_commands_of_a_page_run(name: str, records: Path, shell: Path, tmp_p
     environment = {
         "PATH": f"{shell}{os.pathsep}{os.environ['PATH']}",
         "XDG_STATE_HOME": str(tmp_path / "state"),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
     for block in blocks(REPOSITORY / name):
         if block.file:
