@@ -31,6 +31,8 @@ struct Frame {
   std::string_view key;           // of the entry that is read
   Item leaf;
   Text group_id;
+  bool is_placement = false;   // what a DTensor says under "dtensor"
+  bool has_placement = false;  // this is a leaf that has one, the last that was read
 };
 
 // Of a tensor, the least that the file takes. Room for so many items is asked for in one piece: what is not
@@ -46,8 +48,11 @@ std::optional<Part> part_of(std::string_view key) {
   return std::nullopt;
 }
 
-bool may_be_list(std::string_view field) {
-  return field == "shape" || field == "value" || field == "group_ranks";
+bool may_be_list(const Frame& frame) {
+  const std::string_view field = frame.key;
+  return field == "shape" || field == "value" || field == "group_ranks" ||
+         (frame.is_placement &&
+          (field == "placements" || field == "mesh_shape" || field == "mesh_dims" || field == "coordinate"));
 }
 
 // Of the paths, and of what else does not stand in the file in one piece. A real file needs less than its own
@@ -115,6 +120,7 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   /// Appends the name of the present entry of the innermost frame to path_, if there is a frame.
   void name_entry();
   void element_value(Kind kind, std::string_view text);
+  void set_placement_field(std::string_view key, Kind kind, std::string_view text, Text stored);
   void set_field(Frame& frame, Kind kind, std::string_view text, Text stored);
   /// The field whose value is read holds what nothing is kept of.
   void set_composite_field(Frame& frame) { set_field(frame, Kind::kComposite, {}, {}); }
@@ -142,6 +148,7 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   std::optional<Part> part_;          // of the record; nothing: its value is of no interest
   Frame frames_[io::kJsonDepth + 1];  // those open, the rest is kept for later
   std::size_t open_frames_ = 0;
+  TensorPlacement placement_;  // that was read last
   std::string path_;
 
   // A list that may be the value of a field: what Python prints of it, while no object is met.
@@ -241,6 +248,7 @@ void TraceBuilder::begin_data() {
   trace_.records_.clear();
   trace_.items_.clear();
   trace_.group_ids_.clear();
+  trace_.placements_.clear();
   trace_.has_md5_ = false;
 }
 
@@ -374,7 +382,7 @@ void TraceBuilder::open_frame(bool is_object) {
       printed_ += '[';
     }
   } else if (open_frames_ > 0 && frame().is_object) {
-    if (!is_object && may_be_list(frame().key)) {
+    if (!is_object && may_be_list(frame())) {
       printed_ = '[';
       printed_frame_ = open_frames_ + 1;
       printed_whole_numbers_ = true;
@@ -384,9 +392,12 @@ void TraceBuilder::open_frame(bool is_object) {
     }
   }
   name_entry();
+  const bool is_placement = is_object && open_frames_ > 0 && frame().is_object && frame().key == "dtensor";
+  if (is_placement) placement_ = {};
   Frame& opened = frames_[open_frames_++];
   opened = {};
   opened.is_object = is_object;
+  opened.is_placement = is_placement;
   opened.path_length = path_length;
   opened.first_item = trace_.items_.size();
 }
@@ -396,6 +407,8 @@ void TraceBuilder::close_frame() {
   if (closed.is_leaf) {
     trace_.items_.resize(closed.first_item);  // what its fields looked like
     add_leaf(closed);
+  } else if (closed.is_placement) {
+    frames_[open_frames_ - 2].has_placement = true;
   }
   path_.resize(closed.path_length);
   if (printed_frame_ > 0) printed_ += ']';
@@ -423,7 +436,20 @@ void TraceBuilder::element_value(Kind kind, std::string_view text) {
   }
 }
 
+void TraceBuilder::set_placement_field(std::string_view key, Kind kind, std::string_view text, Text stored) {
+  if (kind == Kind::kText && key == "mesh") {
+    placement_.mesh = interned(text);
+  } else if (kind == Kind::kComposite) {
+    if (key == "shape") placement_.shape = stored;
+    if (key == "placements") placement_.placements = stored;
+    if (key == "mesh_shape") placement_.mesh_shape = stored;
+    if (key == "mesh_dims") placement_.mesh_dims = stored;
+    if (key == "coordinate") placement_.coordinate = stored;
+  }
+}
+
 void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text, Text stored) {
+  if (frame.is_placement) set_placement_field(frame.key, kind, text, stored);
   const std::string_view key = frame.key;
   Item& leaf = frame.leaf;
   const Scalar value{.text = stored, .kind = kind};
@@ -480,6 +506,9 @@ void TraceBuilder::add_leaf(Frame& frame) {
   trace_.has_md5_ |= leaf.md5.length > 0;
   if (frame.group_id.length > 0) {
     trace_.group_ids_.push_back({.item = fitting(trace_.items_.size()), .id = frame.group_id});
+  }
+  if (frame.has_placement && leaf.kind == Item::Kind::kTensor) {
+    trace_.placements_.push_back({.item = fitting(trace_.items_.size()), .placement = placement_});
   }
   trace_.items_.push_back(leaf);
 }
