@@ -496,8 +496,11 @@ class Interleaved {
       rank.call("Torch.add." + std::to_string(calls++) + ".forward", layer(chunk, i, "forward"),
                 number(value + i), number(value + i + 1));
     }
-    // All chunks but the first have it.
-    if (chunk > 0) rank.call(module(chunk, "decoder.norm.Norm", "forward"), block, number(7), number(chunk));
+    // All chunks but the first have it, on the last stage.
+    if (chunk > 0 && stage + 1 == depths_.front().size()) {
+      rank.call(module(chunk, "decoder.norm.Norm", "forward"), block, number(7),
+                number(static_cast<double>(chunk)));
+    }
     if (is_last(chunk, stage))
       rank.call(module(chunk, "output.Linear", "forward"), model, number(value + depth), number(99));
   }
@@ -599,11 +602,11 @@ std::vector<Rank> two_by_two(const Matrix& batch, const Matrix& weight, const Ma
       };
       Rank rank;
       rank.call(kFc, "", tensor(batch.rows(4 * dp, 4 * dp + 4)),
-                placed(batch.rows(4 * dp, 4 * dp + 4).columns(2 * tp, 2 * tp + 2), R"("Shard(1)")",
+                placed(batch.rows(4 * dp, 4 * dp + 4).columns(2 * tp, 2 * tp + 2), R"x("Shard(1)")x",
                        mesh_of_tp, "[2]", R"(["tp"])", of_tp),
-                R"("weight":)" + whole(weight.rows(4 * tp, 4 * tp + 4), R"("Replicate","Shard(0)")") +
+                R"("weight":)" + whole(weight.rows(4 * tp, 4 * tp + 4), R"x("Replicate","Shard(0)")x") +
                     R"(,"scale":)" + whole(copy, R"("Replicate","Replicate")") + R"(,"sum":)" +
-                    whole(batch.rows(2 * dp, 2 * dp + 1), R"("Partial(sum)","Replicate")"));
+                    whole(batch.rows(2 * dp, 2 * dp + 1), R"x("Partial(sum)","Replicate")x"));
       rank.call(kBack, "", tensor(batch.rows(4 * dp, 4 * dp + 4)), tensor(copy));
       rank.record("Module.fc.Linear.parameters_grad",
                   R"({"weight":[)" + tensor(weight.rows(2 * dp + 4 * tp, 2 * dp + 4 * tp + 1)) + "]}");
@@ -674,7 +677,7 @@ TEST_CASE("Ranks on different meshes are copies of the model, and impossible mes
   const auto rank_of = [&](const std::string& mesh, const std::string& size, const std::string& at) {
     Rank rank;
     return rank.call(kFc, "", number(1), number(2),
-                     R"("weight":)" + placed(weight, R"("Shard(0)")", mesh, size, R"(["tp"])", at));
+                     R"("weight":)" + placed(weight, R"x("Shard(0)")x", mesh, size, R"(["tp"])", at));
   };
   const auto pairs = merge_ranks(graphs_of({rank_of("aa", "[2]", "[1]"), rank_of("aa", "[2]", "[0]"),
                                             rank_of("bb", "[2]", "[0]"), Rank()}),

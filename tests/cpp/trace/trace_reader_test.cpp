@@ -583,7 +583,7 @@ TEST_CASE("parse_trace: where the shard of a DTensor lies") {
       R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[8,8],"Max":1.0,"Min":0.0)";
   const std::string placed =
       tensor +
-      R"(,"dtensor":{"shape":[16,8],"placements":["Replicate","Shard(0)"],"mesh":"77849d8c","mesh_shape":[2,2],)"
+      R"x(,"dtensor":{"shape":[16,8],"placements":["Replicate","Shard(0)"],"mesh":"77849d8c","mesh_shape":[2,2],)x"
       R"("mesh_dims":["dp","tp"],"coordinate":[0,1],"other":{"placements":[1]}},"Mean":0.5})";
   // An argument that only has that name is none.
   const std::string named = R"({"dtensor":{"type":"int","value":3},"x":{"dtensor":{"mesh":"ab"}}})";

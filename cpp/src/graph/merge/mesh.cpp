@@ -311,6 +311,22 @@ class MeshMerge {
   std::vector<const Graph*> graphs_;  // in the order of mesh_.ranks
 };
 
+// fully_shard() gives a module a class of its own, "FSDPBlock", which the model on one process has not.
+void take_names_without_fsdp(Graph& graph) {
+  constexpr std::string_view kMark = "FSDP";
+  std::vector<std::pair<NodeId, std::string>> names;
+  for (const NodeId node : graph.post_order()) {
+    const std::string_view name = graph[node].name;
+    if (graph[node].kind != NodeKind::kModule) continue;
+    const std::string_view path = without_parts(name, trace::holds_gradients(name) ? 1 : 2);
+    const std::string_view type = last_part(path);
+    if (!type.starts_with(kMark) || type.size() == kMark.size()) continue;
+    std::string own(name);
+    names.emplace_back(node, own.erase(path.size() - type.size(), kMark.size()));
+  }
+  graph.rename(names);
+}
+
 }  // namespace
 
 std::vector<Mesh> find_meshes(const std::vector<Graph>& ranks) { return MeshFinder(ranks).find(); }
@@ -328,6 +344,7 @@ void merge_mesh(const Mesh& mesh, std::vector<Graph>& ranks) {
   const Shards shards = {
       .main = main, .others = others, .counterpart_of_rank = [](std::size_t, int rank) { return rank; }};
   MeshMerge(mesh, shards).merge();
+  take_names_without_fsdp(main);
   main.set_micro_steps(micro_steps);
 }
 
