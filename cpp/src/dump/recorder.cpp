@@ -535,9 +535,9 @@ trace::StackId Recorder::stack(std::span<const std::string_view> frames) {
 }
 
 trace::RecordId Recorder::record(trace::RecordKind kind, std::string_view name, trace::StackId stack,
-                                 bool is_recompute) {
+                                 bool is_recompute, std::string_view recompute_of) {
   const std::lock_guard lock(state_->mutex);
-  return state_->can_record() ? state_->step->log->record(kind, name, stack, is_recompute) : 0;
+  return state_->can_record() ? state_->step->log->record(kind, name, stack, is_recompute, recompute_of) : 0;
 }
 
 void Recorder::part(trace::RecordId record, trace::Part part, std::string_view elements) {

@@ -11,6 +11,7 @@ from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
 from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
 from msprobe.dump.diagnosis import Diagnosis
+from msprobe.dump.placement import gathered_parameters
 from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
@@ -268,8 +269,20 @@ class DataDump(Feature):
         modules = list(named_modules(model))
         for name, module in modules:
             self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
+        self._place_parameters(model)
         self._watched = model
         self._compiled = compiled_modules(self._session, [module for _, module in modules])
+
+    def _place_parameters(self, model: object) -> None:
+        """Tells where the parameters of FSDP lie. torch may change what is asked for: that costs the answer,
+        never the training.
+        """
+        try:
+            for root in model if isinstance(model, (list, tuple)) else [model]:
+                for module, placements in gathered_parameters(root):
+                    self._session.place_parameters(module, placements)
+        except (AttributeError, TypeError, ValueError) as error:
+            log.warning("where the parameters of FSDP lie is not recorded: %s", error)
 
     def watch_also(self, model: nn.Module, prefix: str) -> None:
         """Records the modules of a further model from its next call on, with `prefix` in front of their
