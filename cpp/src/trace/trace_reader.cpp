@@ -511,7 +511,7 @@ void TraceBuilder::set_placement_field(std::string_view key, Kind kind, std::str
 }
 
 void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
-  if (frame.is_placement) return set_placement_field(frame.key(), kind, text);
+  if (frame.is_placement) set_placement_field(frame.key(), kind, text);
   Item& leaf = frame.leaf;
   const bool is_text = kind == Kind::kText;
   const auto text_or_null = [&](const char* problem) {
