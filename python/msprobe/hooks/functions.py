@@ -113,8 +113,8 @@ class AttributeExchange:
 
 
 class OperatorExchange:
-    """Other values for several operators of a class, all at once: setattr() would look for each of them in every
-    subclass.
+    """Other values for several operators of a class, all at once: setattr() would look for each of them in
+    every subclass.
     """
 
     def __init__(self, owner: type, values: dict[str, Any], set_attributes: Callable[..., None]) -> None:

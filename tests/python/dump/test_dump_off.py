@@ -255,3 +255,44 @@ def test_what_happens_between_two_spans_is_not_recorded(tmp_path):
     assert "Torch.relu.0.forward" in names
     assert "Torch.relu.1.forward" not in names
     assert json.loads((Dump(tmp_path).folder / "stack.json").read_text())
+
+
+def exchanged_operators() -> list[list[str]]:
+    import torch
+    from msprobe.hooks.functions import OperatorExchange
+    from msprobe.native import torch_adapter
+
+    class Early(torch.Tensor):
+        pass
+
+    def kinds() -> list[str]:
+        tensor = torch.ones(1)
+        values = [tensor, torch.nn.Parameter(tensor), tensor.as_subclass(Early), tensor.as_subclass(late)]
+        return [type(value + 1).__name__ for value in values] + [type(tensor < 1).__name__]
+
+    def ours(self: Any, other: Any) -> int:
+        return 0
+
+    late: Any = Early
+    before = kinds()
+    exchange = OperatorExchange(
+        torch.Tensor, {"__add__": ours, "__lt__": ours}, torch_adapter().set_class_attributes
+    )
+    exchange.install()
+    late = type("Late", (torch.Tensor,), {})
+    within = kinds()
+    exchange.remove()
+    return [before[:3] + before[4:], within, kinds()]
+
+
+def test_operators_are_exchanged_with_those_of_subclasses():
+    before, within, after = run(exchanged_operators)
+    assert before == ["Tensor", "Tensor", "Early", "Tensor"]
+    assert within == ["int"] * 5
+    assert after == ["Tensor", "Tensor", "Early", "Late", "Tensor"]
+
+
+def test_operators_made_in_c_are_no_case_for_that():
+    from msprobe.hooks.functions import OperatorExchange
+
+    assert not OperatorExchange.can_exchange(int, "__add__")
