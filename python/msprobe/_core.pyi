@@ -552,13 +552,13 @@ def compare_checkpoints(
 class StackCounter:
     """Counts calls by operation and call stack of Python.
 
-    most_calls: when they are counted, has_enough is true. most_stacks: calls from further ones are not counted.
+    most_calls: when they are counted, has_enough is true. most_stacks: calls from further ones do not count.
     """
 
     def __init__(self, *, most_calls: int, most_stacks: int) -> None: ...
     def counting(self, operation: int) -> Callable[[], int | None]:
-        """A function that counts a call of the function that calls it. Returns the number of a call stack that
-        is new, -1 for the last call that is enough, else None.
+        """A function that counts a call of the function that calls it. Returns the number of a call stack
+        that is new, -1 for the last call that is enough, else None.
         """
     def leave_out(self, number: int) -> None:
         """Calls from the stack of this number do not count."""
