@@ -26,6 +26,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 WRONG_STEP = 1
+WRAPPER = "module."  # where DistributedDataParallel holds the model
 PARALLEL = ("ddp", "fsdp2")  # two processes train `llama`
 MSPROBE = (sys.executable, "-m", "msprobe")
 
@@ -120,7 +121,7 @@ def named(row: Row, command: str, culprit: str, found: dict[str, Any] | None) ->
     """Whether the place that a command names is the one that was changed."""
     found = found or {}
     place = f"{found.get('name')} in {found.get('module')} at step {found.get('step')}"
-    module = str(found.get("module") or "").removeprefix("module.")  # of DistributedDataParallel
+    module = str(found.get("module") or "").removeprefix(WRAPPER)
     if (module == culprit or module.startswith(culprit + ".")) and found.get("step") == WRONG_STEP:
         row.said[command] = "found"
     else:
@@ -151,7 +152,8 @@ def view(row: Row, culprit: str, folder: Path) -> None:
         return
     page = folder / "page.html"
     run([*MSPROBE, "view", str(result), "--export", str(page), "--step", str(WRONG_STEP)], row)
-    shown = page.exists() and f"Module.{culprit}." in unpacked(page.read_text(encoding="utf-8"))
+    graph = unpacked(page.read_text(encoding="utf-8")) if page.exists() else ""
+    shown = any(f"{prefix}{culprit}." in graph for prefix in ("Module.", f"Module.{WRAPPER}"))
     served = answers(result)
     row.said["view"] = (
         f"page {'shows it' if shown else 'without it'}, server {'answers' if served else 'is silent'}"
