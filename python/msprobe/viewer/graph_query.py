@@ -484,10 +484,8 @@ class Graph:
         # The inner query sorts places only; what belongs to them is read for the page alone.
         sql = (
             f"WITH page AS (SELECT n.side AS side, n.pos AS pos FROM {table} n WHERE {where} ORDER BY "
-            f"{order} "
-            f"LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE o.side=1-n.side "
-            "AND o.pos=n.peer), "
-            f"{value_sql(scale, 0, table)}, CASE n.side WHEN 1 THEN {value_sql(scale, 1, table)} END "
+            f"{order} LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE "
+            "o.side=1-n.side AND o.pos=n.peer) "
             f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
         )
         rows = self.connection().execute(sql, (*values, limit, max(0, offset))).fetchall()
@@ -497,8 +495,9 @@ class Graph:
             if not here:
                 continue
             colours = self.colours(scale, side, workspace)
-            for node, number in zip(here, colours.classes_at([node["pos"] for node in here])):
-                node["class"] = number
+            places = [node["pos"] for node in here]
+            for node, value, number in zip(here, colours.values_at(places), colours.classes_at(places)):
+                node["value"], node["class"] = value, number
             inner = [node for node in here if node["children"]]
             for node, below in zip(inner, colours.below([node["pos"] for node in inner])):
                 node["below"] = below
@@ -518,7 +517,7 @@ def weight(node: dict[str, Any]) -> int:
 def _wire(row: tuple[Any, ...]) -> dict[str, Any]:
     """A node as the page gets it."""
     (side, pos, name, up, depth, kind, children, micro, value, overflow) = row[:10]
-    peer, how, links, merged, worst, peer_name, shown, shown_golden = row[10:]
+    peer, how, links, merged, worst, peer_name = row[10:]
     return {
         "side": side,
         "pos": pos,
@@ -536,7 +535,6 @@ def _wire(row: tuple[Any, ...]) -> dict[str, Any]:
         "links": links,
         "merged": merged,
         "ulps": plain(worst),
-        "value": plain(shown_golden if side == 1 else shown),
     }
 
 
