@@ -43,15 +43,20 @@ class Session:
         self._model = Weights(settings["mib"])
 
     def draw(self) -> float:
-        """Seconds for the random numbers of a step."""
-        begin = time.perf_counter()
+        """Seconds of the processor for the random numbers of a step."""
+        begin = time.thread_time()
         _nested(_DEPTH)
-        return time.perf_counter() - begin
+        return time.thread_time() - begin
 
     def patch(self) -> None:
         from msprobe.core.config_check import ConfigChecker
 
         ConfigChecker.apply_patches("pytorch")
+
+    def unpatch(self) -> None:
+        from msprobe.core.config_check import ConfigChecker
+
+        ConfigChecker.remove_patches()
 
     def collect(self, options: dict[str, Any]) -> list[float]:
         """Seconds of forward calls of a model that does nothing, with a new checker: the first, which also
@@ -97,7 +102,7 @@ def _nested(depth: int) -> None:
 
 def main() -> None:
     session = Session(json.loads(sys.argv[1]))
-    handlers = {name: getattr(session, name) for name in ("draw", "patch", "collect", "md5")}
+    handlers = {name: getattr(session, name) for name in ("draw", "patch", "unpatch", "collect", "md5")}
     measure.serve(int(sys.argv[2]), int(sys.argv[3]), handlers)
 
 

@@ -26,4 +26,5 @@ PYBIND11_MODULE(_core, m) {
   register_graph(m);
   register_checkpoint(m);
   register_stack_counter(m);
+  register_config_check(m);
 }

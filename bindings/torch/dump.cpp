@@ -12,11 +12,14 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <array>
+#include <charconv>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "distributed_tensor.h"
 #include "function_table.h"
 #include "interception.h"
 #include "module_calls.h"
@@ -25,6 +28,8 @@
 #include "native_type.h"
 #include "python_elements.h"
 #include "python_stack.h"
+#include "python_text.h"
+#include "recompute_links.h"
 
 namespace py = pybind11;
 
@@ -73,6 +78,14 @@ struct WatchedModule {
   py::object module;  // alive as long as it is looked up by its address
   std::string name;   // "Module.{path}.{Class}"
   std::int64_t count = 0;
+  // Of parameters that FSDP gathers: name -> element.
+  std::unique_ptr<std::unordered_map<std::string, std::string>> placements;
+};
+
+// Whether activation checkpointing repeats an earlier call, and which; the number of that, if it is known.
+struct Recompute {
+  bool is_one = false;
+  std::optional<std::int64_t> original;
 };
 
 // A module call that has begun on this thread.
@@ -81,8 +94,42 @@ struct OpenCall {
   std::string name;
   std::shared_ptr<BackwardWatch::Inputs> before;
   std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
+  Recompute recompute = {};
 };
 thread_local std::vector<OpenCall> open_calls;
+
+// "{name}{between}{number}", with room for what is to follow.
+void set_numbered(std::string& out, const std::string& name, std::string_view between, std::int64_t number) {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.reserve(name.size() + between.size() + digits.size());
+  out.assign(name).append(between).append(digits.data(), end);
+}
+
+// A list of tensors whose memory the next one of this thread uses again. Lists may be open inside of each
+// other.
+class TensorList {
+ public:
+  TensorList() {
+    if (spare().empty()) return;
+    tensors = std::move(spare().back());
+    spare().pop_back();
+  }
+  ~TensorList() {
+    tensors.clear();
+    spare().push_back(std::move(tensors));
+  }
+  TensorList(const TensorList&) = delete;
+  TensorList& operator=(const TensorList&) = delete;
+
+  std::vector<at::Tensor> tensors;
+
+ private:
+  static std::vector<std::vector<at::Tensor>>& spare() {
+    thread_local std::vector<std::vector<at::Tensor>> lists;
+    return lists;
+  }
+};
 
 bool recomputes() { return torch::autograd::get_current_node() != nullptr && StackCollector::in_recompute(); }
 
@@ -93,7 +140,7 @@ class DumpSession : public CallObserver,
  public:
   DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases, std::string wanted)
       : recorder_(std::move(options)),
-        describer_(recorder_),
+        describer_(recorder_, &find_local),
         backward_(recorder_, describer_),
         operators_(recorder_, describer_),
         wanted_(std::move(wanted)),
@@ -110,7 +157,9 @@ class DumpSession : public CallObserver,
   }
 
   void begin_flush() {
+    const py::gil_scoped_release no_gil;  // a backward on another thread may need it to go on
     backward_.flush();
+    describer_.fetch();
     recorder_.begin_flush();
   }
 
@@ -118,14 +167,17 @@ class DumpSession : public CallObserver,
     {
       const py::gil_scoped_release no_gil;
       backward_.flush();
+      describer_.fetch();
       backward_.end_step();
       operators_.end_step();
       recorder_.close();
     }
     ++steps_;
     stacks_.begin_step();
+    links_.begin_step();
     functions_.begin_step();
-    for (auto& [module, watched] : modules_) watched.count = 0;
+    for (WatchedModule* watched : called_modules_) watched->count = 0;
+    called_modules_.clear();
     saved_counts_.clear();
   }
 
@@ -145,6 +197,9 @@ class DumpSession : public CallObserver,
     result["has_enough_overflows"] = recorder_.has_enough_overflows();
     return result;
   }
+
+  // For tests: tensors of the CPU are measured as those of a device.
+  void treat_all_as_on_device() { describer_.treat_all_as_on_device(); }
 
   void set_collecting(bool collecting) { collecting_ = collecting; }
 
@@ -171,34 +226,54 @@ class DumpSession : public CallObserver,
   PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
     if (call_depth > 0 || !collecting_) return arguments.call(callable);
     const InsideCall inside;
-    ApiCall call;
+    thread_local ApiCall call;  // one at a time: calls inside of this one are not observed
+    call.clear();
     attempt(api.name, [&] { begin_api(api, arguments, call); });
     PyObject* result = nullptr;
     {
       const ModeOff mode_off;  // what the function calls need not come by
       result = arguments.call(callable);
     }
-    if (result == nullptr) return nullptr;
+    if (result == nullptr) {
+      call.clear();
+      return nullptr;
+    }
     const KeepPythonError no_error_of_ours;
     if (api.distributed && result != Py_None) {
       PyObject* handle = nullptr;
       attempt(call.name, [&] { handle = record_when_waited(arguments, result, call); });
       if (handle != nullptr) {
         Py_DECREF(result);
+        call.clear();
         return handle;
       }
     }
     attempt(call.name, [&] { end_api(api, arguments, result, call); });
+    call.clear();
     return result;
   }
 
   // ---- modules
 
   void watch_module(const py::object& module, const std::string& name) {
-    modules_.try_emplace(module.ptr(), WatchedModule{module, name});
+    modules_.try_emplace(module.ptr(), WatchedModule{module, name, 0, nullptr});
   }
 
-  void forget_modules() { modules_.clear(); }
+  // Where the parameters of a watched module lie that are plain tensors while it runs: name -> placement.
+  void place_parameters(const py::object& module, const py::dict& placements) {
+    const auto found = modules_.find(module.ptr());
+    if (found == modules_.end()) return;
+    auto& elements = found->second.placements =
+        std::make_unique<std::unordered_map<std::string, std::string>>();
+    for (const auto& [name, placement] : placements) {
+      elements->emplace(name.cast<std::string>(), placement_element(placement));
+    }
+  }
+
+  void forget_modules() {
+    called_modules_.clear();
+    modules_.clear();
+  }
 
   py::object module_call(const py::object& original, const py::object& with_hooks) {
     return make_module_call(shared_from_this(), original, with_hooks);
@@ -225,7 +300,9 @@ class DumpSession : public CallObserver,
     const auto found = modules_.find(module);
     if (found == modules_.end()) return;
     WatchedModule& watched = found->second;
-    OpenCall call{module, watched.name + ".forward." + std::to_string(watched.count++), nullptr, nullptr};
+    if (watched.count == 0) called_modules_.push_back(&watched);
+    OpenCall call{module, {}, nullptr, nullptr};
+    set_numbered(call.name, watched.name, ".forward.", watched.count++);
     if (!collecting_) return;
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
@@ -238,10 +315,11 @@ class DumpSession : public CallObserver,
       return;
     }
     attempt(call.name, [&] {
+      call.recompute = recompute_of(&watched, watched.count - 1);
       recorder_.open_module(call.name);
-      std::vector<at::Tensor> inputs;
-      collect_positional(arguments, inputs);
-      call.before = backward_.before_call(inputs);
+      TensorList inputs;
+      collect_positional(arguments, inputs.tensors);
+      call.before = backward_.before_call(inputs.tensors);
     });
     open_calls.push_back(std::move(call));
   }
@@ -288,13 +366,29 @@ class DumpSession : public CallObserver,
 
  private:
   struct ApiCall {
-    std::string name;  // record name; empty: the call is not recorded
+    std::string name;      // record name; empty: the call is not recorded
+    std::string_view api;  // that of the function, for as long as the call
+    Recompute recompute;
     bool kept = false;
     bool recorded = false;
     trace::RecordId record = 0;
     std::vector<at::Tensor> inputs;
+    std::vector<at::Tensor> outputs;
     std::shared_ptr<BackwardWatch::Inputs> before;
     std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
+
+    // For the next call, which uses the memory again.
+    void clear() {
+      name.clear();
+      api = {};
+      recompute = {};
+      kept = recorded = false;
+      record = 0;
+      inputs.clear();
+      outputs.clear();
+      before.reset();
+      operators.reset();
+    }
   };
 
   // A fault of ours never reaches the training.
@@ -311,7 +405,11 @@ class DumpSession : public CallObserver,
   const msprobe::dump::Options& options() const { return recorder_.options(); }
 
   void begin_api(Api& api, const CallArguments& arguments, ApiCall& call) {
-    call.name = api.name + "." + std::to_string(api.count++) + ".forward";
+    const std::int64_t number = functions_.number_call(api);
+    set_numbered(call.name, api.name, ".", number);
+    call.name += ".forward";
+    call.api = api.name;
+    call.recompute = recompute_of(&api, number);
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
       collect_arguments(arguments, call.inputs);
@@ -334,13 +432,35 @@ class DumpSession : public CallObserver,
     call.recorded = true;
     call.inputs.clear();
     if (options().forward) {
-      call.record = recorder_.record(trace::RecordKind::kApiForward, call.name, stack(), recomputes());
+      const std::string original =
+          call.recompute.original
+              ? std::string(call.api) + "." + std::to_string(*call.recompute.original) + ".forward"
+              : "";
+      call.record = recorder_.record(trace::RecordKind::kApiForward, call.name, stack(),
+                                     call.recompute.is_one, original);
     }
     if (writes_inputs()) {
       write_inputs(call.record, call.name, arguments, call.inputs);
     } else {
       collect_arguments(arguments, call.inputs);
     }
+  }
+
+  // Of a call that begins, number `count` of its callee.
+  Recompute recompute_of(const void* callee, std::int64_t count) {
+    if (recomputes()) {
+      const auto original = links_.find(callee);
+      // Of a region inside of the repeated one, this may be the forward.
+      if (!original || !c10::GradMode::is_enabled()) links_.note(callee, count);
+      return {true, original};
+    }
+    links_.note(callee, count);
+    return {};
+  }
+
+  static std::string original_module_call(const OpenCall& call) {
+    if (!call.recompute.original) return {};
+    return call.name.substr(0, call.name.rfind('.') + 1) + std::to_string(*call.recompute.original);
   }
 
   static CallArguments arguments_of(PyObject* args, PyObject* keywords) {
@@ -396,7 +516,7 @@ class DumpSession : public CallObserver,
       return;
     }
     recorder_.place(call.name);
-    std::vector<at::Tensor> outputs;
+    std::vector<at::Tensor>& outputs = call.outputs;
     if (options().only_overflow && call.before && !call.recorded &&
         any_overflow([&](ElementWalker& walker) { walker.item(result, 0); }, nullptr)) {
       call.kept = true;
@@ -475,17 +595,19 @@ class DumpSession : public CallObserver,
       if (!any_overflow(walk, nullptr)) return;
       count_overflow();
     }
-    std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> outputs;
-    const py::dict parameters = py::handle(module).attr("_parameters");
+    TensorList in, out;
+    std::vector<at::Tensor>& inputs = in.tensors;
+    std::vector<at::Tensor>& outputs = out.tensors;
+    static const py::handle name_of_parameters = PyUnicode_InternFromString("_parameters");
+    const py::dict parameters = py::handle(module).attr(name_of_parameters);
     if (options().forward) {
-      const trace::RecordId record =
-          recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(), recomputes());
+      const trace::RecordId record = recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(),
+                                                      call.recompute.is_one, original_module_call(call));
       if (writes_inputs()) {
         write_inputs(record, call.name, arguments, inputs);
       }
       if (writes_outputs()) write_output(record, call.name, result, outputs);
-      if (options().data) write_parameters(record, call.name, parameters);
+      if (options().data) write_parameters(record, call.name, module, parameters);
     }
     if (!options().backward) return;
     if (!writes_inputs()) collect_arguments(arguments, inputs);
@@ -494,13 +616,20 @@ class DumpSession : public CallObserver,
     if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
   }
 
-  void write_parameters(trace::RecordId record, const std::string& name, const py::dict& parameters) {
+  void write_parameters(trace::RecordId record, const std::string& name, PyObject* module,
+                        const py::dict& parameters) {
+    const auto& placements = modules_.at(module).placements;
+    const auto placement_of = [&placements](PyObject* key) {
+      if (!placements) return std::string_view();
+      const auto found = placements->find(std::string(utf8(key)));
+      return found == placements->end() ? std::string_view() : std::string_view(found->second);
+    };
     CallArguments named;
     named.dict = parameters.ptr();
     write_part(record, trace::Part::kParameters, name, "parameters", nullptr, [&](ElementWalker& walker) {
       element_buffer.begin_object();
       named.for_each_keyword([&](PyObject* key, PyObject* value) {
-        if (value != Py_None) walker.keyed(key, value);
+        if (value != Py_None) walker.keyed(key, value, placement_of(key));
       });
       element_buffer.end();
     });
@@ -542,9 +671,7 @@ class DumpSession : public CallObserver,
   void fill_gradient(trace::SlotId slot, const at::Tensor& gradient, const std::string& record_name,
                      const std::string& position) {
     try {
-      trace::ElementWriter out;
-      describer_.describe(out, gradient, record_name, position);
-      recorder_.fill(slot, out.bytes());
+      describer_.fill(slot, gradient, record_name, position);
     } catch (const std::exception& e) {
       recorder_.note_fault(record_name, e.what());
     }
@@ -580,12 +707,14 @@ class DumpSession : public CallObserver,
   OperatorRecorder operators_;
   const std::string wanted_;  // level L2: the call whose operators are recorded, and nothing else is
   StackCollector stacks_;
+  RecomputeLinks links_;
   bool collects_stacks_;
   bool has_phases_;
   bool collecting_ = false;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
   std::unordered_map<PyObject*, WatchedModule> modules_;
+  std::vector<WatchedModule*> called_modules_;  // in this step
   std::unordered_map<std::string, std::int64_t> saved_counts_;
 };
 
@@ -610,6 +739,8 @@ std::shared_ptr<DumpSession> make_session(msprobe::dump::Options options, bool s
 
 void register_dump(py::module_& m) {
   m.def("call_without_mode", &call_without_mode, py::arg("function"));
+  m.def("set_class_attributes", &set_class_attributes, py::arg("owner"), py::arg("values"),
+        py::arg("removed"));
   using msprobe::dump::Options;
   py::class_<Options>(m, "DumpOptions", py::is_final())
       .def(py::init<>())
@@ -638,12 +769,14 @@ void register_dump(py::module_& m) {
       .def("close", &DumpSession::close)
       .def("end", &DumpSession::end)
       .def("report", &DumpSession::report)
+      .def("treat_all_as_on_device", &DumpSession::treat_all_as_on_device)
       .def("set_collecting", &DumpSession::set_collecting, py::arg("collecting"))
       .def("observe_function", &DumpSession::observe_function, py::arg("function"), py::arg("name"))
       .def("wrapper", &DumpSession::wrapper, py::arg("original"), py::arg("name"),
            py::arg("distributed") = false)
       .def("function_mode", &DumpSession::function_mode)
       .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
+      .def("place_parameters", &DumpSession::place_parameters, py::arg("module"), py::arg("placements"))
       .def("forget_modules", &DumpSession::forget_modules)
       .def("module_call", &DumpSession::module_call, py::arg("original"), py::arg("with_hooks"))
       .def("before_module", &DumpSession::before_module, py::arg("module"), py::arg("args"))

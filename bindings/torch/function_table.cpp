@@ -35,7 +35,8 @@ Api* FunctionTable::find(PyObject* function) {
 }
 
 void FunctionTable::begin_step() {
-  for (auto& [name, api] : by_name_) api->count = 0;
+  for (Api* api : called_) api->count = 0;
+  called_.clear();
 }
 
 // Its name is None for what computes nothing.

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <c10/util/flat_hash_map.h>
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -31,6 +33,12 @@ class FunctionTable {
   /// Throws what naming an unlisted function throws.
   Api* find(PyObject* function);
 
+  /// The number of a call of this Api that begins: 0 for the first one of the step.
+  std::int64_t number_call(Api& api) {
+    if (api.count == 0) called_.push_back(&api);
+    return api.count++;
+  }
+
   /// Counts from 0 again.
   void begin_step();
 
@@ -40,7 +48,8 @@ class FunctionTable {
 
   bool all_functions_;
   std::unordered_map<std::string, std::shared_ptr<Api>> by_name_;
-  std::unordered_map<PyObject*, Api*> by_function_;
+  std::vector<Api*> called_;  // in this step
+  ska::flat_hash_map<PyObject*, Api*> by_function_;
   std::vector<pybind11::object> functions_;  // keeps the keys above alive
   std::unordered_map<PyObject*, std::pair<pybind11::object, bool>> speaks_of_torch_;  // by code object
 };

@@ -157,3 +157,17 @@ py::object make_wrapper(std::shared_ptr<CallObserver> observer, std::shared_ptr<
   return py::reinterpret_steal<py::object>(
       create<Wrapper>(wrapper_type(), &call_wrapper, std::move(observer), std::move(api), original));
 }
+
+void set_class_attributes(const py::type& owner, const py::dict& values, const py::list& removed) {
+  auto* type = reinterpret_cast<PyTypeObject*>(owner.ptr());
+  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) == 0) throw py::type_error("expected a class made in Python");
+  for (const auto& [name, value] : values) {
+    if (PyDict_SetItem(type->tp_dict, name.ptr(), value.ptr()) != 0) throw py::error_already_set();
+  }
+  for (const auto& name : removed) {
+    if (PyDict_DelItem(type->tp_dict, name.ptr()) == 0) continue;
+    if (PyErr_ExceptionMatches(PyExc_KeyError) == 0) throw py::error_already_set();
+    PyErr_Clear();
+  }
+  PyType_Modified(type);
+}

@@ -63,3 +63,10 @@ pybind11::object make_function_mode(std::shared_ptr<CallObserver> observer);
 /// A new callable that sends calls of `api` to `observer`, which calls `original`. Works as a method, too.
 pybind11::object make_wrapper(std::shared_ptr<CallObserver> observer, std::shared_ptr<Api> api,
                               const pybind11::object& original);
+
+/// Sets attributes of a class made in Python, and takes those of `removed` off it, as setattr() and delattr()
+/// do, but all at once and without looking for operators in every subclass. So before and after, what stands
+/// under a name must be no operator made in C (a wrapper_descriptor): those Python calls without looking for
+/// the name.
+void set_class_attributes(const pybind11::type& owner, const pybind11::dict& values,
+                          const pybind11::list& removed);

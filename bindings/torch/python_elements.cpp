@@ -43,18 +43,6 @@ bool is_instance_of_loaded(PyObject* value, const char* module, const char* name
          PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(type)) != 0;
 }
 
-// What this process holds of a DTensor; other tensors are themselves.
-PyObject* local_shard(PyObject* tensor) {
-  if (THPVariable_CheckExact(tensor) || last_part(type_name(tensor)) != "DTensor") return tensor;
-  PyObject* local = PyObject_GetAttrString(tensor, "_local_tensor");
-  if (local == nullptr) {
-    PyErr_Clear();
-    return tensor;
-  }
-  Py_DECREF(local);  // the DTensor keeps it
-  return THPVariable_Check(local) ? local : tensor;
-}
-
 std::optional<std::int64_t> as_integer(PyObject* value) {
   if (value == Py_None) return std::nullopt;
   const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value));
@@ -116,11 +104,13 @@ void ElementWalker::item(PyObject* value, Py_ssize_t index) {
   pop(size);
 }
 
-void ElementWalker::keyed(PyObject* key, PyObject* value) {
+void ElementWalker::keyed(PyObject* key, PyObject* value, std::string_view placement) {
   const std::string name = PyUnicode_Check(key) ? std::string(utf8(key)) : text_of(key);
   out_.key(name);
   const std::size_t size = push(name);
+  placement_ = placement;
   walk(value, name, 0);
+  placement_ = {};
   pop(size);
 }
 
@@ -131,14 +121,14 @@ void ElementWalker::tensor(const at::Tensor& tensor) {
   if (slots_) {
     slots_(tensor, position_);
   } else {
-    describer_.describe(out_, tensor, record_, position_);
+    describer_.describe(out_, tensor, record_, position_, placement_);
   }
 }
 
 void ElementWalker::walk(PyObject* value, std::string_view key, int depth) {
   if (depth > kDeepest) throw msprobe::UnsupportedError("values are nested more than 50 deep");
   if (value == Py_None) return out_.null();
-  if (THPVariable_Check(value)) return tensor(THPVariable_Unpack(local_shard(value)));
+  if (THPVariable_Check(value)) return tensor(THPVariable_Unpack(value));
   const bool nests = PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value);
   if (slots_ && !nests) return out_.null();
   if (key == "dtype") return walk_dtype_or_device(value, false);

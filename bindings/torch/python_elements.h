@@ -26,8 +26,8 @@ class ElementWalker {
 
   /// One value at `index` of the category.
   void item(PyObject* value, Py_ssize_t index);
-  /// One value under a key.
-  void keyed(PyObject* key, PyObject* value);
+  /// One value under a key. `placement`: of a tensor that does not tell it (TensorDescriber::describe).
+  void keyed(PyObject* key, PyObject* value, std::string_view placement = {});
   /// One value that is the whole category.
   void whole(PyObject* value);
 
@@ -61,6 +61,7 @@ class ElementWalker {
   std::vector<at::Tensor>* tensors_;
   SlotMaker slots_;
   std::string_view record_;
+  std::string_view placement_;
   std::string position_;
   bool keeps_positions_ = false;
 };

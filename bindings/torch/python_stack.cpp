@@ -2,13 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python_stack.h"
 
+#include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "python_text.h"
 
 namespace py = pybind11;
 
 namespace {
+
+constexpr std::size_t kFewestPlaces = 256;
+constexpr std::size_t kMostPositions = std::size_t{1} << 20;  // 16 MiB
 
 // The folder of the package, with its separator at the end: frames below it are ours.
 const std::string& own_folder() {
@@ -40,6 +45,9 @@ std::string source_line(PyCodeObject* code, int line) {
 
 }  // namespace
 
+StackCollector::StackCollector(msprobe::dump::Recorder& recorder)
+    : recorder_(recorder), known_(kFewestPlaces) {}
+
 // Null for what stack.json leaves out: our own frames, those by which torch comes to our mode, and those
 // without source.
 const std::string* StackCollector::text_of(const CodePosition& position) {
@@ -63,26 +71,81 @@ const std::string* StackCollector::text_of(const CodePosition& position) {
   return text;
 }
 
-msprobe::trace::StackId StackCollector::collect() {
+// Fills stack_, and gives its hash.
+std::uint64_t StackCollector::take_stack() {
   stack_.clear();
+  std::uint64_t hash = 0;
   for_each_frame([&](PyCodeObject* code, int instruction) {
     stack_.push_back({code, instruction});
+    hash = (hash ^ CodePositionHash()(stack_.back())) * 0x9e3779b97f4a7c15U;
     return true;
   });
-  if (const auto known = ids_.find(stack_); known != ids_.end()) return known->second;
+  return hash ^ hash >> 32;
+}
+
+// Where stack_ stands in the table, or would stand.
+StackCollector::Known* StackCollector::place_of(std::uint64_t hash) {
+  const std::size_t mask = known_.size() - 1;
+  for (std::size_t i = hash & mask;; i = (i + 1) & mask) {
+    Known& known = known_[i];
+    if (known.shown == nullptr) return &known;
+    if (known.hash == hash && known.count == stack_.size() &&
+        std::equal(stack_.begin(), stack_.end(), positions_.begin() + known.begin))
+      return &known;
+  }
+}
+
+void StackCollector::grow() {
+  std::vector<Known> larger(known_.size() * 2);
+  for (const Known& known : known_) {
+    if (known.shown == nullptr) continue;
+    std::size_t i = known.hash & (larger.size() - 1);
+    while (larger[i].shown != nullptr) i = (i + 1) & (larger.size() - 1);
+    larger[i] = known;
+  }
+  known_ = std::move(larger);
+}
+
+StackCollector::Shown& StackCollector::add(std::uint64_t hash) {
   const std::vector<CodePosition> positions = stack_;  // looking up source lines runs Python code
   std::vector<const std::string*> texts;
   for (const CodePosition& position : positions) {
     if (const std::string* text = text_of(position)) texts.push_back(text);
   }
-  const auto [entry, is_new] = ids_by_text_.emplace(texts, 0);
-  if (is_new) {
+  stack_ = positions;
+  if (2 * (known_count_ + 1) > known_.size()) grow();
+  Known& place = *place_of(hash);
+  Shown& shown = shown_[texts];
+  shown.frames = std::move(texts);
+  if (place.shown != nullptr) return shown;  // meanwhile known
+  place = {hash, static_cast<std::uint32_t>(positions_.size()), static_cast<std::uint32_t>(positions.size()),
+           &shown};
+  positions_.insert(positions_.end(), positions.begin(), positions.end());
+  ++known_count_;
+  return shown;
+}
+
+msprobe::trace::StackId StackCollector::collect() {
+  const std::uint64_t hash = take_stack();
+  Shown* known = place_of(hash)->shown;
+  Shown& shown = known != nullptr ? *known : add(hash);
+  if (shown.step != step_) {
     std::vector<std::string_view> frames;
-    for (const std::string* text : texts) frames.emplace_back(*text);
-    entry->second = recorder_.stack(frames);
+    for (const std::string* text : shown.frames) frames.emplace_back(*text);
+    shown.id = recorder_.stack(frames);
+    shown.step = step_;
   }
-  ids_.emplace(positions, entry->second);
-  return entry->second;
+  return shown.id;
+}
+
+void StackCollector::begin_step() {
+  ++step_;
+  // A program that always runs new code would otherwise fill the memory.
+  if (positions_.size() < kMostPositions) return;
+  positions_.clear();
+  known_.assign(kFewestPlaces, {});
+  known_count_ = 0;
+  shown_.clear();
 }
 
 bool StackCollector::in_recompute() {

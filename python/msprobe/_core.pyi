@@ -568,3 +568,30 @@ class StackCounter:
     def has_enough(self) -> bool: ...
     def counts(self) -> list[tuple[int, int, int]]:
         """Operation, number and calls of each stack, in the order in which they were first seen."""
+
+# Name, offset, bytes in the file, bytes once unpacked, CRC-32, whether it is deflated.
+_PackEntry: TypeAlias = tuple[str, int, int, int, int, bool]
+
+@final
+class PackFile:
+    """The file of a pack of the config check."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None: ...
+    def content(self, entry: _PackEntry) -> bytes:
+        """Raises FormatError for a damaged entry."""
+
+def compare_pack_tensors(
+    bench: PackFile,
+    cmp: PackFile,
+    pairs: Sequence[
+        tuple[int, int, tuple[_PackEntry, _PackEntry | None], tuple[_PackEntry, _PackEntry | None]]
+    ],
+    *,
+    nested: bool,
+    tolerant: bool,
+    threads: int = 0,
+) -> list[tuple[list[list[Any]], list[tuple[int, str]], list[tuple[bool, str, str]], bool]]:
+    """pairs: step, rank, and of each side the entries of statistics and of fingerprints. Returns of each the
+    rows of its sheet; the verdicts of those that are not equal, by their place; what could not be read (of
+    bench, entry, why); and whether the statistics of both sides were read.
+    """

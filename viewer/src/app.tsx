@@ -1,7 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 import { useSignalEffect } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { DetailPanel } from "./detail_panel";
 import { bytes } from "./names";
 import { listenToKeys, Help } from "./keys";
@@ -10,7 +10,7 @@ import { Panes } from "./panes";
 import { SidePanel } from "./side_panel";
 import * as state from "./state";
 import { t } from "./state";
-import { attempt, openFile } from "./store";
+import { attempt, makeGraph, openFile } from "./store";
 import { TopBar } from "./top_bar";
 import { Splitter } from "./splitter";
 
@@ -64,7 +64,7 @@ function Welcome() {
         {files !== null && (!chosen || state.failure.value) && (
           <>
             {files.length > 0 && (files.length > 1 || !state.failure.value) && <h2>{t("chooseFile")}</h2>}
-            {files.length === 0 && <p>{t("noFiles")}</p>}
+            {files.length === 0 && !state.dumps.value.length && <p>{t("noFiles")}</p>}
             {(files.length > 1 || !state.failure.value) && (
               <ul class="files">
                 {files.map((entry) => (
@@ -79,10 +79,40 @@ function Welcome() {
                 ))}
               </ul>
             )}
+            {!chosen && state.dumps.value.length > 0 && <Dumps />}
           </>
         )}
       </div>
     </main>
+  );
+}
+
+/** Dumps of which no graph was made yet. */
+function Dumps() {
+  const names = state.dumps.value;
+  const [target, setTarget] = useState(names[0]!);
+  const [golden, setGolden] = useState("");
+  const choice = (label: string, value: string, options: [string, string][], choose: (name: string) => void) => (
+    <label class="place">
+      {label}
+      <select value={value} disabled={state.isMaking.value} onChange={(event) => choose(event.currentTarget.value)}>
+        {options.map(([name, text]) => <option key={name} value={name}>{text}</option>)}
+      </select>
+    </label>
+  );
+  const named = names.map((name): [string, string] => [name, name]);
+  return (
+    <section class="dumps">
+      <h2>{t("dumps")}</h2>
+      <p class="soft">{t("dumpsHelp")}</p>
+      <p class="choices">
+        {choice(t("target"), target, named, setTarget)}
+        {choice(t("golden"), golden, [["", t("none")], ...named.filter(([name]) => name !== target)], setGolden)}
+        <button class="primary" disabled={state.isMaking.value} onClick={() => void attempt(() => makeGraph(target, golden === target ? null : golden || null))}>
+          {t(state.isMaking.value ? "making" : "makeGraph")}
+        </button>
+      </p>
+    </section>
   );
 }
 

@@ -257,6 +257,7 @@ export class Scene {
     if (node.overflow > 0) put(look.words.overflow[node.overflow] ?? "", `600 10.5px ${FONT}`, colour);
     if (node.links) put("⇄", `12px ${FONT}`, soft);
     if (node.merged) put("Σ", `12px ${FONT}`, soft);
+    if (node.class === UNMATCHED && node.depth > 0) put(node.side === 0 ? "+" : "−", `700 13px ${FONT}`, colour);
     if (node.how === "manual") put("✎", `12px ${FONT}`, ink.accent);
     if (node.how === "moved") put("⇅", `12px ${FONT}`, soft);
     if (node.below) x = this.below(context, node, open, x, middle, look, ink);

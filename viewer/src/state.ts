@@ -36,6 +36,8 @@ prefersDark.addEventListener("change", () => {
 });
 
 export const files = signal<FileEntry[] | null>(null);
+export const dumps = signal<string[]>([]);
+export const isMaking = signal(false); // a graph of dumps
 export const file = signal("");
 export const info = signal<Info | null>(null);
 export const failure = signal(""); // why the file cannot be shown

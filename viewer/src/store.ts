@@ -103,12 +103,33 @@ export async function start(): Promise<void> {
     if (place.lower) state.lower.value = place.lower as state.Lower;
   });
   await attempt(async () => {
-    const answer = await source.ask<{ files: FileEntry[] }>("files", {});
-    state.files.value = answer.files;
+    const answer = await source.ask<{ files: FileEntry[]; dumps?: string[] }>("files", {});
+    batch(() => {
+      state.dumps.value = answer.dumps ?? [];
+      state.files.value = answer.files;
+    });
   });
   const known = state.files.value?.some((entry) => entry.name === place.file);
-  const first = known ? place.file : state.files.value?.length === 1 ? state.files.value[0]!.name : undefined;
+  const first = known ? place.file : state.files.value?.length === 1 && !state.dumps.value.length ? state.files.value[0]!.name : undefined;
   if (first !== undefined) await openFile(first, place);
+}
+
+/** Makes the graph of a dump, or of two compared, and opens it. */
+export async function makeGraph(target: string, golden: string | null): Promise<void> {
+  state.isMaking.value = true;
+  try {
+    await source.ask("make", { target, golden });
+    for (;;) {
+      const { done, file } = await source.ask<{ done: boolean; file?: string }>("made", {});
+      if (done && file) {
+        state.files.value = (await source.ask<{ files: FileEntry[] }>("files", {})).files;
+        return await openFile(file);
+      }
+      await new Promise((later) => setTimeout(later, 400));
+    }
+  } finally {
+    state.isMaking.value = false;
+  }
 }
 
 export async function openFile(name: string, place: ReturnType<typeof fromFragment> = {}): Promise<void> {

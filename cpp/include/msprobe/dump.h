@@ -129,7 +129,8 @@ class MSPROBE_API Recorder {
 
   trace::StackId stack(std::span<const std::string_view> frames);
   trace::RecordId record(trace::RecordKind kind, std::string_view name,
-                         trace::StackId stack = trace::kNoStack, bool is_recompute = false);
+                         trace::StackId stack = trace::kNoStack, bool is_recompute = false,
+                         std::string_view recompute_of = {});
   void part(trace::RecordId record, trace::Part part, std::string_view elements);
   trace::SlotId new_slot();
   void fill(trace::SlotId slot, std::string_view element);

@@ -26,6 +26,8 @@ struct ParallelLayout {
   int ep = 1;   // expert parallelism: ranks, copies of the model else, that share the experts
   /// How ranks are numbered: the first name varies fastest.
   std::string order = "tp-cp-ep-dp-pp";
+  /// The ranks are joined by what the dumps say of the placement of DTensors, whatever the sizes above.
+  bool by_placements = false;
 };
 
 /// Throws InvalidArgument, naming the key, unless the sizes are positive and divide each other, vpp > 1 has
@@ -41,7 +43,8 @@ MSPROBE_API void check_layout(const ParallelLayout& layout, const std::string& w
 /// ranks 0 to rank_size - 1, come from several steps, or have md5 or real data; and what check_layout() does.
 MSPROBE_API std::vector<Graph> merge_ranks(std::vector<Graph> ranks, const ParallelLayout& layout);
 
-/// The layout, from the groups of ranks that communicate inside modules (tp), the chain of their sends (pp)
+/// The layout: by placements where a rank has DTensors, as FSDP2 and tensor-parallel programs of torch have.
+/// Else from the groups of ranks that communicate inside modules (tp), the chain of their sends (pp)
 /// and the chunks of their models (vpp). Nothing when these do not agree. Context and expert parallelism
 /// leave no sign that would tell them from others: cp and ep are 1, and such a job may be taken for another.
 MSPROBE_API std::optional<ParallelLayout> layout_of(std::span<const Graph> ranks);

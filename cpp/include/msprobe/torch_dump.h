@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,21 +29,46 @@ class Module;
 namespace msprobe::torch_adapter {
 
 /// Puts tensors into element trees: statistics of CPU tensors are computed at once, with the threads torch
-/// uses; those of a device by at:: operators there. A tensor without readable memory (meta, sparse, fake,
+/// uses. Those of a device are computed there by at:: operators, and stay there until fetch(): the element
+/// has a slot in their place, and the host waits for the device once for all. Only checksums, files and the
+/// search for overflows need an answer at once. A tensor without readable memory (meta, sparse, fake,
 /// nested, a subclass) gets its dtype and shape, and null statistics. Never throws because of a tensor.
 /// Thread-safe.
 class MSPROBE_API TensorDescriber {
  public:
-  explicit TensorDescriber(dump::Recorder& recorder);
+  /// What a tensor without memory of its own stands for in this process.
+  struct Local {
+    at::Tensor tensor;
+    std::string placement;  // trace::TensorElement::placement
+  };
+  /// Looks into a tensor whose operators run in Python: the local shard of a DTensor, or nothing for other
+  /// classes. Called on any thread, without the GIL or with it.
+  using FindLocal = std::function<std::optional<Local>(const at::Tensor&)>;
+
+  explicit TensorDescriber(dump::Recorder& recorder, FindLocal find_local = {});
   ~TensorDescriber();
   TensorDescriber(const TensorDescriber&) = delete;
   TensorDescriber& operator=(const TensorDescriber&) = delete;
 
   /// Appends `tensor`; when the recorder stores the tensors of this record, a copy is queued for the file
   /// "{record}.{position}"; an empty name belongs to no record, and stores nothing. An undefined tensor
-  /// becomes null.
+  /// becomes null. `placement`: that of a tensor that does not tell it itself.
   void describe(trace::ElementWriter& out, const at::Tensor& tensor, std::string_view record,
-                std::string_view position);
+                std::string_view position, std::string_view placement = {});
+
+  /// The tensor whose memory describe() reads, with where it lies: `tensor` itself, or what FindLocal finds.
+  Local local_of(const at::Tensor& tensor) const;
+
+  /// Supplies the slot with `tensor` as describe() has it.
+  void fill(trace::SlotId slot, const at::Tensor& tensor, std::string_view record, std::string_view position);
+
+  /// Fills the slots of the tensors whose statistics are still on a device: one transfer, and one wait, for
+  /// each stream that they were computed on. Call it before Recorder::flush(); it happens by itself when
+  /// 8192 tensors wait.
+  void fetch();
+
+  /// Tensors of the CPU take the way of those of a device, too: for tests.
+  void treat_all_as_on_device();
 
   /// Queues a copy of `tensor` as describe() does, for an element that is described elsewhere. Returns the
   /// name of its file, or an empty text when the tensors of this record are not stored.

@@ -66,6 +66,8 @@ struct TensorElement {
   Statistics statistics;
   std::string_view data_name;   // file with the elements, or empty
   std::string_view numpy_type;  // not empty: a numpy.ndarray of this dtype
+  /// Of a local shard of a DTensor: where it lies, one object as an ElementWriter collected it. Else empty.
+  std::string_view placement;
 };
 
 // -------------------------------------------------------------------------------------------- element trees
@@ -171,7 +173,9 @@ class MSPROBE_API EventLog {
 
   /// To be appended first: without it a log that is found later cannot be exported.
   void header(const Header& header);
-  RecordId record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute);
+  /// `recompute_of`: name of the record that this call repeats; empty: none, or not known.
+  RecordId record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute,
+                  std::string_view recompute_of = {});
   /// One half of a record: `elements` are what an ElementWriter collected, one element for each list entry or
   /// key (kInputKwargs, kParameters, kValue and kOutputObject: exactly one).
   void part(RecordId record, Part part, std::string_view elements);

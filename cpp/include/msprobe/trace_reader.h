@@ -73,6 +73,17 @@ struct Item {
   Text data_name;  // file in dump_tensor_data; empty: none
 };
 
+/// Where the local shard of a DTensor lies on its mesh of ranks (docs/formats/dump.md, "dtensor"). Lists are
+/// as Python prints them.
+struct TensorPlacement {
+  Text shape;       // of the whole tensor: "[8, 4]"
+  Text placements;  // for each dimension of the mesh: "['Shard(0)', 'Replicate']"
+  Text mesh;        // meshes of the same ranks have the same
+  Text mesh_shape;  // "[2, 2]"
+  Text mesh_dims;   // names of its dimensions: "['dp', 'tp']"; "[]": they have none
+  Text coordinate;  // of this rank in the mesh: "[0, 1]"
+};
+
 /// A call of an operator or module, forward or backward; the gradients of the parameters of a module; or what
 /// save() was given under one name.
 struct Record {
@@ -122,6 +133,11 @@ class MSPROBE_API Trace {
   /// Of an item that is a torch.ProcessGroup: its group_id; empty: none. `item` is one of all_items().
   std::string_view group_id(const Item& item) const noexcept;
 
+  /// Null for an item that is no DTensor. `item` is one of all_items().
+  const TensorPlacement* placement(const Item& item) const noexcept;
+  /// Some item is a DTensor.
+  bool has_placements() const noexcept { return !placements_.empty(); }
+
   /// Some item has an md5, so the run was recorded with summary_mode md5.
   bool has_md5() const noexcept { return has_md5_; }
 
@@ -138,6 +154,11 @@ class MSPROBE_API Trace {
     Text id;
   };
   std::vector<GroupId> group_ids_;  // by item; apart, as few items have one
+  struct PlacementOf {
+    std::uint32_t item = 0;
+    TensorPlacement placement;
+  };
+  std::vector<PlacementOf> placements_;  // by item
   bool has_md5_ = false;
 };
 

@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <memory>
 #include <numeric>
 
 #include "base/layout.h"
+#include "checkpoint/chunks.h"
 #include "checkpoint/difference.h"
+#include "checkpoint/merge.h"
 #include "checkpoint/pieces.h"
-#include "io/mapped_file.h"
 #include "msprobe/checkpoint.h"
 #include "msprobe/error.h"
 #include "msprobe/thread_pool.h"
@@ -20,9 +19,8 @@
 namespace msprobe::checkpoint {
 namespace {
 
-// Bytes of one side that a thread works on at a time; what threads do together is added up, in a fixed order,
-// after so many of them. Files stay in memory that long, on both sides.
-constexpr std::int64_t kChunkBytes = 1 << 20;
+// What threads do together is added up, in a fixed order, after so many chunks. Files stay in memory that
+// long, on both sides.
 constexpr std::size_t kBatch = 64;
 
 // Elements that are looked at several times, for their difference and their hashes, while they are in the
@@ -38,144 +36,6 @@ constexpr std::size_t kScatteredWeight = 8;
 // After so many batches all files are given back: what the system maps around the pages that are touched
 // reaches into chunks that have been given back before.
 constexpr unsigned kBatchesInMemory = 4;
-
-// Columns of a chunk where neighbours lie far apart on one side: the cache lines of one row are still there
-// when the next one needs them.
-constexpr std::int64_t kScatteredColumns = 512;
-
-bool is_scattered(const Piece& piece) {
-  return !piece.strides.empty() && piece.shape.back() > 1 && piece.strides.back() != 1;
-}
-
-// From the first to the last element in memory.
-std::span<const std::uint8_t> memory_of(const Piece& piece, DType dtype) {
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < piece.shape.size(); ++d) last += (piece.shape[d] - 1) * piece.strides[d];
-  return {piece.data, (static_cast<std::size_t>(last) + 1) * element_size(dtype)};
-}
-
-bool is_dense(const Piece& piece, DType dtype) {
-  const auto bytes = static_cast<std::size_t>(count_of(piece.shape)) * element_size(dtype);
-  return memory_of(piece, dtype).size() <= 2 * bytes;
-}
-
-// A part of memory while it is worked on: read in one go, and given back afterwards.
-class InMemory {
- public:
-  InMemory(const Piece& piece, DType dtype) {
-    if (!is_dense(piece, dtype)) return;
-    part_ = memory_of(piece, dtype);
-    io::read_ahead(part_);
-  }
-  ~InMemory() { io::give_back(part_); }
-  InMemory(const InMemory&) = delete;
-  InMemory& operator=(const InMemory&) = delete;
-
- private:
-  std::span<const std::uint8_t> part_;
-};
-
-// A view of a piece whose elements are aligned or are copied one by one anyway.
-class AlignedView {
- public:
-  AlignedView(const Piece& piece, DType dtype) : piece_(piece), dtype_(dtype), data_(piece.data) {
-    const std::size_t item = element_size(dtype);
-    if (reinterpret_cast<std::uintptr_t>(piece.data) % item == 0 || !is_c_contiguous(view())) return;
-    const auto bytes = static_cast<std::size_t>(count_of(piece.shape)) * item;
-    copy_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    std::memcpy(copy_.get(), piece.data, bytes);
-    data_ = copy_.get();
-  }
-
-  TensorView view() const noexcept { return {data_, dtype_, piece_.shape, piece_.strides}; }
-
- private:
-  const Piece& piece_;
-  DType dtype_;
-  const void* data_;
-  std::unique_ptr<std::byte[]> copy_;
-};
-
-// Calls `visit(box)` for consecutive parts of a box, each of at most `most` elements and `columns` columns.
-template <typename Visit>
-void split_box(const Shape& offset, const Shape& shape, std::int64_t most, std::int64_t columns,
-               const Visit& visit) {
-  const std::size_t rank = shape.size();
-  if (rank == 0) return visit(offset, shape);
-  Shape extent = shape;
-  extent[rank - 1] = std::min(extent[rank - 1], columns);
-  for (std::size_t d = 0; d < rank && count_of(extent) > most; ++d) {
-    const std::int64_t rest = count_of(extent) / extent[d];
-    extent[d] = std::clamp<std::int64_t>(most / rest, 1, extent[d]);
-  }
-  Shape at = offset;
-  for (;;) {
-    Shape part = extent;
-    for (std::size_t d = 0; d < rank; ++d) part[d] = std::min(extent[d], offset[d] + shape[d] - at[d]);
-    visit(at, part);
-    std::size_t d = rank;
-    while (d-- > 0) {
-      at[d] += extent[d];
-      if (at[d] < offset[d] + shape[d]) break;
-      at[d] = offset[d];
-    }
-    if (d > rank) return;  // below 0: all of them came to their ends
-  }
-}
-
-// A box in both of its memories, which may be one and the same.
-struct Both {
-  const Piece& left;
-  const Piece& right;
-  DType left_dtype;
-  DType right_dtype;
-};
-
-// Dimensions from `first` on lie without gaps in the parameter and in both memories: `count` elements.
-struct Inner {
-  std::size_t first;
-  std::int64_t count = 1;
-};
-
-Inner inner_of(const Both& both, const Shape& whole_shape) {
-  const Shape& shape = both.left.shape;
-  Inner inner{shape.size()};
-  while (inner.first > 0) {
-    const std::size_t d = inner.first - 1;
-    const auto has_no_gaps = [&](const Piece& piece) { return piece.strides[d] == inner.count; };
-    if (shape[d] != 1 && !(has_no_gaps(both.left) && has_no_gaps(both.right))) break;
-    inner.first = d;
-    inner.count *= shape[d];
-    if (shape[d] != whole_shape[d]) break;
-  }
-  return inner;
-}
-
-// Calls `visit(number of the first element in the parameter, elements, left memory, right memory)` for parts
-// of a box without gaps.
-template <typename Visit>
-void for_runs(const Both& both, const Shape& whole_shape, const Visit& visit) {
-  const Inner inner = inner_of(both, whole_shape);
-  const Shape& shape = both.left.shape;
-  const auto at = [](const Piece& piece, DType dtype, const Shape& index) {
-    std::int64_t element = 0;
-    for (std::size_t d = 0; d < index.size(); ++d) element += index[d] * piece.strides[d];
-    return piece.data + element * static_cast<std::int64_t>(element_size(dtype));
-  };
-  Shape index(inner.first, 0);
-  for (std::int64_t left = count_of(shape) / std::max<std::int64_t>(inner.count, 1); left > 0; --left) {
-    std::int64_t element = 0;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-      element = element * whole_shape[d] + both.left.offset[d] + (d < inner.first ? index[d] : 0);
-    }
-    visit(static_cast<std::uint64_t>(element), static_cast<std::size_t>(inner.count),
-          at(both.left, both.left_dtype, index), at(both.right, both.right_dtype, index));
-    for (std::size_t d = inner.first; d-- > 0;) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
-  }
-}
 
 // Of `count` elements, of which the first one has this number in the parameter.
 ContentHash hash_run(const std::uint8_t* data, DType dtype, std::size_t count, std::uint64_t element) {
@@ -309,12 +169,6 @@ std::vector<std::size_t> own_share(const std::vector<std::uint64_t>& sizes, unsi
   return own;
 }
 
-// Columns at which boxes of a pair are cut.
-std::int64_t columns_of(const Piece& left, const Piece& right) {
-  return is_scattered(left) || is_scattered(right) ? kScatteredColumns
-                                                   : std::numeric_limits<std::int64_t>::max();
-}
-
 // In the order in which the files have the parameters, which a disk likes.
 void sort_by_place(std::vector<std::size_t>& indices,
                    const std::function<const Parameter&(std::size_t)>& parameter) {
@@ -443,6 +297,40 @@ class PairWork {
 std::vector<std::size_t> measure(const Checkpoint& left, const Checkpoint& right, Pairing& pairing,
                                  const CompareOptions& options) {
   return PairWork(left, right, pairing, options).run();
+}
+
+bool equal_bits(const Parameter& left, const Parameter& right, Extent extent) {
+  if (left.shape != right.shape || left.dtype != right.dtype) return false;
+  const auto item = static_cast<std::int64_t>(element_size(left.dtype));
+  const auto are_equal = [&](const Piece& l, const Piece& r) {
+    const InMemory left_memory(l, left.dtype);
+    const InMemory right_memory(r, right.dtype);
+    const Both both{l, r, left.dtype, right.dtype};
+    if (inner_of(both, left.shape).count < kLeastRun) {
+      const Difference found =
+          difference_of(AlignedView(l, left.dtype).view(), AlignedView(r, right.dtype).view());
+      return found.equal_bits == found.count;
+    }
+    bool equal = true;
+    for_runs(both, left.shape, [&](std::uint64_t, std::size_t count, const auto* a, const auto* b) {
+      equal = equal && std::memcmp(a, b, count * static_cast<std::size_t>(item)) == 0;
+    });
+    return equal;
+  };
+  bool equal = true;
+  for_overlaps(left, right, [&](const Overlap& overlap) {
+    const std::int64_t chunks = std::max<std::int64_t>(1, count_of(overlap.left.shape) * item / kChunkBytes);
+    std::int64_t number = 0;
+    split_box(overlap.offset, overlap.left.shape, kChunkBytes / item, columns_of(overlap.left, overlap.right),
+              [&](const Shape& offset, const Shape& shape) {
+                const bool is_wanted = extent == Extent::kAll || number == 0 || number == chunks / 2;
+                ++number;
+                if (!equal || !is_wanted) return;
+                equal = are_equal(cut(overlap.left, left.dtype, offset, shape),
+                                  cut(overlap.right, right.dtype, offset, shape));
+              });
+  });
+  return equal;
 }
 
 std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const CompareOptions& options) {

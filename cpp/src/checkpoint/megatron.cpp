@@ -17,6 +17,7 @@
 #include "checkpoint/merge.h"
 #include "checkpoint/names.h"
 #include "checkpoint/optimizer.h"
+#include "checkpoint/optimizer_buckets.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
@@ -272,14 +273,10 @@ fs::path file_of(const fs::path& folder, const std::string& rank) {
   throw FormatError(folder.string(), io::in_quotes(rank), "has no file model_optim_rng.pt");
 }
 
-// One optimizer has the parameters of all chunks, one chunk after the other.
-void add_optimizer(const PtValue& root, const std::string& path, std::vector<std::vector<Parameter>>& chunks,
-                   std::vector<LeftOut>& left_out) {
-  const PtValue* const optimizer = find(&root, "optimizer");
-  if (optimizer == nullptr) {
-    left_out.push_back({"optimizer", path + ": the file has no states of an optimizer"});
-    return;
-  }
+// One optimizer has the parameters of all chunks, one chunk after the other; a distributed one has its states
+// in a file of its own.
+void add_optimizer(const PtValue& root, const std::string& path, const Buckets& buckets,
+                   std::vector<std::vector<Parameter>>& chunks, std::vector<LeftOut>& left_out) {
   std::vector<Parameter> model;
   for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
     for (Parameter one : chunks[chunk]) {
@@ -287,7 +284,16 @@ void add_optimizer(const PtValue& root, const std::string& path, std::vector<std
       model.push_back(std::move(one));
     }
   }
-  for (Parameter& state : optimizer_states(*optimizer, model, path, left_out)) {
+  const std::size_t known = left_out.size();
+  std::vector<Parameter> states;
+  if (buckets.root != nullptr) states = bucket_states(*buckets.root, chunks, buckets.path, left_out);
+  if (const PtValue* const optimizer = find(&root, "optimizer")) {
+    std::vector<Parameter> more = optimizer_states(*optimizer, model, path, left_out);
+    std::move(more.begin(), more.end(), std::back_inserter(states));
+  }
+  if (states.empty() && left_out.size() == known)
+    left_out.push_back({"optimizer", path + ": the file has no states of an optimizer"});
+  for (Parameter& state : states) {
     // "optimizer.exp_avg.0/decoder..." of chunk 0
     const std::size_t slash = state.name.find('/');
     const std::size_t dot = state.name.rfind('.', slash);
@@ -302,7 +308,7 @@ void add_optimizer(const PtValue& root, const std::string& path, std::vector<std
 bool is_megatron(const PtValue& root) { return find(&root, "args") != nullptr && !chunks_of(root).empty(); }
 
 std::vector<std::vector<Parameter>> megatron_chunks(const PtValue& root, const std::string& path,
-                                                    const OpenOptions& options,
+                                                    const OpenOptions& options, const Buckets& buckets,
                                                     std::vector<LeftOut>& left_out) {
   std::vector<std::vector<Parameter>> chunks;
   for (const PtValue* model : chunks_of(root)) {
@@ -313,8 +319,16 @@ std::vector<std::vector<Parameter>> megatron_chunks(const PtValue& root, const s
     chunks.push_back(std::move(collected.parameters));
   }
   if (chunks.empty()) throw FormatError(path, "", "the file has no \"model\"");
-  if (options.optimizer) add_optimizer(root, path, chunks, left_out);
+  if (options.optimizer) add_optimizer(root, path, buckets, chunks, left_out);
   return chunks;
+}
+
+Buckets open_buckets(Checkpoint::State& state, const fs::path& beside, const OpenOptions& options) {
+  constexpr std::string_view kName = "distrib_optim.pt";
+  const fs::path folder = beside.parent_path();
+  if (!options.optimizer || !fs::exists(folder / kName)) return {};
+  const fs::path path = file_within(folder, std::string(kName));
+  return {&state.open_pt(path), path.string()};
 }
 
 std::vector<Renaming> renamings_for(const Rules& rules,
@@ -378,7 +392,8 @@ class Reader {
         paths.push_back(file_of(folder, ranks_[i].folder));
         roots.push_back(&state_.open_pt(paths.back()));
       }
-      collected_.push_back(megatron_chunks(*roots[i], paths[i].string(), options_, state_.left_out));
+      collected_.push_back(megatron_chunks(*roots[i], paths[i].string(), options_,
+                                           open_buckets(state_, paths[i], options_), state_.left_out));
       const int chunks = static_cast<int>(collected_.back().size());
       if (i > 0 && chunks != state_.layout.chunks) {
         throw FormatError(paths[i].string(), "",
@@ -488,6 +503,7 @@ class Reader {
     for (int expert = 0; expert < sizes_.expert; ++expert) {
       experts.push_back(shards_of(expert_ranks(ranks_, pipeline, expert, sizes_)));
     }
+    check_replicas(pipeline, chunk);
     for (const Parameter& one : dense[0]->all()) {
       if (!is_expert(one.name)) add(merge(one.name, dense, context, place), pipeline, chunk, 0);
     }
@@ -497,6 +513,31 @@ class Reader {
         if (is_expert(one.name))
           add(merge(one.name, experts[expert], context, place), pipeline, chunk, first);
       }
+    }
+  }
+
+  // What is no expert is the same on all expert-parallel ranks, of which only the first is compared later. So
+  // are experts on tensor-parallel ranks that hold the same shard.
+  void check_replicas(int pipeline, int chunk) {
+    std::map<std::pair<int, int>, const Rank*> firsts;  // by shard, and expert-parallel rank or -1
+    std::set<std::string> told;
+    const auto check = [&](const Rank& rank, std::pair<int, int> shard, bool experts) {
+      const Rank& first = *firsts.emplace(shard, &rank).first->second;
+      if (&first == &rank) return;
+      const Shards& shards = first.chunks[static_cast<std::size_t>(chunk)];
+      for (const Parameter& one : rank.chunks[static_cast<std::size_t>(chunk)].all()) {
+        const Parameter* const copy = is_expert(one.name) == experts ? shards.find(one.name) : nullptr;
+        if (copy == nullptr || equal_bits(*copy, one, Extent::kSample)) continue;
+        if (!told.insert(one.name).second) continue;
+        state_.warnings.push_back(with_global_layer(one.name, pipeline, chunk) + ": the copies in " +
+                                  first.folder + " and " + rank.folder + " differ; that in " + first.folder +
+                                  " is compared");
+      }
+    };
+    for (const Rank& rank : ranks_) {
+      if (rank.pipeline != pipeline) continue;
+      check(rank, {rank.tensor, -1}, false);
+      check(rank, {rank.tensor % sizes_.expert_tensor, rank.expert}, true);
     }
   }
 

@@ -4,6 +4,7 @@
 
 /// What is the same in all files that Megatron writes.
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,10 +19,20 @@ namespace msprobe::checkpoint {
 /// one.
 bool is_megatron(const io::PtValue& root);
 
+/// The states of a distributed optimizer; null where there are none.
+struct Buckets {
+  const io::PtValue* root = nullptr;
+  std::string path;
+};
+
+/// Those in the folder of a rank's file `beside`, where states of optimizers are asked for.
+Buckets open_buckets(Checkpoint::State& state, const std::filesystem::path& beside,
+                     const OpenOptions& options);
+
 /// The parameters of each part of the model, without those that the rules ignore, and if they are asked for
 /// the states of the optimizer.
 std::vector<std::vector<Parameter>> megatron_chunks(const io::PtValue& root, const std::string& path,
-                                                    const OpenOptions& options,
+                                                    const OpenOptions& options, const Buckets& buckets,
                                                     std::vector<LeftOut>& left_out);
 
 /// The renamings that are to be done where `is_present(text)` tells whether any name has this text.

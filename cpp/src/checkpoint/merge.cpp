@@ -9,7 +9,6 @@
 #include "checkpoint/pieces.h"
 #include "io/in_quotes.h"
 #include "msprobe/error.h"
-#include "msprobe/metrics.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -145,19 +144,6 @@ Shards::Shards(std::vector<Parameter> parameters) : parameters_(std::move(parame
 const Parameter* Shards::find(const std::string& name) const {
   const auto found = places_.find(name);
   return found == places_.end() ? nullptr : &parameters_[found->second];
-}
-
-bool equal_bits(const Parameter& left, const Parameter& right) {
-  if (left.shape != right.shape || left.dtype != right.dtype) return false;
-  bool equal = true;
-  for_overlaps(left, right, [&](const Overlap& overlap) {
-    if (!equal) return;
-    const metrics::PairMetrics found = metrics::compare(
-        {overlap.left.data, left.dtype, overlap.left.shape, overlap.left.strides},
-        {overlap.right.data, right.dtype, overlap.right.shape, overlap.right.strides}, {.positions = false});
-    equal = found.equal_bits == found.count;
-  });
-  return equal;
 }
 
 Parameter merge(const std::string& name, const std::vector<const Shards*>& ranks, const MergeContext& context,

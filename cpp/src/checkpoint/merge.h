@@ -41,7 +41,14 @@ struct MergeContext {
 Parameter merge(const std::string& name, const std::vector<const Shards*>& ranks, const MergeContext& context,
                 const std::string& place);
 
-/// Whether two parameters have the same shape, dtype and bits.
-bool equal_bits(const Parameter& left, const Parameter& right);
+/// What equal_bits() looks at.
+enum class Extent : std::uint8_t {
+  kAll,
+  kSample,  // the first MiB and one from the middle of each piece: copies that part do so everywhere
+};
+
+/// Whether two parameters have the same shape, dtype and bits. Files stay in memory only while they are
+/// looked at.
+bool equal_bits(const Parameter& left, const Parameter& right, Extent extent = Extent::kAll);
 
 }  // namespace msprobe::checkpoint

@@ -108,4 +108,12 @@ std::string filled_in(std::string_view pattern, const Captures& captures) {
   return result;
 }
 
+bool has_part(std::string_view name, std::string_view part) {
+  for (std::size_t at = name.find(part); at != std::string_view::npos; at = name.find(part, at + 1)) {
+    const std::size_t end = at + part.size();
+    if ((at == 0 || name[at - 1] == '.') && (end == name.size() || name[end] == '.')) return true;
+  }
+  return false;
+}
+
 }  // namespace msprobe::checkpoint

@@ -45,4 +45,7 @@ bool capture(std::string_view pattern, std::string_view name, Captures& captures
 /// `pattern` with the texts put in. Throws InvalidArgument for one that is not known.
 std::string filled_in(std::string_view pattern, const Captures& captures);
 
+/// Whether one of the parts of a name, which dots divide, is `part`.
+bool has_part(std::string_view name, std::string_view part);
+
 }  // namespace msprobe::checkpoint

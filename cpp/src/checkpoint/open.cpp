@@ -123,7 +123,7 @@ void add_all(Checkpoint::State& state, Collected collected, const Rules& rules) 
 
 void add_megatron_file(Checkpoint::State& state, const PtValue& root, const std::string& path,
                        const OpenOptions& options) {
-  auto chunks = megatron_chunks(root, path, options, state.left_out);
+  auto chunks = megatron_chunks(root, path, options, open_buckets(state, path, options), state.left_out);
   const auto is_present = [&](const std::string& text) {
     return std::any_of(chunks.begin(), chunks.end(), [&](const auto& chunk) {
       return std::any_of(chunk.begin(), chunk.end(),

@@ -29,7 +29,7 @@ struct State {
   std::vector<const PtTensor*> values;  // null for a parameter without this state
 };
 
-bool is_expert(const Parameter& one) { return one.name.find("experts.") != std::string::npos; }
+bool is_expert(const Parameter& one) { return has_part(one.name, "experts"); }
 
 // Megatron lets biases and vectors decay by no weight.
 bool decays(const Parameter& one) { return one.shape.size() > 1 && !one.name.ends_with(".bias"); }

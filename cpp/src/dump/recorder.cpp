@@ -68,7 +68,7 @@ struct Step {
   fs::path directory;
   std::unique_ptr<trace::EventLog> log;
   std::unique_ptr<trace::JsonExporter>
-      exporter;  // null: the log itself is the result; used by the writer alone
+      exporter;  // null: the log itself is the result; used by whoever is busy
   StepReport report;
   std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
   std::size_t formatted = 0;  // bytes of the log that the writer has formatted
@@ -112,6 +112,8 @@ struct Recorder::State {
   std::uint64_t queued_bytes = 0;
   std::uint64_t flushes_wanted = 0;
   std::uint64_t flushes_done = 0;
+  bool busy = false;                            // somebody does the work of the writer
+  std::vector<std::shared_ptr<Step>> finished;  // whose memory the writer gives back
   bool ending = false;
   std::size_t overflows = 0;
   bool fault_reported = false;
@@ -120,13 +122,15 @@ struct Recorder::State {
   std::condition_variable done;
   std::thread writer;
 
-  // ---- the writer
+  // ---- the writer. close() does its work, too, when it finds it idle.
 
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      work.wait(lock,
-                [&] { return ending || !files.empty() || flushes_done < flushes_wanted || wants_writer(); });
+      work.wait(lock, [&] {
+        return !busy && (ending || !files.empty() || flushes_done < flushes_wanted || wants_writer() ||
+                         !finished.empty());
+      });
       if (!files.empty()) {
         write_next_file(lock);
       } else if (wants_writer()) {
@@ -134,11 +138,33 @@ struct Recorder::State {
       } else if (flushes_done < flushes_wanted) {
         flushes_done = flushes_wanted;
         done.notify_all();
+      } else if (!finished.empty()) {
+        forget_finished(lock);
       } else if (ending) {
         return;
       }
     }
   }
+
+  // Takes its time, and nobody waits for it.
+  void forget_finished(std::unique_lock<std::mutex>& lock) {
+    const auto steps_to_forget = std::exchange(finished, {});
+    lock.unlock();
+    for (const std::shared_ptr<Step>& of : steps_to_forget) {
+      of->log.reset();
+      of->exporter.reset();
+    }
+    lock.lock();
+  }
+
+  // While it lives, the work of the writer is done by whoever made it.
+  struct Busy {
+    explicit Busy(State& of) : state(of) { state.busy = true; }
+    ~Busy() { state.busy = false; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+    State& state;
+  };
 
   // Whether something is to be done for the oldest step.
   bool wants_writer() const {
@@ -152,6 +178,7 @@ struct Recorder::State {
   }
 
   void advance(std::unique_lock<std::mutex>& lock) {
+    const Busy busy_here(*this);
     const std::shared_ptr<Step> oldest = steps.front();
     const bool last_time = oldest->ending;
     const bool complete = last_time || flushes_done < flushes_wanted;
@@ -178,7 +205,7 @@ struct Recorder::State {
     lock.unlock();
     attempt(*oldest, [&] { write_summary(*oldest, report, whole); });
     lock.lock();
-    finish(*oldest, lock);
+    finish(oldest, lock);
   }
 
   // What a step held, for people and scripts.
@@ -221,30 +248,29 @@ struct Recorder::State {
     if (begun.exporter) begun.exporter->write(begun.directory);
   }
 
-  void finish(Step& finished, std::unique_lock<std::mutex>& lock) {
+  void finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock) {
     steps.pop_front();
-    const bool keep_log = !finished.exporter || !finished.problem.empty();
+    const bool keep_log = !of->exporter || !of->problem.empty();
     lock.unlock();
     // A step whose files could not be written keeps its log: export can still make them.
     bool reusable = false;
     if (keep_log) {
-      finished.log->close();
-    } else if (finished.log->move_to(spare_path(finished.directory))) {
-      finished.log->rewind();
+      of->log->close();
+    } else if (of->log->move_to(spare_path(of->directory))) {
+      of->log->rewind();
       reusable = true;
     } else {
-      finished.log->remove();
+      of->log->remove();
     }
     lock.lock();
-    if (reusable && !spare) spare = std::move(finished.log);
+    if (reusable && !spare) spare = std::move(of->log);
+    finished.push_back(std::move(of));
     done.notify_all();
-    lock.unlock();
-    finished.log.reset();
-    finished.exporter.reset();  // takes its time, and nobody waits any more
-    lock.lock();
+    work.notify_one();
   }
 
   void write_next_file(std::unique_lock<std::mutex>& lock) {
+    const Busy busy_here(*this);
     File file = std::move(files.front());
     files.pop_front();
     lock.unlock();
@@ -388,7 +414,11 @@ void Recorder::close() {
   const std::shared_ptr<Step> step = std::exchange(s.step, nullptr);
   if (!step) return;
   step->ending = true;
-  s.work.notify_all();
+  if (!s.busy && s.files.empty() && s.steps.front() == step) {
+    s.advance(lock);  // at once: little is left to do, and waking the writer would take longer
+  } else {
+    s.work.notify_all();
+  }
   s.done.wait(lock, [&] {
     return std::find(s.steps.begin(), s.steps.end(), step) == s.steps.end() && s.queued_bytes == 0;
   });
@@ -505,9 +535,9 @@ trace::StackId Recorder::stack(std::span<const std::string_view> frames) {
 }
 
 trace::RecordId Recorder::record(trace::RecordKind kind, std::string_view name, trace::StackId stack,
-                                 bool is_recompute) {
+                                 bool is_recompute, std::string_view recompute_of) {
   const std::lock_guard lock(state_->mutex);
-  return state_->can_record() ? state_->step->log->record(kind, name, stack, is_recompute) : 0;
+  return state_->can_record() ? state_->step->log->record(kind, name, stack, is_recompute, recompute_of) : 0;
 }
 
 void Recorder::part(trace::RecordId record, trace::Part part, std::string_view elements) {

@@ -10,12 +10,13 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <unordered_set>
+#include <string_view>
 
 #include "msprobe/torch_dump.h"
 #include "torch/gradient_edge.h"
 #include "torch/object_pool.h"
 #include "torch/out_of_sight.h"
+#include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {
 namespace {
@@ -51,16 +52,20 @@ using PooledText = std::basic_string<char, std::char_traits<char>, PoolAllocator
 // One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
 // holds would be copied by autograd where it could be taken.
 struct Gradient {
-  PooledText element;          // described; empty: did not come
-  at::Tensor sum;              // of several contributions, a copy of ours
-  std::uint16_t expected = 0;  // contributions until it is complete
+  PooledText element;                      // described; empty: did not come
+  at::Tensor sum;                          // of several contributions, a copy of ours
+  std::unique_ptr<std::string> placement;  // of the sum, where the contributions are DTensors
+  std::uint16_t expected = 0;              // contributions until it is complete
   std::uint16_t arrived = 0;
   bool shown = true;  // integers never have one, and no place in the record of an API
   bool non_finite = false;
+  bool mixed = false;  // contributions lie in different ways: their sum would take a collective
 };
 using Gradients = c10::SmallVector<Gradient, 2>;
 
 }  // namespace
+
+struct ParameterRecord;
 
 // The backward of one call: what arrived so far.
 struct CallBackward {
@@ -91,7 +96,8 @@ struct CallBackward {
         gradient.arrived = 0;
         gradient.element.clear();
         gradient.sum = at::Tensor();
-        gradient.non_finite = false;
+        gradient.placement.reset();
+        gradient.non_finite = gradient.mixed = false;
         missing += gradient.expected;
       }
     }
@@ -112,7 +118,8 @@ struct BackwardState {
     const autograd::FunctionPreHook* hook;
   };
   std::vector<Parameter> parameters;
-  std::unordered_set<std::string> parameter_records;
+  std::vector<std::shared_ptr<ParameterRecord>> parameter_records;
+  ska::flat_hash_set<std::string_view> parameter_record_names;
 
   void write(CallBackward& call) {
     const dump::Options& options = recorder.options();
@@ -135,7 +142,8 @@ struct BackwardState {
     for (const bool of_output : {true, false}) {
       Gradients& side = call.side(of_output);
       for (std::size_t i = 0; i < side.size(); ++i) {
-        if (side[i].sum.defined()) describe(call, of_output, i, std::exchange(side[i].sum, at::Tensor()));
+        if (side[i].sum.defined() && !side[i].mixed)
+          describe(call, of_output, i, std::exchange(side[i].sum, at::Tensor()));
       }
     }
   }
@@ -171,7 +179,7 @@ struct BackwardState {
     } else {
       add(gradient, value);
       if (gradient.arrived == gradient.expected) {
-        describe(call, of_output, index, gradient.sum);
+        if (!gradient.mixed) describe(call, of_output, index, gradient.sum);
         gradient.sum = at::Tensor();
       }
     }
@@ -180,8 +188,28 @@ struct BackwardState {
     call.started = false;
   }
 
-  static void add(Gradient& gradient, const at::Tensor& contribution) {
+  void add(Gradient& gradient, const at::Tensor& contribution) {
     if (!contribution.defined()) return;
+    if (runs_in_python(contribution)) {
+      add_local(gradient, contribution);
+    } else {
+      add_plain(gradient, contribution);
+    }
+  }
+
+  void add_local(Gradient& gradient, const at::Tensor& contribution) {
+    TensorDescriber::Local local = describer.local_of(contribution);
+    if (!gradient.placement) gradient.placement = std::make_unique<std::string>(local.placement);
+    gradient.mixed =
+        gradient.mixed || *gradient.placement != local.placement || !why_unreadable(local.tensor).empty();
+    if (!gradient.mixed) {
+      add_plain(gradient, local.tensor);
+    } else {
+      recorder.note_skipped("a gradient whose parts are tensors that cannot be added up in this process");
+    }
+  }
+
+  static void add_plain(Gradient& gradient, const at::Tensor& contribution) {
     const OutOfSight out_of_sight;
     if (gradient.sum.defined()) {
       gradient.sum = gradient.sum + contribution.detach();
@@ -211,7 +239,8 @@ struct BackwardState {
       }
       out.clear();
     }
-    describer.describe(out, value, call.name, file_position);
+    describer.describe(out, value, call.name, file_position,
+                       gradient.placement ? std::string_view(*gradient.placement) : std::string_view());
     gradient.non_finite = out.non_finite();
     gradient.element = out.bytes();
   }
@@ -351,10 +380,12 @@ struct OneNodeHook final : autograd::FunctionPostHook, Pooled {
   c10::SmallVector<std::int16_t, 6> inputs;    // for each input of the call, the edge of the node to it
 };
 
+}  // namespace
+
 // The record of a module's parameters.
 struct ParameterRecord {
-  std::string name;
-  std::string elements;  // one object with a slot for each parameter
+  PooledText name;
+  PooledText elements;  // one object with a slot for each parameter
   std::atomic<bool> written{false};
 
   void write(dump::Recorder& recorder) {
@@ -362,6 +393,8 @@ struct ParameterRecord {
     recorder.part(recorder.record(trace::RecordKind::kParametersGrad, name), trace::Part::kValue, elements);
   }
 };
+
+namespace {
 
 // Of a parameter: the gradient of this backward, before it is added to `.grad`.
 struct ParameterHook final : autograd::FunctionPreHook, Pooled {
@@ -376,11 +409,8 @@ struct ParameterHook final : autograd::FunctionPreHook, Pooled {
     if (state->step.load(std::memory_order_relaxed) == step && !gradients.empty() && gradients[0].defined()) {
       guarded(state->recorder, record->name, [&] {
         if (!record->written && !state->recorder.keeps(record->name)) return;
-        thread_local trace::ElementWriter out;
-        out.clear();
-        state->describer.describe(out, gradients[0], record->name, parameter_name);
         record->write(state->recorder);
-        state->recorder.fill(slot, out.bytes());
+        state->describer.fill(slot, gradients[0], record->name, parameter_name);
       });
     }
     return gradients;
@@ -628,12 +658,13 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
 
 void BackwardWatch::watch_parameters(std::string_view name,
                                      const std::vector<std::pair<std::string, at::Tensor>>& parameters) {
+  auto record = std::allocate_shared<ParameterRecord>(PoolAllocator<ParameterRecord>());
+  record->name = name;
   {
     const std::lock_guard lock(state_->mutex);
-    if (!state_->parameter_records.emplace(name).second) return;
+    if (!state_->parameter_record_names.insert(record->name).second) return;
+    state_->parameter_records.push_back(record);
   }
-  auto record = std::make_shared<ParameterRecord>();
-  record->name = name;
   const dump::Options& options = state_->recorder.options();
   trace::ElementWriter out;
   out.begin_object();
@@ -688,6 +719,7 @@ void BackwardWatch::end_step() {
     std::erase_if(hooks, [h = hook](const auto& present) { return present.get() == h; });
   }
   state_->parameters.clear();
+  state_->parameter_record_names.clear();
   state_->parameter_records.clear();
   state_->calls.clear();
 }

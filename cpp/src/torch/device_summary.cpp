@@ -3,12 +3,19 @@
 //
 // Statistics of tensors that live on a device. Tested on CPU tensors, where the same operators run.
 
+#include "torch/device_summary.h"
+
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "msprobe/error.h"
@@ -130,23 +137,29 @@ std::int64_t count_at(const at::Tensor& bytes, std::size_t index) {
   return value;
 }
 
-stats::Summary assemble(const DeviceRequest& request, const at::Tensor& reals, const at::Tensor& counts) {
-  const at::Tensor& tensor = request.tensor;
-  const bool doubles = has_doubles(tensor);
+// Of a tensor of real numbers with `count` elements.
+stats::Summary summary_of(std::int64_t count, bool doubles, const at::Tensor& reals,
+                          const at::Tensor& counts) {
   stats::Summary summary;
-  summary.count = tensor.numel();
+  summary.count = count;
   summary.nan_count = count_at(counts, 0);
   summary.pos_inf_count = count_at(counts, 1);
   summary.neg_inf_count = count_at(counts, 2);
   summary.zero_count = count_at(counts, 3);
-  const auto n = static_cast<double>(summary.count);
-  summary.mean = real_at(reals, doubles, 2) / n;
+  summary.mean = real_at(reals, doubles, 2) / static_cast<double>(count);
   summary.norm = real_at(reals, doubles, 4);
+  summary.min = real_at(reals, doubles, 0);
+  summary.max = real_at(reals, doubles, 1);
+  return summary;
+}
+
+stats::Summary assemble(const DeviceRequest& request, const at::Tensor& reals, const at::Tensor& counts) {
+  const at::Tensor& tensor = request.tensor;
+  const bool doubles = has_doubles(tensor);
+  stats::Summary summary = summary_of(tensor.numel(), doubles, reals, counts);
   if (tensor.is_complex()) {
-    summary.mean_imag = real_at(reals, doubles, 3) / n;
-  } else {
-    summary.min = real_at(reals, doubles, 0);
-    summary.max = real_at(reals, doubles, 1);
+    summary.min = summary.max = std::nullopt;
+    summary.mean_imag = real_at(reals, doubles, 3) / static_cast<double>(summary.count);
   }
   if (!request.options.bounds.empty()) {
     std::int64_t left = summary.count - summary.nan_count;
@@ -238,6 +251,94 @@ std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>
   }
   add_checksums(requests, pieces, summaries);
   return summaries;
+}
+
+// ---- Statistics of records
+
+namespace {
+
+// A complex tensor shows its absolute values; nothing else of it does.
+trace::Statistics absolute_statistics(const stats::Summary& summary, DType dtype) {
+  trace::Statistics result;
+  result.nan_count = summary.nan_count;
+  result.inf_count = summary.pos_inf_count;
+  if (dtype == DType::kComplex32) return result;
+  result.form = trace::Statistics::Form::kNoNorm;
+  result.max = summary.max.value_or(0);
+  result.min = summary.min.value_or(0);
+  result.mean = summary.mean.value_or(0);
+  for (double* number : {&result.max, &result.min, &result.mean}) {
+    if (summary.nan_count > 0) *number = std::numeric_limits<double>::quiet_NaN();
+    if (dtype == DType::kComplex64) *number = static_cast<float>(*number);
+  }
+  return result;
+}
+
+// Those that were launched on one stream.
+struct Fetch {
+  std::vector<at::Tensor> bytes;
+  std::vector<std::size_t> owners;  // of each, two in a row for one with reals and counts
+};
+
+}  // namespace
+
+DeviceStatistics launch_statistics(const at::Tensor& tensor) {
+  const c10::NoGradGuard no_grad;
+  DeviceStatistics launched;
+  launched.dtype = *dtype_of(tensor.scalar_type());
+  launched.count = tensor.numel();
+  launched.stream = c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device());
+  if (tensor.dim() == 0) {
+    launched.value = tensor.detach().clone();
+    return launched;
+  }
+  const bool half = tensor.scalar_type() == at::kComplexHalf;
+  const at::Tensor x = half ? tensor.detach().to(at::kComplexFloat) : tensor.detach();
+  const Pieces pieces = launch(x.is_complex() ? at::abs(x) : x, {});
+  launched.reals = pieces.reals;
+  launched.counts = pieces.counts;
+  return launched;
+}
+
+std::vector<trace::Statistics> fetch_statistics(const std::vector<DeviceStatistics>& launched) {
+  const c10::NoGradGuard no_grad;
+  std::map<std::tuple<c10::DeviceType, c10::DeviceIndex, c10::StreamId>, Fetch> streams;
+  for (std::size_t i = 0; i < launched.size(); ++i) {
+    const DeviceStatistics& one = launched[i];
+    const c10::Stream stream = one.stream.value();
+    Fetch& fetched = streams[{stream.device_type(), stream.device_index(), stream.id()}];
+    const auto add = [&](const at::Tensor& piece) {
+      fetched.bytes.push_back(as_bytes(piece));
+      fetched.owners.push_back(i);
+    };
+    if (one.value.defined()) {
+      add(one.value);
+    } else {
+      add(one.reals);
+      add(one.counts);
+    }
+  }
+  std::vector<trace::Statistics> found(launched.size());
+  for (const auto& [key, fetched] : streams) {
+    // What was launched there is complete when the transfer is.
+    const c10::StreamGuard on_their_stream(*launched[fetched.owners.front()].stream);
+    const std::vector<at::Tensor> host = fetch(fetched.bytes);
+    for (std::size_t k = 0; k < host.size(); ++k) {
+      const DeviceStatistics& one = launched[fetched.owners[k]];
+      trace::Statistics& result = found[fetched.owners[k]];
+      if (one.value.defined()) {
+        const at::Tensor value = host[k].clone();  // aligned, as a part of the transfer may not be
+        result = trace::measure({value.const_data_ptr(), one.dtype, {}, {}}, false);
+        continue;
+      }
+      const bool doubles = one.reals.scalar_type() == at::kDouble;
+      const stats::Summary summary = summary_of(one.count, doubles, host[k], host[k + 1]);
+      result = is_complex(one.dtype) ? absolute_statistics(summary, one.dtype)
+                                     : trace::statistics_of(summary, one.dtype);
+      ++k;
+    }
+  }
+  return found;
 }
 
 }  // namespace msprobe::torch_adapter

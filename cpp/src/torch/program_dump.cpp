@@ -49,6 +49,7 @@ void ProgramDump::open(const std::filesystem::path& directory) { state_->recorde
 
 void ProgramDump::close() {
   state_->backward.flush();
+  state_->describer.fetch();
   state_->backward.end_step();
   state_->operators.end_step();
   state_->recorder.end();

@@ -54,7 +54,7 @@ std::string why_unreadable(const at::Tensor& tensor) {
   if (tensor.is_quantized() || !dtype_of(tensor.scalar_type())) {
     return std::string("has the dtype ") + c10::toString(tensor.scalar_type());
   }
-  if (tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) {
+  if (runs_in_python(tensor)) {
     return "is a tensor subclass without memory of its own";
   }
   if (tensor.is_meta()) return "is on the meta device";

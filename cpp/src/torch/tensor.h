@@ -18,6 +18,12 @@ std::optional<DType> dtype_of(at::ScalarType type);
 /// can.
 std::string why_unreadable(const at::Tensor& tensor);
 
+/// Whether the operators of `tensor` run in Python, as those of a DTensor do: it may have no memory of its
+/// own.
+inline bool runs_in_python(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
+}
+
 /// The tensor with pending conjugation and negation carried out, detached from autograd.
 at::Tensor resolved(const at::Tensor& tensor);
 

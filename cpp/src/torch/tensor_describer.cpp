@@ -10,6 +10,7 @@
 
 #include "msprobe/torch.h"
 #include "msprobe/torch_dump.h"
+#include "torch/device_summary.h"
 #include "torch/out_of_sight.h"
 #include "torch/tensor.h"
 
@@ -18,6 +19,9 @@ namespace {
 
 // Smaller tensors are done before other threads would have begun.
 constexpr std::int64_t kBytesForThreads = std::int64_t{1} << 20;
+
+// So many tensors wait for fetch() at most: each takes two blocks of memory of the device, 1 KiB of it.
+constexpr std::size_t kMostWaiting = 8192;
 
 std::string other_dtype(const at::Tensor& tensor) {
   std::string name = c10::toString(tensor.scalar_type());
@@ -28,9 +32,10 @@ std::string other_dtype(const at::Tensor& tensor) {
 }  // namespace
 
 struct TensorDescriber::State {
-  explicit State(dump::Recorder& owner) : recorder(owner) {}
+  State(dump::Recorder& owner, FindLocal find) : recorder(owner), find_local(std::move(find)) {}
 
   dump::Recorder& recorder;
+  FindLocal find_local;
   std::mutex pool_mutex;  // one tensor at a time may use the threads; others do with their own
   std::optional<ThreadPool> pool;
   int pool_threads = 0;
@@ -51,12 +56,47 @@ struct TensorDescriber::State {
 
   trace::Statistics measure(const at::Tensor& tensor) {
     if (tensor.is_cpu()) return measure_on_host(tensor);
-    if (tensor.dim() == 0 || tensor.is_complex() || recorder.options().checksum) {
+    if (recorder.options().checksum) {
       const c10::NoGradGuard no_grad;
       return measure_on_host(tensor.detach().cpu());
     }
-    return trace::statistics_of(summarize_on_device({{tensor, {}}}).front(), *dtype_of(tensor.scalar_type()));
+    return fetch_statistics({launch_statistics(tensor)}).front();
   }
+
+  // What belongs to a tensor beside its memory.
+  struct Described {
+    std::string_view record;
+    std::string_view position;
+    std::string_view placement;
+    bool requires_grad;
+    std::optional<trace::SlotId> slot;  // that it fills; nothing: it is written where it stands
+  };
+  void describe(trace::ElementWriter& out, const at::Tensor& tensor, const Described& as);
+  void describe_any(const TensorDescriber& describer, trace::ElementWriter& out, const at::Tensor& tensor,
+                    Described as);
+
+  // A tensor whose statistics are on their way.
+  struct Waiting {
+    trace::SlotId slot = 0;
+    DeviceStatistics statistics;
+    std::vector<std::int64_t> shape;
+    bool requires_grad = false;
+    std::string placement;
+    std::string data_name;
+    std::string output_of;  // forward record whose output it is, or empty
+  };
+  std::mutex waiting_mutex;
+  std::vector<Waiting> waiting;
+  bool all_as_on_device = false;
+
+  // Whether the host need not know the statistics before the end of the step.
+  bool may_wait(const at::Tensor& tensor) const {
+    return (all_as_on_device || !tensor.is_cpu()) && tensor.numel() > 0 && !recorder.options().checksum &&
+           !recorder.options().only_overflow;
+  }
+  void wait_for(trace::ElementWriter& out, const at::Tensor& tensor, const Described& as,
+                std::string data_name);
+  void fetch();
 
   void store(const at::Tensor& tensor, std::string data_name) {
     const OutOfSight out_of_sight;
@@ -72,43 +112,145 @@ struct TensorDescriber::State {
   }
 };
 
-TensorDescriber::TensorDescriber(dump::Recorder& recorder) : state_(std::make_unique<State>(recorder)) {}
+TensorDescriber::TensorDescriber(dump::Recorder& recorder, FindLocal find_local)
+    : state_(std::make_unique<State>(recorder, std::move(find_local))) {}
 
 TensorDescriber::~TensorDescriber() = default;
 
+TensorDescriber::Local TensorDescriber::local_of(const at::Tensor& tensor) const {
+  if (state_->find_local && runs_in_python(tensor)) {
+    if (auto local = state_->find_local(tensor)) return std::move(*local);
+  }
+  return {tensor, {}};
+}
+
 void TensorDescriber::describe(trace::ElementWriter& out, const at::Tensor& tensor, std::string_view record,
-                               std::string_view position) {
+                               std::string_view position, std::string_view placement) {
   if (!tensor.defined()) {
     out.null();
     return;
   }
+  state_->describe_any(*this, out, tensor, {record, position, placement, tensor.requires_grad(), {}});
+}
+
+void TensorDescriber::fill(trace::SlotId slot, const at::Tensor& tensor, std::string_view record,
+                           std::string_view position) {
+  thread_local trace::ElementWriter out;
+  out.clear();
+  state_->describe_any(*this, out, tensor, {record, position, {}, tensor.requires_grad(), slot});
+  if (!out.bytes().empty()) state_->recorder.fill(slot, out.bytes());
+}
+
+void TensorDescriber::fetch() { state_->fetch(); }
+
+void TensorDescriber::treat_all_as_on_device() { state_->all_as_on_device = true; }
+
+void TensorDescriber::State::describe_any(const TensorDescriber& describer, trace::ElementWriter& out,
+                                          const at::Tensor& tensor, Described as) {
+  if (!runs_in_python(tensor)) {
+    describe(out, tensor, as);
+    return;
+  }
+  Local local{tensor, {}};
+  try {
+    local = describer.local_of(tensor);
+  } catch (const std::exception& e) {
+    recorder.note_fault(as.record, e.what());
+  }
+  if (as.placement.empty()) as.placement = local.placement;
+  describe(out, local.tensor, as);
+}
+
+void TensorDescriber::State::describe(trace::ElementWriter& out, const at::Tensor& tensor,
+                                      const Described& as) {
   trace::TensorElement element;
   element.dtype = dtype_of(tensor.scalar_type());
   std::string dtype_text;
   if (!element.dtype) element.dtype_text = dtype_text = other_dtype(tensor);
   if (!tensor.is_nested()) element.shape = {tensor.sizes().data(), tensor.sizes().size()};
-  element.requires_grad = tensor.requires_grad();
+  element.requires_grad = as.requires_grad;
+  element.placement = as.placement;
   std::string data_name;
   const std::string reason = why_unreadable(tensor);
   if (!reason.empty()) {
-    state_->recorder.note_skipped("statistics of a tensor that " + reason);
+    recorder.note_skipped("statistics of a tensor that " + reason);
   } else {
     try {
       // A plain tensor in memory is read without any operator of torch.
       std::optional<OutOfSight> out_of_sight;
       if (!tensor.is_cpu() || tensor.is_conj() || tensor.is_neg()) out_of_sight.emplace();
       const at::Tensor plain = resolved(tensor);
-      element.statistics = state_->measure(plain);
-      if (!record.empty() && state_->recorder.stores(record)) {
-        data_name = state_->recorder.data_name(record, position);
-        state_->store(plain, data_name);
+      const bool waits = may_wait(plain);
+      if (!waits) element.statistics = measure(plain);
+      if (!as.record.empty() && recorder.stores(as.record)) {
+        data_name = recorder.data_name(as.record, as.position);
+        store(plain, data_name);
         element.data_name = data_name;
       }
+      if (waits) {
+        wait_for(out, plain, as, std::move(data_name));
+        return;
+      }
     } catch (const std::exception& e) {
-      state_->recorder.note_fault(record, e.what());
+      recorder.note_fault(as.record, e.what());
     }
   }
   out.tensor(element);
+}
+
+void TensorDescriber::State::wait_for(trace::ElementWriter& out, const at::Tensor& tensor,
+                                      const Described& as, std::string data_name) {
+  Waiting one;
+  one.statistics = launch_statistics(tensor);
+  one.shape = tensor.sizes().vec();
+  one.requires_grad = as.requires_grad;
+  one.placement = as.placement;
+  one.data_name = std::move(data_name);
+  if (as.position.starts_with("output") && as.record.find(".backward") == std::string_view::npos) {
+    one.output_of = as.record;
+  }
+  one.slot = as.slot ? *as.slot : recorder.new_slot();
+  if (!as.slot) out.slot(one.slot);
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(waiting_mutex);
+    waiting.push_back(std::move(one));
+    count = waiting.size();
+  }
+  if (count >= kMostWaiting) fetch();
+}
+
+void TensorDescriber::State::fetch() {
+  std::vector<Waiting> taken;
+  {
+    const std::lock_guard lock(waiting_mutex);
+    taken.swap(waiting);
+  }
+  if (taken.empty()) return;
+  std::vector<DeviceStatistics> launched;
+  launched.reserve(taken.size());
+  for (Waiting& one : taken) launched.push_back(std::move(one.statistics));
+  try {
+    const OutOfSight out_of_sight;
+    const std::vector<trace::Statistics> found = fetch_statistics(launched);
+    trace::ElementWriter out;
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      const Waiting& one = taken[i];
+      trace::TensorElement element;
+      element.dtype = launched[i].dtype;
+      element.shape = one.shape;
+      element.requires_grad = one.requires_grad;
+      element.statistics = found[i];
+      element.data_name = one.data_name;
+      element.placement = one.placement;
+      out.clear();
+      out.tensor(element);
+      recorder.fill(one.slot, out.bytes());
+      if (out.non_finite() && !one.output_of.empty()) recorder.note_non_finite(one.output_of);
+    }
+  } catch (const std::exception& e) {
+    recorder.note_fault("statistics of " + std::to_string(taken.size()) + " tensors on a device", e.what());
+  }
 }
 
 std::string TensorDescriber::store(const at::Tensor& tensor, std::string_view record,

@@ -65,7 +65,7 @@ class ElementFormatter {
       case Tag::kReal: typed_value("float", [&] { json_.real(bytes_.take<double>()); }); break;
       case Tag::kText: typed_value("str", [&] { json_.text(bytes_.take_text()); }); break;
       case Tag::kComplex: typed_value("complex", [&] { json_.text(complex_text()); }); break;
-      case Tag::kTensor: tensor(); break;
+      case Tag::kTensor: tensor(depth); break;
       case Tag::kTypedText: {
         const std::string_view type = bytes_.take_text();
         const std::string_view value = bytes_.take_text();
@@ -173,7 +173,7 @@ class ElementFormatter {
     json_.end_list();
   }
 
-  void tensor() {
+  void tensor(int depth) {
     ++tensors_;
     const auto dtype = bytes_.take<std::uint8_t>();
     const auto flags = bytes_.take<std::uint8_t>();
@@ -207,6 +207,10 @@ class ElementFormatter {
     if ((flags & kHasDataName) != 0) {
       json_.plain_key("data_name");
       json_.text(bytes_.take_text());
+    }
+    if ((flags & kHasPlacement) != 0) {
+      json_.plain_key("dtensor");
+      element(depth + 1);
     }
     json_.end_object();
   }

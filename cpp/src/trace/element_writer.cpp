@@ -84,7 +84,8 @@ void ElementWriter::tensor(const TensorElement& element) {
   put(bytes_, static_cast<std::uint8_t>(
                   (element.requires_grad ? kRequiresGrad : 0) | (wide ? kWideShape : 0) |
                   (s.checksum ? kHasChecksum : 0) | (element.data_name.empty() ? 0 : kHasDataName) |
-                  (non_finite ? kNonFinite : 0) | (element.numpy_type.empty() ? 0 : kNumpy)));
+                  (non_finite ? kNonFinite : 0) | (element.numpy_type.empty() ? 0 : kNumpy) |
+                  (element.placement.empty() ? 0 : kHasPlacement)));
   put(bytes_, static_cast<std::uint8_t>(element.shape.size()));
   if (!element.numpy_type.empty()) {
     put_text(bytes_, element.numpy_type);
@@ -105,6 +106,7 @@ void ElementWriter::tensor(const TensorElement& element) {
   }
   if (s.checksum) put(bytes_, *s.checksum);
   if (!element.data_name.empty()) put_text(bytes_, element.data_name);
+  bytes_ += element.placement;
 }
 
 void ElementWriter::typed_text(std::string_view type, std::string_view value) {

@@ -124,23 +124,30 @@ void EventLog::header(const Header& header) {
   append(static_cast<std::uint8_t>(EventType::kHeader), {}, body);
 }
 
-RecordId EventLog::record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute) {
+RecordId EventLog::record(RecordKind kind, std::string_view name, StackId stack, bool is_recompute,
+                          std::string_view recompute_of) {
+  if (recompute_of.size() > 0xffff) recompute_of = {};
   struct Fields {
     RecordId id;
     StackId stack;
     std::uint8_t kind;
     std::uint8_t is_recompute;
-    std::uint8_t zeros[2];
+    std::uint16_t repeats_bytes;  // of the name behind the record's own
     std::uint32_t name_bytes;
   };
   const Fields fields{records_,
                       stack,
                       static_cast<std::uint8_t>(kind),
                       static_cast<std::uint8_t>(is_recompute),
-                      {},
+                      static_cast<std::uint16_t>(recompute_of.size()),
                       static_cast<std::uint32_t>(name.size())};
-  append(static_cast<std::uint8_t>(EventType::kRecord),
-         {reinterpret_cast<const char*>(&fields), sizeof fields}, name);
+  const std::string_view head(reinterpret_cast<const char*>(&fields), sizeof fields);
+  if (recompute_of.empty()) {
+    append(static_cast<std::uint8_t>(EventType::kRecord), head, name);
+  } else {
+    body_.assign(name).append(recompute_of);
+    append(static_cast<std::uint8_t>(EventType::kRecord), head, body_);
+  }
   return records_++;
 }
 

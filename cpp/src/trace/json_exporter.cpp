@@ -22,6 +22,7 @@ struct Record {
   RecordKind kind = RecordKind::kApiForward;
   bool is_recompute = false;
   std::string name;
+  std::string recompute_of;  // name of the record it repeats; empty: not known
   std::vector<std::pair<Part, ElementText>> parts;
 
   ElementText* find(Part part) {
@@ -142,13 +143,14 @@ struct JsonExporter::State {
     const auto stack = fields.take<StackId>();
     const auto kind = fields.take<RecordKind>();
     const bool is_recompute = fields.take<std::uint8_t>() != 0;
-    (void)fields.take<std::uint16_t>();
+    const auto repeats_bytes = fields.take<std::uint16_t>();
     const std::string_view name = fields.take_text();
+    const std::string_view recompute_of = fields.take_bytes(repeats_bytes);
     if (id != records.size() || kind > RecordKind::kSaved)
       throw FormatError("trace log", "", "found a record out of order or of an unknown kind");
     if (stack != kNoStack && stack >= stacks.size())
       throw FormatError("trace log", "", "found a record of a stack that does not exist");
-    records.push_back({kind, is_recompute, std::string(name), {}});
+    records.push_back({kind, is_recompute, std::string(name), std::string(recompute_of), {}});
     const auto [place, is_new] = order_index.emplace(records.back().name, order.size());
     if (is_new) {
       order.push_back(id);
@@ -234,6 +236,10 @@ struct JsonExporter::State {
       if (i == recompute_before) {
         begin_entry("is_recompute");
         out += record.is_recompute ? "true" : "false";
+        if (!record.recompute_of.empty()) {
+          begin_entry("recompute_of");
+          append_json_string(out, record.recompute_of);
+        }
       }
       if (i == layout.count) break;
       if (const ElementText* text = record.find(layout.parts[i].first)) {

@@ -35,12 +35,27 @@ std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
   return beyond_double(std::string(digits));
 }
 
-std::string_view Trace::group_id(const Item& item) const noexcept {
-  const auto index = static_cast<std::uint32_t>(&item - items_.data());
+namespace {
+
+// What is kept apart of an item; null: nothing is.
+template <typename Kept>
+const Kept* find_kept(const std::vector<Kept>& kept, std::uint32_t item) {
   const auto found =
-      std::lower_bound(group_ids_.begin(), group_ids_.end(), index,
-                       [](const GroupId& one, std::uint32_t wanted) { return one.item < wanted; });
-  return found == group_ids_.end() || found->item != index ? std::string_view() : text(found->id);
+      std::lower_bound(kept.begin(), kept.end(), item,
+                       [](const Kept& one, std::uint32_t wanted) { return one.item < wanted; });
+  return found == kept.end() || found->item != item ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string_view Trace::group_id(const Item& item) const noexcept {
+  const GroupId* const found = find_kept(group_ids_, static_cast<std::uint32_t>(&item - items_.data()));
+  return found == nullptr ? std::string_view() : text(found->id);
+}
+
+const TensorPlacement* Trace::placement(const Item& item) const noexcept {
+  const PlacementOf* const found = find_kept(placements_, static_cast<std::uint32_t>(&item - items_.data()));
+  return found == nullptr ? nullptr : &found->placement;
 }
 
 std::optional<std::size_t> Trace::find(std::string_view name) const noexcept {

@@ -70,6 +70,8 @@ struct Frame {
   std::size_t first_item = 0;     // how many items there were when it was opened
   Item leaf;
   Text group_id;
+  bool is_placement = false;   // what a DTensor says under "dtensor"
+  bool has_placement = false;  // this is a leaf that has one, the last that was read
   std::string
       other_key;  // of the entry that is read, when it is kOther; its memory serves the next frame too
 
@@ -85,6 +87,8 @@ struct Frame {
     index = 0;
     leaf = {};
     group_id = {};
+    is_placement = false;
+    has_placement = false;
   }
 };
 
@@ -101,8 +105,12 @@ std::optional<Part> part_of(std::string_view key) {
   return std::nullopt;
 }
 
-bool may_be_list(Field field) {
-  return field == Field::kShape || field == Field::kValue || field == Field::kGroupRanks;
+bool may_be_list(const Frame& frame) {
+  const Field field = frame.field;
+  if (field == Field::kShape || field == Field::kValue || field == Field::kGroupRanks) return true;
+  const std::string_view key = frame.key();
+  return frame.is_placement &&
+         (key == "placements" || key == "mesh_shape" || key == "mesh_dims" || key == "coordinate");
 }
 
 // Of the paths, and of what else may be longer than what stands in the file. A real file needs less than its
@@ -165,6 +173,7 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   /// Appends the name of the present entry of the innermost frame to path_, if there is a frame.
   void name_entry();
   void element_value(Kind kind, std::string_view text);
+  void set_placement_field(std::string_view key, Kind kind, std::string_view text);
   /// `text`: of a list what Python prints, where it may be one, else nothing.
   void set_field(Frame& frame, Kind kind, std::string_view text);
   /// The field whose value is read holds what nothing is kept of.
@@ -198,6 +207,7 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   std::optional<Part> part_;          // of the record; nothing: its value is of no interest
   Frame frames_[io::kJsonDepth + 1];  // those open, the rest is kept for later
   std::size_t open_frames_ = 0;
+  TensorPlacement placement_;  // that was read last
   std::string path_;
 
   // A list that may be the value of a field: what Python prints of it, while no object is met.
@@ -309,6 +319,7 @@ void TraceBuilder::begin_data() {
   trace_.records_.clear();
   trace_.items_.clear();
   trace_.group_ids_.clear();
+  trace_.placements_.clear();
   trace_.has_md5_ = false;
 }
 
@@ -437,7 +448,7 @@ void TraceBuilder::open_frame(bool is_object) {
       printed_ += '[';
     }
   } else if (open_frames_ > 0 && frame().is_object) {
-    if (!is_object && may_be_list(frame().field)) {
+    if (!is_object && may_be_list(frame())) {
       printed_ = '[';
       printed_frame_ = open_frames_ + 1;
       printed_whole_numbers_ = true;
@@ -447,8 +458,11 @@ void TraceBuilder::open_frame(bool is_object) {
     }
   }
   name_entry();
+  const bool is_placement = is_object && open_frames_ > 0 && frame().is_object && frame().key() == "dtensor";
+  if (is_placement) placement_ = {};
   Frame& opened = frames_[open_frames_++];
   opened.open(is_object);
+  opened.is_placement = is_placement;
   opened.path_length = path_length;
   opened.first_item = trace_.items_.size();
 }
@@ -458,6 +472,8 @@ void TraceBuilder::close_frame() {
   if (closed.is_leaf) {
     trace_.items_.resize(closed.first_item);  // what its fields looked like
     add_leaf(closed);
+  } else if (closed.is_placement) {
+    frames_[open_frames_ - 2].has_placement = true;
   }
   path_.resize(closed.path_length);
   if (printed_frame_ > 0) printed_ += ']';
@@ -482,7 +498,20 @@ void TraceBuilder::element_value(Kind kind, std::string_view text) {
   }
 }
 
+void TraceBuilder::set_placement_field(std::string_view key, Kind kind, std::string_view text) {
+  if (kind == Kind::kText && key == "mesh") {
+    placement_.mesh = interned(text);
+  } else if (kind == Kind::kComposite) {
+    if (key == "shape") placement_.shape = interned(text);
+    if (key == "placements") placement_.placements = interned(text);
+    if (key == "mesh_shape") placement_.mesh_shape = interned(text);
+    if (key == "mesh_dims") placement_.mesh_dims = interned(text);
+    if (key == "coordinate") placement_.coordinate = interned(text);
+  }
+}
+
 void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
+  if (frame.is_placement) return set_placement_field(frame.key(), kind, text);
   Item& leaf = frame.leaf;
   const bool is_text = kind == Kind::kText;
   const auto text_or_null = [&](const char* problem) {
@@ -541,6 +570,9 @@ void TraceBuilder::add_leaf(Frame& frame) {
   trace_.has_md5_ |= leaf.md5.length > 0;
   if (frame.group_id.length > 0) {
     trace_.group_ids_.push_back({.item = fitting(trace_.items_.size()), .id = frame.group_id});
+  }
+  if (frame.has_placement && leaf.kind == Item::Kind::kTensor) {
+    trace_.placements_.push_back({.item = fitting(trace_.items_.size()), .placement = placement_});
   }
   trace_.items_.push_back(leaf);
 }

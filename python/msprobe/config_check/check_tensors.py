@@ -4,20 +4,20 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config_check.check_result import Cell, CheckResult, Difference, sheet_number
+from msprobe.config_check.check_result import Cell, CheckResult, Difference
+from msprobe.native import core
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from msprobe.config_check.pack_reader import Pack
+    from msprobe.config_check.pack_reader import EntryInFile, Pack
 
 STATISTICS = ("max", "min", "mean", "norm")
-_STATISTIC_KEYS = set(STATISTICS)
 _DIFFERENCES = tuple(f"{name}_relative_diff" for name in STATISTICS)
 DATASET_COLUMNS = ("step", "rank", "tag", "equal", *_DIFFERENCES)
 WEIGHTS_COLUMNS = ("step", "rank", "weight_name", "equal", *_DIFFERENCES)
@@ -25,11 +25,19 @@ WEIGHTS_COLUMNS = ("step", "rank", "weight_name", "equal", *_DIFFERENCES)
 ONLY_BENCH = "only bench have"
 ONLY_CMP = "only cmp have"
 
-_DEEPEST = 64
-# Of mean and norm, when the two packs were made by different tools: their sums run in different orders, the
-# existing tool's in float32, whose norm of millions of elements is off by 1e-4.
-_OTHER_TOOL = 1e-3
-_EXACT_OF_ANY_TOOL = 2  # max and min
+# Bytes of entries that are compared at a time.
+_BLOCK = 64 << 20
+
+# How a verdict of core.compare_pack_tensors is told.
+_REASONS = {
+    "statistics": "in their statistics",
+    "type": "in dtype",
+    "shape": "in shape",
+    "elements": "in single elements or their order",
+    "values": "in their values",
+    "no tensor": "a tensor on one side only",
+}
+_MISSING = {"only bench": ONLY_BENCH, "only cmp": ONLY_CMP}
 
 _NO_DIFFERENCES: tuple[Cell, ...] = (None, None, None, None)
 _Place = tuple[int, int]  # step and rank
@@ -37,62 +45,12 @@ _Place = tuple[int, int]  # step and rank
 
 def check_dataset(bench: Pack, cmp: Pack) -> CheckResult | None:
     """None when a side has no inputs."""
-    return _Check("dataset", DATASET_COLUMNS, bench, cmp, _dataset_leaves).run()
+    return _Check("dataset", DATASET_COLUMNS, bench, cmp).run()
 
 
 def check_weights(bench: Pack, cmp: Pack) -> CheckResult | None:
     """None when a side has no weights."""
-    return _Check("weights", WEIGHTS_COLUMNS, bench, cmp, _weight_leaves).run()
-
-
-@dataclass(frozen=True)
-class _Leaf:
-    """A tensor of one side; `values` is None for what is no tensor."""
-
-    values: tuple[float, ...] | None
-
-
-def _dataset_leaves(tree: dict[str, Any]) -> Iterator[tuple[str, _Leaf]]:
-    """Every leaf by its keys, joined with dots."""
-
-    def walk(prefix: str, node: object, depth: int) -> Iterator[tuple[str, _Leaf]]:
-        if not isinstance(node, dict) or depth > _DEEPEST:
-            yield prefix, _Leaf(None)
-            return
-        values = _statistics(node)
-        if values is not None:
-            yield prefix, _Leaf(values)
-            return
-        for key, value in node.items():
-            yield from walk(f"{prefix}.{key}" if prefix else key, value, depth + 1)
-
-    return walk("", tree, 0)
-
-
-def _weight_leaves(tree: dict[str, Any]) -> Iterator[tuple[str, _Leaf]]:
-    for name, node in tree.items():
-        yield name, _Leaf(_statistics(node) if isinstance(node, dict) else None)
-
-
-def _statistics(node: dict[str, Any]) -> tuple[float, ...] | None:
-    if node.keys() != _STATISTIC_KEYS:
-        return None
-    values = (node["max"], node["min"], node["mean"], node["norm"])
-    if all(type(value) is float for value in values):
-        return values
-    numbers = tuple(map(_number, values))
-    return None if any(value is None for value in numbers) else numbers  # type: ignore[return-value]
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, float):
-        return value
-    if isinstance(value, int):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.copysign(math.inf, value)
-    return None
+    return _Check("weights", WEIGHTS_COLUMNS, bench, cmp).run()
 
 
 @dataclass
@@ -118,10 +76,9 @@ class _Tally:
 
 
 class _Check:
-    def __init__(self, name: str, columns: tuple[str, ...], bench: Pack, cmp: Pack, leaves: Any) -> None:
+    def __init__(self, name: str, columns: tuple[str, ...], bench: Pack, cmp: Pack) -> None:
         self._result = CheckResult(name, columns)
         self._bench, self._cmp = bench, cmp
-        self._leaves = leaves
         self._tolerant = bench.is_ours != cmp.is_ours
         self._tally = _Tally()
         self._first_step = 0  # of those compared
@@ -138,81 +95,86 @@ class _Check:
             self._fail_without_common(sides)
         self._first_step = min((step for step, _ in common), default=0)
         compared_ranks = {rank for _, rank in common}
-        for place in sides[0]:
-            if place in sides[1]:
-                self._compare(place)
-            elif name == "weights":
+        for block in self._blocks(common):
+            self._compare(block)
+        alone = [place for place in sides[0] if place not in sides[1]]
+        if name == "weights" and alone:
+            for place in alone:
                 self._add_missing_file(place, place[1] not in compared_ranks)
+            self._result.rows.sort(key=itemgetter(0, 1))
         self._note_other_places(sides, common)
         self._summarize()
         return self._result
 
-    # ---- one step of one rank
+    # ---- steps of ranks
 
-    def _compare(self, place: _Place) -> None:
+    def _blocks(self, common: list[_Place]) -> Iterator[list[_Place]]:
+        """Places whose entries are read together."""
+        block: list[_Place] = []
+        size = 0
+        for place in common:
+            block.append(place)
+            size += sum(
+                entry[3] for side in (self._bench, self._cmp) for entry in self._entries(side, place) if entry
+            )
+            if size >= _BLOCK:
+                yield block
+                block, size = [], 0
+        if block:
+            yield block
+
+    def _entries(self, side: Pack, place: _Place) -> tuple[EntryInFile, EntryInFile | None]:
         kind = self._result.name
-        names = self._bench.files(kind)[place], self._cmp.files(kind)[place]
-        texts = self._bench.bytes(names[0]), self._cmp.bytes(names[1])
-        if texts[0] is None or texts[1] is None:
-            self._result.passed = False  # a problem of the pack is noted
-            return
-        prints = self._fingerprints(self._bench, 0, place), self._fingerprints(self._cmp, 1, place)
-        trees = [self._bench.json(names[0]), None]
-        trees[1] = trees[0] if texts[0] == texts[1] else self._cmp.json(names[1])
-        if trees[0] is None or trees[1] is None:
-            self._result.passed = False
-            return
-        sides = [dict(self._leaves(tree)) for tree in trees]
-        for name, leaf in sides[0].items():
-            other = sides[1].get(name)
-            if other is None:
-                self._add_missing(place, name, leaf, ONLY_BENCH)
-            else:
-                self._add_pair(place, name, (leaf, other), (prints[0].get(name), prints[1].get(name)))
-        for name, leaf in sides[1].items():
-            if name not in sides[0]:
-                self._add_missing(place, name, leaf, ONLY_CMP)
+        prints = side.files(f"{kind} fingerprints").get(place)
+        statistics = side.entry(side.files(kind)[place])
+        assert statistics is not None  # only files have tensors
+        return statistics, None if prints is None else side.entry(prints)
 
-    def _fingerprints(self, side: Pack, index: int, place: _Place) -> dict[str, Any]:
-        kind = self._result.name
-        entry = side.files(f"{kind} fingerprints").get(place)
-        tree = (side.json(entry) if entry is not None else None) or {}
-        if kind == "dataset" and tree:
-            self._batches[index][place] = repr(sorted(tree.items(), key=lambda item: item[0]))
-        return tree
-
-    def _add_pair(
-        self, place: _Place, name: str, leaves: tuple[_Leaf, _Leaf], prints: tuple[object, object]
-    ) -> None:
-        left, right = (leaf.values for leaf in leaves)
-        if left is None and right is None:
-            return  # texts and numbers are not recorded
-        self._tally.total += 1
-        if left is None or right is None:
-            self._result.rows.append([*place, name, False, *_NO_DIFFERENCES])
-            self._tally.note_unequal(*place, name, "a tensor on one side only")
+    def _compare(self, places: list[_Place]) -> None:
+        if self._bench.file is None or self._cmp.file is None:
             return
-        if left == right and prints[0] == prints[1]:  # most of them
-            cells = [0 if value and math.isfinite(value) else None for value in left]
-            self._result.rows.append([*place, name, True, *cells])
-            return
-        reason = _reason(left, right, prints, self._tolerant)
-        relative = [sheet_number(_relative(a, b)) for a, b in zip(left, right)]
-        self._result.rows.append([*place, name, reason is None, *relative])
-        if reason is not None:
-            self._tally.note_unequal(*place, name, reason)
+        pairs = [
+            (*place, self._entries(self._bench, place), self._entries(self._cmp, place)) for place in places
+        ]
+        compared = core.compare_pack_tensors(
+            self._bench.file,
+            self._cmp.file,
+            pairs,
+            nested=self._result.name == "dataset",
+            tolerant=self._tolerant,
+        )
+        for place, (rows, unequal, problems, complete) in zip(places, compared):
+            for of_bench, entry, text in problems:
+                (self._bench if of_bench else self._cmp).leave_out(entry, f"it is damaged: {text}")
+            self._result.passed &= complete
+            self._tally.total += len(rows)
+            for index, verdict in unequal:
+                self._note_unequal(rows[index], verdict)
+            self._result.rows += rows
+            if complete and self._result.name == "dataset":
+                self._note_batch(place)
 
-    def _add_missing(self, place: _Place, name: str, leaf: _Leaf, side: str) -> None:
+    def _note_unequal(self, row: list[Any], verdict: str) -> None:
+        step, rank, name = row[:3]
+        side = _MISSING.get(verdict)
+        if side is None:
+            self._tally.note_unequal(step, rank, name, _REASONS[verdict])
+            return
+        self._tally.total -= 1
+        self._tally.note_missing(step, rank, name, side)
         if self._result.name == "weights":
-            self._result.rows.append([*place, name, side, *_NO_DIFFERENCES])
-        else:
-            self._result.rows.append([*place, name, False, *_NO_DIFFERENCES])
-        self._tally.note_missing(*place, name, side)
+            row[3] = side
+
+    def _note_batch(self, place: _Place) -> None:
+        for side, batches in zip((self._bench, self._cmp), self._batches):
+            entry = side.files("dataset fingerprints").get(place)
+            tree = (side.json(entry) if entry is not None else None) or {}
+            if tree:
+                batches[place] = repr(sorted(tree.items(), key=lambda item: item[0]))
 
     def _add_missing_file(self, place: _Place, rank_is_missing: bool) -> None:
         """A step that the other run did not reach is no fault; a rank that it does not have is one."""
-        tree = self._bench.json(self._bench.files(self._result.name)[place])
-        for name, _ in self._leaves(tree or {}):
+        for name in self._bench.json(self._bench.files("weights")[place]) or {}:
             self._result.rows.append([*place, name, ONLY_BENCH, *_NO_DIFFERENCES])
             if rank_is_missing:
                 self._tally.note_missing(*place, name, ONLY_BENCH)
@@ -297,41 +259,6 @@ class _Check:
             moved = sum(left[p] != right[p] and left[p] in right.values() for p in common)
             return "order of the data (in part)" if moved else None
         return "order of the data"
-
-
-def _reason(
-    left: tuple[float, ...], right: tuple[float, ...], prints: tuple[object, object], tolerant: bool
-) -> str | None:
-    """Why two tensors are not equal; None when they are. The fingerprint sees what statistics cannot."""
-    if tolerant:
-        limits = [0.0] * _EXACT_OF_ANY_TOOL + [_OTHER_TOOL] * (len(left) - _EXACT_OF_ANY_TOOL)
-        close = all(_is_close(a, b, limit, left[-1]) for a, b, limit in zip(left, right, limits))
-        return None if close else "in their statistics"
-    if prints[0] is not None and prints[1] is not None:
-        if prints[0] == prints[1]:
-            return None
-        for key in ("dtype", "shape"):
-            one, two = (entry.get(key) if isinstance(entry, dict) else None for entry in prints)
-            if one != two:
-                return f"in {key}"
-        same = all(_is_close(a, b, 0.0, 0.0) for a, b in zip(left, right))
-        return "in single elements or their order" if same else "in their values"
-    same = all(_is_close(a, b, 0.0, 0.0) for a, b in zip(left, right))
-    return None if same else "in their statistics"
-
-
-def _is_close(left: float, right: float, limit: float, norm: float) -> bool:
-    if left == right or (math.isnan(left) and math.isnan(right)):
-        return True
-    # A mean of nearly nothing: what counts is the size of what was summed.
-    return limit > 0 and abs(left - right) <= limit * max(abs(left), abs(right), min(norm, 1.0) * 1e-3)
-
-
-def _relative(bench: float, cmp: float) -> float | None:
-    """|bench - cmp| / bench, with the sign of bench; None where it is 0."""
-    if bench == 0:
-        return None
-    return abs(bench - cmp) / bench
 
 
 def _places_text(places: list[_Place]) -> str:

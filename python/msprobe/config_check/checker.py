@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import os
 import sys
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,11 @@ _FRAMEWORKS = ("pytorch", "mindspore")
 _DEFAULT_STEPS = 10
 # A pack is written after each of the first steps; later, and when a long record is asked for, less often.
 _STEPS_WRITTEN_AT_ONCE = 16
+
+_NOTHING_SEEN = (
+    "no forward call of the model was seen, so neither its inputs nor its weights are in the pack. A module "
+    "inside one that torch.compile made cannot be seen: give ConfigChecker what torch.compile returned"
+)
 
 _random_calls = RandomCalls()
 _parsed_arguments = ParsedArguments()
@@ -96,8 +102,7 @@ class ConfigChecker:
         self._collect_first(scripts, given)
         if watched is not None and steps != 0:
             with self._safely("watching the model"):  # TorchScript has no hooks
-                hook = _ForwardHook(self)
-                self._handle = watched.register_forward_pre_hook(hook, with_kwargs=True)
+                self._handle = _Watch(watched, _ForwardHook(self))
         else:
             self._collect_of_process(watched)
         self._write()
@@ -157,6 +162,8 @@ class ConfigChecker:
         if self._handle is not None:
             self._handle.remove()
             self._handle = None
+            if self._step == 0:
+                log.warning("config check: %s: %s", self._path, _NOTHING_SEEN)
         self._write()
         if _open_checkers.get(os.path.realpath(self._path)) is self:
             del _open_checkers[os.path.realpath(self._path)]
@@ -263,6 +270,44 @@ class _ForwardHook:
     def __reduce__(self) -> tuple[Any, ...]:
         """In its place: a function of Python's own that does nothing, so that msprobe is not needed there."""
         return getattr, (contextlib.nullcontext(), "__exit__")
+
+
+class _CompiledCall:
+    """In the place of a model's compiled call."""
+
+    def __init__(self, compiled: Any, hook: _ForwardHook, model: weakref.ref[Any]) -> None:
+        self.compiled = compiled
+        self.hook = hook
+        self._model = model
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.hook(self._model(), args, kwargs)
+        return self.compiled(*args, **kwargs)
+
+
+class _Watch:
+    """The hook on a model until remove(). A model that was compiled in place, by model.compile(), has its
+    hooks inside the graph: there the compiled call is exchanged. Keeps no model alive.
+    """
+
+    def __init__(self, model: Any, hook: _ForwardHook) -> None:
+        self._model = weakref.ref(model)
+        self._hook = hook
+        self._handle = None
+        compiled = getattr(model, "_compiled_call_impl", None)
+        if compiled is None:
+            self._handle = model.register_forward_pre_hook(hook, with_kwargs=True)
+        else:
+            model._compiled_call_impl = _CompiledCall(compiled, hook, self._model)
+
+    def remove(self) -> None:
+        if self._handle is not None:
+            self._handle.remove()
+            return
+        model: Any = self._model()
+        call = getattr(model, "_compiled_call_impl", None)
+        if isinstance(call, _CompiledCall) and call.hook is self._hook:  # nobody exchanged it since
+            model._compiled_call_impl = call.compiled
 
 
 def _is_recorded() -> bool:

@@ -11,13 +11,13 @@ import os
 import stat
 import struct
 import zipfile
-import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import make_directory
 from msprobe.config_check import pack
-from msprobe.native import FormatError, InvalidArgument, IoError
+from msprobe.native import FormatError, InvalidArgument, IoError, core
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,12 @@ _END = struct.Struct("<4s4H2LH")  # end of central directory
 _END_MARK = b"PK\x05\x06"
 _LONGEST_COMMENT = 0xFFFF
 _ENCRYPTED = 1
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_WRITERS = 4  # threads
 
 Tree = Any  # what a JSON file holds
+# Name, offset, bytes in the file, bytes once unpacked, CRC-32, whether it is deflated.
+EntryInFile = tuple[str, int, int, int, int, bool]
 
 
 class Pack:
@@ -42,10 +46,10 @@ class Pack:
     from the comparison, and why.
     """
 
-    def __init__(self, path: Path, archive: zipfile.ZipFile | None = None) -> None:
+    def __init__(self, path: Path, file: core.PackFile | None = None) -> None:
         self.path = path
+        self.file = file  # None for a pack that was never written
         self.problems: list[str] = []
-        self._archive = archive
         self._parts: dict[str, zipfile.ZipInfo] = {}
         self._texts: dict[str, str] = {}
         self._files: dict[str, dict[tuple[int, int], str]] = {kind: {} for kind in pack.KINDS}
@@ -81,19 +85,22 @@ class Pack:
         """None for what is not there, and, with a problem noted, for what is damaged."""
         if name in self._texts:
             return self._texts[name].encode("utf-8", "backslashreplace")
-        part = self._parts.get(name)
-        if part is None or self._archive is None:
+        entry = self.entry(name)
+        if entry is None or self.file is None:
             return None
         try:
-            with self._archive.open(part) as file:
-                content = file.read(part.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
-            self._leave_out(name, f"it is damaged: {error}")
+            return self.file.content(entry)
+        except FormatError as error:
+            self.leave_out(name, f"it is damaged: {str(error).removeprefix(f'{name}: ')}")
             return None
-        if len(content) != part.file_size:
-            self._leave_out(name, "its size is not what the zip says")
+
+    def entry(self, name: str) -> EntryInFile | None:
+        """Where it lies in the file."""
+        part = self._parts.get(name)
+        if part is None:
             return None
-        return content
+        deflated = part.compress_type == zipfile.ZIP_DEFLATED
+        return name, part.header_offset, part.compress_size, part.file_size, part.CRC, deflated
 
     def text(self, name: str) -> str | None:
         """As bytes()."""
@@ -114,31 +121,35 @@ class Pack:
         try:
             tree = json.loads(text)
         except (ValueError, RecursionError) as error:
-            self._leave_out(name, f"expected JSON: {error}")
+            self.leave_out(name, f"expected JSON: {error}")
             return None
         if not isinstance(tree, dict):
-            self._leave_out(name, f"expected a JSON object, found {type(tree).__name__}")
+            self.leave_out(name, f"expected a JSON object, found {type(tree).__name__}")
             return None
         return tree
 
     def extract(self, folder: Path) -> None:
         """Writes every entry to its place below `folder`, which has no files yet. Raises IoError."""
-        made: set[Path] = set()
-        for name in self._names():
-            content = self.bytes(name)
-            if content is None:
-                continue
-            target = folder / name
-            if target.parent not in made:
-                made.add(make_directory(target.parent))
-            # Nothing reads these files before the result is complete, so they need no second name.
-            try:
-                with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb") as file:
-                    file.write(content)
-            except OSError as error:
-                result = IoError(f"cannot write {target}: {error.strerror or error}")
-                result.errno, result.filename = error.errno, str(target)
-                raise result from error
+        names = list(self._names())
+        for parent in dict.fromkeys((folder / name).parent for name in names):
+            make_directory(parent)
+        # What takes long is the file system, which can do several things at once.
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            for _ in pool.map(lambda name: self._extract(name, folder / name), names):
+                pass
+
+    def _extract(self, name: str, target: Path) -> None:
+        content = self.bytes(name)
+        if content is None:
+            return
+        # Nothing reads these files before the result is complete, so they need no second name.
+        try:
+            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb") as file:
+                file.write(content)
+        except OSError as error:
+            result = IoError(f"cannot write {target}: {error.strerror or error}")
+            result.errno, result.filename = error.errno, str(target)
+            raise result from error
 
     def _names(self) -> Iterator[str]:
         yield from self._parts
@@ -156,7 +167,8 @@ class Pack:
             self._files[kind][step, rank] = name
         return True
 
-    def _leave_out(self, name: str, why: str) -> None:
+    def leave_out(self, name: str, why: str) -> None:
+        """Notes that an entry is not compared."""
         sentence = f"{self.path}: {name} was left out: {why}"
         if sentence not in self.problems:
             self.problems.append(sentence)
@@ -169,7 +181,7 @@ class Pack:
                 continue
             why = _refusal(part)
             if why is not None:
-                self._leave_out(part.filename, why)
+                self.leave_out(part.filename, why)
             elif self._note(part.filename):
                 self._parts[part.filename] = part
             else:
@@ -184,8 +196,7 @@ class Pack:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._archive is not None:
-            self._archive.close()
+        self.file = None
 
 
 def read_pack(path: str | os.PathLike[str]) -> Pack:
@@ -197,20 +208,16 @@ def read_pack(path: str | os.PathLike[str]) -> Pack:
         raise InvalidArgument(f"{where}: expected a pack, a zip file; there is no such file")
     _check_end(where)
     try:
-        archive = zipfile.ZipFile(where)
+        with zipfile.ZipFile(where) as archive:
+            parts = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, struct.error) as error:
         raise FormatError(f"{where}: expected a pack, a zip file, found a damaged one: {error}") from error
     except OSError as error:
         raise InvalidArgument(f"{where}: cannot read the pack: {error.strerror or error}") from error
-    try:
-        parts = archive.infolist()
-        _check_sizes(where, parts)
-        result = Pack(where, archive)
-        result._take(parts)
-        _check_kind(where, result)
-    except BaseException:
-        archive.close()
-        raise
+    _check_sizes(where, parts)
+    result = Pack(where, core.PackFile(where))
+    result._take(parts)
+    _check_kind(where, result)
     return result
 
 
@@ -250,6 +257,7 @@ def _refusal(part: zipfile.ZipInfo) -> str | None:
         (stat.S_ISLNK(mode), "it is a symbolic link"),
         (stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFLNK), "it is no regular file"),
         (bool(part.flag_bits & _ENCRYPTED), "it is encrypted"),
+        (part.compress_type not in _METHODS, "it is compressed in another way than by deflate"),
         (part.file_size > pack.LARGEST_ENTRY, f"it has {part.file_size} bytes, more than 1 GiB"),
     )
     return next((why for fails, why in checks if fails), None)

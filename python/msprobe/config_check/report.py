@@ -78,10 +78,7 @@ def _ranked(ranked: list[Ranked]) -> str:
 def _check(check: CheckResult) -> str:
     rows = [row for row in check.rows if _differs(check, row)]
     head = "".join(f"<th>{escape(name)}</th>" for name in check.columns)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{_text(_cell(cell))}</td>" for cell in row) + "</tr>"
-        for row in rows[:_MOST_ROWS]
-    )
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_MOST_ROWS])
     badge = "agree" if check.passed else "differ"
     word = "pass" if check.passed else "fail"
     count = f"{len(check.rows)} rows, {len(rows)} differ"
@@ -104,7 +101,10 @@ def _differs(check: CheckResult, row: list[Cell]) -> bool:
 
 
 def _cell(cell: Cell) -> str:
-    return "" if cell is None else shown(cell)
+    """Numbers with the digits that a person reads; result.xlsx has all."""
+    if isinstance(cell, float):
+        return f'<td class="n">{cell:.6g}</td>'
+    return f"<td>{'' if cell is None else _text(shown(cell))}</td>"
 
 
 def _text(text: str) -> str:

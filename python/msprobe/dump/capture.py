@@ -18,6 +18,7 @@ from msprobe.hooks.functions import (
     Hooks,
     ModeExchange,
     OffWhileCompiled,
+    OperatorExchange,
 )
 from msprobe.hooks.modules import ModuleCalls, ModuleHooks
 from msprobe.hooks.optimizer import OptimizerUpdates
@@ -124,15 +125,19 @@ def _listed(session: DumpSession) -> Iterator[Exchange]:
     import torch
 
     other_operators = {id(torch.Tensor.__rtruediv__)}  # is __rdiv__ as well, which Python no longer calls
+    operators = {}
     for api in listed_apis():
         if id(api.function) in other_operators:
             continue
         if isinstance(api.function, types.FunctionType):
             yield CodeExchange(api.function, functools.partial(_wrap, session, api))
-        elif _hides_its_name(api):
-            yield AttributeExchange(torch.Tensor, api.attribute, _wrap(session, api, api.function))
-        else:
+        elif not _hides_its_name(api):
             session.observe_function(api.function, api.name)
+        elif OperatorExchange.can_exchange(torch.Tensor, api.attribute):
+            operators[api.attribute] = _wrap(session, api, api.function)
+        else:
+            yield AttributeExchange(torch.Tensor, api.attribute, _wrap(session, api, api.function))
+    yield OperatorExchange(torch.Tensor, operators, torch_adapter().set_class_attributes)
 
 
 def _wrap(session: DumpSession, api: ListedApi, original: Any) -> Any:

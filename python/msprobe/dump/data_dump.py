@@ -11,6 +11,7 @@ from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
 from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
 from msprobe.dump.diagnosis import Diagnosis
+from msprobe.dump.placement import gathered_parameters
 from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
@@ -118,7 +119,7 @@ class DataDump(Feature):
 
     def _overflowed(self) -> bool:
         """Task overflow_check: whether as many records as wanted have been kept."""
-        return bool(self._session.report()["has_enough_overflows"])
+        return self._config.task == "overflow_check" and bool(self._session.report()["has_enough_overflows"])
 
     def restore_api_dump(self) -> None:
         """Takes every hook off; the records so far stay, and start() begins anew."""
@@ -242,9 +243,8 @@ class DataDump(Feature):
                 self._ended = True
                 log.info("the last configured step has been recorded: the data dump has ended")
             return False
-        rank = _rank()
         # As in the existing tool: a filter of ranks leaves a process without a rank out.
-        return not self._config.ranks or rank in self._config.ranks
+        return not self._config.ranks or _rank() in self._config.ranks
 
     def _directory(self) -> str:
         rank = _rank()
@@ -269,8 +269,20 @@ class DataDump(Feature):
         modules = list(named_modules(model))
         for name, module in modules:
             self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
+        self._place_parameters(model)
         self._watched = model
         self._compiled = compiled_modules(self._session, [module for _, module in modules])
+
+    def _place_parameters(self, model: object) -> None:
+        """Tells where the parameters of FSDP lie. torch may change what is asked for: that costs the answer,
+        never the training.
+        """
+        try:
+            for root in model if isinstance(model, (list, tuple)) else [model]:
+                for module, placements in gathered_parameters(root):
+                    self._session.place_parameters(module, placements)
+        except (AttributeError, TypeError, ValueError) as error:
+            log.warning("where the parameters of FSDP lie is not recorded: %s", error)
 
     def watch_also(self, model: nn.Module, prefix: str) -> None:
         """Records the modules of a further model from its next call on, with `prefix` in front of their

@@ -112,6 +112,30 @@ class AttributeExchange:
             setattr(self._owner, self._attribute, self._own)
 
 
+class OperatorExchange:
+    """Other values for several operators of a class, all at once: setattr() would look for each of them in every
+    subclass.
+    """
+
+    def __init__(self, owner: type, values: dict[str, Any], set_attributes: Callable[..., None]) -> None:
+        self._owner = owner
+        self._values = values
+        self._own = {name: vars(owner)[name] for name in values if name in vars(owner)}
+        self._inherited = [name for name in values if name not in vars(owner)]
+        self._set_attributes = set_attributes
+
+    @staticmethod
+    def can_exchange(owner: type, name: str) -> bool:
+        """Whether Python looks for the operator by its name, as it does unless it is one made in C."""
+        return not isinstance(getattr(owner, name), types.WrapperDescriptorType)
+
+    def install(self) -> None:
+        self._set_attributes(self._owner, self._values, [])
+
+    def remove(self) -> None:
+        self._set_attributes(self._owner, self._own, self._inherited)
+
+
 class ModeExchange:
     """A mode of torch on the stack of this thread. Others may be pushed on top of it and stay."""
 

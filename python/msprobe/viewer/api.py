@@ -9,7 +9,8 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 
 | name | members | answer |
 |---|---|---|
-| files | | `root`, `files`: name, size, time |
+| files | | `root`, `files`: name, size, time; `dumps`: names |
+| make, made | of dumps: `target`, `golden` or null | whether the graph is `done`, and its `file` |
 | open | | kind of graph, task, steps, ranks, colours, metrics |
 | tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
 | nodes | `names`: [[side, name]] | `nodes`: these nodes as they are now |
@@ -40,6 +41,7 @@ from msprobe.viewer.colouring import ROUNDING, scale_of
 from msprobe.viewer.detail import detail
 from msprobe.viewer.difference import METRICS
 from msprobe.viewer.findings import findings
+from msprobe.viewer.graph_of_dumps import DumpFolders
 from msprobe.viewer.graph_query import MOST_BYTES, MOST_NODES, PAGE, Graph, Wanted, weight
 from msprobe.viewer.matching import Matching
 from msprobe.viewer.overview import communication, operations_between
@@ -60,6 +62,7 @@ class Api:
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self._dumps = DumpFolders(library)
         self._of_file = {"open": _open, "overview": _overview, "communication": _communication}
         self._of_file["operations"] = _operations
         self._of_graph = {
@@ -77,7 +80,18 @@ class Api:
         """Raises msprobe.Error with a sentence for the page."""
         if name == "files":
             library = self._library
-            return {"root": library.root.name, "files": library.files(), "version": __version__}
+            return {
+                "root": library.root.name,
+                "files": library.files(),
+                "dumps": self._dumps.names(),
+                "version": __version__,
+            }
+        if name == "make":
+            golden = asked.get("golden")
+            self._dumps.make(_text(asked, "target"), None if golden is None else str(golden))
+            return {}
+        if name == "made":
+            return self._dumps.state()
         opened = self._library.open(_text(asked, "file"))
         with damage(opened.result.path):
             return self._about(opened, name, asked)

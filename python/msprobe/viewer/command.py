@@ -26,7 +26,7 @@ _PORT = 6066
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
-    from msprobe.viewer.graph_of_dumps import graph_of, is_dump
+    from msprobe.viewer.graph_of_dumps import command_for, graph_of, is_dump
 
     asked = parser.parse_args(arguments)
     path = Path(asked.path)
@@ -34,9 +34,10 @@ def main(arguments: list[str]) -> int:
         if one is not None and not Path(one).exists():
             parser.error(f"{one}: there is no such file or folder")
     if asked.target is not None or is_dump(path):
-        path, command = graph_of([Path(one) for one in (asked.path, asked.target) if one is not None])
+        dumps = [Path(one) for one in (asked.path, asked.target) if one is not None]
         if asked.export is None:
-            print(f"msprobe view: the graph is made for this view only; to keep it: {command}", flush=True)
+            print(f"The graph is made for this view only; to keep it: {command_for(dumps)}", flush=True)
+        path = graph_of(dumps)
     if path.is_file() and not path.name.endswith(".vis.db"):
         parser.error(f"{asked.path}: expected a file *.vis.db or a folder with such files")
     if asked.export is not None:

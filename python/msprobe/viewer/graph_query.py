@@ -305,8 +305,8 @@ class Graph:
         direction = "" if wanted.ascending else " DESC"
         if wanted.sort not in ("order", "name"):
             where = f"({where}) AND {order} IS NOT NULL"
-        if self._is_by_class(wanted, scale, workspace):
-            return self._by_class(wanted, scale, workspace)
+        if self._is_plain(wanted, scale, workspace):
+            return self._ranked(wanted, scale, workspace)
         if wanted.within == "regex" and wanted.text:
             return self._by_regex(wanted, where, values, scale, workspace, order + direction)
         order += f"{direction}, n.side, n.pos"
@@ -317,24 +317,26 @@ class Graph:
         count = self.connection().execute(f"SELECT count(*) FROM {table} n WHERE {where}", values).fetchone()
         return int(count[0]), found
 
-    def _is_by_class(self, wanted: Wanted, scale: Scale, workspace: str) -> bool:
-        """Whether classes are all that counts, as with a click on the legend: the arrays know them."""
+    def _is_plain(self, wanted: Wanted, scale: Scale, workspace: str) -> bool:
+        """Whether classes and a ranking are all that counts, as with a click on the legend: the arrays know
+        both."""
         column = _SORTS.get(wanted.sort, "")
         plain_sort = wanted.sort == "order" or column.removeprefix("n.") in SERIES
         if UNMATCHED in wanted.classes and scale.is_own:
             return False  # it is no class of this colouring
         others = wanted.text or wanted.only or wanted.kind is not None or wanted.micro >= 0
-        return bool(wanted.classes) and plain_sort and not others and not self.versions.get(workspace)
+        asks = bool(wanted.classes) or wanted.sort != "order"
+        return asks and plain_sort and not others and not self.versions.get(workspace)
 
-    def _by_class(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[int, list[dict[str, Any]]]:
+    def _ranked(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[int, list[dict[str, Any]]]:
         import numpy as np
 
         sides = [wanted.side] if wanted.side is not None else [0, 1] if self.result.config.is_compare else [0]
         places, owners, keys = [], [], []
         for side in sides:
             classes = self.colours(scale, side, workspace).classes
-            fits = np.isin(classes, wanted.classes)
-            if len(classes) and classes[-1] == UNMATCHED:
+            fits = np.isin(classes, wanted.classes) if wanted.classes else np.ones(len(classes), bool)
+            if wanted.classes and len(classes) and classes[-1] == UNMATCHED:
                 fits[-1] = False  # the root; it stands for no node of the model
             here = np.flatnonzero(fits)
             places.append(here)

@@ -32,6 +32,7 @@ _SMALL = 6000  # nodes; a digest of so many is made while the page waits
 _MOST_FILES = 500
 _DEEPEST = 3
 _MOST_OPEN = 4
+_MADE = "*made*"  # no folder of the library: it begins none of their names
 _MOST_DIGESTS = 12
 
 
@@ -45,6 +46,7 @@ class Library:
         self._scratch = Path(tempfile.mkdtemp(prefix="msprobe-view-"))
         atexit.register(self.close)
         self._open: dict[str, OpenFile] = {}
+        self._adopted: dict[str, Path] = {}
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -52,10 +54,16 @@ class Library:
             opened.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
+    def adopt(self, path: Path) -> str:
+        """Serves a file that was made outside the folder too. Gives back its name; nothing else has it."""
+        name = f"{_MADE}/{len(self._adopted) + 1}/{path.name}"
+        self._adopted[name] = path
+        return name
+
     def files(self) -> list[dict[str, Any]]:
         if self.only is not None:
             return [_described(self.root / self.only, self.only)]
-        found = []
+        found = [_described(path, name) for name, path in self._adopted.items()]
         for folder, folders, names in os.walk(self.root):
             depth = len(Path(folder).relative_to(self.root).parts)
             folders[:] = sorted(f for f in folders if not f.startswith(".")) if depth < _DEEPEST else []
@@ -83,6 +91,8 @@ class Library:
             return found
 
     def _resolve(self, name: str) -> Path:
+        if name in self._adopted:
+            return self._adopted[name]
         wrong = InvalidArgument(f"there is no result file {name!r} in the folder that is shown")
         parts = Path(name).parts
         if not name.endswith(SUFFIX) or "\0" in name or Path(name).is_absolute() or ".." in parts:

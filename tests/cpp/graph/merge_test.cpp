@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -434,6 +435,265 @@ TEST_CASE("Layers at the top level of a model") {
   for (int i = 0; i < 4; ++i) expected.push_back("Module.layers." + std::to_string(i) + ".Layer.forward.0");
   for (int i = 3; i >= 0; --i) expected.push_back("Module.layers." + std::to_string(i) + ".Layer.backward.0");
   CHECK(children_of(merged, "DefaultModel") == expected);
+}
+
+namespace {
+
+// A virtual pipeline made up: what stage and chunk have of the layers of a model, each of which takes the
+// number i and gives i + 1. depths[chunk][stage]: how many layers.
+class Interleaved {
+ public:
+  explicit Interleaved(std::vector<std::vector<int>> depths) : depths_(std::move(depths)) {}
+
+  std::vector<Rank> ranks() const {
+    const std::size_t stages = depths_.front().size();
+    std::vector<Rank> ranks(stages);
+    std::vector<int> calls(stages);
+    std::vector<std::vector<int>> first(depths_.size(), std::vector<int>(stages));
+    int layers = 0;
+    for (std::size_t chunk = 0; chunk < depths_.size(); ++chunk) {
+      for (std::size_t stage = 0; stage < stages; ++stage) {
+        first[chunk][stage] = layers;
+        forward(ranks[stage], chunk, stage, layers, calls[stage]);
+        layers += depths_[chunk][stage];
+      }
+    }
+    for (std::size_t chunk = depths_.size(); chunk-- > 0;) {
+      for (std::size_t stage = stages; stage-- > 0;)
+        backward(ranks[stage], chunk, stage, first[chunk][stage]);
+    }
+    return ranks;
+  }
+
+  int layer_count() const {
+    int count = 0;
+    for (const auto& stages : depths_) count = std::accumulate(stages.begin(), stages.end(), count);
+    return count;
+  }
+
+  static std::string module(std::size_t chunk, const std::string& path, const std::string& direction) {
+    return "Module." + std::to_string(chunk) + "." + path + "." + direction + ".0";
+  }
+  static std::string layer(std::size_t chunk, int number, const std::string& direction) {
+    return module(chunk, "decoder.layers." + std::to_string(number) + ".Layer", direction);
+  }
+
+ private:
+  bool is_last(std::size_t chunk, std::size_t stage) const {
+    return chunk + 1 == depths_.size() && stage + 1 == depths_.front().size();
+  }
+
+  void forward(Rank& rank, std::size_t chunk, std::size_t stage, int value, int& calls) const {
+    const std::string model = module(chunk, "Model", "forward");
+    const std::string block = module(chunk, "decoder.Block", "forward");
+    const int depth = depths_[chunk][stage];
+    rank.call(model, "", number(value), number(value + depth));
+    if (chunk == 0 && stage == 0)
+      rank.call(module(0, "embedding.Embedding", "forward"), model, number(-1), number(0));
+    rank.call(block, model, number(value), number(value + depth));
+    for (int i = 0; i < depth; ++i) {
+      rank.call(layer(chunk, i, "forward"), block, number(value + i), number(value + i + 1));
+      rank.call("Torch.add." + std::to_string(calls++) + ".forward", layer(chunk, i, "forward"),
+                number(value + i), number(value + i + 1));
+    }
+    // All chunks but the first have it, on the last stage.
+    if (chunk > 0 && stage + 1 == depths_.front().size()) {
+      rank.call(module(chunk, "decoder.norm.Norm", "forward"), block, number(7),
+                number(static_cast<double>(chunk)));
+    }
+    if (is_last(chunk, stage))
+      rank.call(module(chunk, "output.Linear", "forward"), model, number(value + depth), number(99));
+  }
+
+  void backward(Rank& rank, std::size_t chunk, std::size_t stage, int value) const {
+    const std::string model = module(chunk, "Model", "backward");
+    const std::string block = module(chunk, "decoder.Block", "backward");
+    const int depth = depths_[chunk][stage];
+    rank.call(model, "", number(-value - depth), number(-value));
+    rank.call(block, model, number(-value - depth), number(-value));
+    for (int i = depth - 1; i >= 0; --i)
+      rank.call(layer(chunk, i, "backward"), block, number(-value - i - 1), number(-value - i));
+  }
+
+  std::vector<std::vector<int>> depths_;
+};
+
+double value_of(const Parameter& parameter) {
+  const auto numbers = numbers_of(parameter);
+  REQUIRE(numbers);
+  return numbers->front();
+}
+
+}  // namespace
+
+TEST_CASE("Virtual pipelines with three and more chunks are the model") {
+  const std::vector<std::vector<std::vector<int>>> jobs = {
+      {{1, 1}, {1, 1}, {1, 1}},          // three chunks
+      {{2, 2}, {2, 2}, {2, 2}, {2, 2}},  // four
+      {{1, 2}, {2, 1}, {1, 1}, {2, 0}},  // the last stage ends with the output alone
+      {{1, 0}, {1, 1}, {0, 2}},          // chunks whose layers are on one stage
+      {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}  // three stages
+  };
+  for (const auto& depths : jobs) {
+    const Interleaved job(depths);
+    const int stages = static_cast<int>(depths.front().size()), chunks = static_cast<int>(depths.size());
+    INFO("job of " << chunks << " chunks, number " << &depths - jobs.data());
+    const Graph merged =
+        merge_one(graphs_of(job.ranks()), {.rank_size = stages, .pp = stages, .vpp = chunks});
+    std::vector<std::string> forward, backward;
+    for (int i = 0; i < job.layer_count(); ++i) forward.push_back(Interleaved::layer(0, i, "forward"));
+    forward.push_back(Interleaved::module(0, "decoder.norm.Norm", "forward"));
+    for (int i = job.layer_count(); i-- > 0;) backward.push_back(Interleaved::layer(0, i, "backward"));
+    const std::string block = Interleaved::module(0, "decoder.Block", "forward");
+    const std::string back = Interleaved::module(0, "decoder.Block", "backward");
+    CHECK(children_of(merged, block) == forward);
+    CHECK(children_of(merged, back) == backward);
+    CHECK(value_of(data_of(merged, forward.back()).outputs[0]) == chunks - 1);  // that of the last chunk
+    for (int i = 0; i < job.layer_count(); ++i) {
+      INFO("layer " << i);
+      const NodeData data = data_of(merged, Interleaved::layer(0, i, "forward"));
+      CHECK(value_of(data.inputs[0]) == i);
+      CHECK(value_of(data.outputs[0]) == i + 1);
+      CHECK(value_of(data_of(merged, Interleaved::layer(0, i, "backward")).inputs[0]) == -i - 1);
+      CHECK(children_of(merged, Interleaved::layer(0, i, "forward")).size() == 1);
+    }
+    for (const char* const name : {"Model", "decoder.Block"}) {
+      const NodeData data = data_of(merged, Interleaved::module(0, name, "forward"));
+      CHECK(value_of(data.inputs[0]) == 0);
+      CHECK(value_of(data.outputs[0]) == job.layer_count());
+      const NodeData gradients = data_of(merged, Interleaved::module(0, name, "backward"));
+      CHECK(value_of(gradients.inputs[0]) == -job.layer_count());
+      CHECK(value_of(gradients.outputs[0]) == 0);
+    }
+    CHECK(children_of(merged, "DefaultModel") ==
+          std::vector<std::string>{Interleaved::module(0, "Model", "forward"),
+                                   Interleaved::module(0, "Model", "backward")});
+    CHECK(children_of(merged, Interleaved::module(0, "Model", "forward")) ==
+          std::vector<std::string>{Interleaved::module(0, "embedding.Embedding", "forward"), block,
+                                   Interleaved::module(0, "output.Linear", "forward")});
+  }
+}
+
+// ---- By the placement of DTensors
+
+namespace {
+
+// A tensor with what a DTensor says of itself.
+std::string placed(const Matrix& matrix, const std::string& placements, const std::string& mesh,
+                   const std::string& sizes, const std::string& dims, const std::string& coordinate) {
+  std::string json = tensor(matrix);
+  json.pop_back();
+  return json + R"(,"dtensor":{"shape":[8,4],"placements":[)" + placements + R"(],"mesh":")" + mesh +
+         R"(","mesh_shape":)" + sizes + R"(,"mesh_dims":)" + dims + R"(,"coordinate":)" + coordinate + "}}";
+}
+
+constexpr const char* kFc = "Module.fc.Linear.forward.0";
+constexpr const char* kBack = "Module.fc.Linear.backward.0";
+
+// Data parallel by rows of the batch, tensor parallel by rows of the weight: 2 x 2.
+std::vector<Rank> two_by_two(const Matrix& batch, const Matrix& weight, const Matrix& copy) {
+  std::vector<Rank> ranks;
+  for (std::size_t dp : {0, 1}) {
+    for (std::size_t tp : {0, 1}) {
+      const std::string at = "[" + std::to_string(dp) + "," + std::to_string(tp) + "]";
+      const std::string of_tp = "[" + std::to_string(tp) + "]", mesh_of_tp = dp == 0 ? "aa" : "bb";
+      const auto whole = [&](const Matrix& part, const std::string& placements) {
+        return placed(part, placements, "ff", "[2,2]", R"(["dp","tp"])", at);
+      };
+      Rank rank;
+      rank.call(kFc, "", tensor(batch.rows(4 * dp, 4 * dp + 4)),
+                placed(batch.rows(4 * dp, 4 * dp + 4).columns(2 * tp, 2 * tp + 2), R"x("Shard(1)")x",
+                       mesh_of_tp, "[2]", R"(["tp"])", of_tp),
+                R"("weight":)" + whole(weight.rows(4 * tp, 4 * tp + 4), R"x("Replicate","Shard(0)")x") +
+                    R"(,"scale":)" + whole(copy, R"("Replicate","Replicate")") + R"(,"sum":)" +
+                    whole(batch.rows(2 * dp, 2 * dp + 1), R"x("Partial(sum)","Replicate")x"));
+      rank.call(kBack, "", tensor(batch.rows(4 * dp, 4 * dp + 4)), tensor(copy));
+      rank.record("Module.fc.Linear.parameters_grad",
+                  R"({"weight":[)" + tensor(weight.rows(2 * dp + 4 * tp, 2 * dp + 4 * tp + 1)) + "]}");
+      rank.place("Module.fc.Linear.parameters_grad", "");
+      ranks.push_back(rank);
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+TEST_CASE("Ranks are joined by the placement of their tensors") {
+  std::mt19937 random(8);
+  const Matrix batch = random_matrix(random, 8, 4), weight = random_matrix(random, 8, 4),
+               copy = random_matrix(random, 1, 4);
+  std::vector<Graph> graphs = graphs_of(two_by_two(batch, weight, copy));
+  const auto layout = layout_of(graphs);
+  REQUIRE(layout);
+  CHECK(layout->by_placements);
+  const Graph merged = merge_one(std::move(graphs), *layout);
+  const NodeData data = data_of(merged, kFc);
+  const auto named = [&](const std::string& name) -> const Parameter& {
+    for (const Parameter& parameter : data.inputs) {
+      if (parameter.trace->text(parameter.item->path) == name) return parameter;
+    }
+    FAIL("no " << name);
+    return data.inputs.front();
+  };
+  check_close(*numbers_of(named("0")), summary_of(batch));  // parts along dp, copies along tp: not twice
+  check_close(*numbers_of(named("weight")), summary_of(weight));
+  check_close(*numbers_of(named("scale")), summary_of(copy));
+  CHECK_FALSE(named("scale").merged);
+  check_close(*numbers_of(data.outputs[0]), summary_of(batch));  // of a mesh that is a part of the other
+  check_close(*numbers_of(named("sum")), summary_of(batch.rows(0, 1)));
+  const auto notes_with = [](const NodeData& of, const std::string& text) {
+    return std::count_if(of.notes.begin(), of.notes.end(),
+                         [&](const std::string& note) { return note.find(text) != std::string::npos; });
+  };
+  CHECK(notes_with(data, "summands of parameters.sum along \"dp\"") == 1);
+  CHECK(notes_with(data, "device mesh(dp=2, tp=2)") == 1);
+  CHECK(notes_with(data, "should hold the same") == 0);
+  check_close(*numbers_of(data_of(merged, kBack).inputs[0]), summary_of(batch));
+  CHECK(data_of(merged, kBack).notes.size() == 5);  // one for each statistic of what differs
+}
+
+TEST_CASE("Copies that differ are named, and the first is shown") {
+  std::mt19937 random(9);
+  std::vector<Rank> ranks;
+  std::vector<Matrix> weights;
+  for (const char* const at : {"[0]", "[1]"}) {
+    weights.push_back(random_matrix(random, 2, 4));
+    ranks.emplace_back().call(
+        kFc, "", number(1), number(2),
+        R"("weight":)" + placed(weights.back(), R"("Replicate")", "aa", "[2]", "[]", at));
+  }
+  std::vector<Graph> graphs = graphs_of(ranks);
+  const Graph merged = merge_one(std::move(graphs), {.rank_size = 2, .by_placements = true});
+  const NodeData data = data_of(merged, kFc);
+  check_close(*numbers_of(data.inputs.back()), summary_of(weights[0]));
+  REQUIRE(data.notes.size() == 1);
+  CHECK(data.notes[0].find("The ranks [0, 1] should hold the same parameters.weight along \"[2] 0\"") == 0);
+}
+
+TEST_CASE("Ranks on different meshes are copies of the model, and impossible meshes are refused") {
+  std::mt19937 random(10);
+  const Matrix weight = random_matrix(random, 8, 4);
+  const auto rank_of = [&](const std::string& mesh, const std::string& size, const std::string& at) {
+    Rank rank;
+    return rank.call(kFc, "", number(1), number(2),
+                     R"("weight":)" + placed(weight, R"x("Shard(0)")x", mesh, size, R"(["tp"])", at));
+  };
+  const auto pairs = merge_ranks(graphs_of({rank_of("aa", "[2]", "[1]"), rank_of("aa", "[2]", "[0]"),
+                                            rank_of("bb", "[2]", "[0]"), Rank()}),
+                                 {.rank_size = 4, .by_placements = true});
+  REQUIRE(pairs.size() == 3);
+  CHECK(pairs[0].rank() == 1);  // the first of its mesh
+  const ParallelLayout two = {.rank_size = 2, .by_placements = true};
+  const auto refused = [&](const std::string& size, const std::string& at, const std::string& other) {
+    return refusal(
+        [&] { merge_ranks(graphs_of({rank_of("aa", size, at), rank_of("aa", "[2]", other)}), two); });
+  };
+  CHECK(refused("[2]", "[0]", "[0]").find("cannot merge ranks [0, 1]") == 0);  // both at one place
+  CHECK(refused("[3]", "[0]", "[1]").find("\"tp\"") != std::string::npos);
+  CHECK(refused("[2]", "[7]", "[1]").find("\"tp\"") != std::string::npos);
+  // What no tool wrote is no placement.
+  CHECK(merge_ranks(graphs_of({rank_of("aa", "[]", "[0]"), rank_of("aa", "[2,2]", "[1]")}), two).size() == 2);
 }
 
 TEST_CASE("Parts of a sequence") {

@@ -417,3 +417,31 @@ TEST_CASE("export_event_log: a file that is no log, or has no header, leaves eve
   CHECK_THROWS_AS(export_event_log(folder / "absent", folder / "out"), IoError);
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
 }
+
+TEST_CASE("JsonExporter: where a DTensor lies, and which call is repeated") {
+  EventLog log{std::filesystem::path()};
+  log.header(kHeader);
+  const std::int64_t shape[] = {2};
+  TensorElement element = sample_tensor(DType::kFloat32, shape, false, {1, 1, 1, 1});
+  const std::string placement = elements([](ElementWriter& out) {
+    out.begin_object();
+    out.key("shape");
+    out.begin_list();
+    out.plain_integer(4);
+    out.end();
+    out.key("mesh");
+    out.plain_text("77849d8c");
+    out.end();
+  });
+  element.placement = placement;
+  const RecordId first = log.record(RecordKind::kApiForward, "Torch.f.0.forward", kNoStack, false);
+  log.part(first, Part::kOutput, elements([&](ElementWriter& out) { out.tensor(element); }));
+  log.record(RecordKind::kModuleForward, "Module.m.M.forward.1", kNoStack, true, "Module.m.M.forward.0");
+  log.record(RecordKind::kModuleForward, "Module.m.M.forward.2", kNoStack, true);
+  const std::string data = data_of(log);
+  CHECK(data.find("\"requires_grad\": false,\n     \"dtensor\": {\n      \"shape\": [\n       4\n      ],\n"
+                  "      \"mesh\": \"77849d8c\"\n     }\n    }") != std::string::npos);
+  CHECK(data.find("{\n   \"is_recompute\": true,\n   \"recompute_of\": \"Module.m.M.forward.0\"\n  }") !=
+        std::string::npos);
+  CHECK(data.find("{\n   \"is_recompute\": true\n  }") != std::string::npos);
+}

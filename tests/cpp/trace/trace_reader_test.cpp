@@ -578,6 +578,40 @@ TEST_CASE("parse_trace: the group of a communication") {
   CHECK(trace.group_id(items[2]).empty());
 }
 
+TEST_CASE("parse_trace: where the shard of a DTensor lies") {
+  const std::string tensor =
+      R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[8,8],"Max":1.0,"Min":0.0)";
+  const std::string placed =
+      tensor +
+      R"x(,"dtensor":{"shape":[16,8],"placements":["Replicate","Shard(0)"],"mesh":"77849d8c","mesh_shape":[2,2],)x"
+      R"("mesh_dims":["dp","tp"],"coordinate":[0,1],"other":{"placements":[1]}},"Mean":0.5})";
+  // An argument that only has that name is none.
+  const std::string named = R"({"dtensor":{"type":"int","value":3},"x":{"dtensor":{"mesh":"ab"}}})";
+  const Trace trace =
+      parse_trace(R"({"data":{"Torch.f.0.forward":{"input_args":[)" + tensor + "}," + placed + "," + tensor +
+                      R"(}],"input_kwargs":)" + named + R"(,"output":[)" + placed + "]}}}",
+                  "dump.json");
+  const auto items = trace.items(trace.records()[0]);
+  REQUIRE(items.size() == 5);
+  CHECK(trace.has_placements());
+  for (const std::size_t with : {1, 4}) {
+    INFO(with);
+    const TensorPlacement* const placement = trace.placement(items[with]);
+    REQUIRE(placement != nullptr);
+    CHECK(trace.text(placement->shape) == "[16, 8]");
+    CHECK(trace.text(placement->placements) == "['Replicate', 'Shard(0)']");
+    CHECK(trace.text(placement->mesh) == "77849d8c");
+    CHECK(trace.text(placement->mesh_shape) == "[2, 2]");
+    CHECK(trace.text(placement->mesh_dims) == "['dp', 'tp']");
+    CHECK(trace.text(placement->coordinate) == "[0, 1]");
+    CHECK(trace.text(items[with].shape) == "[8, 8]");  // that of the shard
+    CHECK(trace.number(items[with].mean) == 0.5);
+  }
+  for (const std::size_t without : {0, 2, 3}) CHECK(trace.placement(items[without]) == nullptr);
+  CHECK(trace.text(items[3].path) == "dtensor");
+  CHECK_FALSE(parse_trace(R"({"data":{"a":{"output":[)" + tensor + "}]}}}", "dump.json").has_placements());
+}
+
 TEST_CASE("read_stacks: what is no stack.json is refused") {
   const auto problem = [](const std::string& text) { return refusal(&parse_stacks, text, "stack.json"); };
   for (const char* text :

@@ -191,6 +191,19 @@ def test_experts(tmp_path: Path, form: str, parallel: int) -> None:
     assert sum("local_experts" in row.name for row in result.rows) == 2 * EXPERTS
 
 
+def test_copies_of_expert_parallel_ranks_that_differ(tmp_path: Path) -> None:
+    """Only the first one is compared, so the others are looked at, as far as they are no experts."""
+    folder = write_experts(tmp_path / "two", "single", 2)
+    assert not compare(folder, folder).left.warnings
+    path = next(folder.rglob("mp_rank_00_001/model_optim_rng.pt"))
+    content = torch.load(path, weights_only=False)
+    name = next(name for name in content["model"] if "experts" not in name and "layers.0" in name)
+    content["model"][name].view(-1)[0] += 1
+    torch.save(content, path)
+    (warning,) = compare(folder, folder).left.warnings
+    assert warning.startswith(f"{name}: the copies in mp_rank_00_000 and mp_rank_00_001 differ")
+
+
 @pytest.mark.parametrize("form", ["single", "numbered", "grouped"])
 def test_experts_with_tensor_parallel_shards(tmp_path: Path, form: str) -> None:
     """Tensor-parallel 2 and expert-parallel 2, with experts in one or two shards."""

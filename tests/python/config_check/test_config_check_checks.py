@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from config_check_packs import OURS, check_of, stats
 from msprobe.config_check.check_hyperparameters import same_value
+from msprobe.config_check.check_result import sheet_number
 from msprobe.config_check.likelihood import table
 
 A_STEP = "step0/rank0"
@@ -347,3 +350,79 @@ def test_checks_that_were_not_made_are_named(compared):
         "not compared, because a pack has none: packages, inputs, weights, hyper-parameters, random "
         "operations"
     ]
+
+
+class TestAgainstPlainPython:
+    """Inputs and weights of random shapes and values: the rows are what a few lines of Python say."""
+
+    KEYS = ("a", "b", "max", "min", "mean", "norm", "x.y")
+
+    def tree(self, source, depth):
+        pick = source.choice
+        odd = [
+            None,
+            True,
+            0,
+            -1,
+            1e308,
+            float("nan"),
+            float("inf"),
+            "",
+            [],
+            [1, {"a": 2}],
+            {},
+            10**300,
+            5e-324,
+        ]
+        whole = {name: pick([0, 1.5, -2, 1e308, float("nan"), 3]) for name in ("max", "min", "mean", "norm")}
+        return {
+            key: self.tree(source, depth - 1)
+            if depth and source.random() < 0.4
+            else pick([whole, whole, *odd])
+            for key in source.sample(self.KEYS, source.randrange(1, 6))
+        }
+
+    def leaves(self, tree, nested, prefix=""):
+        found = {}
+        for key, value in tree.items():
+            name = f"{prefix}{key}"
+            values = list(value.values()) if isinstance(value, dict) else []
+            is_tensor = (
+                sorted(map(str, value or {})) == ["max", "mean", "min", "norm"]
+                and all(isinstance(one, (int, float)) for one in values)
+                if isinstance(value, dict)
+                else False
+            )
+            if is_tensor:
+                found[name] = [value[one] for one in ("max", "min", "mean", "norm")]
+            elif isinstance(value, dict) and nested:
+                found.update(self.leaves(value, nested, f"{name}."))
+            else:
+                found[name] = None
+        return found
+
+    def rows(self, bench, cmp, kind):
+        left, right = (self.leaves(tree, kind == "dataset") for tree in (bench, cmp))
+        rows = []
+        for name, values in left.items():
+            if name not in right:
+                rows.append([0, 0, name, "only bench have" if kind == "weights" else False, *[None] * 4])
+            elif values is None or right[name] is None:
+                if values is not right[name]:
+                    rows.append([0, 0, name, False, *[None] * 4])
+            else:
+                pairs = [(float(a), float(b)) for a, b in zip(values, right[name])]
+                equal = all(a == b or (a != a and b != b) for a, b in pairs)
+                cells = [None if a == 0 else sheet_number(abs(a - b) / a) for a, b in pairs]
+                rows.append([0, 0, name, equal, *cells])
+        only = "only cmp have" if kind == "weights" else False
+        return rows + [[0, 0, name, only, *[None] * 4] for name in right if name not in left]
+
+    @pytest.mark.parametrize("kind", ["dataset", "weights"])
+    def test_rows(self, compared, kind):
+        source = random.Random(kind)
+        entry = {"dataset": dataset, "weights": lambda tree: {f"weights/{A_STEP}/weight.json": tree}}[kind]
+        for _ in range(150):
+            bench, cmp = self.tree(source, 3), self.tree(source, 3)
+            check = check_of(compared(entry(bench), entry(cmp)), kind)
+            assert check.rows == self.rows(bench, cmp, kind), (bench, cmp)

@@ -353,12 +353,30 @@ class TestCollecting:
         found = tree(tmp_path / "p.zip", "weights/step0/rank0/weight.json")
         assert "linear.weight" in found
 
-    def test_a_hook_inside_a_compiled_model_breaks_nothing(self, tmp_path):
+    def test_a_model_that_was_compiled_in_place(self, tmp_path):
         torch._dynamo.reset()
         model = Net()
-        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
-        compiled = torch.compile(model, backend="eager", fullgraph=True)
+        model.compile(backend="eager", fullgraph=True)
+        call = model._compiled_call_impl
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"), steps=2)
+        expected = Net.forward(model, torch.ones(1, 4))
+        for _ in range(3):
+            assert torch.equal(model(torch.ones(1, 4)), expected)
+        steps = [name for name in entries(tmp_path / "p.zip") if name.startswith("dataset/")]
+        assert steps == [f"dataset/step{step}/rank0/dataset.json" for step in (0, 1)]
+        assert "linear.weight" in tree(tmp_path / "p.zip", "weights/step1/rank0/weight.json")
+        assert model._compiled_call_impl is call
+
+    def test_a_checker_inside_a_compiled_model_breaks_nothing_and_says_what_is_missing(
+        self, tmp_path, caplog
+    ):
+        torch._dynamo.reset()
+        model = Net()
+        checker = ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        compiled = torch.compile(nn.Sequential(model, nn.ReLU()), backend="eager", fullgraph=True)
         assert compiled(torch.ones(1, 4)).shape == (1, 2)
+        checker.close()
+        assert "no forward call of the model was seen" in caplog.text
 
     def test_copies_of_the_model_are_not_watched(self, tmp_path):
         import copy

@@ -308,11 +308,21 @@ class TestHostile:
             assert "newer msprobe (format 99" in found.problems[-1]
             assert json.loads(found.text("env")) == {}
 
-    def test_a_deep_tree_of_inputs(self, tmp_path):
+    def test_a_deep_tree_of_inputs_is_left_out(self, tmp_path):
         deep = {"args": {"0": stats(1)}}
         for _ in range(300):
             deep = {"x": deep}
         for side in "ab":
             write_pack(tmp_path / f"{side}.zip", {"dataset/step0/rank0/dataset.json": deep})
         with read_pack(tmp_path / "a.zip") as left, read_pack(tmp_path / "b.zip") as right:
-            assert compare_packs(left, right).agree
+            result = compare_packs(left, right)
+        assert not result.agree
+        assert [problem.endswith("deeper than 64 levels") for problem in result.problems] == [True, True]
+
+    def test_another_compression_is_left_out(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
+            archive.writestr("env", "{}")
+            archive.writestr("pip", "numpy=1\n", zipfile.ZIP_BZIP2)
+        with read_pack(tmp_path / "p.zip") as found:
+            assert "pip was left out: it is compressed in another way" in found.problems[0]
+            assert found.text("env") == "{}"

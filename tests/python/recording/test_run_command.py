@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 
 import pytest
 from msprobe import cli
@@ -82,6 +84,35 @@ class TestAsWithout:
         assert "msprobe" not in run.stderr.replace(str(tmp_path), "")
         assert run_file(tmp_path / "out")["outcome"] == "RuntimeError"
         assert (tmp_path / "out/dump/step1/rank/dump.json").exists()
+
+    def test_an_interrupt_inside_of_a_recorded_step(self, script, tmp_path):
+        script(
+            BEGINNING
+            + "train(1)\ncriterion(model(torch.ones(2, 8)), torch.zeros(2, dtype=int))\nos.kill(0, 2)\n"
+        )
+        plain, run = (
+            subprocess.run(
+                [sys.executable, *before, "train.py"],
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                timeout=300,
+                start_new_session=True,  # the signal goes to the group
+            )
+            for before in ((), ("-m", "msprobe", "run", "--quiet", "-o", "out"))
+        )
+        assert (run.returncode, run.stdout) == (plain.returncode, plain.stdout)
+        assert run.returncode == -signal.SIGINT
+        assert run.stderr.splitlines()[-1] == plain.stderr.splitlines()[-1] == "KeyboardInterrupt"
+        about = run_file(tmp_path / "out")
+        assert (about["outcome"], about["steps"]) == ("interrupted", 2)
+        for step, call in ((0, "Module.2.Linear.backward.0"), (1, "Module.2.Linear.forward.0")):
+            data = json.loads((tmp_path / f"out/dump/step{step}/rank/dump.json").read_text())["data"]
+            assert call in data
+            assert (tmp_path / f"out/dump/step{step}/rank/diagnosis.json").exists()
+        assert len((tmp_path / "out/losses.rank0.csv").read_text().splitlines()) == 2
+        assert (tmp_path / "out/grad_probe/rank0/grad_summary_0.csv").exists()
+        assert zipfile.is_zipfile(tmp_path / "out/config_check.zip")
 
     @pytest.mark.parametrize("words", [("broken.py",), ("-m", "no_such_module")])
     def test_what_does_not_start(self, script, tmp_path, words):

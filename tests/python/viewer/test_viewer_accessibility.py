@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from viewer_page import CHROMIUM, MISSING, ViewerPage, serving
-from viewer_samples import model, write
+from viewer_samples import dump, model, write
 
 AXE = Path(__file__).resolve().parents[3] / "viewer/node_modules/axe-core/axe.min.js"
 pytestmark = [
@@ -50,6 +50,7 @@ def test_nothing_is_wrong_in_any_state(page, tmp_path, theme, language):
     folder.mkdir()
     write(folder / "a.vis.db", {(step, rank): model(0.5) for step in (0, 1) for rank in (0, 1)})
     write(folder / "single.vis.db", {(0, 0): (model()[0], None)})
+    dump(folder / "run", 1.0)
     (folder / "z.vis.db").write_bytes(b"no database")
     with serving(folder, tmp_path / "state") as address:
         page.go(address)

@@ -4,33 +4,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
+import time
 
 import pytest
+from msprobe.viewer.api import Api
 from msprobe.viewer.command import main
 from msprobe.viewer.graph_of_dumps import graph_of, is_dump
+from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import open_result
-from viewer_samples import write
-
-CALL = "Functional.relu.0.forward"
-
-
-def dump(folder, value):
-    """A step with one rank: a module with one call in it."""
-    rank = folder / "step0" / "rank0"
-    rank.mkdir(parents=True)
-    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": False}
-    tensor |= {"Max": value, "Min": -1.0, "Mean": 0.1, "Norm": 2.0}
-    entry = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
-    module = "Module.act.ReLU.forward.0"
-    data = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
-    (rank / "dump.json").write_text(json.dumps({**data, "data": {module: entry, CALL: entry}}))
-    (rank / "construct.json").write_text(json.dumps({module: None, CALL: module}))
-    (rank / "stack.json").write_text(json.dumps({}))
-    return folder
+from viewer_page import CHROMIUM, MISSING, ViewerPage, serving
+from viewer_samples import CALL, dump, write
 
 
 def test_two_dumps_are_compared_and_exported(tmp_path, capfd):
@@ -55,7 +41,7 @@ def test_one_dump_is_shown_and_the_command_that_keeps_its_graph_is_said(tmp_path
 
 
 def test_a_graph_of_dumps_is_that_of_msprobe_graph(tmp_path):
-    path, _ = graph_of([dump(tmp_path / "golden", 1.0), dump(tmp_path / "target", 3.0)])
+    path = graph_of([dump(tmp_path / "golden", 1.0), dump(tmp_path / "target", 3.0)])
     result = open_result(path)
     assert result.config.is_compare
     assert result.rows("SELECT count(*) FROM tb_nodes WHERE node_name=?", CALL) == [(2,)]
@@ -81,3 +67,77 @@ def test_a_dump_that_cannot_be_read_is_an_error_with_its_name(tmp_path, capfd):
 def test_a_result_and_a_dump_cannot_be_compared(tmp_path):
     with pytest.raises(ValueError, match="expected"):
         main([str(write(tmp_path / "a.vis.db")), str(dump(tmp_path / "run", 1.0))])
+
+
+@pytest.fixture
+def api(tmp_path):
+    dump(tmp_path / "runs" / "golden", 1.0)
+    dump(tmp_path / "runs" / "target", 3.0)
+    dump(tmp_path / "outside", 3.0)
+    library = Library(tmp_path / "runs")
+    yield Api(library)
+    library.close()
+
+
+def finished(api):
+    end = time.monotonic() + 120
+    while not (answer := api.answer("made", {}))["done"]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return answer["file"]
+
+
+def test_a_graph_is_made_from_within_the_page(api, tmp_path):
+    before = sorted(path.name for path in (tmp_path / "runs").rglob("*"))
+    assert api.answer("files", {})["dumps"] == ["golden", "target"]
+    api.answer("make", {"target": "target", "golden": "golden"})
+    with pytest.raises(ValueError, match="is being made"):
+        api.answer("make", {"target": "target"})
+    name = finished(api)
+    assert [one["name"] for one in api.answer("files", {})["files"]] == [name]
+    assert api.answer("open", {"file": name})["compare"]
+    found = api.answer("list", {"file": name, "step": 0, "rank": 0, "text": CALL})
+    assert found["total"] == 2
+    assert sorted(path.name for path in (tmp_path / "runs").rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["../outside", "/", "", "golden/..", "golden/step0", "nothing"])
+def test_only_dumps_of_the_folder_are_made_into_a_graph(api, name):
+    with pytest.raises(ValueError, match="no dump"):
+        api.answer("make", {"target": name})
+    with pytest.raises(ValueError, match="no dump"):
+        api.answer("make", {"target": "target", "golden": name})
+
+
+def test_what_is_wrong_with_a_dump_is_said_in_the_page(api, tmp_path):
+    (tmp_path / "runs" / "target" / "step0" / "rank0" / "dump.json").write_text("{")
+    api.answer("make", {"target": "target"})
+    with pytest.raises(ValueError, match=r"could not be made: .*dump\.json"):
+        finished(api)
+    api.answer("make", {"target": "golden"})  # another one can be tried
+    assert not api.answer("open", {"file": finished(api)})["compare"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+def test_the_page_offers_the_dumps_and_shows_their_graph(tmp_path):
+    dump(tmp_path / "runs" / "golden", 1.0)
+    dump(tmp_path / "runs" / "target", 3.0)
+    page = ViewerPage(tmp_path / "profile")
+    try:
+        with serving(tmp_path / "runs", tmp_path / "state") as address:
+            page.go(address)
+            page.until("document.querySelectorAll('.dumps select').length === 2")
+            for at, name in enumerate(("target", "golden")):
+                select = f"document.querySelectorAll('.dumps select')[{at}]"
+                page.until(f"[...{select}.options].some(one => one.value === '{name}')")
+                page.run(
+                    f"{select}.value = '{name}'; "
+                    f"{select}.dispatchEvent(new Event('change', {{bubbles: true}}))"
+                )
+            page.run("document.querySelector('.dumps button').click()")
+            page.until("document.querySelectorAll('canvas').length === 2", 120)
+            page.until("document.querySelector('.finding, .tab-body p.pad:not(.soft)')")
+            page.go("about:blank")
+        assert page.faults == []
+    finally:
+        page.close()

@@ -510,9 +510,9 @@ def test_the_summary_index_is_the_largest_relative_error():
 @pytest.mark.parametrize("by", ["index", "difference", "overflow", "kind"])
 @pytest.mark.parametrize("sort", ["order", "difference", "index"])
 @pytest.mark.parametrize("side", [None, 0, 1])
-def test_a_list_by_class_is_that_of_the_search(ask, by, sort, side):
-    """With nothing but classes the answer comes from arrays; `kind` with a text goes through the database."""
-    for classes in ([0], [1, 2, 3], [-2], [-1], [2, -2]):
+def test_a_ranking_by_class_is_that_of_the_search(ask, by, sort, side):
+    """With classes and a ranking alone the answer comes from arrays; with a text from the database."""
+    for classes in ([], [0], [1, 2, 3], [-2], [-1], [2, -2]):
         for ascending in (True, False):
             wanted = {"sort": sort, "ascending": ascending, "colour": {"by": by}, "classes": classes}
             wanted |= {} if side is None else {"side": side}

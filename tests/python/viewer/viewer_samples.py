@@ -204,3 +204,21 @@ class _Rows:
         self._connection.execute(f"INSERT INTO tb_nodes VALUES ({marks})", [row[c] for c in self._columns])
         self._connection.execute("INSERT INTO tb_stack VALUES (?, ?)", (stack, json.dumps(node.stack)))
         self._order += 1
+
+
+CALL = "Functional.relu.0.forward"
+
+
+def dump(folder: Path, value: float) -> Path:
+    """A step with one rank: a module with one call in it."""
+    rank = folder / "step0" / "rank0"
+    rank.mkdir(parents=True)
+    tensor = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2], "requires_grad": False}
+    tensor |= {"Max": value, "Min": -1.0, "Mean": 0.1, "Norm": 2.0}
+    entry = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
+    module = "Module.act.ReLU.forward.0"
+    data = {"task": "statistics", "level": "mix", "framework": "pytorch", "dump_data_dir": None}
+    (rank / "dump.json").write_text(json.dumps({**data, "data": {module: entry, CALL: entry}}))
+    (rank / "construct.json").write_text(json.dumps({module: None, CALL: module}))
+    (rank / "stack.json").write_text(json.dumps({}))
+    return folder

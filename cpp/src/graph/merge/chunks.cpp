@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "graph/dotted_name.h"
 #include "graph/merge/import.h"
@@ -18,15 +19,19 @@ std::string prefix_of(int chunk) { return "Module." + std::to_string(chunk) + ".
 // Virtual pipelines: the model of a rank is a list of chunks, each with some of the layers.
 class Chunks {
  public:
-  Chunks(Graph& graph, std::span<const NodeId> containers, int count)
-      : graph_(graph),
-        containers_(containers),
-        is_container_(containers.begin(), containers.end()),
-        count_(count) {}
+  Chunks(Graph& graph, std::span<const NodeId> containers, int count) : graph_(graph), count_(count) {
+    // What is above split layers in one chunk is above layers in each: one may have its layers on a single
+    // stage.
+    std::unordered_set<NodeId> seen;
+    for (const NodeId node : containers) {
+      const NodeId first = graph.find(to_first_chunk(graph[node].name)(graph[node].name));
+      if (first != kNoNode && graph[first].name.starts_with(prefix_of(0)) && seen.insert(first).second)
+        containers_.push_back(first);
+    }
+  }
 
   void merge() {
     for (const NodeId node : containers_) {
-      if (!graph_[node].name.starts_with(prefix_of(0))) continue;
       for (int chunk = 1; chunk < count_; ++chunk) take_from(node, chunk);
       name_children(node);
     }
@@ -37,12 +42,12 @@ class Chunks {
   void take_from(NodeId node, int chunk) {
     const Renaming to_first = {prefix_of(chunk), prefix_of(0)};
     const NodeId other = graph_.find(Renaming{to_first.to, to_first.from}(graph_[node].name));
-    if (other == kNoNode || is_container_.count(other) == 0) return;
+    if (other == kNoNode) return;
     const bool backward = direction_of(graph_[node].name) == "backward";
     hand_over(node, other, backward);
     std::vector<NodeId> moved;
     for (const NodeId child : std::exchange(graph_[other].children, {})) {
-      const bool stays_behind = has_counterpart(child, to_first);
+      const bool stays_behind = has_counterpart(child, to_first) || is_in_later_chunk(child, chunk);
       graph_[child].parent = stays_behind ? kNoNode : node;
       if (!stays_behind) moved.push_back(child);
     }
@@ -56,6 +61,17 @@ class Chunks {
     const Node& node = graph_[child];
     return node.kind != NodeKind::kCall && !parse_layer(node.name) &&
            graph_.find(to_first(node.name)) != kNoNode;
+  }
+
+  // Of modules that several chunks have, but not the first one, the last counts.
+  bool is_in_later_chunk(NodeId child, int chunk) const {
+    const Node& node = graph_[child];
+    if (node.kind == NodeKind::kCall || parse_layer(node.name)) return false;
+    for (int later = chunk + 1; later < count_; ++later) {
+      const NodeId same = graph_.find(Renaming{prefix_of(chunk), prefix_of(later)}(node.name));
+      if (same != kNoNode && same != child && graph_[same].parent != kNoNode) return true;
+    }
+    return false;
   }
 
   // Results come from the last chunk, and so do gradients.
@@ -109,8 +125,7 @@ class Chunks {
   }
 
   Graph& graph_;
-  std::span<const NodeId> containers_;
-  std::unordered_set<NodeId> is_container_;
+  std::vector<NodeId> containers_;  // of the first chunk
   int count_;
   std::vector<std::pair<NodeId, std::string>> names_;
 };

@@ -2,11 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/merge/context.h"
 
-#include <algorithm>
-#include <optional>
-#include <string>
-
 #include "graph/dotted_name.h"
+#include "graph/merge/differentiated.h"
 
 namespace msprobe::graph {
 namespace {
@@ -43,39 +40,12 @@ class Contexts {
 
   // What comes into a backward call are gradients of the results, what comes out those of the arguments.
   bool is_gradient_of_copy(NodeId node, const Parameter& gradient, bool of_results) {
-    const NodeId forward = forward_call(graph_[node].name);
+    const NodeId forward = forward_node(graph_, graph_[node].name);
     if (forward == kNoNode || !merge_.is_everywhere(forward)) return false;
     graph_.read_data(forward, data_);
     const auto& values = of_results ? data_.outputs : data_.inputs;
     const auto value = find_differentiated(values, gradient);
     return value && merge_.is_copied(forward, values[*value], *value, of_results);
-  }
-
-  // Which value a gradient belongs to. Gradients are numbered as values are, or as those that are tensors; of
-  // these a gradient mostly has the shape.
-  static std::optional<std::size_t> find_differentiated(const std::vector<Parameter>& values,
-                                                        const Parameter& gradient) {
-    const std::string_view path = gradient.trace->text(gradient.item->path);
-    const std::string_view shape = gradient.trace->text(gradient.item->shape);
-    std::optional<std::size_t> best;
-    int best_score = 0;
-    std::size_t number = 0;  // of a tensor among them
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const trace::Item& item = *values[i].item;
-      if (item.part == trace::Item::Part::kParameters || !statistics_of(values[i])) continue;
-      const bool has_path = values[i].trace->text(item.path) == path,
-                 has_number = std::to_string(number++) == path;
-      const bool has_shape = values[i].trace->text(item.shape) == shape;
-      const int score = has_shape ? (has_path ? 4 : has_number ? 3 : 1) : (has_path ? 2 : 0);
-      if (score > best_score) best = i;
-      best_score = std::max(best_score, score);
-    }
-    return best;
-  }
-
-  NodeId forward_call(std::string_view name) const {
-    const std::string module = with_direction(name, "forward");
-    return graph_.find(module.empty() ? std::string(without_parts(name, 1)) + ".forward" : module);
   }
 
   Graph& graph_;

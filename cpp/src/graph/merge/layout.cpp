@@ -131,6 +131,10 @@ void check_layout(const ParallelLayout& layout, const std::string& where) {
 std::optional<ParallelLayout> layout_of(std::span<const Graph> ranks) {
   if (ranks.empty()) return std::nullopt;
   ParallelLayout layout = {.rank_size = static_cast<int>(ranks.size())};
+  layout.by_placements = std::any_of(ranks.begin(), ranks.end(), [](const Graph& graph) {
+    return graph.dumps().front()->trace.has_placements();
+  });
+  if (layout.by_placements) return layout;
   if (const auto groups = reducing_groups(ranks, true); !groups.empty()) {
     if (!covers_ranks(groups, groups.front().size(), ranks.size())) return std::nullopt;
     layout.tp = static_cast<int>(groups.front().size());

@@ -8,6 +8,7 @@
 #include "graph/merge/context.h"
 #include "graph/merge/experts.h"
 #include "graph/merge/groups.h"
+#include "graph/merge/mesh.h"
 #include "graph/merge/pipeline.h"
 #include "graph/merge/shards.h"
 #include "graph/merge/tensor.h"
@@ -132,11 +133,20 @@ class RankMerge {
   std::vector<std::optional<Graph>> graphs_;  // by rank; without those that became part of another
 };
 
+std::vector<Graph> merge_by_placements(std::vector<Graph> ranks) {
+  const std::vector<Mesh> meshes = find_meshes(ranks);
+  for (const Mesh& mesh : meshes) merge_mesh(mesh, ranks);
+  std::vector<Graph> merged;
+  for (const Mesh& mesh : meshes) merged.push_back(std::move(ranks[mesh.ranks.front()]));
+  return merged;
+}
+
 }  // namespace
 
 std::vector<Graph> merge_ranks(std::vector<Graph> ranks, const ParallelLayout& layout) {
   check_layout(layout, "layout");
   check_ranks(ranks, layout);
+  if (layout.by_placements) return merge_by_placements(std::move(ranks));
   return RankMerge(std::move(ranks), layout).merge();
 }
 
