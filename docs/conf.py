@@ -65,7 +65,20 @@ def _numbered(folder: str) -> list[str]:
     return sorted(path.stem for path in (FOLDER / folder).glob("*.md") if path.stem != "README")
 
 
+def without_links_to_the_repository(page: str, folder: Path) -> str:
+    """Files beside the site are named. A link to one that is not there stays, and is a warning."""
+
+    def named(link: re.Match[str]) -> str:
+        target = (folder / link[2]).resolve()
+        if not target.exists() or target.is_relative_to(FOLDER):
+            return link[0]
+        return f"{link[1]} (`{target.relative_to(FOLDER.parent)}`)"
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)", named, page)
+
+
 def add_what_only_the_site_needs(app: Sphinx, name: str, text: list[str]) -> None:
+    text[0] = without_links_to_the_repository(text[0], (FOLDER / name).parent)
     if name == "README":
         text[0] += navigation(text[0])
     elif name in ("adr/README", "formats/README"):
