@@ -4,6 +4,7 @@
 
 #include "fuzz_target.h"
 #include "msprobe/checkpoint.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe::fuzz {
 
