@@ -31,6 +31,7 @@ struct Keys {
     for (std::size_t half = 0; half < 2; ++half) {
       for (std::size_t i = 0; i < kHashBlock; ++i) {
         const std::uint64_t key = splitmix64(kKeySeeds[half], i) | 1;
+        halves[half].whole[i] = key;
         halves[half].low[i] = static_cast<std::uint32_t>(key);
         halves[half].high[i] = static_cast<std::uint32_t>(key >> 32);
       }

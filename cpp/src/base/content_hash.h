@@ -16,6 +16,7 @@ inline constexpr std::size_t kHashBlock = 1024;
 struct HashKeys {
   alignas(64) std::uint32_t low[kHashBlock];   // the lower 32 bits of each key
   alignas(64) std::uint32_t high[kHashBlock];  // the upper ones
+  alignas(64) std::uint64_t whole[kHashBlock];
 };
 
 /// Sum of word[i] * key[first + i] modulo 2^64 for both halves, over `count` words at `data`, which has any

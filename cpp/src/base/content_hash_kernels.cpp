@@ -24,6 +24,58 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Words = hn::CappedTag<std::uint32_t, 16>;
 using Sums = hn::Repartition<std::uint64_t, Words>;
 
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+
+// The next words, each in a lane of 64 bits.
+struct Taken {
+  hn::Vec<Sums> first;
+  hn::Vec<Sums> second;
+
+  explicit HWY_INLINE Taken(const std::uint8_t* data) {
+    const auto* const halves = reinterpret_cast<const __m256i*>(data);
+    first.raw = _mm512_cvtepu32_epi64(_mm256_loadu_si256(halves));
+    second.raw = _mm512_cvtepu32_epi64(_mm256_loadu_si256(halves + 1));
+  }
+};
+
+// Multiplies 64 bits in one instruction.
+struct Half {
+  hn::Vec<Sums> first;
+  hn::Vec<Sums> second;
+
+  HWY_INLINE Half() : first(hn::Zero(Sums())), second(hn::Zero(Sums())) {}
+
+  HWY_INLINE void add(const Taken& taken, const HashKeys& keys, std::size_t at) {
+    const Sums ds;
+    const auto times = [](hn::Vec<Sums> words, hn::Vec<Sums> factors) {
+      return hn::Vec<Sums>{_mm512_mullo_epi64(words.raw, factors.raw)};
+    };
+    first = hn::Add(first, times(taken.first, hn::LoadU(ds, keys.whole + at)));
+    second = hn::Add(second, times(taken.second, hn::LoadU(ds, keys.whole + at + hn::MaxLanes(ds))));
+  }
+
+  HWY_INLINE std::uint64_t sum() const {
+    return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(hn::Add(first, second).raw));
+  }
+};
+
+#else
+
+// The words in odd places moved to the even ones.
+HWY_INLINE hn::Vec<Words> to_even(hn::Vec<Words> words) {
+  return hn::BitCast(Words(), hn::ShiftRight<32>(hn::BitCast(Sums(), words)));
+}
+
+// The next words, and those in odd places moved to the even ones.
+struct Taken {
+  hn::Vec<Words> words;
+  hn::Vec<Words> odd;
+
+  explicit HWY_INLINE Taken(const std::uint8_t* data)
+      : words(hn::BitCast(Words(), hn::LoadU(hn::Repartition<std::uint8_t, Words>(), data))),
+        odd(to_even(words)) {}
+};
+
 // A product of 32 and 64 bits is that with the lower half of the key, and 2^32 times that with the upper
 // half, of which 32 bits are left.
 struct Half {
@@ -33,17 +85,13 @@ struct Half {
 
   HWY_INLINE Half() : even(hn::Zero(Sums())), odd(hn::Zero(Sums())), upper(hn::Zero(Words())) {}
 
-  HWY_INLINE void add(hn::Vec<Words> words, hn::Vec<Words> odd_words, const HashKeys& keys, std::size_t at) {
+  HWY_INLINE void add(const Taken& taken, const HashKeys& keys, std::size_t at) {
     const Words dw;
+    const auto words = taken.words;
     const auto low = hn::LoadU(dw, keys.low + at);
     even = hn::Add(even, hn::MulEven(words, low));
-    odd = hn::Add(odd, hn::MulEven(odd_words, to_even(low)));
+    odd = hn::Add(odd, hn::MulEven(taken.odd, to_even(low)));
     upper = hn::Add(upper, hn::Mul(words, hn::LoadU(dw, keys.high + at)));
-  }
-
-  // The words in odd places moved to the even ones.
-  static HWY_INLINE hn::Vec<Words> to_even(hn::Vec<Words> words) {
-    return hn::BitCast(Words(), hn::ShiftRight<32>(hn::BitCast(Sums(), words)));
   }
 
   HWY_INLINE std::uint64_t sum() const {
@@ -60,20 +108,20 @@ struct Half {
 
 #endif
 
+#endif
+
 ContentHash hash_words_here(const std::uint8_t* data, std::size_t count, std::size_t first,
                             const HashKeys (&keys)[2]) {
   ContentHash hash;
   std::size_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   constexpr std::size_t kWidth = hn::MaxLanes(Words());
-  const hn::Repartition<std::uint8_t, Words> bytes;
   Half low;
   Half high;
   for (; i + kWidth <= count; i += kWidth) {
-    const auto words = hn::BitCast(Words(), hn::LoadU(bytes, data + 4 * i));
-    const auto odd = Half::to_even(words);
-    low.add(words, odd, keys[0], first + i);
-    high.add(words, odd, keys[1], first + i);
+    const Taken taken(data + 4 * i);
+    low.add(taken, keys[0], first + i);
+    high.add(taken, keys[1], first + i);
   }
   hash = {low.sum(), high.sum()};
 #endif

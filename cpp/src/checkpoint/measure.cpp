@@ -24,8 +24,8 @@ namespace {
 constexpr std::size_t kBatch = 64;
 
 // Elements that are looked at several times, for their difference and their hashes, while they are in the
-// nearest cache.
-constexpr std::size_t kTile = 4096;
+// nearest cache. Few, so that the next ones arrive from memory while these are hashed.
+constexpr std::size_t kTile = 2048;
 
 // Elements without gaps from which on the fast way is one.
 constexpr std::int64_t kLeastRun = 256;
