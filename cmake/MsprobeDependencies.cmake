@@ -107,17 +107,6 @@ else()
   endif()
 endif()
 
-# RapidJSON: headers only. dump.json holds the bare words NaN and Infinity, which other parsers refuse.
-find_path(MSPROBE_RAPIDJSON_INCLUDE rapidjson/reader.h)
-mark_as_advanced(MSPROBE_RAPIDJSON_INCLUDE)
-if(NOT MSPROBE_RAPIDJSON_INCLUDE)
-  msprobe_fetch_headers(rapidjson_source rapidjson https://github.com/Tencent/rapidjson/archive/refs/tags/v1.1.0.tar.gz
-    bf7ced29704a1e696fbccf2a2b4ea068e7774fa37f6d7dd4039d0787f8bed98e)
-  set(MSPROBE_RAPIDJSON_INCLUDE "${rapidjson_source}/include")
-endif()
-add_library(msprobe_rapidjson INTERFACE)
-target_include_directories(msprobe_rapidjson SYSTEM INTERFACE "${MSPROBE_RAPIDJSON_INCLUDE}")
-
 # zlib: deflate in pieces, for xlsx files.
 set(MSPROBE_ZLIB msprobe_zlib)
 msprobe_installed_library(msprobe_zlib zlib.h libz.a z)

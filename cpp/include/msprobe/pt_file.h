@@ -230,6 +230,8 @@ class MSPROBE_API PtTensorFile {
   TensorView view() const noexcept { return tensor_->view(); }
   /// The memory that the checksum is of: the tensor lies in it.
   std::span<const std::uint8_t> storage() const noexcept { return tensor_->storage->data; }
+  /// As PtFile::memory().
+  std::span<const std::uint8_t> memory() const noexcept { return file_.memory(); }
   std::optional<std::uint32_t> checksum() const { return file_.checksum(*tensor_->storage); }
   /// As PtFile::check().
   void check() const { file_.check(*tensor_->storage); }

@@ -68,7 +68,7 @@ class Column {
       return std::to_chars(begin, end, number, std::chars_format::general, kDigits);
     });
   }
-  const std::string& text() const noexcept { return text_; }
+  std::string take() noexcept { return std::move(text_); }
 
  private:
   template <typename Format>
@@ -91,7 +91,10 @@ class Strings {
     trace::append_json_string(json_, text);
     return count_++;
   }
-  const std::string& json() const noexcept { return json_; }
+  std::string take_json() noexcept {
+    places_.clear();
+    return std::move(json_);
+  }
 
  private:
   struct Hash : std::hash<std::string_view> {
@@ -134,13 +137,14 @@ class RowColumns {
     match_.add(row.right ? static_cast<std::int64_t>(row.right.how) : -static_cast<std::int64_t>(row.reason));
   }
 
-  std::string json() const {
-    std::string text = "{\"strings\":[" + strings_.json() + ']';
-    const auto list = [&text](std::string_view name, const Column& column) {
+  // Takes the columns, so that none stands in memory twice.
+  std::string json() {
+    std::string text = "{\"strings\":[" + strings_.take_json() + ']';
+    const auto list = [&text](std::string_view name, Column& column) {
       text += ",\"";
       text += name;
       text += "\":[";
-      text += column.text();
+      text += column.take();
       text += ']';
     };
     list("row", row_);

@@ -5,11 +5,14 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <span>
 
 #include "base/crc32.h"
 #include "io/mapped_file.h"
 #include "msprobe/error.h"
+#include "msprobe/file.h"
 #include "msprobe/metrics.h"
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
@@ -26,17 +29,18 @@ using State = Metric::State;
 // A tensor in a file of the dump, .pt or .npy.
 class TensorFile {
  public:
-  explicit TensorFile(const std::filesystem::path& path) {
-    if (path.extension() != ".npy") {
-      pt_.emplace(io::open_pt_tensor(path));
+  explicit TensorFile(std::filesystem::path path) : path_(std::move(path)) {
+    if (path_.extension() != ".npy") {
+      pt_.emplace(io::open_pt_tensor(path_));
       view_ = pt_->view();
-      memory_ = pt_->storage();
+      storage_ = pt_->storage();
+      file_ = pt_->memory();
       checksum_ = pt_->checksum();
       return;
     }
-    npy_.emplace(path);
+    npy_.emplace(path_);
     const auto bytes = npy_->bytes();
-    header_ = io::parse_npy_header(bytes, bytes.size(), path.string());
+    header_ = io::parse_npy_header(bytes, bytes.size(), path_.string());
     strides_.resize(header_.shape.size());
     std::int64_t step = 1;
     for (std::size_t i = 0; i < strides_.size(); ++i) {
@@ -45,73 +49,115 @@ class TensorFile {
       step *= header_.shape[axis];
     }
     view_ = {bytes.data() + header_.data_offset, header_.dtype, header_.shape, strides_};
-    memory_ = bytes;
+    storage_ = file_ = bytes;
   }
 
   const TensorView& view() const noexcept { return view_; }
+  const std::filesystem::path& path() const noexcept { return path_; }
   /// What the tensor lies in, and the checksum that the file gives for it; nullopt: none.
-  std::span<const std::uint8_t> memory() const noexcept { return memory_; }
+  std::span<const std::uint8_t> storage() const noexcept { return storage_; }
   std::optional<std::uint32_t> checksum() const noexcept { return checksum_; }
+  /// Where the tensor begins in the file; nullopt: it was copied out of it.
+  std::optional<std::uint64_t> offset() const noexcept {
+    const auto* const data = static_cast<const std::uint8_t*>(view_.data);
+    const std::less_equal<> before;
+    if (!before(file_.data(), data) || !before(data, file_.data() + file_.size())) return std::nullopt;
+    return static_cast<std::uint64_t>(data - file_.data());
+  }
 
  private:
+  std::filesystem::path path_;
   std::optional<io::PtTensorFile> pt_;
   std::optional<io::MappedFile> npy_;
   io::NpyHeader header_;
   std::vector<std::int64_t> strides_;
   TensorView view_;
-  std::span<const std::uint8_t> memory_;
+  std::span<const std::uint8_t> file_;  // as it is mapped
+  std::span<const std::uint8_t> storage_;
   std::optional<std::uint32_t> checksum_;
 };
 
-// The checksum of a file's memory, taken piece by piece in its order.
-class Checksum {
- public:
-  explicit Checksum(const TensorFile& file) : file_(file), next_(file.memory().data()) {}
+constexpr std::int64_t kPiece = 65536;  // elements: what metrics::compare() adds up at once
 
-  /// Goes on to `end`.
-  void read_to(const std::uint8_t* end) {
-    if (file_.checksum()) crc_.add(next_, static_cast<std::size_t>(end - next_));
-    next_ = end;
+// The elements of a contiguous tensor piece by piece, and the checksum of what it lies in. Pieces are read
+// into memory that stays in the cache of the core: to map a page takes the system longer than to copy it.
+class Pieces {
+ public:
+  /// `buffer`: room for a piece; used by none else meanwhile. Throws IoError.
+  Pieces(const TensorFile& file, std::span<std::uint8_t> buffer)
+      : file_(file),
+        data_(static_cast<const std::uint8_t*>(file.view().data)),
+        element_(element_size(file.view().dtype)),
+        buffer_(buffer) {
+    if (element_count(file.view()) < kPiece || !file.offset()) return;  // few pages
+    input_.emplace(file.path());
+    offset_ = *file.offset();
   }
-  /// Goes on to the end of the memory: whether it is what the file says.
+
+  /// Elements [first, first + count): until the next call. In their order. Throws IoError, FormatError.
+  const std::uint8_t* next(std::int64_t first, std::int64_t count) {
+    const auto begin = static_cast<std::size_t>(first) * element_;
+    const auto bytes = static_cast<std::size_t>(count) * element_;
+    const std::uint8_t* piece = data_ + begin;
+    if (input_) {
+      input_->read(offset_ + begin, buffer_.first(bytes));
+      piece = buffer_.data();
+    }
+    if (file_.checksum()) {
+      if (first == 0)
+        crc_.add(file_.storage().data(), static_cast<std::size_t>(data_ - file_.storage().data()));
+      crc_.add(piece, bytes);
+      end_ = data_ + begin + bytes;
+    }
+    return piece;
+  }
+
+  /// When all pieces have been read, or none: whether the checksum is the one that the file gives.
   bool is_right() {
-    const auto memory = file_.memory();
-    read_to(memory.data() + memory.size());
-    return !file_.checksum() || crc_.value() == *file_.checksum();
+    if (!file_.checksum()) return true;
+    const auto storage = file_.storage();
+    const std::uint8_t* const begin = end_ != nullptr ? end_ : storage.data();
+    crc_.add(begin, static_cast<std::size_t>(storage.data() + storage.size() - begin));
+    return crc_.value() == *file_.checksum();
   }
 
  private:
   const TensorFile& file_;
-  const std::uint8_t* next_;
+  const std::uint8_t* const data_;
+  const std::size_t element_;  // bytes
+  const std::span<std::uint8_t> buffer_;
+  std::optional<io::InputFile> input_;  // nothing: the mapping is read
+  std::uint64_t offset_ = 0;
+  const std::uint8_t* end_ = nullptr;  // of the part of the storage that crc_ has
   Crc32 crc_;
 };
 
-// The metrics of all elements; nothing: a file is damaged. Both files are read once: of each piece the
-// checksums, and while it is in the cache of the core the metrics.
+// Room for a piece of either side, of each thread.
+struct Buffers {
+  static constexpr std::size_t kBytes = static_cast<std::size_t>(kPiece) * 16;  // of the largest dtype
+  alignas(64) std::array<std::uint8_t, kBytes> left, right;
+};
+
+// The metrics of all elements; nothing: a file is damaged. Of each piece come the checksums, and while it is
+// in the cache of the core the metrics. Throws IoError, FormatError.
 std::optional<PairMetrics> read_and_compare(const TensorFile& left, const TensorFile& right) {
-  constexpr std::int64_t kPiece = 65536;  // elements: what metrics::compare() adds up at once
+  thread_local const auto buffers = std::make_unique_for_overwrite<Buffers>();
   const metrics::Options options{.positions = false};
-  Checksum left_sum(left), right_sum(right);
+  Pieces ours(left, buffers->left), theirs(right, buffers->right);
   const TensorView &a = left.view(), &b = right.view();
   PairMetrics whole;
-  const std::int64_t count = element_count(a);
   if (is_c_contiguous(a) && is_c_contiguous(b)) {
-    const auto* const left_data = static_cast<const std::uint8_t*>(a.data);
-    const auto* const right_data = static_cast<const std::uint8_t*>(b.data);
-    const auto left_size = static_cast<std::int64_t>(element_size(a.dtype));
-    const auto right_size = static_cast<std::int64_t>(element_size(b.dtype));
+    const std::int64_t count = element_count(a);
     for (std::int64_t first = 0; first < count; first += kPiece) {
       const std::array<std::int64_t, 1> shape = {std::min(kPiece, count - first)};
-      const std::uint8_t* const l = left_data + first * left_size;
-      const std::uint8_t* const r = right_data + first * right_size;
-      left_sum.read_to(l + shape[0] * left_size);
-      right_sum.read_to(r + shape[0] * right_size);
-      metrics::append(whole, metrics::compare({l, a.dtype, shape, {}}, {r, b.dtype, shape, {}}, options));
+      const TensorView l = {ours.next(first, shape[0]), a.dtype, shape, {}};
+      const TensorView r = {theirs.next(first, shape[0]), b.dtype, shape, {}};
+      metrics::append(whole, metrics::compare(l, r, options));
     }
   } else {
     whole = metrics::compare(a, b, options);
   }
-  if (!left_sum.is_right() || !right_sum.is_right()) return std::nullopt;
+  if (!ours.is_right() || !theirs.is_right()) return std::nullopt;
   return whole;
 }
 
@@ -254,7 +300,12 @@ RealMetrics compare_files(const Trace& left_trace, const Item& left, const Trace
     fill(result, {.value = 0, .state = State::kShapeUnmatched});
     return result;
   }
-  const std::optional<PairMetrics> measured = read_and_compare(*ours, *theirs);
+  std::optional<PairMetrics> measured;
+  try {
+    measured = read_and_compare(*ours, *theirs);
+  } catch (const Error&) {  // a file that is cut short or goes away meanwhile
+    return not_read();
+  }
   if (!measured) return not_read();
   RealMetrics result = a.shape.empty() ? compare_scalars(*measured) : compare_elements(*measured);
   // bfloat16 files are read as float32 by the existing tool, which so does not see this difference.
