@@ -277,8 +277,9 @@ class DataDump(Feature):
         """Tells where the parameters of FSDP lie. torch may change what is asked for: that costs the answer,
         never the training.
         """
+        roots: list[Any] = list(model) if isinstance(model, (list, tuple)) else [model]
         try:
-            for root in model if isinstance(model, (list, tuple)) else [model]:
+            for root in roots:
                 for module, placements in gathered_parameters(root):
                     self._session.place_parameters(module, placements)
         except (AttributeError, TypeError, ValueError) as error:

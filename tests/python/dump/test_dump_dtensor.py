@@ -182,6 +182,9 @@ def test_merged_ranks_are_the_model_on_one_process(tmp_path, kind, level):
     assert summands > 0
 
 
+# Calls between modules are those of the first rank.
+LOSS = ("Tensor.pow.", "Tensor.sum.", "Torch.ones_like.")
+
 Nodes = dict[str, tuple[dict[str, Any], str]]
 
 
@@ -191,6 +194,8 @@ def differences(single: Nodes, merged: Nodes) -> tuple[list[str], int, int]:
     for name, (tensors, _) in single.items():
         if name not in merged:
             different += [f"{name} is missing"] if name.startswith("Module.") else []
+            continue
+        if name.startswith(LOSS):
             continue
         found, notes = merged[name]
         if "should hold the same" in notes:

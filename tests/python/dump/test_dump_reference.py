@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from dump_models import build, loss_of
-from dump_support import captured, run
+from dump_support import captured, run_ranks
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -24,12 +24,32 @@ def training(directory: Path, task: str) -> None:
         loss_of(model, "transformer", 0).backward()
 
 
+def sharded_training(directory: Path, task: str) -> None:
+    """With the keys that the existing tool does not know: "dtensor" and "recompute_of"."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
+    from torch.utils.checkpoint import checkpoint
+
+    dist.init_process_group("gloo")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    parallelize_module(model, init_device_mesh("cpu", (1,)), {"0": ColwiseParallel()})
+    with captured(directory, model, task=task):
+        checkpoint(model, torch.ones(2, 4, requires_grad=True), use_reentrant=True).sum().backward()
+    dist.destroy_process_group()
+    text = next(directory.rglob("dump.json")).read_text(encoding="utf-8")
+    assert '"dtensor"' in text
+    assert '"recompute_of"' in text
+
+
+@pytest.mark.parametrize("work", [training, sharded_training])
 @pytest.mark.parametrize("task", ["statistics", "tensor"])
-def test_compare_and_graph_take_our_files(tmp_path, reference, task):
+def test_compare_and_graph_take_our_files(tmp_path, reference, task, work):
     folders = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        run(training, tmp_path / name, task)
+        run_ranks(work, tmp_path / name, task, ranks=1)
         folders.append(next((tmp_path / name).rglob("dump.json")).parent)
     compare = {"npu_path": str(folders[0] / "dump.json"), "bench_path": str(folders[1] / "dump.json")}
     compare["stack_path"] = str(folders[0] / "stack.json")
