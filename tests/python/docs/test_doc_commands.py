@@ -143,7 +143,8 @@ PREPARE: dict[str, Callable[[Path, Path], None]] = {
 def test_the_commands_of_a_page_run(name: str, records: Path, shell: Path, tmp_path: Path) -> None:
     folder = tmp_path / "page"
     folder.mkdir()
-    (folder / "examples").symlink_to(REPOSITORY / "examples")
+    # A copy: what is recorded has the state of the repository around the script.
+    shutil.copytree(REPOSITORY / "examples", folder / "examples")
     PREPARE.get(name, lambda records, folder: None)(records, folder)
     environment = {
         "PATH": f"{shell}{os.pathsep}{os.environ['PATH']}",
