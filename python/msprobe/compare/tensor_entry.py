@@ -61,7 +61,7 @@ def negligible(entries: Iterable[Any]) -> float:
     """A tenth of the size of a typical element of tensors that belong together, such as all gradients: much
     smaller ones are what rounding leaves where the exact result is zero.
     """
-    sizes = []
+    sizes: list[float] = []
     for entry in entries:
         if is_tensor(entry) and entry.get("norm") and math.isfinite(entry["norm"]):
             count = math.prod(extent for extent in entry.get("shape", []) if isinstance(extent, int))

@@ -70,6 +70,23 @@ def test_golden_comes_first_and_target_is_the_npu_side(runs: Path) -> None:
     assert row[header.index("Bench max")] == 5
 
 
+def test_a_table_opens_with_the_verdict_and_begins_with_the_rows(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compare", runs / "golden", runs / "other", "-o", runs / "out") == 1
+    said = capsys.readouterr().out.splitlines()
+    tables = list((runs / "out").rglob("*.xlsx"))
+    assert tables
+    for table in tables:
+        book = openpyxl.load_workbook(table)
+        assert book.sheetnames[0] == "Sheet"
+        assert book["Sheet"]["A1"].value == "NPU Name"
+        assert book.active is book["Verdict"]
+        lines = [row[0] for row in book["Verdict"].iter_rows(values_only=True)]
+        assert lines[0].startswith("The runs part at step")
+        assert lines == said[: len(lines)]
+
+
 @pytest.mark.parametrize("prefix", [["-f", "pytorch", "compare"], ["compare"], ["compare", "-f", "pytorch"]])
 def test_framework_is_not_fuzzy(runs: Path, prefix: list[str]) -> None:
     """-f before the command, or before the name of a framework, is the framework; alone after it, fuzzy."""
