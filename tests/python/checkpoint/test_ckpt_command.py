@@ -46,6 +46,15 @@ def test_exit_codes(files: tuple[Path, Path], tmp_path: Path) -> None:
         assert run("ckpt", left, right, "--fail-above", wrong).returncode == 2
 
 
+def test_options_as_in_other_commands(files: tuple[Path, Path], tmp_path: Path) -> None:
+    left, _ = files
+    assert run("ckpt", left, left, "-o", tmp_path / "1.json", "--timeout", 5000, "--quiet").returncode == 0
+    for wrong in (["--json", "--quiet"], ["--timeout", "0"], ["--timeout", "soon"]):
+        done = run("ckpt", left, left, "-o", tmp_path / "2.json", *wrong)
+        assert done.returncode == 2
+        assert wrong[0] in done.stderr
+
+
 def test_what_only_one_side_has_always_fails(files: tuple[Path, Path], tmp_path: Path) -> None:
     left, _ = files
     write_safetensors(tmp_path / "c.safetensors", {"layers.0.w": tensor("0", 40, 30)})

@@ -480,8 +480,8 @@ def test_optimizer_of_megatron(tmp_path: Path, decaying_first: bool) -> None:
 
 
 def distributed_optimizer(model: Model, buckets: int) -> dict[Any, Any]:
-    """distrib_optim.pt of one buffer: the last parameter first, each at a multiple of 64 elements of its bucket;
-    nothing between buckets.
+    """distrib_optim.pt of one buffer: the last parameter first, each at a multiple of 64 elements of its
+    bucket; nothing between buckets.
     """
     names = list(reversed(model))
     each = -(-len(names) // buckets)
@@ -505,10 +505,10 @@ def distributed_optimizer(model: Model, buckets: int) -> dict[Any, Any]:
 
 def distributed_ranks(folder: Path, whole: Model, tensor_parallel: int, buckets: int) -> None:
     for rank in range(tensor_parallel):
-        part = {
-            name: value if "norm" in name else (columns if "fc2" in name else rows)(value, tensor_parallel)[rank]
-            for name, value in whole.items()
-        }
+        part = {}
+        for name, value in whole.items():
+            split = columns if "fc2" in name else rows
+            part[name] = value if "norm" in name else split(value, tensor_parallel)[rank]
         args = settings(tensor_model_parallel_size=tensor_parallel)
         optimizer = {"optimizer": {"param_groups": [{"lr": 1e-3}]}, "param_state_sharding_type": "dp_zero"}
         path = write_rank(folder, f"mp_rank_{rank:02d}", part, args, optimizer=optimizer)
@@ -531,7 +531,8 @@ def test_distributed_optimizer_of_megatron(tmp_path: Path, dtype: torch.dtype) -
     names = {f"optimizer.{state}.{one}" for state in ("fp32_param", "exp_avg", "exp_avg_sq") for one in whole}
     assert {row.name for row in result.rows} == names | set(whole)
     alone = compare_checkpoints(left, right / "mp_rank_00", CheckpointOptions(optimizer=True))
-    assert alone.same and len(alone.rows) == 16
+    assert alone.same
+    assert len(alone.rows) == 16
 
 
 def test_distributed_optimizer_in_shards(tmp_path: Path) -> None:
