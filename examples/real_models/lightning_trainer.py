@@ -7,6 +7,7 @@ checkpoint. Knows nothing of msprobe.
 from __future__ import annotations
 
 import argparse
+import sys
 
 import torch
 from models import KINDS, LENGTH, VOCABULARY
@@ -40,7 +41,7 @@ class Language(lightning.LightningModule):
             self._kind.plant(self.network.get_submodule(self._kind.culprit))
             self._fault = False
         loss = self.network(input_ids=ids, labels=ids).loss
-        print("loss", loss.item().hex())
+        sys.stdout.write(f"loss {loss.item().hex()}\n")  # in one piece, where several processes print
         return loss
 
     def validation_step(self, ids: torch.Tensor, _: int) -> None:
