@@ -111,8 +111,8 @@ struct TableOptions {
 
 /// Writes the result table: one row for each item of the left run, in the columns of the existing tool, then
 /// how the pair was found. An xlsx has the sheet "Sheet", when items of the right run stayed alone
-/// "Unmatched", and the cover "Verdict", which io::replace_cover() fills when all pairs are compared. Complete
-/// or absent. Throws IoError.
+/// "Unmatched", and the cover "Verdict", which io::replace_cover() fills when all pairs are compared.
+/// Complete or absent. Throws IoError.
 MSPROBE_API TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                      const TableOptions& options);
 
