@@ -85,6 +85,7 @@ class RunRecording:
         if os.getpid() != self._process:
             return
         self._session.close()
+        self._recorded = {part: path for part, path in self._recorded.items() if self._is_there(part, path)}
         self._summary = self._told()
         if self._counts_random_calls:
             from msprobe.config_check.checker import ConfigChecker
@@ -99,6 +100,12 @@ class RunRecording:
         except Error as error:
             log.warning("%s", error)
         self._session.forget_models()
+
+    def _is_there(self, part: str, path: str) -> bool:
+        """Whether a part was recorded at all; a note says why it was not. (The others are always written, but
+        by another rank, it may be.)
+        """
+        return part not in ("gradients", "dump") or (self._settings.output / path).exists()
 
     # ---- recorders
 

@@ -142,7 +142,8 @@ class MSPROBE_API Recorder {
   /// Queues a tensor for the file `data_name`.
   void store(std::string data_name, StoredTensor tensor);
 
-  /// Notes that an output of this record holds a NaN or an infinity; the first of a step counts.
+  /// Notes that an output of this record holds a NaN or an infinity; the first of a step counts. What
+  /// torch.empty and its like return says nothing.
   void note_non_finite(std::string_view record_name);
 
   /// Counts a record kept because of a NaN or an infinity (task overflow_check), over all steps.

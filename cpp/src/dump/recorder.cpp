@@ -21,6 +21,7 @@
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
 #include "trace/json_text.h"
+#include "trace/uninitialised.h"
 
 namespace msprobe::dump {
 namespace {
@@ -439,6 +440,7 @@ StepReport Recorder::report() const {
 }
 
 void Recorder::note_non_finite(std::string_view record_name) {
+  if (trace::is_uninitialised(record_name)) return;
   const std::lock_guard lock(state_->mutex);
   if (state_->step && state_->step->report.first_non_finite.empty()) {
     state_->step->report.first_non_finite = record_name;

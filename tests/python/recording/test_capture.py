@@ -97,6 +97,17 @@ class TestCapture:
         assert (about["models"][0]["class"], about["steps"], about["outcome"]) == ("Model", 2, "ended")
         assert not (tmp_path / "out/dump").exists()
 
+    def test_a_part_that_cannot_be_recorded_is_not_said_to_be(self, model, tmp_path, monkeypatch):
+        def fails(*_):
+            raise OSError("no _torch here")
+
+        monkeypatch.setattr("msprobe.grad_probe.probe.Probe.monitor", fails)
+        with msprobe.capture(model, tmp_path / "out"):
+            train(model, 2)
+        about = run_file(tmp_path / "out")
+        assert set(about["recorded"]) == {"losses", "config", "dump"}
+        assert "no _torch here" in about["notes"][0]
+
     def test_a_model_inside_of_another(self, model, tmp_path):
         with msprobe.capture(model, tmp_path / "out"):
             train(Wrapper(model), 1)
