@@ -257,6 +257,7 @@ struct Recorder::State {
     bool reusable = false;
     if (keep_log) {
       of->log->close();
+      if (!of->problem.empty()) of->log.reset();  // the next step may need the room that it holds on the disk
     } else if (of->log->move_to(spare_path(of->directory))) {
       of->log->rewind();
       reusable = true;
