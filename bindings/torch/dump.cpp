@@ -184,6 +184,8 @@ class DumpSession : public CallObserver,
   void end() {
     close();
     recorder_.end();
+    for (const py::object& mode : modes_) retire_function_mode(mode);
+    modes_.clear();
   }
 
   py::dict report() const {
@@ -214,6 +216,13 @@ class DumpSession : public CallObserver,
   }
 
   py::object function_mode() { return make_function_mode(shared_from_this()); }
+
+  // Puts a mode of function_mode() on torch's stack; it keeps the session, until that ends.
+  void push_mode(const py::object& mode) {
+    const auto is_it = [&](const py::object& known) { return known.is(mode); };
+    if (std::none_of(modes_.begin(), modes_.end(), is_it)) modes_.push_back(mode);
+    push_function_mode(mode);
+  }
 
   Api* api_of(PyObject* function) override {
     Api* api = nullptr;
@@ -714,6 +723,7 @@ class DumpSession : public CallObserver,
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
   std::unordered_map<PyObject*, WatchedModule> modules_;
+  std::vector<py::object> modes_;               // that were pushed
   std::vector<WatchedModule*> called_modules_;  // in this step
   std::unordered_map<std::string, std::int64_t> saved_counts_;
 };
@@ -775,6 +785,7 @@ void register_dump(py::module_& m) {
       .def("wrapper", &DumpSession::wrapper, py::arg("original"), py::arg("name"),
            py::arg("distributed") = false)
       .def("function_mode", &DumpSession::function_mode)
+      .def("push_mode", &DumpSession::push_mode, py::arg("mode"))
       .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
       .def("place_parameters", &DumpSession::place_parameters, py::arg("module"), py::arg("placements"))
       .def("forget_modules", &DumpSession::forget_modules)

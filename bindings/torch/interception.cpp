@@ -27,14 +27,28 @@ using Tls = at::impl::PythonTorchFunctionTLS;
 // ---- FunctionMode
 
 struct FunctionMode {
-  PyObject_HEAD std::shared_ptr<CallObserver> observer;
+  PyObject_HEAD std::shared_ptr<CallObserver> observer;  // null: retired
+  // What stands on torch's stack of modes; it owns the mode, so that a mode once pushed lives for ever.
+  std::shared_ptr<c10::SafePyObject> entry = nullptr;
 };
+
+// Work of a process group holds the entries that were on the stack when it began, and lets go of them on a
+// thread of the process group. Whoever is the last to let go of an entry needs the GIL; and a process group
+// that goes, with the GIL, together with its DistributedDataParallel waits for that thread. So an entry is
+// never let go of altogether.
+void push(PyObject* self) {
+  auto* mode = reinterpret_cast<FunctionMode*>(self);
+  if (mode->entry == nullptr) {
+    Py_INCREF(self);
+    mode->entry = std::make_shared<c10::SafePyObject>(self, getPyInterpreter());
+  }
+  Tls::push_onto_stack(mode->entry);
+}
 
 // A function written in Python asks once whether a mode is active, and then calls others. It gets its answer
 // "no" for that one question, and the mode sees the others.
 PyObject* call_with_mode(PyObject* self, PyObject* function, const CallArguments& arguments) {
-  Py_INCREF(self);  // for the entry on the stack
-  Tls::push_onto_stack(std::make_shared<c10::SafePyObject>(self, getPyInterpreter()));
+  push(self);
   Tls::exchange_skip_next(true);
   PyObject* result = arguments.call(function);
   Tls::exchange_skip_next(false);
@@ -57,9 +71,10 @@ PyObject* torch_function(PyObject* self, PyObject* const* given, Py_ssize_t coun
     arguments.positional = PyTuple_GET_SIZE(args);
   }
   if (count > 3 && given[3] != Py_None && PyDict_GET_SIZE(given[3]) > 0) arguments.dict = given[3];
-  CallObserver& observer = *reinterpret_cast<FunctionMode*>(self)->observer;
-  if (Api* api = observer.api_of(function)) return observer.observe(*api, function, arguments);
-  if (PyFunction_Check(function) != 0 && !observer.is_inside_call())
+  CallObserver* observer = reinterpret_cast<FunctionMode*>(self)->observer.get();
+  if (observer == nullptr) return arguments.call(function);
+  if (Api* api = observer->api_of(function)) return observer->observe(*api, function, arguments);
+  if (PyFunction_Check(function) != 0 && !observer->is_inside_call())
     return call_with_mode(self, function, arguments);
   return arguments.call(function);
 }
@@ -150,6 +165,12 @@ PyTypeObject* wrapper_type() {
 
 py::object make_function_mode(std::shared_ptr<CallObserver> observer) {
   return py::reinterpret_steal<py::object>(create<FunctionMode>(mode_type(), std::move(observer)));
+}
+
+void push_function_mode(const py::object& mode) { push(mode.ptr()); }
+
+void retire_function_mode(const py::object& mode) {
+  reinterpret_cast<FunctionMode*>(mode.ptr())->observer.reset();
 }
 
 py::object make_wrapper(std::shared_ptr<CallObserver> observer, std::shared_ptr<Api> api,

@@ -57,8 +57,13 @@ class CallObserver {
   virtual bool is_inside_call() const = 0;
 };
 
-/// A new mode that sends calls to `observer`, to be pushed on torch's stack of modes.
+/// A new mode that sends calls to `observer`, for push_function_mode().
 pybind11::object make_function_mode(std::shared_ptr<CallObserver> observer);
+
+/// Puts a mode on torch's stack of modes of this thread. It lives as long as the process from now on, and
+/// with it its observer, until retire_function_mode(): then its calls are made as without it.
+void push_function_mode(const pybind11::object& mode);
+void retire_function_mode(const pybind11::object& mode);
 
 /// A new callable that sends calls of `api` to `observer`, which calls `original`. Works as a method, too.
 pybind11::object make_wrapper(std::shared_ptr<CallObserver> observer, std::shared_ptr<Api> api,

@@ -89,7 +89,7 @@ def function_exchanges(session: DumpSession) -> list[Exchange]:
     exchanges = list(_listed(session))
     exchanges += [CodeExchange(copy, _without_mode) for copy in _copies_of_shards()]
     exchanges.append(HiddenFromQuestions(torch_adapter().call_without_mode))
-    exchanges.append(ModeExchange(session.function_mode()))
+    exchanges.append(ModeExchange(session.function_mode(), session.push_mode))
     return exchanges
 
 

@@ -137,15 +137,16 @@ class OperatorExchange:
 
 
 class ModeExchange:
-    """A mode of torch on the stack of this thread. Others may be pushed on top of it and stay."""
+    """A mode of torch, which `push` puts on the stack of this thread. Others may be pushed on top of it and
+    stay.
+    """
 
-    def __init__(self, mode: Any) -> None:
+    def __init__(self, mode: Any, push: Callable[[Any], None]) -> None:
         self._mode = mode
+        self._push = push
 
     def install(self) -> None:
-        import torch
-
-        torch._C._push_on_torch_function_stack(self._mode)
+        self._push(self._mode)
 
     def remove(self) -> None:
         import torch
