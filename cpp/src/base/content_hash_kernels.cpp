@@ -55,7 +55,12 @@ struct Half {
   }
 
   HWY_INLINE std::uint64_t sum() const {
-    return static_cast<std::uint64_t>(_mm512_reduce_add_epi64(hn::Add(first, second).raw));
+    // Not _mm512_reduce_add_epi64(), whose integers are signed and must not overflow.
+    alignas(64) std::uint64_t lanes[hn::MaxLanes(Sums())];
+    hn::Store(hn::Add(first, second), Sums(), lanes);
+    std::uint64_t sum = 0;
+    for (const std::uint64_t lane : lanes) sum += lane;
+    return sum;
   }
 };
 
