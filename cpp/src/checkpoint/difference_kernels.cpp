@@ -155,7 +155,8 @@ struct Sum {
 };
 
 struct Sums {
-  HWY_INLINE Sums() {}  // an implicit one is not compiled for the instruction set
+  // An implicit one, or one that is defaulted, is not compiled for the instruction set.
+  HWY_INLINE Sums() {}  // NOLINT(modernize-use-equals-default)
 
   Sum dot;
   Sum squared_distance;
@@ -192,8 +193,9 @@ constexpr std::size_t kPrefetchBytes = 4096;
 
 template <typename T>
 HWY_INLINE void prefetch_row(const T* row) {
-  for (std::size_t i = 0; i < kLanes; i += 64 / sizeof(T))
-    hwy::Prefetch(row + kPrefetchBytes / sizeof(T) + i);
+  constexpr std::size_t line = 64 / sizeof(T);
+  constexpr std::size_t ahead = kPrefetchBytes / sizeof(T);
+  for (std::size_t i = 0; i < kLanes; i += line) hwy::Prefetch(row + ahead + i);
 }
 
 template <typename T>
@@ -329,7 +331,7 @@ bool add_equals(const void* data, std::size_t count, BlockDifference* block) {
   Sum sum;
   Sum squares;
   Vector most[kVectors];
-  for (std::size_t v = 0; v < kVectors; ++v) most[v] = hn::Zero(Floats());
+  for (Vector& vector : most) vector = hn::Zero(Floats());
   for (std::size_t begin = 0; begin < count; begin += kRun) {
     OneSide first;
     OneSide second;

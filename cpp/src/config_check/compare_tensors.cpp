@@ -125,10 +125,10 @@ std::vector<TensorRow> rows_of(const Side& bench, const Side& cmp, bool tolerant
     }
     TensorRow& row = rows.emplace_back();
     row.name = name;
-    row.verdict = verdict(*left, *right, print_of(bench.prints, name), print_of(cmp.prints, name), tolerant);
-    for (std::size_t i = 0; i < left->size(); ++i) {
-      row.relative_differences[i] = relative_difference((*left)[i], (*right)[i]);
-    }
+    const Statistics& a = *left;
+    const Statistics& b = *right;
+    row.verdict = verdict(a, b, print_of(bench.prints, name), print_of(cmp.prints, name), tolerant);
+    for (std::size_t i = 0; i < a.size(); ++i) row.relative_differences[i] = relative_difference(a[i], b[i]);
   }
   for (const auto& [name, _] : cmp.leaves.all()) {
     if (bench.leaves.find(name) == nullptr) rows.push_back(row_without_differences(name, Verdict::kOnlyCmp));

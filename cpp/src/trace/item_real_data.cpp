@@ -89,9 +89,10 @@ class Pieces {
         data_(static_cast<const std::uint8_t*>(file.view().data)),
         element_(element_size(file.view().dtype)),
         buffer_(buffer) {
-    if (element_count(file.view()) < kPiece || !file.offset()) return;  // few pages
+    const auto offset = file.offset();
+    if (element_count(file.view()) < kPiece || !offset) return;  // few pages
     input_.emplace(file.path());
-    offset_ = *file.offset();
+    offset_ = *offset;
   }
 
   /// Elements [first, first + count): until the next call. In their order. Throws IoError, FormatError.

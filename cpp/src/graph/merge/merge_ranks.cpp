@@ -137,6 +137,7 @@ std::vector<Graph> merge_by_placements(std::vector<Graph> ranks) {
   const std::vector<Mesh> meshes = find_meshes(ranks);
   for (const Mesh& mesh : meshes) merge_mesh(mesh, ranks);
   std::vector<Graph> merged;
+  merged.reserve(meshes.size());
   for (const Mesh& mesh : meshes) merged.push_back(std::move(ranks[mesh.ranks.front()]));
   return merged;
 }
