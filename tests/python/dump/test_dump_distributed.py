@@ -124,32 +124,3 @@ def test_data_parallel(tmp_path, kind, level):
                 assert backward["input"][0]["shape"] == [2, 4]
             else:
                 assert data["Functional.linear.1.backward"]["output"][0]["shape"] == [2, 4]
-
-
-def goes_with_work_in_flight(directory: Path) -> bool:
-    import time
-
-    import torch
-    import torch.distributed as dist
-    from torch.nn.parallel import DistributedDataParallel
-
-    dist.init_process_group("gloo")
-    model = DistributedDataParallel(torch.nn.Linear(2, 2))
-    probe = debugger(directory, level="L1")
-    probe.start(model)
-    group = dist.distributed_c10d._get_default_group()
-    if dist.get_rank() == 1:
-        time.sleep(1)
-    work = group.allreduce([torch.ones(4)])
-    probe.stop()
-    probe.step()
-    dist.destroy_process_group()
-    del work, group
-    type(probe)._reset()  # lets go of the model, and with it of the process group
-    del model
-    return True
-
-
-def test_a_process_group_goes_with_work_in_flight(tmp_path):
-    """Its destructor waits, with the GIL, for a thread that must not need the GIL for our sake."""
-    assert run_ranks(goes_with_work_in_flight, tmp_path) == [True, True]

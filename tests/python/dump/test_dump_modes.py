@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,30 @@ def test_tensors_of_unusual_kinds(tmp_path, task):
 
         for path in (dump.folder / "dump_tensor_data").iterdir():
             torch.load(path, weights_only=True)
+
+
+def entry_of_the_mode() -> list[int]:
+    import torch
+    from msprobe import _torch
+
+    session = _torch.DumpSession(_torch.DumpOptions())
+    mode = session.function_mode()
+    references = [sys.getrefcount(mode)]
+    for _ in range(2):
+        session.push_mode(mode)
+        torch.ones(2).abs()
+        assert torch._C._pop_torch_function_stack() is mode
+    session.end()
+    references.append(sys.getrefcount(mode))
+    torch._C._push_on_torch_function_stack(mode)  # retired
+    assert torch.ones(2).abs().tolist() == [1, 1]
+    torch._C._pop_torch_function_stack()
+    return references
+
+
+def test_what_stood_on_the_stack_of_modes_is_never_freed():
+    """Work of a process group lets go of it on a thread of its own, for which it must not need the GIL
+    (docs/adr/0007): one reference stays, that of the one entry.
+    """
+    before, after = run(entry_of_the_mode)
+    assert after == before + 1
