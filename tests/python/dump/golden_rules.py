@@ -89,7 +89,7 @@ def _number(there: Any, here: Any, size: float, path: str) -> list[str]:
 
 def record_differences(name: str, there: dict[str, Any], here: dict[str, Any], forward: Any) -> list[str]:
     """Where a record differs from the golden one. `forward`: the forward record of the same call here."""
-    if here.get("is_recompute"):
+    if isinstance(here, dict) and here.get("is_recompute"):
         # A repeated call names the one it repeats, behind that key: an earlier one of the same function.
         keys = list(here)
         original = here["recompute_of"]
