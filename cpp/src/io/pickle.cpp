@@ -332,8 +332,22 @@ class Machine {
     if (tuple == nullptr) throw refused(arguments, "call with", "a tuple");
     if (const auto* name = function.as<PtName>()) {
       if (PtValue* const made = calls_.call(name->name, *tuple)) return push(made);
+      if (name->name == "builtins.getattr" && name_attribute(*tuple)) return;
     }
     push_object(function, arguments, nullptr);
+  }
+
+  // getattr(class, "name") is a name, too: so does Python 3.11.0 to 3.11.3 save the members of an
+  // enumeration, and protocol 2 a class within a class. False for other arguments.
+  bool name_attribute(const PtTuple& arguments) {
+    if (arguments.items.size() != 2) return false;
+    const auto* const owner = arguments.items[0]->as<PtName>();
+    const auto* const attribute = arguments.items[1]->as<std::string>();
+    if (owner == nullptr || attribute == nullptr) return false;
+    PtName result{owner->name + "." + *attribute};
+    const std::size_t size = result.name.size();
+    push(values_.add(std::move(result), size));
+    return true;
   }
 
   void call_with_keywords() {

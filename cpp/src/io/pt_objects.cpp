@@ -168,7 +168,6 @@ const PtObjects::Function* PtObjects::find(std::string_view name) {
       {"_codecs.encode", &PtObjects::encode},
       {"builtins.bytes", &PtObjects::bytes},
       {"builtins.bytearray", &PtObjects::bytes},
-      {"builtins.getattr", &PtObjects::attribute},
   };
   const auto* const found = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                          [name](const Function& f) { return f.name == name; });
@@ -364,16 +363,6 @@ PtValue* PtObjects::bytes(const Arguments& arguments) {
   PtBytes copy = arguments.at<PtBytes>(0, "bytes");
   const std::size_t size = copy.bytes.size();
   return values_.add(std::move(copy), size);
-}
-
-// So does Python 3.11.0 to 3.11.3 save the members of an enumeration, and protocol 2 a class within a class.
-PtValue* PtObjects::attribute(const Arguments& arguments) {
-  const auto* const owner = arguments.size() == 2 ? arguments[0].as<PtName>() : nullptr;
-  const auto* const name = owner == nullptr ? nullptr : arguments[1].as<std::string>();
-  if (name == nullptr) return nullptr;
-  PtName attribute{owner->name + "." + *name};
-  const std::size_t size = attribute.name.size();
-  return values_.add(std::move(attribute), size);
 }
 
 }  // namespace msprobe::io

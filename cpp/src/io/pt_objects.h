@@ -49,7 +49,6 @@ class PtObjects {
   PtValue* size(const Arguments& arguments);
   PtValue* encode(const Arguments& arguments);
   PtValue* bytes(const Arguments& arguments);
-  PtValue* attribute(const Arguments& arguments);
 
   PtValue* add_tensor(PtTensor tensor);
   std::span<const std::uint8_t> data_of(std::string_view key);

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import enum
 import json
 import os
 import pickle
@@ -61,6 +62,25 @@ class Trap:
 
     def __reduce__(self) -> Any:
         return self._call
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize("kind", ["file", "metadata"])
+def test_members_of_enumerations_are_no_calls(tmp_path: Path, kind: str) -> None:
+    """As Python 3.11.0 to 3.11.3 saves them: getattr(Colour, "RED")."""
+    member = Trap(getattr, Colour, "RED")
+    path = tmp_path / "x.pt"
+    if kind == "file":
+        torch.save({"w": tensor("w", 3), "extra": member}, path)
+    else:
+        path = save_distributed(tmp_path / "dcp")
+        metadata = load_metadata(path)
+        metadata.planner_data = member
+        (path / ".metadata").write_bytes(pickle.dumps(metadata))
+    assert compare_checkpoints(path, path).left.warnings == []
 
 
 @pytest.mark.parametrize(
