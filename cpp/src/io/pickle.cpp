@@ -331,8 +331,8 @@ class Machine {
     const auto* const tuple = arguments.as<PtTuple>();
     if (tuple == nullptr) throw refused(arguments, "call with", "a tuple");
     if (const auto* name = function.as<PtName>()) {
-      if (PtValue* const made = calls_.call(name->name, *tuple)) return push(made);
       if (name->name == "builtins.getattr" && name_attribute(*tuple)) return;
+      if (PtValue* const made = calls_.call(name->name, *tuple)) return push(made);
     }
     push_object(function, arguments, nullptr);
   }
