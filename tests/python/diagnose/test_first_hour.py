@@ -22,6 +22,11 @@ def blocks(language):
     return [text for name, text in found if name == language]
 
 
+def without_parameter(line: str) -> str:
+    """Which of several gradients that differ comes first depends on how the processor rounds."""
+    return re.sub(r"(?<=gradient of )layers\.\d+\.[\w.]+", "...", line)
+
+
 def test_three_commands_find_the_fault(tmp_path):
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
     commands = blocks("sh")[0].splitlines()
@@ -35,8 +40,9 @@ def test_three_commands_find_the_fault(tmp_path):
         )
         assert run.returncode == (1 if words[1] == "diagnose" else 0), run.stderr
         outputs.append(run.stdout)
+    said = [without_parameter(line) for line in outputs[-1].splitlines()]
     for line in blocks("")[0].splitlines():
-        assert line in outputs[-1].splitlines()
+        assert without_parameter(line) in said
     a, b = (
         [float(line.split()[-1]) for line in text.splitlines()] for text in outputs[:2]
     )  # "the losses differ by 0.0001"
