@@ -3,9 +3,6 @@
 #include "config_check/tensor_entry.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <limits>
 
 #include "io/json_input.h"
 
@@ -14,18 +11,6 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kStatisticNames{"max", "min", "mean", "norm"};
 constexpr const char* kNoObject = "expected a JSON object";
-
-// One that is too small for a double is 0; one that is too large the parser refuses.
-double number_of(std::string_view text) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (text.ends_with("Infinity") || text.ends_with("Inf")) {
-    return text.starts_with('-') ? -kInfinity : kInfinity;
-  }
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
 
 // Reads a tree of objects. An object of exactly the four statistics, all numbers, is a tensor.
 class LeafHandler : public io::JsonHandler<LeafHandler> {
@@ -36,7 +21,7 @@ class LeafHandler : public io::JsonHandler<LeafHandler> {
 
   void null() { value(std::nullopt); }
   void boolean(bool on) { value(on ? 1.0 : 0.0); }
-  void number(std::string_view text) { value(number_of(text)); }
+  void number(std::string_view text) { value(io::number_value(text)); }
   void text(std::string_view) { value(std::nullopt); }
   void key(std::string_view text) {
     if (in_list_ == 0) open_.back().key = text;

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/json_scanner.h"
 
+#include <locale.h>
+#include <stdlib.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -371,6 +374,30 @@ void JsonScanner::refuse_at(const char* place, std::string_view expected) {
 
 void JsonScanner::refuse(std::size_t position, const std::string& problem) const {
   throw FormatError(path_.string(), "byte " + std::to_string(position), problem);
+}
+
+// ---- Numbers
+
+namespace {
+
+// 0 or an infinity. from_chars() does not tell which; a locale of the process must not matter.
+double beyond_double(const std::string& digits) {
+  static const locale_t c_locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  return ::strtod_l(digits.c_str(), nullptr, c_locale);
+}
+
+}  // namespace
+
+double number_value(std::string_view number) noexcept {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
+  if (problem == std::errc() && end == number.data() + number.size()) return value;
+  if (number.ends_with("NaN")) return std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (number.ends_with("Infinity") || number.ends_with("Inf")) {
+    return number.starts_with('-') ? -kInfinity : kInfinity;
+  }
+  return beyond_double(std::string(number));
 }
 
 }  // namespace msprobe::io

@@ -78,4 +78,8 @@ class JsonScanner {
   char* token_ = nullptr;  // begin of what was taken last
 };
 
+/// What a number that JsonScanner::number() gave stands for. Below the smallest double: 0 with its sign;
+/// above the largest, which as a number of digits is refused only from 1e309 on: an infinity.
+double number_value(std::string_view number) noexcept;
+
 }  // namespace msprobe::io

@@ -1,38 +1,17 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include <locale.h>
-#include <stdlib.h>
-
 #include <algorithm>
-#include <charconv>
-#include <limits>
 
+#include "io/json_scanner.h"
 #include "msprobe/trace_reader.h"
 #include "trace/name_index.h"
 
 // What a Trace that was read can be asked.
 namespace msprobe::trace {
-namespace {
-
-// 0 or an infinity. from_chars() does not tell which; a locale of the process must not matter.
-double beyond_double(const std::string& digits) {
-  static const locale_t c_locale = ::newlocale(LC_ALL_MASK, "C", nullptr);
-  return ::strtod_l(digits.c_str(), nullptr, c_locale);
-}
-
-}  // namespace
 
 std::optional<double> Trace::number(const Scalar& scalar) const noexcept {
   if (scalar.kind != Scalar::Kind::kInteger && scalar.kind != Scalar::Kind::kFloat) return std::nullopt;
-  const std::string_view digits = text(scalar);
-  double value = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (problem == std::errc() && end == digits.data() + digits.size()) return value;
-  const bool negative = digits.starts_with('-');
-  if (digits.ends_with("NaN")) return std::numeric_limits<double>::quiet_NaN();
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (digits.ends_with("Infinity") || digits.ends_with("Inf")) return negative ? -kInfinity : kInfinity;
-  return beyond_double(std::string(digits));
+  return io::number_value(text(scalar));
 }
 
 namespace {
