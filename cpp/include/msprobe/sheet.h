@@ -81,9 +81,10 @@ class MSPROBE_API SheetWriter {
   std::unique_ptr<State> state_;
 };
 
-/// Replaces the text of the cover of an xlsx that SheetWriter wrote: one cell below the other. The rest of
-/// the file, however large, is neither read nor written. Throws IoError; InvalidArgument for a file without
-/// cover, or above 4 GiB, which stays as it is.
+/// Replaces the text of the cover of an xlsx that SheetWriter wrote: one cell below the other. The file is
+/// copied, and the copy takes its place when it is complete (AtomicFile), so that a table that was written is
+/// never half there. Throws IoError; InvalidArgument for a file without cover, or above 4 GiB. After either
+/// the file is as it was.
 MSPROBE_API void replace_cover(const std::filesystem::path& path, std::span<const std::string> lines);
 
 /// Appends a row as SheetWriter::add_row() writes it into a csv, without guarding formulas. NaN and Inf must

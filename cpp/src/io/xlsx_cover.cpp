@@ -1,10 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <functional>
 
 #include "io/deflate_stream.h"
@@ -15,7 +11,7 @@
 #include "msprobe/file.h"
 #include "msprobe/sheet.h"
 
-// The cover is the last entry of the archive, so that another one takes its place without a copy of the rest.
+// The cover is the last entry of the archive, so that all before it is copied as it stands.
 namespace msprobe::io {
 namespace {
 
@@ -79,15 +75,16 @@ Directory read_directory(const std::filesystem::path& path) {
   return result;
 }
 
-// The file ends with `tail` from `offset` on.
-void replace_tail(const std::filesystem::path& path, std::uint64_t offset, const std::string& tail) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) throw IoError("cannot write", path.string(), errno);
-  const ssize_t written = ::pwrite(descriptor, tail.data(), tail.size(), static_cast<off_t>(offset));
-  int problem = written < 0 ? errno : static_cast<std::size_t>(written) < tail.size() ? ENOSPC : 0;
-  if (problem == 0 && ::ftruncate(descriptor, static_cast<off_t>(offset + tail.size())) != 0) problem = errno;
-  if (::close(descriptor) != 0 && problem == 0 && errno != EINTR) problem = errno;
-  if (problem != 0) throw IoError("cannot write", path.string(), problem);
+// What `path` holds before `end`, appended to `out`.
+void copy_head(const std::filesystem::path& path, std::uint64_t end, AtomicFile& out) {
+  constexpr std::uint64_t kBlock = std::uint64_t{1} << 20;
+  const InputFile file(path);
+  std::vector<std::uint8_t> block;
+  for (std::uint64_t at = 0; at < end; at += block.size()) {
+    block.resize(static_cast<std::size_t>(std::min(kBlock, end - at)));
+    file.read(at, block);
+    out.write(block.data(), block.size());
+  }
 }
 
 }  // namespace
@@ -114,7 +111,11 @@ void replace_cover(const std::filesystem::path& path, std::span<const std::strin
   tail += old.entries;
   tail += entry;
   tail += old.end;
-  replace_tail(path, old.offset, tail);
+
+  AtomicFile file(path);
+  copy_head(path, old.offset, file);
+  file.write(tail);
+  file.commit();
 }
 
 }  // namespace msprobe::io

@@ -155,6 +155,37 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+REPLACE_A_COVER_IN_A_LIMITED_FILE = """
+import resource, signal, sys
+from msprobe.native import core
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+try:
+    core.replace_cover(sys.argv[1], ["x"])
+except OSError as error:
+    print(error.errno, error.filename)
+"""
+
+
+def test_a_full_disk_leaves_a_table_as_it_was_when_its_cover_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    with core.SheetWriter(path, cover="Verdict") as writer:
+        writer.begin_sheet("Sheet", ["a"])
+        for i in range(10000):
+            writer.add_row([i * 0.123456789])
+    before = path.read_bytes()
+    assert len(before) > 20000
+    result = subprocess.run(
+        [sys.executable, "-c", REPLACE_A_COVER_IN_A_LIMITED_FILE, path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout == f"27 {path}\n"
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     code = """
 import resource, sys
