@@ -307,8 +307,7 @@ HWY_NOINLINE float max_relative(const void* left, const void* right, std::size_t
   return hn::GetLane(hn::MaxOfLanes(Floats(), most));
 }
 
-// ------------------------------------------------------------------------------------------ a block of
-// equals
+// ----------------------------------------------------------------------------------------- a block of equals
 
 struct OneSide {
   Vector sum[kVectors];

@@ -3,8 +3,6 @@
 #include "checkpoint/optimizer.h"
 
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <map>
 #include <optional>
 
@@ -29,23 +27,13 @@ struct State {
   std::vector<const PtTensor*> values;  // null for a parameter without this state
 };
 
-bool is_expert(const Parameter& one) { return has_part(one.name, "experts"); }
-
 // Megatron lets biases and vectors decay by no weight.
 bool decays(const Parameter& one) { return one.shape.size() > 1 && !one.name.ends_with(".bias"); }
 
-// The orders in which an optimizer may have numbered the parameters of a model. With experts there are two
-// optimizers, one for them and one for the rest.
+// The orders in which an optimizer may have numbered the parameters of a model.
 std::vector<Order> possible_orders(const std::vector<Parameter>& model) {
-  using Choose = bool (*)(const Parameter&);
-  constexpr std::array<Choose, 3> kSubsets{[](const Parameter&) { return true; },
-                                           [](const Parameter& one) { return !is_expert(one); }, is_expert};
   std::vector<Order> orders;
-  for (const Choose is_wanted : kSubsets) {
-    Order plain;
-    for (const Parameter& one : model) {
-      if (is_wanted(one)) plain.push_back(&one);
-    }
+  for (const Order& plain : possible_subsets(model)) {
     Order decaying_first = plain;
     std::stable_partition(decaying_first.begin(), decaying_first.end(),
                           [](const Parameter* one) { return decays(*one); });
@@ -172,6 +160,15 @@ class Reader {
 };
 
 }  // namespace
+
+std::vector<std::vector<const Parameter*>> possible_subsets(const std::vector<Parameter>& model) {
+  std::vector<std::vector<const Parameter*>> subsets(3);
+  for (const Parameter& one : model) {
+    subsets[0].push_back(&one);
+    subsets[has_part(one.name, "experts") ? 2 : 1].push_back(&one);
+  }
+  return subsets;
+}
 
 std::vector<Parameter> optimizer_states(const PtValue& optimizer, const std::vector<Parameter>& model,
                                         const std::string& path, std::vector<LeftOut>& left_out) {

@@ -20,4 +20,8 @@ namespace msprobe::checkpoint {
 std::vector<Parameter> optimizer_states(const io::PtValue& optimizer, const std::vector<Parameter>& model,
                                         const std::string& path, std::vector<LeftOut>& left_out);
 
+/// The parameters that one optimizer may hold, in the order of `model`: all; those that are no experts; the
+/// experts. With experts Megatron makes two optimizers.
+std::vector<std::vector<const Parameter*>> possible_subsets(const std::vector<Parameter>& model);
+
 }  // namespace msprobe::checkpoint

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "base/convert.h"
-#include "checkpoint/names.h"
+#include "checkpoint/optimizer.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/state_dict.h"
 
@@ -30,19 +30,14 @@ struct Wanted {
 };
 using Order = std::vector<Wanted>;
 
-bool is_expert(const Parameter& one) { return has_part(one.name, "experts"); }
-
 // What the buffers of an optimizer may hold, each from the last parameter to the first.
 std::vector<Order> possible_orders(const std::vector<std::vector<Parameter>>& chunks) {
-  using Choose = bool (*)(const Parameter&);
-  constexpr std::array<Choose, 3> kSubsets{[](const Parameter&) { return true; },
-                                           [](const Parameter& one) { return !is_expert(one); }, is_expert};
   std::vector<Order> orders;
   for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    for (const Choose is_wanted : kSubsets) {
+    for (const std::vector<const Parameter*>& subset : possible_subsets(chunks[chunk])) {
       Order order;
-      for (auto one = chunks[chunk].rbegin(); one != chunks[chunk].rend(); ++one) {
-        if (is_wanted(*one)) order.push_back({std::to_string(chunk) + "/" + one->name, &*one});
+      for (auto one = subset.rbegin(); one != subset.rend(); ++one) {
+        order.push_back({std::to_string(chunk) + "/" + (*one)->name, *one});
       }
       if (!order.empty()) orders.push_back(std::move(order));
     }
