@@ -208,4 +208,14 @@ std::string list_of(std::span<const int> ranks) {
   return "[" + joined(ranks.size(), ", ", [&](std::size_t i) { return std::to_string(ranks[i]); }) + "]";
 }
 
+std::string merge_note(std::string_view title, std::string_view ranks) {
+  return "This data is the merged data after " + std::string(title) + ", and the data is merged from rank " +
+         std::string(ranks) + ".";
+}
+
+std::string summands_note(std::string_view ranks, std::string_view what) {
+  return "The ranks " + std::string(ranks) + " hold different summands of " + std::string(what) +
+         ", whose statistics cannot be merged; those of the first are shown.";
+}
+
 }  // namespace msprobe::graph

@@ -38,4 +38,10 @@ std::string label_of(const Graph& graph, NodeId node, const Parameter& parameter
 /// "[0, 1]"
 std::string list_of(std::span<const int> ranks);
 
+/// The first note of a node whose data was merged. `title`: by what; `ranks`: as list_of() writes them.
+std::string merge_note(std::string_view title, std::string_view ranks);
+
+/// The note of a tensor, `what`, that is a sum over `ranks` of which each holds a part.
+std::string summands_note(std::string_view ranks, std::string_view what);
+
 }  // namespace msprobe::graph

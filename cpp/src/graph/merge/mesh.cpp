@@ -217,10 +217,7 @@ class MeshMerge {
     }
     if (merge_notes.empty() && other_notes.empty()) return;
     NodeData& merged = data[0];
-    if (!merge_notes.empty()) {
-      merged.notes.push_back("This data is the merged data after " + title_ +
-                             ", and the data is merged from rank " + ranks_ + ".");
-    }
+    if (!merge_notes.empty()) merged.notes.push_back(merge_note(title_, ranks_));
     merged.notes.insert(merged.notes.end(), merge_notes.begin(), merge_notes.end());
     merged.notes.insert(merged.notes.end(), other_notes.begin(), other_notes.end());
     graph_.set_data(node, std::move(merged));
@@ -283,8 +280,7 @@ class MeshMerge {
                    std::vector<std::string>& notes) const {
     const std::string where = " along \"" + mesh_.axes[axis].name + "\" of the device mesh";
     if (spread == Spread::kSummands) {
-      notes.push_back("The ranks " + ranks_ + " hold different summands of " + label + where +
-                      ", whose statistics cannot be merged; those of the first are shown.");
+      notes.push_back(summands_note(ranks_, label + where));
     } else if (spread == Spread::kCopies && !agree_along(axis, tensors)) {
       notes.push_back("The ranks " + ranks_ + " should hold the same " + label + where +
                       ", but their statistics differ; those of the first are shown.");

@@ -82,11 +82,7 @@ bool ShardMerge::merge(NodeId node, const Choice& inputs, const Choice& outputs)
       }
       if (copies.size() != others.size() || (is_equal && rule != Rule::kMergeAlways)) continue;
       if (rule == Rule::kPartOfSum) {
-        std::string& note = sum_notes.emplace_back("The ranks ");
-        note += ranks;
-        note += " hold different summands of ";
-        note += label;
-        note += ", whose statistics cannot be merged; those of the first are shown.";
+        sum_notes.push_back(summands_note(ranks, label));
         continue;
       }
       std::vector<Parameter*> parts = {&own};
@@ -98,10 +94,7 @@ bool ShardMerge::merge(NodeId node, const Choice& inputs, const Choice& outputs)
   merge_all(&NodeData::outputs, outputs);
 
   if (merge_notes.empty() && sum_notes.empty()) return false;
-  if (!merge_notes.empty()) {
-    data.notes.push_back("This data is the merged data after " + title_ +
-                         ", and the data is merged from rank " + ranks + ".");
-  }
+  if (!merge_notes.empty()) data.notes.push_back(merge_note(title_, ranks));
   data.notes.insert(data.notes.end(), merge_notes.begin(), merge_notes.end());
   data.notes.insert(data.notes.end(), sum_notes.begin(), sum_notes.end());
   shards_.main.set_data(node, std::move(data));
