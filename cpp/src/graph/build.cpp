@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <ranges>
 
+#include "base/reversed.h"
 #include "graph/call_tree.h"
 #include "graph/dotted_name.h"
 #include "graph/micro_steps.h"
@@ -288,7 +288,7 @@ void number_micro_steps(Graph& graph) {
 
 void inherit_micro_steps(Graph& graph) {
   const auto order = graph.post_order();
-  for (const NodeId node : std::views::reverse(order)) {  // parents before their children
+  for (const NodeId node : Reversed(order)) {  // parents before their children
     if (node == Graph::kRoot || graph[node].parent == Graph::kRoot) continue;
     graph[node].micro_step = graph[graph[node].parent].micro_step;
   }

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <tuple>
 
+#include "base/reversed.h"
 #include "graph/dotted_name.h"
 #include "graph/stack_frame.h"
 
@@ -27,7 +27,7 @@ class CallTree {
     const auto stack = graph_[node].stack;  // a copy: nodes move when one is added
     NodeId above = Graph::kRoot;
     if (is_backward) above = function_node(Graph::kRoot, "backward", "backward");
-    for (const std::string& frame : std::views::reverse(stack)) {
+    for (const std::string& frame : Reversed(stack)) {
       const std::string_view function = function_of(frame);
       if (!function.empty() && !is_of_package(frame, "torch"))
         above = function_node(above, place_of(frame), function);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <ranges>
 
+#include "base/reversed.h"
 #include "graph/dotted_name.h"
 #include "graph/micro_steps.h"
 #include "msprobe/graph.h"
@@ -50,7 +50,7 @@ class Matcher {
   void match_equals() {
     const auto order = target_.post_order();
     std::vector<bool> same_place(target_.nodes().size());
-    for (const NodeId node : std::views::reverse(order)) {
+    for (const NodeId node : Reversed(order)) {
       const NodeId other = golden_.find(target_[node].name);
       if (other == kNoNode) continue;
       const NodeId parent = target_[node].parent, other_parent = golden_[other].parent;

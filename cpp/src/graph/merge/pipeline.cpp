@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/reversed.h"
 #include "graph/dotted_name.h"
 #include "graph/merge/import.h"
 #include "graph/merge/layers.h"
@@ -82,7 +82,7 @@ class Pipeline {
       if (node != Graph::kRoot) shared_.emplace_back(node, same);
       add_children_of_others(node, same);
       const auto& children = main_[node].children;
-      for (const NodeId child : std::views::reverse(children)) {
+      for (const NodeId child : Reversed(children)) {
         if (main_[child].kind == NodeKind::kModule && !is_of_optimizer(main_[child].name))
           open.push_back(child);
       }

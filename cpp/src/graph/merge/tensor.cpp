@@ -3,10 +3,10 @@
 #include "graph/merge/tensor.h"
 
 #include <algorithm>
-#include <ranges>
 #include <string>
 #include <string_view>
 
+#include "base/reversed.h"
 #include "graph/dotted_name.h"
 
 namespace msprobe::graph {
@@ -30,7 +30,7 @@ class Tensors {
 
   void merge() {
     const auto order = graph_.post_order();
-    for (const NodeId node : std::views::reverse(order)) {
+    for (const NodeId node : Reversed(order)) {
       if (!may_hold_parts(graph_, node) || !merge_.is_everywhere(node)) continue;
       const std::string_view name = graph_[node].name;
       if (is_call_of(name, kRows, "forward") || is_call_of(name, kColumns, "backward")) merge_summands(node);
