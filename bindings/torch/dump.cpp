@@ -2,13 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dump.h"
 
-#include <ATen/PythonTorchFunctionTLS.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
-#include <torch/csrc/PyInterpreter.h>
-#include <torch/csrc/Size.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -19,8 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "call_parts.h"
 #include "distributed_tensor.h"
 #include "function_table.h"
+#include "inside_call.h"
 #include "interception.h"
 #include "module_calls.h"
 #include "msprobe/dump.h"
@@ -28,7 +26,6 @@
 #include "native_type.h"
 #include "python_elements.h"
 #include "python_stack.h"
-#include "python_text.h"
 #include "recompute_links.h"
 
 namespace py = pybind11;
@@ -42,50 +39,12 @@ using msprobe::torch_adapter::OperatorRecorder;
 using msprobe::torch_adapter::TensorDescriber;
 namespace trace = msprobe::trace;
 
-// Depth of observed calls on this thread: what a recorded function calls is not recorded.
-thread_local int call_depth = 0;
-
-struct InsideCall {
-  InsideCall() { ++call_depth; }
-  ~InsideCall() { --call_depth; }
-  InsideCall(const InsideCall&) = delete;
-  InsideCall& operator=(const InsideCall&) = delete;
-};
-
-// Takes our mode off torch's stack when it is on top.
-struct ModeOff {
-  ModeOff() {
-    const auto size = at::impl::PythonTorchFunctionTLS::stack_len();
-    if (size == 0) return;
-    const auto& top = at::impl::PythonTorchFunctionTLS::get_stack_at(size - 1);
-    if (std::string_view(Py_TYPE(top->ptr(getPyInterpreter()))->tp_name) != "msprobe._torch.FunctionMode")
-      return;
-    mode = at::impl::PythonTorchFunctionTLS::pop_stack();
-  }
-  ~ModeOff() {
-    if (mode) at::impl::PythonTorchFunctionTLS::push_onto_stack(std::move(mode));
-  }
-  ModeOff(const ModeOff&) = delete;
-  ModeOff& operator=(const ModeOff&) = delete;
-  std::shared_ptr<c10::SafePyObject> mode;
-};
-
-// What is written at the moment.
-thread_local trace::ElementWriter element_buffer;
-
 // A module of the model that is watched.
 struct WatchedModule {
   py::object module;  // alive as long as it is looked up by its address
   std::string name;   // "Module.{path}.{Class}"
   std::int64_t count = 0;
-  // Of parameters that FSDP gathers: name -> element.
-  std::unique_ptr<std::unordered_map<std::string, std::string>> placements;
-};
-
-// Whether activation checkpointing repeats an earlier call, and which; the number of that, if it is known.
-struct Recompute {
-  bool is_one = false;
-  std::optional<std::int64_t> original;
+  std::unique_ptr<CallParts::Placements> placements;
 };
 
 // A module call that has begun on this thread.
@@ -106,33 +65,6 @@ void set_numbered(std::string& out, const std::string& name, std::string_view be
   out.assign(name).append(between).append(digits.data(), end);
 }
 
-// A list of tensors whose memory the next one of this thread uses again. Lists may be open inside of each
-// other.
-class TensorList {
- public:
-  TensorList() {
-    if (spare().empty()) return;
-    tensors = std::move(spare().back());
-    spare().pop_back();
-  }
-  ~TensorList() {
-    tensors.clear();
-    spare().push_back(std::move(tensors));
-  }
-  TensorList(const TensorList&) = delete;
-  TensorList& operator=(const TensorList&) = delete;
-
-  std::vector<at::Tensor> tensors;
-
- private:
-  static std::vector<std::vector<at::Tensor>>& spare() {
-    thread_local std::vector<std::vector<at::Tensor>> lists;
-    return lists;
-  }
-};
-
-bool recomputes() { return torch::autograd::get_current_node() != nullptr && StackCollector::in_recompute(); }
-
 // Everything that is recorded of one process: the Python half of the data dump.
 class DumpSession : public CallObserver,
                     public ModuleObserver,
@@ -141,6 +73,7 @@ class DumpSession : public CallObserver,
   DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases, std::string wanted)
       : recorder_(std::move(options)),
         describer_(recorder_, &find_local),
+        parts_(recorder_, describer_),
         backward_(recorder_, describer_),
         operators_(recorder_, describer_),
         wanted_(std::move(wanted)),
@@ -230,10 +163,10 @@ class DumpSession : public CallObserver,
     return api;
   }
 
-  bool is_inside_call() const override { return call_depth > 0; }
+  bool is_inside_call() const override { return InsideCall::is_so(); }
 
   PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
-    if (call_depth > 0 || !collecting_) return arguments.call(callable);
+    if (InsideCall::is_so() || !collecting_) return arguments.call(callable);
     const InsideCall inside;
     thread_local ApiCall call;  // one at a time: calls inside of this one are not observed
     call.clear();
@@ -272,8 +205,7 @@ class DumpSession : public CallObserver,
   void place_parameters(const py::object& module, const py::dict& placements) {
     const auto found = modules_.find(module.ptr());
     if (found == modules_.end()) return;
-    auto& elements = found->second.placements =
-        std::make_unique<std::unordered_map<std::string, std::string>>();
+    auto& elements = found->second.placements = std::make_unique<CallParts::Placements>();
     for (const auto& [name, placement] : placements) {
       elements->emplace(name.cast<std::string>(), placement_element(placement));
     }
@@ -324,7 +256,7 @@ class DumpSession : public CallObserver,
       return;
     }
     attempt(call.name, [&] {
-      call.recompute = recompute_of(&watched, watched.count - 1);
+      call.recompute = links_.begin_call(&watched, watched.count - 1);
       recorder_.open_module(call.name);
       TensorList inputs;
       collect_positional(arguments, inputs.tensors);
@@ -365,8 +297,7 @@ class DumpSession : public CallObserver,
     const std::string record_name = name + number;
     attempt(record_name, [&] {
       const trace::RecordId record = recorder_.record(trace::RecordKind::kSaved, record_name);
-      write_part(record, trace::Part::kValue, record_name, "", nullptr,
-                 [&](ElementWalker& walker) { walker.whole(value.ptr()); });
+      parts_.saved(record, record_name, value.ptr());
     });
     if (!with_gradients) return;
     const std::string gradients_name = name + "_grad" + number;
@@ -418,7 +349,7 @@ class DumpSession : public CallObserver,
     set_numbered(call.name, api.name, ".", number);
     call.name += ".forward";
     call.api = api.name;
-    call.recompute = recompute_of(&api, number);
+    call.recompute = links_.begin_call(&api, number);
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
       collect_arguments(arguments, call.inputs);
@@ -428,8 +359,7 @@ class DumpSession : public CallObserver,
     call.kept = recorder_.keeps_api(call.name);
     if (!call.kept) return;
     if (options().only_overflow) {
-      call.kept =
-          any_overflow([&](ElementWalker& walker) { walk_arguments(walker, arguments); }, &call.inputs);
+      call.kept = parts_.overflows(&arguments, nullptr, &call.inputs);
       if (call.kept) begin_api_record(arguments, call);
     } else {
       begin_api_record(arguments, call);
@@ -449,22 +379,10 @@ class DumpSession : public CallObserver,
                                      call.recompute.is_one, original);
     }
     if (writes_inputs()) {
-      write_inputs(call.record, call.name, arguments, call.inputs);
+      parts_.inputs(call.record, call.name, arguments, call.inputs);
     } else {
       collect_arguments(arguments, call.inputs);
     }
-  }
-
-  // Of a call that begins, number `count` of its callee.
-  Recompute recompute_of(const void* callee, std::int64_t count) {
-    if (recomputes()) {
-      const auto original = links_.find(callee);
-      // Of a region inside of the repeated one, this may be the forward.
-      if (!original || !c10::GradMode::is_enabled()) links_.note(callee, count);
-      return {true, original};
-    }
-    links_.note(callee, count);
-    return {};
   }
 
   static std::string original_module_call(const OpenCall& call) {
@@ -480,39 +398,15 @@ class DumpSession : public CallObserver,
     return arguments;
   }
 
-  static void collect_positional(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
-    for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], tensors);
-  }
-
-  static void collect_arguments(const CallArguments& arguments, std::vector<at::Tensor>& tensors) {
-    collect_positional(arguments, tensors);
-    arguments.for_each_keyword([&](PyObject*, PyObject* value) { collect_tensors(value, tensors); });
-  }
-
   static void finish_operators(CallOperators& operators, PyObject* result) {
     std::vector<at::Tensor> outputs;
     collect_tensors(result, outputs);
     operators.finish(outputs);
   }
 
-  static void walk_arguments(ElementWalker& walker, const CallArguments& arguments) {
-    for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
-    arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, 0); });
-  }
-
   void count_overflow() {
     recorder_.note_overflow();
     if (recorder_.has_enough_overflows()) collecting_ = false;
-  }
-
-  // Task overflow_check: whether a tensor of what `walk` walks holds a NaN or an infinity. Nothing is stored.
-  template <typename Walk>
-  bool any_overflow(Walk walk, std::vector<at::Tensor>* tensors) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, tensors);
-    walker.begin({}, "", false);
-    walk(walker);
-    return element_buffer.non_finite();
   }
 
   bool writes_inputs() const { return options().data && options().forward && options().input; }
@@ -526,82 +420,26 @@ class DumpSession : public CallObserver,
     }
     recorder_.place(call.name);
     std::vector<at::Tensor>& outputs = call.outputs;
-    if (options().only_overflow && call.before && !call.recorded &&
-        any_overflow([&](ElementWalker& walker) { walker.item(result, 0); }, nullptr)) {
+    if (options().only_overflow && call.before && !call.recorded && parts_.overflows(nullptr, result)) {
       call.kept = true;
       begin_api_record(arguments, call);  // inputs that the call changed in place are shown as they are now
     }
     if (call.recorded && options().only_overflow) count_overflow();
     if (api.distributed) {
-      if (call.kept && writes_outputs()) write_arguments(call.record, call.name, arguments);
+      if (call.kept && writes_outputs()) parts_.arguments_as_output(call.record, call.name, arguments);
       return;
     }
     if (call.kept && writes_outputs()) {
-      write_output(call.record, call.name, result, outputs);
+      parts_.output(call.record, call.name, result, outputs);
     } else if (call.before) {
       collect_tensors(result, outputs);
     }
     if (call.before) backward_.after_call(call.before, call.inputs, outputs, call.name, false);
   }
 
-  // One half of a record: what `walk` walks, with tensor files named after `category`.
-  template <typename Walk>
-  void write_part(trace::RecordId record, trace::Part part, const std::string& name,
-                  std::string_view category, std::vector<at::Tensor>* tensors, Walk walk) {
-    element_buffer.clear();
-    ElementWalker walker(describer_, element_buffer, tensors);
-    walker.begin(name, category, recorder_.stores(name));
-    walk(walker);
-    recorder_.part(record, part, element_buffer.bytes());
-  }
-
-  void write_inputs(trace::RecordId record, const std::string& name, const CallArguments& arguments,
-                    std::vector<at::Tensor>& tensors) {
-    write_part(record, trace::Part::kInputArgs, name, "input", &tensors, [&](ElementWalker& walker) {
-      for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
-    });
-    write_part(record, trace::Part::kInputKwargs, name, "kwargs", &tensors, [&](ElementWalker& walker) {
-      element_buffer.begin_object();
-      arguments.for_each_keyword([&](PyObject* key, PyObject* value) { walker.keyed(key, value); });
-      element_buffer.end();
-    });
-  }
-
-  // A tuple is several results, and so is torch's own kind of named tuple; everything else is one. A
-  // namedtuple of Python is an object of its fields, in place of the list.
-  void write_output(trace::RecordId record, const std::string& name, PyObject* result,
-                    std::vector<at::Tensor>& tensors) {
-    const bool several = PyTuple_Check(result) != 0 && THPSize_Check(result) == 0;
-    const bool fields = several && ElementWalker::has_fields(result);
-    const trace::Part part = fields ? trace::Part::kOutputObject : trace::Part::kOutput;
-    write_part(record, part, name, "output", &tensors, [&](ElementWalker& walker) {
-      if (fields) {
-        walker.whole(result);
-      } else if (several) {
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result); ++i) walker.item(PyTuple_GET_ITEM(result, i), i);
-      } else {
-        walker.item(result, 0);
-      }
-    });
-    if (element_buffer.non_finite()) recorder_.note_non_finite(name);
-  }
-
-  // Collectives work in place: what they did is in their arguments.
-  void write_arguments(trace::RecordId record, const std::string& name, const CallArguments& arguments) {
-    write_part(record, trace::Part::kOutput, name, "output", nullptr, [&](ElementWalker& walker) {
-      Py_ssize_t index = 0;
-      for (; index < arguments.positional; ++index) walker.item(arguments.values[index], index);
-      arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, index++); });
-    });
-  }
-
   void record_module(PyObject* module, const CallArguments& arguments, PyObject* result, OpenCall& call) {
     if (options().only_overflow) {
-      const auto walk = [&](ElementWalker& walker) {
-        walk_arguments(walker, arguments);
-        walker.item(result, 0);
-      };
-      if (!any_overflow(walk, nullptr)) return;
+      if (!parts_.overflows(&arguments, result)) return;
       count_overflow();
     }
     TensorList in, out;
@@ -612,36 +450,17 @@ class DumpSession : public CallObserver,
     if (options().forward) {
       const trace::RecordId record = recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(),
                                                       call.recompute.is_one, original_module_call(call));
-      if (writes_inputs()) {
-        write_inputs(record, call.name, arguments, inputs);
+      if (writes_inputs()) parts_.inputs(record, call.name, arguments, inputs);
+      if (writes_outputs()) parts_.output(record, call.name, result, outputs);
+      if (options().data) {
+        parts_.parameters(record, call.name, parameters, modules_.at(module).placements.get());
       }
-      if (writes_outputs()) write_output(record, call.name, result, outputs);
-      if (options().data) write_parameters(record, call.name, module, parameters);
     }
     if (!options().backward) return;
     if (!writes_inputs()) collect_arguments(arguments, inputs);
     if (!writes_outputs()) collect_tensors(result, outputs);
     watch_parameters(parameters, call.name);
     if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
-  }
-
-  void write_parameters(trace::RecordId record, const std::string& name, PyObject* module,
-                        const py::dict& parameters) {
-    const auto& placements = modules_.at(module).placements;
-    const auto placement_of = [&placements](PyObject* key) {
-      if (!placements) return std::string_view();
-      const auto found = placements->find(std::string(utf8(key)));
-      return found == placements->end() ? std::string_view() : std::string_view(found->second);
-    };
-    CallArguments named;
-    named.dict = parameters.ptr();
-    write_part(record, trace::Part::kParameters, name, "parameters", nullptr, [&](ElementWalker& walker) {
-      element_buffer.begin_object();
-      named.for_each_keyword([&](PyObject* key, PyObject* value) {
-        if (value != Py_None) walker.keyed(key, value, placement_of(key));
-      });
-      element_buffer.end();
-    });
   }
 
   void watch_parameters(const py::dict& parameters, const std::string& module_call) {
@@ -659,22 +478,14 @@ class DumpSession : public CallObserver,
   trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
 
   void save_gradients(const py::object& value, const std::string& record_name) {
-    trace::ElementWriter out;
-    ElementWalker walker(describer_, out, nullptr);
-    walker.begin(record_name, "", recorder_.stores(record_name));
     const std::weak_ptr<DumpSession> self = weak_from_this();
-    walker.gradients_of([&](const at::Tensor& tensor, const std::string& position) {
-      const trace::SlotId slot = recorder_.new_slot();
-      out.slot(slot);
-      if (!tensor.requires_grad()) return;
+    const auto watch = [&](const at::Tensor& tensor, trace::SlotId slot, const std::string& position) {
       tensor.register_hook([self, slot, record_name, position](const at::Tensor& gradient) {
         const auto session = self.lock();
         if (session) session->fill_gradient(slot, gradient, record_name, position);
       });
-    });
-    walker.whole(value.ptr());
-    recorder_.part(recorder_.record(trace::RecordKind::kSaved, record_name), trace::Part::kValue,
-                   out.bytes());
+    };
+    parts_.saved_gradients(record_name, value.ptr(), watch);
   }
 
   void fill_gradient(trace::SlotId slot, const at::Tensor& gradient, const std::string& record_name,
@@ -702,7 +513,7 @@ class DumpSession : public CallObserver,
       CallArguments all;
       all.values = &PyTuple_GET_ITEM(values.ptr(), 0);
       all.positional = PyTuple_GET_SIZE(values.ptr());
-      session->attempt(name, [&] { session->write_arguments(record, name, all); });
+      session->attempt(name, [&] { session->parts_.arguments_as_output(record, name, all); });
     });
     const py::object handle = watched(py::reinterpret_borrow<py::object>(result), done);
     if (handle.is_none()) return nullptr;
@@ -712,6 +523,7 @@ class DumpSession : public CallObserver,
 
   Recorder recorder_;
   TensorDescriber describer_;
+  CallParts parts_;
   BackwardWatch backward_;
   OperatorRecorder operators_;
   const std::string wanted_;  // level L2: the call whose operators are recorded, and nothing else is

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "python_stack.h"
+
 namespace py = pybind11;
 
 // Null: the innermost hooks on saved tensors, if any, are none of activation checkpointing.
@@ -38,6 +40,7 @@ RecomputeLinks::Region* RecomputeLinks::region_of_hooks() {
   return found == regions_.end() ? nullptr : &found->second;
 }
 
+// A call of the forward.
 void RecomputeLinks::note(const void* callee, std::int64_t count) {
   if (Region* region = region_of_hooks()) {
     region->calls[callee].push_back(count);
@@ -46,6 +49,7 @@ void RecomputeLinks::note(const void* callee, std::int64_t count) {
   }
 }
 
+// The number of the call that a repeated one repeats, if that is known.
 std::optional<std::int64_t> RecomputeLinks::find(const void* callee) {
   const auto node = torch::autograd::get_current_node();
   if (!node) return std::nullopt;
@@ -64,6 +68,17 @@ std::optional<std::int64_t> RecomputeLinks::find(const void* callee) {
   const std::size_t index = done_[{node->sequence_nr(), backward, callee}]++;
   const auto left = static_cast<std::size_t>(calls->second.end() - first);
   return index < left ? std::optional((first + static_cast<std::ptrdiff_t>(index))->count) : std::nullopt;
+}
+
+Recompute RecomputeLinks::begin_call(const void* callee, std::int64_t count) {
+  if (torch::autograd::get_current_node() == nullptr || !StackCollector::in_recompute()) {
+    note(callee, count);
+    return {};
+  }
+  const auto original = find(callee);
+  // Of a region inside of the repeated one, this may be the forward.
+  if (!original || !c10::GradMode::is_enabled()) note(callee, count);
+  return {true, original};
 }
 
 void RecomputeLinks::begin_step() {

@@ -11,6 +11,12 @@
 #include <utility>
 #include <vector>
 
+/// Whether activation checkpointing repeats an earlier call, and which; the number of that, if it is known.
+struct Recompute {
+  bool is_one = false;
+  std::optional<std::int64_t> original;
+};
+
 /// Which call of the forward a call repeats that activation checkpointing makes in the backward. Needs the
 /// GIL.
 ///
@@ -19,10 +25,8 @@
 /// calls inside. In a region the n-th call of a module or function is repeated by the n-th.
 class RecomputeLinks {
  public:
-  /// A call of the forward begins, number `count` of its callee. Remembers it where it may be repeated.
-  void note(const void* callee, std::int64_t count);
-  /// A repeated call begins: the number of the call it repeats, if that is known.
-  std::optional<std::int64_t> find(const void* callee);
+  /// A call begins, number `count` of its callee. Remembers it where it may be repeated.
+  Recompute begin_call(const void* callee, std::int64_t count);
   /// Numbers begin anew.
   void begin_step();
 
@@ -43,6 +47,8 @@ class RecomputeLinks {
     auto operator<=>(const Run&) const = default;
   };
 
+  void note(const void* callee, std::int64_t count);
+  std::optional<std::int64_t> find(const void* callee);
   Region* region_of_hooks();
 
   std::unordered_map<PyObject*, Region> regions_;
