@@ -13,10 +13,10 @@
 #include <string_view>
 
 #include "msprobe/torch_dump.h"
+#include "torch/call_backward.h"
+#include "torch/call_graph.h"
 #include "torch/gradient_edge.h"
 #include "torch/object_pool.h"
-#include "torch/out_of_sight.h"
-#include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {
 namespace {
@@ -36,235 +36,10 @@ std::pair<NodePtr, std::uint32_t> edge_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-// Gradient edges of tensors: output number of a node, null where there is none.
-using Inputs = c10::SmallVector<std::pair<NodePtr, std::uint32_t>, 6>;
-struct CallBackward;
-
 struct BackwardWatch::Inputs {
   std::uint64_t first_node = 0;  // nodes of the call have this number or a higher one
-  torch_adapter::Inputs edges;
+  GradientEdges edges;
 };
-
-namespace {
-
-using PooledText = std::basic_string<char, std::char_traits<char>, PoolAllocator<char>>;
-
-// One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
-// holds would be copied by autograd where it could be taken.
-struct Gradient {
-  PooledText element;                      // described; empty: did not come
-  at::Tensor sum;                          // of several contributions, a copy of ours
-  std::unique_ptr<std::string> placement;  // of the sum, where the contributions are DTensors
-  std::uint16_t expected = 0;              // contributions until it is complete
-  std::uint16_t arrived = 0;
-  bool shown = true;  // integers never have one, and no place in the record of an API
-  bool non_finite = false;
-  bool mixed = false;  // contributions lie in different ways: their sum would take a collective
-};
-using Gradients = c10::SmallVector<Gradient, 2>;
-
-}  // namespace
-
-struct ParameterRecord;
-
-// The backward of one call: what arrived so far.
-struct CallBackward {
-  CallBackward() = default;
-  ~CallBackward();
-  CallBackward(const CallBackward&) = delete;
-  CallBackward& operator=(const CallBackward&) = delete;
-
-  std::shared_ptr<BackwardState> state;
-  std::uint64_t step = 0;  // hooks of another step do nothing
-  PooledText name;
-  std::shared_ptr<const dump::Frame> module;
-  bool is_module = false;
-  bool started = false;
-  bool kept = false;
-  Gradients outputs;  // gradients of the call's outputs
-  Gradients inputs;   // gradients of the call's inputs
-  int missing = 0;    // contributions until all are complete
-  std::mutex mutex;
-
-  Gradients& side(bool of_output) { return of_output ? outputs : inputs; }
-
-  void begin_round() {
-    missing = 0;
-    started = false;
-    for (Gradients* side : {&outputs, &inputs}) {
-      for (Gradient& gradient : *side) {
-        gradient.arrived = 0;
-        gradient.element.clear();
-        gradient.sum = at::Tensor();
-        gradient.placement.reset();
-        gradient.non_finite = gradient.mixed = false;
-        missing += gradient.expected;
-      }
-    }
-  }
-};
-
-struct BackwardState {
-  BackwardState(dump::Recorder& recorder_, TensorDescriber& describer_)
-      : recorder(recorder_), describer(describer_) {}
-
-  dump::Recorder& recorder;
-  TensorDescriber& describer;
-  std::atomic<std::uint64_t> step{0};  // hooks of another step do nothing
-  std::mutex mutex;
-  std::vector<std::weak_ptr<CallBackward>> calls;  // that may be incomplete at a flush
-  struct Parameter {
-    NodePtr accumulator;
-    const autograd::FunctionPreHook* hook;
-  };
-  std::vector<Parameter> parameters;
-  std::vector<std::shared_ptr<ParameterRecord>> parameter_records;
-  ska::flat_hash_set<std::string_view> parameter_record_names;
-
-  void write(CallBackward& call) {
-    const dump::Options& options = recorder.options();
-    recorder.place_backward(call.name, call.module.get());
-    if (!call.kept) return;
-    describe_incomplete(call);
-    if (options.only_overflow) {
-      if (recorder.has_enough_overflows() || !holds_overflow(call)) return;
-      recorder.note_overflow();
-    }
-    const auto kind = call.is_module ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
-    const trace::RecordId record = recorder.record(kind, call.name);
-    if (!options.data) return;
-    if (options.input) write_part(record, trace::Part::kInput, call.outputs);
-    if (options.output) write_part(record, trace::Part::kOutput, call.inputs);
-  }
-
-  // Sums of which a part never comes, because an output was not used.
-  void describe_incomplete(CallBackward& call) {
-    for (const bool of_output : {true, false}) {
-      Gradients& side = call.side(of_output);
-      for (std::size_t i = 0; i < side.size(); ++i) {
-        if (side[i].sum.defined() && !side[i].mixed)
-          describe(call, of_output, i, std::exchange(side[i].sum, at::Tensor()));
-      }
-    }
-  }
-
-  static bool holds_overflow(const CallBackward& call) {
-    const auto non_finite = [](const Gradient& gradient) { return gradient.non_finite; };
-    return std::any_of(call.outputs.begin(), call.outputs.end(), non_finite) ||
-           std::any_of(call.inputs.begin(), call.inputs.end(), non_finite);
-  }
-
-  void write_part(trace::RecordId record, trace::Part part, const Gradients& gradients) {
-    trace::ElementWriter none;
-    none.null();
-    std::string elements;
-    for (const Gradient& gradient : gradients) {
-      if (gradient.shown)
-        elements += gradient.element.empty() ? none.bytes() : std::string_view(gradient.element);
-    }
-    recorder.part(record, part, elements);
-  }
-
-  // A contribution arrived. Called from the engine's threads.
-  void arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
-    if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
-    if (!call.started) {
-      call.started = true;
-      call.kept = recorder.keeps_backward(call.name, call.module.get());
-    }
-    Gradient& gradient = call.side(of_output)[index];
-    ++gradient.arrived;
-    if (gradient.expected == 1) {
-      describe(call, of_output, index, value);
-    } else {
-      add(gradient, value);
-      if (gradient.arrived == gradient.expected) {
-        if (!gradient.mixed) describe(call, of_output, index, gradient.sum);
-        gradient.sum = at::Tensor();
-      }
-    }
-    if (--call.missing > 0) return;
-    write(call);
-    call.started = false;
-  }
-
-  void add(Gradient& gradient, const at::Tensor& contribution) {
-    if (!contribution.defined()) return;
-    if (runs_in_python(contribution)) {
-      add_local(gradient, contribution);
-    } else {
-      add_plain(gradient, contribution);
-    }
-  }
-
-  void add_local(Gradient& gradient, const at::Tensor& contribution) {
-    TensorDescriber::Local local = describer.local_of(contribution);
-    if (!gradient.placement) gradient.placement = std::make_unique<std::string>(local.placement);
-    gradient.mixed =
-        gradient.mixed || *gradient.placement != local.placement || !why_unreadable(local.tensor).empty();
-    if (!gradient.mixed) {
-      add_plain(gradient, local.tensor);
-    } else {
-      recorder.note_skipped("a gradient whose parts are tensors that cannot be added up in this process");
-    }
-  }
-
-  static void add_plain(Gradient& gradient, const at::Tensor& contribution) {
-    const OutOfSight out_of_sight;
-    if (gradient.sum.defined()) {
-      gradient.sum = gradient.sum + contribution.detach();
-    } else {
-      gradient.sum = contribution.detach().clone();
-    }
-  }
-
-  void describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
-    Gradients& side = call.side(of_output);
-    Gradient& gradient = side[index];
-    if (!call.kept || !gradient.shown || !value.defined() || !recorder.options().data) return;
-    thread_local trace::ElementWriter out;
-    out.clear();
-    std::string file_position;
-    if (recorder.stores(call.name)) {
-      const auto before = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
-                                        [](const Gradient& other) { return other.shown; });
-      file_position = (of_output ? "input." : "output.") + std::to_string(before);
-    }
-    // With only_overflow a file that turns out not to be wanted must not exist: one look, then another.
-    if (recorder.options().only_overflow) {
-      describer.describe(out, value, {}, {});
-      if (!out.non_finite()) {
-        gradient.element = out.bytes();
-        return;
-      }
-      out.clear();
-    }
-    describer.describe(out, value, call.name, file_position,
-                       gradient.placement ? std::string_view(*gradient.placement) : std::string_view());
-    gradient.non_finite = out.non_finite();
-    gradient.element = out.bytes();
-  }
-};
-
-namespace {
-
-// Everything below runs inside of the engine, where an exception would end the training.
-template <typename Work>
-void guarded(dump::Recorder& recorder, std::string_view name, Work work) {
-  try {
-    work();
-  } catch (const std::exception& e) {
-    recorder.note_fault(name, e.what());
-  }
-}
-
-}  // namespace
-
-// The graph is gone, and something never came: an output was not used.
-CallBackward::~CallBackward() {
-  if (!started || !state || state->step.load() != step) return;
-  guarded(state->recorder, name, [&] { state->write(*this); });
-}
 
 namespace {
 
@@ -380,22 +155,6 @@ struct OneNodeHook final : autograd::FunctionPostHook, Pooled {
   c10::SmallVector<std::int16_t, 6> inputs;    // for each input of the call, the edge of the node to it
 };
 
-}  // namespace
-
-// The record of a module's parameters.
-struct ParameterRecord {
-  PooledText name;
-  PooledText elements;  // one object with a slot for each parameter
-  std::atomic<bool> written{false};
-
-  void write(dump::Recorder& recorder) {
-    if (written.exchange(true)) return;
-    recorder.part(recorder.record(trace::RecordKind::kParametersGrad, name), trace::Part::kValue, elements);
-  }
-};
-
-namespace {
-
 // Of a parameter: the gradient of this backward, before it is added to `.grad`.
 struct ParameterHook final : autograd::FunctionPreHook, Pooled {
   ParameterHook(std::shared_ptr<BackwardState> owner, std::shared_ptr<ParameterRecord> of,
@@ -421,89 +180,6 @@ struct ParameterHook final : autograd::FunctionPreHook, Pooled {
   std::string parameter_name;
   trace::SlotId slot;
   std::uint64_t step;
-};
-
-// A set of nodes: most calls make one or two, a module may make thousands.
-class NodeSet {
- public:
-  // False when it was there.
-  bool insert(const Node* node) {
-    if (!large_.empty()) return large_.insert(node).second;
-    if (std::find(small_.begin(), small_.end(), node) != small_.end()) return false;
-    small_.push_back(node);
-    if (small_.size() > kSmall) large_.insert(small_.begin(), small_.end());
-    return true;
-  }
-
- private:
-  static constexpr std::size_t kSmall = 16;
-  c10::SmallVector<const Node*, kSmall + 1> small_;
-  ska::flat_hash_set<const Node*> large_;
-};
-
-// The nodes that a call made, and the edges by which gradients leave them towards the call's inputs.
-class CallGraph {
- public:
-  CallGraph(std::uint64_t first_node, const Inputs& inputs) : first_node_(first_node), inputs_(inputs) {}
-
-  bool is_inside(const Node* node) const {
-    return node->sequence_nr() != kLeafSequence && node->sequence_nr() >= first_node_;
-  }
-
-  // The `turn`th input at this edge, or the last one when there are fewer; -1: none hangs there.
-  int input_at(const Node* node, std::uint32_t output, std::size_t turn) const {
-    int found = -1;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].first.get() != node || inputs_[i].second != output) continue;
-      found = static_cast<int>(i);
-      if (turn-- == 0) break;
-    }
-    return found;
-  }
-
-  // Calls use(node, edge number, target node, target output) for every edge to a node where an input hangs.
-  template <typename Use>
-  void for_each_exit(const Node* start, Use use) {
-    if (!is_inside(start) || !seen_.insert(start)) return;
-    c10::SmallVector<const Node*, 16> pending{start};
-    while (!pending.empty()) {
-      const Node* node = pending.pop_back_val();
-      const auto& edges = node->next_edges();
-      for (std::uint32_t i = 0; i < edges.size(); ++i) {
-        const Node* next = edges[i].function.get();
-        if (next == nullptr) continue;
-        use(node, i, next, edges[i].input_nr);
-        if (is_inside(next) && seen_.insert(next)) pending.push_back(next);
-      }
-    }
-  }
-
- private:
-  std::uint64_t first_node_;
-  const Inputs& inputs_;
-  NodeSet seen_;
-};
-
-// Deals the edges that leave a call out to the inputs they lead to. Inputs that are the same tensor share an
-// edge: contributions come to them in the order of the edges, and the last takes what is left over.
-class Dealer {
- public:
-  explicit Dealer(const CallGraph& graph) : graph_(graph) {}
-
-  // -1: no input hangs there.
-  int input_at(const Node* node, std::uint32_t output) {
-    if (node != dealt_to_) dealt_ = 0;
-    const int input = graph_.input_at(node, output, dealt_);
-    if (input < 0) return input;
-    dealt_to_ = node;
-    ++dealt_;
-    return input;
-  }
-
- private:
-  const CallGraph& graph_;
-  std::size_t dealt_ = 0;
-  const Node* dealt_to_ = nullptr;
 };
 
 // What is to be hooked on one node.
@@ -541,8 +217,9 @@ constexpr std::size_t kMostEdges = 1000;
 
 // Hooks a call that made a single node. False when it made several, or works in another way that takes
 // CallBackward.
-bool watch_one_node(const std::shared_ptr<BackwardState>& state, const CallGraph& graph, const Inputs& ends,
-                    const std::vector<at::Tensor>& inputs, std::string_view forward_name) {
+bool watch_one_node(const std::shared_ptr<BackwardState>& state, const CallGraph& graph,
+                    const GradientEdges& ends, const std::vector<at::Tensor>& inputs,
+                    std::string_view forward_name) {
   const dump::Options& options = state->recorder.options();
   if (options.only_overflow) return false;
   Node* node = ends[0].first.get();
@@ -579,14 +256,14 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
                                const std::vector<at::Tensor>& outputs, std::string_view forward_name,
                                bool module) {
   if (!before || !state_->recorder.options().backward) return;
-  torch_adapter::Inputs ends;  // of outputs that have gradients
+  GradientEdges ends;  // of outputs that have gradients
   for (const at::Tensor& output : outputs) {
     if (!output.defined() || !output.requires_grad() || output.is_leaf() || has_stale_node(output)) continue;
     ends.emplace_back(output.grad_fn(), static_cast<std::uint32_t>(output.output_nr()));
   }
   if (ends.empty()) return;
 
-  torch_adapter::Inputs& starts = before->edges;
+  GradientEdges& starts = before->edges;
   starts.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     // A leaf has no accumulator, and a stale view no node, before the call that first uses it.

@@ -1,0 +1,166 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "torch/call_backward.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "torch/out_of_sight.h"
+#include "torch/tensor.h"
+
+namespace msprobe::torch_adapter {
+namespace {
+
+bool holds_overflow(const CallBackward& call) {
+  const auto non_finite = [](const Gradient& gradient) { return gradient.non_finite; };
+  return std::any_of(call.outputs.begin(), call.outputs.end(), non_finite) ||
+         std::any_of(call.inputs.begin(), call.inputs.end(), non_finite);
+}
+
+void add_plain(Gradient& gradient, const at::Tensor& contribution) {
+  const OutOfSight out_of_sight;
+  if (gradient.sum.defined()) {
+    gradient.sum = gradient.sum + contribution.detach();
+  } else {
+    gradient.sum = contribution.detach().clone();
+  }
+}
+
+}  // namespace
+
+CallBackward::~CallBackward() {
+  if (!started || !state || state->step.load() != step) return;
+  guarded(state->recorder, name, [&] { state->write(*this); });
+}
+
+void CallBackward::begin_round() {
+  missing = 0;
+  started = false;
+  for (Gradients* side : {&outputs, &inputs}) {
+    for (Gradient& gradient : *side) {
+      gradient.arrived = 0;
+      gradient.element.clear();
+      gradient.sum = at::Tensor();
+      gradient.placement.reset();
+      gradient.non_finite = gradient.mixed = false;
+      missing += gradient.expected;
+    }
+  }
+}
+
+void ParameterRecord::write(dump::Recorder& recorder) {
+  if (written.exchange(true)) return;
+  recorder.part(recorder.record(trace::RecordKind::kParametersGrad, name), trace::Part::kValue, elements);
+}
+
+void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
+  if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
+  if (!call.started) {
+    call.started = true;
+    call.kept = recorder.keeps_backward(call.name, call.module.get());
+  }
+  Gradient& gradient = call.side(of_output)[index];
+  ++gradient.arrived;
+  if (gradient.expected == 1) {
+    describe(call, of_output, index, value);
+  } else {
+    add(gradient, value);
+    if (gradient.arrived == gradient.expected) {
+      if (!gradient.mixed) describe(call, of_output, index, gradient.sum);
+      gradient.sum = at::Tensor();
+    }
+  }
+  if (--call.missing > 0) return;
+  write(call);
+  call.started = false;
+}
+
+void BackwardState::add(Gradient& gradient, const at::Tensor& contribution) {
+  if (!contribution.defined()) return;
+  if (runs_in_python(contribution)) {
+    add_local(gradient, contribution);
+  } else {
+    add_plain(gradient, contribution);
+  }
+}
+
+void BackwardState::add_local(Gradient& gradient, const at::Tensor& contribution) {
+  TensorDescriber::Local local = describer.local_of(contribution);
+  if (!gradient.placement) gradient.placement = std::make_unique<std::string>(local.placement);
+  gradient.mixed =
+      gradient.mixed || *gradient.placement != local.placement || !why_unreadable(local.tensor).empty();
+  if (!gradient.mixed) {
+    add_plain(gradient, local.tensor);
+  } else {
+    recorder.note_skipped("a gradient whose parts are tensors that cannot be added up in this process");
+  }
+}
+
+void BackwardState::describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
+  Gradients& side = call.side(of_output);
+  Gradient& gradient = side[index];
+  if (!call.kept || !gradient.shown || !value.defined() || !recorder.options().data) return;
+  thread_local trace::ElementWriter out;
+  out.clear();
+  std::string file_position;
+  if (recorder.stores(call.name)) {
+    const auto before = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
+                                      [](const Gradient& other) { return other.shown; });
+    file_position = (of_output ? "input." : "output.") + std::to_string(before);
+  }
+  // With only_overflow a file that turns out not to be wanted must not exist: one look, then another.
+  if (recorder.options().only_overflow) {
+    describer.describe(out, value, {}, {});
+    if (!out.non_finite()) {
+      gradient.element = out.bytes();
+      return;
+    }
+    out.clear();
+  }
+  describer.describe(out, value, call.name, file_position,
+                     gradient.placement ? std::string_view(*gradient.placement) : std::string_view());
+  gradient.non_finite = out.non_finite();
+  gradient.element = out.bytes();
+}
+
+void BackwardState::write(CallBackward& call) {
+  const dump::Options& options = recorder.options();
+  recorder.place_backward(call.name, call.module.get());
+  if (!call.kept) return;
+  describe_incomplete(call);
+  if (options.only_overflow) {
+    if (recorder.has_enough_overflows() || !holds_overflow(call)) return;
+    recorder.note_overflow();
+  }
+  const auto kind = call.is_module ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
+  const trace::RecordId record = recorder.record(kind, call.name);
+  if (!options.data) return;
+  if (options.input) write_part(record, trace::Part::kInput, call.outputs);
+  if (options.output) write_part(record, trace::Part::kOutput, call.inputs);
+}
+
+// Sums of which a part never comes, because an output was not used.
+void BackwardState::describe_incomplete(CallBackward& call) {
+  for (const bool of_output : {true, false}) {
+    Gradients& side = call.side(of_output);
+    for (std::size_t i = 0; i < side.size(); ++i) {
+      if (side[i].sum.defined() && !side[i].mixed)
+        describe(call, of_output, i, std::exchange(side[i].sum, at::Tensor()));
+    }
+  }
+}
+
+void BackwardState::write_part(trace::RecordId record, trace::Part part, const Gradients& gradients) {
+  trace::ElementWriter none;
+  none.null();
+  std::string elements;
+  for (const Gradient& gradient : gradients) {
+    if (gradient.shown)
+      elements += gradient.element.empty() ? none.bytes() : std::string_view(gradient.element);
+  }
+  recorder.part(record, part, elements);
+}
+
+}  // namespace msprobe::torch_adapter

@@ -1,0 +1,117 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/csrc/autograd/function_hook.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/torch_dump.h"
+#include "torch/gradient_edge.h"
+#include "torch/object_pool.h"
+
+/// What arrives of a backward, and the records made of it. Called from the engine's threads.
+namespace msprobe::torch_adapter {
+
+using PooledText = std::basic_string<char, std::char_traits<char>, PoolAllocator<char>>;
+
+struct BackwardState;
+
+/// One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
+/// holds would be copied by autograd where it could be taken.
+struct Gradient {
+  PooledText element;                      // described; empty: did not come
+  at::Tensor sum;                          // of several contributions, a copy of ours
+  std::unique_ptr<std::string> placement;  // of the sum, where the contributions are DTensors
+  std::uint16_t expected = 0;              // contributions until it is complete
+  std::uint16_t arrived = 0;
+  bool shown = true;  // integers never have one, and no place in the record of an API
+  bool non_finite = false;
+  bool mixed = false;  // contributions lie in different ways: their sum would take a collective
+};
+using Gradients = c10::SmallVector<Gradient, 2>;
+
+/// The backward of one call: what arrived so far.
+struct CallBackward {
+  CallBackward() = default;
+  /// Writes what arrived where something never came, because an output was not used: the graph is gone.
+  ~CallBackward();
+  CallBackward(const CallBackward&) = delete;
+  CallBackward& operator=(const CallBackward&) = delete;
+
+  Gradients& side(bool of_output) { return of_output ? outputs : inputs; }
+  /// Nothing has arrived; once for each backward through a graph that is kept.
+  void begin_round();
+
+  std::shared_ptr<BackwardState> state;
+  std::uint64_t step = 0;  // hooks of another step do nothing
+  PooledText name;
+  std::shared_ptr<const dump::Frame> module;
+  bool is_module = false;
+  bool started = false;
+  bool kept = false;
+  Gradients outputs;  // gradients of the call's outputs
+  Gradients inputs;   // gradients of the call's inputs
+  int missing = 0;    // contributions until all are complete
+  std::mutex mutex;
+};
+
+/// The record of a module's parameters.
+struct ParameterRecord {
+  PooledText name;
+  PooledText elements;  // one object with a slot for each parameter
+  std::atomic<bool> written{false};
+
+  void write(dump::Recorder& recorder);
+};
+
+/// What all that is watched in the backward shares.
+struct BackwardState {
+  BackwardState(dump::Recorder& recorder_, TensorDescriber& describer_)
+      : recorder(recorder_), describer(describer_) {}
+
+  /// A contribution to a gradient arrived; the last one writes the call's record. `call.mutex` is held.
+  void arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
+  void write(CallBackward& call);
+
+  dump::Recorder& recorder;
+  TensorDescriber& describer;
+  std::atomic<std::uint64_t> step{0};  // hooks of another step do nothing
+  std::mutex mutex;
+  std::vector<std::weak_ptr<CallBackward>> calls;  // that may be incomplete at a flush
+  struct Parameter {
+    NodePtr accumulator;
+    const torch::autograd::FunctionPreHook* hook;
+  };
+  std::vector<Parameter> parameters;
+  std::vector<std::shared_ptr<ParameterRecord>> parameter_records;
+  ska::flat_hash_set<std::string_view> parameter_record_names;
+
+ private:
+  void describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
+  void describe_incomplete(CallBackward& call);
+  void write_part(trace::RecordId record, trace::Part part, const Gradients& gradients);
+  void add(Gradient& gradient, const at::Tensor& contribution);
+  void add_local(Gradient& gradient, const at::Tensor& contribution);
+};
+
+/// For all that runs inside of the engine, where an exception would end the training.
+template <typename Work>
+void guarded(dump::Recorder& recorder, std::string_view name, Work work) {
+  try {
+    work();
+  } catch (const std::exception& e) {
+    recorder.note_fault(name, e.what());
+  }
+}
+
+}  // namespace msprobe::torch_adapter
