@@ -17,6 +17,7 @@ from pathlib import Path
 
 from msprobe.native import log
 from msprobe.viewer.digest import FORMAT
+from msprobe.viewer.surroundings import cache_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,12 +83,6 @@ class DigestCache:
             log.debug("msprobe view: the digest cannot be kept: %s", error)
             with contextlib.suppress(OSError):
                 temporary.unlink()
-
-
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache"
-    return root / "msprobe" / "view"
 
 
 def _make_room(folder: Path, size: int) -> None:

@@ -19,6 +19,7 @@ from msprobe.dump_folders import Form, form_of
 from msprobe.native import Error, InvalidArgument
 from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import SUFFIX
+from msprobe.viewer.surroundings import environment_of_a_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def graph_of(paths: list[Path], *, quietly: bool = False) -> Path:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE if quietly else None,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        env=environment_of_a_child(),
         check=False,
     )
     made = sorted(folder.rglob(f"*{SUFFIX}"))

@@ -23,6 +23,7 @@ from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_query import Graph
 from msprobe.viewer.overview import Overview
 from msprobe.viewer.result_file import SUFFIX, ResultFile, open_result
+from msprobe.viewer.surroundings import environment_of_a_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ class Making:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=environment_of_a_child(),
         )
         assert self._process.stdout is not None
         for line in self._process.stdout:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import threading
 from collections import deque
-from pathlib import Path
 
 from msprobe.atomic_file import make_directory, write_text
 from msprobe.native import FormatError, InvalidArgument
@@ -21,6 +19,7 @@ from msprobe.viewer.detail import node_cells
 from msprobe.viewer.difference import METRICS, number, pairs, summary_index, ulps
 from msprobe.viewer.digest import FIRST
 from msprobe.viewer.graph_query import MANUAL_COLUMNS, MANUAL_TABLE
+from msprobe.viewer.surroundings import state_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ class Matching:
         if not re.fullmatch(r"[a-z0-9]{1,16}", workspace):
             raise InvalidArgument("workspace: expected up to 16 small letters and digits")
         self._graph, self._workspace = graph, workspace
-        self._path = _state_folder() / f"{_identity(graph)}-{workspace}.json"
+        self._path = state_folder() / f"{_identity(graph)}-{workspace}.json"
         content = self._read()
         self._history: list[dict[str, str | None]] = content["history"]  # states, the oldest first
         self._place: int = content["place"]
@@ -312,8 +311,3 @@ def _identity(graph: Graph) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "_", graph.result.path.name)[:40]
     digest = hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return f"{name}-{digest}-{graph.step}-{graph.rank}"
-
-
-def _state_folder() -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return Path(base) / "msprobe" / "view"

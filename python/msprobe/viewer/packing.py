@@ -7,6 +7,8 @@ and what is below a module a list in the order of BELOW. The page undoes it: vie
 
 from __future__ import annotations
 
+import json
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -28,6 +30,12 @@ def packed(answer: dict[str, Any]) -> dict[str, Any]:
     if isinstance(answer.get("tree"), dict):
         found["tree"] = packed(answer["tree"])
     return found
+
+
+def encoded(answer: dict[str, Any]) -> bytes:
+    """An answer of the API as the body of a response."""
+    text = json.dumps(packed(answer), separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "replace")  # names may hold what is no UTF-8
 
 
 def _nodes(nodes: list[dict[str, Any]]) -> dict[str, Any]:

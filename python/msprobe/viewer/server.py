@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from msprobe.native import Error, log
 from msprobe.printable import printable
-from msprobe.viewer.packing import packed
+from msprobe.viewer.packing import encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,11 +115,10 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         name = urlsplit(self.path).path.removeprefix("/api/")
         try:
-            answer = self.server.api.answer(name, asked)
+            body = encoded(self.server.api.answer(name, asked))
         except Error as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        text = json.dumps(packed(answer), separators=(",", ":"), ensure_ascii=False)
-        self._send(HTTPStatus.OK, text.encode("utf-8", "replace"), "application/json")
+        self._send(HTTPStatus.OK, body, "application/json")
         return None
 
     def log_message(self, format: str, *args: Any) -> None:

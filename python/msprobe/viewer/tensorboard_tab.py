@@ -18,7 +18,7 @@ from tensorboard.plugins import base_plugin  # type: ignore[import-not-found]
 from msprobe.native import Error
 from msprobe.viewer.api import Api
 from msprobe.viewer.library import Library
-from msprobe.viewer.packing import packed
+from msprobe.viewer.packing import encoded
 from msprobe.viewer.server import MOST_BODY, PAGE, POLICY, page_file
 
 TYPE_CHECKING = False
@@ -85,11 +85,10 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]
         if not isinstance(asked, dict) or self._api is None:
             return _refuse(start, HTTPStatus.BAD_REQUEST, "expected a JSON object")
         try:
-            answer = packed(self._api.answer(name, asked))
+            body = encoded(self._api.answer(name, asked))
         except Error as error:
             return _refuse(start, HTTPStatus.BAD_REQUEST, str(error))
-        text = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
-        return _send(start, HTTPStatus.OK, text.encode("utf-8", "replace"), "application/json")
+        return _send(start, HTTPStatus.OK, body, "application/json")
 
 
 def _is_of_the_page(environment: Environment) -> bool:

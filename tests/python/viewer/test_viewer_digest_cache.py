@@ -10,9 +10,10 @@ import time
 import pytest
 from msprobe.viewer import digest_cache
 from msprobe.viewer.digest import build
-from msprobe.viewer.digest_cache import DigestCache, cache_folder
+from msprobe.viewer.digest_cache import DigestCache
 from msprobe.viewer.library import Making
 from msprobe.viewer.result_file import open_result
+from msprobe.viewer.surroundings import cache_folder
 from viewer_samples import write
 
 
