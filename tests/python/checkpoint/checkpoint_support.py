@@ -100,3 +100,10 @@ def close(left: float | None, right: float | None) -> bool:
     if left is None or right is None:
         return left is right
     return math.isclose(left, right, rel_tol=1e-5, abs_tol=1e-6)
+
+
+def save(path: Path, content: object, **options: Any) -> Path:
+    """A file of torch.save."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(content, path, **options)
+    return path
