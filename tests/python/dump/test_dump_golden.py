@@ -150,7 +150,9 @@ def is_of_other_bits(difference: str, stored: Sample) -> bool:
     element = stored.reader(folder).data[record]
     for key in keys:
         element = element[int(key)] if isinstance(element, list) else element[key]
-    files = [side / folder / "dump_tensor_data" / element["data_name"] for side in (stored.there, stored.here)]
+    files = [
+        side / folder / "dump_tensor_data" / element["data_name"] for side in (stored.there, stored.here)
+    ]
     return checksums == [f"{zlib.crc32(torch.load(file).numpy().tobytes()):08x}" for file in files]
 
 
