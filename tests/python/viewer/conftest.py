@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msprobe.viewer.api import Api
 from msprobe.viewer.library import Library
+from viewer_page import ViewerPage
 
 Ask = Callable[..., dict[str, Any]]
 
@@ -19,6 +20,14 @@ def state_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return folder
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerPage]:
+    """A browser for the tests of a file."""
+    page = ViewerPage(tmp_path_factory.mktemp("profile"))
+    yield page
+    page.close()
 
 
 @pytest.fixture

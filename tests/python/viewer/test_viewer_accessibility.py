@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 import pytest
-from viewer_page import CHROMIUM, MISSING, ViewerPage, serving
+from viewer_page import CHROMIUM, MISSING, serving
 from viewer_samples import dump, model, write
 
 AXE = Path(__file__).resolve().parents[3] / "viewer/node_modules/axe-core/axe.min.js"
@@ -21,12 +21,10 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 REST = "document.querySelector('main')?.getAttribute('aria-busy') !== 'true'"
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    opened = ViewerPage(tmp_path_factory.mktemp("profile"))
-    opened.size(1280, 800)
-    yield opened
-    opened.close()
+@pytest.fixture
+def page(running):
+    running.size(1280, 800)
+    return running
 
 
 def examine(page, state):

@@ -11,7 +11,7 @@ import re
 
 import pytest
 from msprobe.viewer.export import export
-from viewer_page import CHROMIUM, MISSING, ViewerPage, serving
+from viewer_page import CHROMIUM, MISSING, serving
 from viewer_samples import Node, model, plain, tensor, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
@@ -23,17 +23,10 @@ BLOCK = "Module.layers.1.Block.forward.0"
 SELECTED = "[...document.querySelectorAll('.pane-head .path')].map(e => e.textContent)"
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    page = ViewerPage(tmp_path_factory.mktemp("profile"))
-    page.size(1500, 950)
-    yield page
-    page.close()
-
-
 @pytest.fixture
 def page(running):
     """Nothing may go wrong in a page."""
+    running.size(1500, 950)
     running.faults.clear()
     yield running
     assert running.faults == []
@@ -299,6 +292,30 @@ def test_steps_and_ranks_keep_the_selection(page, tmp_path):
         page.until("document.querySelector('.lower .pair')")
         page.run("document.querySelector('.lower .pair').click()")
         page.until("location.hash.includes('r=1') || location.hash.includes('r=0')")
+
+
+def test_own_data_colours_the_graph(page, tmp_path):
+    def give(content):
+        page.run(
+            "const input = document.querySelector('.menu input[type=file]');"
+            "const chosen = new DataTransfer();"
+            f"chosen.items.add(new File([{json.dumps(content)}], 'own.json'));"
+            "input.files = chosen.files; input.dispatchEvent(new Event('change', {bubbles: true}))"
+        )
+
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, address)
+        give(json.dumps({FC: 1.0, UP: 6.0, BLOCK: "none", "of no node": 3.5}))
+        page.until("location.hash.includes('own')")
+        page.until("document.body.innerText.includes('3 values loaded')")
+        legend = [float(bound) for bound in re.findall(r"\d+(?:\.\d+)?", text(page, ".legend"))]
+        assert {2.0, 3.0, 4.0, 5.0} <= set(legend), legend
+        before = page.run("return location.hash")
+        for wrong, reason in (("{", "JSON"), ('{"a": "b"}', "none of its members is a number")):
+            give(wrong)
+            page.until(f"document.body.innerText.includes({json.dumps(reason)})")
+            assert page.run("return location.hash") == before
+    page.faults.clear()  # the browser notes the refused request
 
 
 def test_chinese_is_complete(page, tmp_path):
