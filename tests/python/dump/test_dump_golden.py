@@ -21,6 +21,7 @@ from dump_support import Dump, run, run_ranks
 from golden_rules import (
     MOVED,
     ONLY_HERE,
+    ROUNDING,
     after_early_stop,
     construct_differences,
     expected_names,
@@ -205,7 +206,7 @@ def test_tensor_files(made, name):
             here = torch.load(ours / path.name, weights_only=True)
             assert (here.dtype, here.shape) == (there.dtype, there.shape)
             assert here.is_contiguous()
-            torch.testing.assert_close(here, there, rtol=1e-6, atol=1e-7, equal_nan=True)
+            torch.testing.assert_close(here, there, rtol=ROUNDING, atol=ROUNDING / 10, equal_nan=True)
         assert compared > 20
 
 
