@@ -262,7 +262,7 @@ class Comparison:
 
         if self._a.dump is None or self._b.dump is None or cause.step is None:
             return None
-        a, b = (numbered(run, STEP).get(cause.step) for run in (self._a.dump, self._b.dump))
+        a, b = (_of_step(dump, cause.step) for dump in (self._a.dump, self._b.dump))
         if a is None or b is None:
             return None
         try:
@@ -325,3 +325,9 @@ def _has(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # its package is missing
         return False
+
+
+def _of_step(dump: Path, step: int) -> Path | None:
+    """A dump that is no folder of steps is one of a single step."""
+    steps = numbered(dump, STEP)
+    return steps.get(step) if steps else dump

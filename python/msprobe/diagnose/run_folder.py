@@ -106,11 +106,11 @@ def _is_own_folder(path: Path) -> bool:
 
 
 def _is_dump(folder: Path, names: list[str]) -> bool:
+    """Of a run, a step, or one rank, as `msprobe compare` takes them."""
+    ranks = [folder / name for name in filter(RANK.fullmatch, names)]
     for step in filter(STEP.fullmatch, names):
-        for rank in _names_in(folder / step):
-            if RANK.fullmatch(rank) and set(DUMPS).intersection(_names_in(folder / step / rank)):
-                return True
-    return False
+        ranks += [folder / step / name for name in filter(RANK.fullmatch, _names_in(folder / step))]
+    return DUMPS[0] in names or any(set(DUMPS).intersection(_names_in(rank)) for rank in ranks)
 
 
 def _is_gradient_record(folder: Path, names: list[str]) -> bool:

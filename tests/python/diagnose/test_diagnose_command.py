@@ -113,6 +113,15 @@ def test_the_planted_fault_is_named(runs, diagnose, tmp_path, fault, step, stage
         assert not has_viewer or (tmp_path / "out" / answer["graph"]).exists()
 
 
+@pytest.mark.parametrize("part", ["dump/step1", "dump/step1/rank*"])
+def test_dumps_of_one_step_or_rank(runs, diagnose, tmp_path, part):
+    a, b = (next(run.glob(part)) for run in (runs(), runs("scale", 1)))
+    code, answer, text = diagnose(a, b)
+    assert (code, answer["cause"]["stage"]) == (1, "operators"), text
+    assert "1.scale" in answer["cause"]["name"]
+    assert list((tmp_path / "out/graph").glob("*.vis.db"))
+
+
 def test_data_of_a_later_step(runs, diagnose):
     _, answer, _ = diagnose(runs(), runs("data", 2))
     assert (answer["cause"]["stage"], answer["cause"]["step"]) == ("data", 2)
