@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from msprobe.colour import Paint
 from msprobe.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -36,7 +37,6 @@ def main(arguments: list[str]) -> int:
         if _would_harm(Path(asked.output), Path(path)):
             parser.error(f"{asked.output}: holds {path}, which would be written over; choose another -o")
     from msprobe.atomic_file import make_directory, write_text
-    from msprobe.compare.console import wants_colour
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json, console_text
     from msprobe.diagnose.page import page_html
     from msprobe.diagnose.run_folder import find_run
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if asked.json:
         sys.stdout.write(text)
     elif not asked.quiet:
-        sys.stdout.write(console_text(answer, output, colour=wants_colour(sys.stdout)))
+        sys.stdout.write(console_text(answer, output, Paint(sys.stdout)))
     return 0 if answer.status == "agree" else 1
 
 

@@ -14,6 +14,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from msprobe.colour import Paint
 from msprobe.command_line import Parser, add_screen, add_threads, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -112,7 +113,7 @@ def _findings(culprits: list[Culprit]) -> Iterator[Finding]:
 def _show_verdict(
     asked: argparse.Namespace, result: GraphResult, verdict: CompareResult, culprits: list[Culprit]
 ) -> int:
-    from msprobe.compare.console import console_text, wants_colour
+    from msprobe.compare.console import console_text
     from msprobe.compare.verdict_file import verdict_json, write_verdict
 
     file = result.file.parent / "verdict.json"
@@ -120,7 +121,7 @@ def _show_verdict(
     if asked.json:
         sys.stdout.write(verdict_json(verdict, culprits))
     elif not asked.quiet:
-        sys.stdout.write(console_text(verdict, culprits, [file], colour=wants_colour(sys.stdout)))
+        sys.stdout.write(console_text(verdict, culprits, [file], Paint(sys.stdout)))
         sys.stdout.write(_counts(result))
     return 0 if verdict.agree else 1
 
@@ -131,6 +132,7 @@ def _show_counts(asked: argparse.Namespace, result: GraphResult) -> int:
         _print_json(result, agree=agree)
     elif not asked.quiet:
         sentence = f"The runs {'agree' if agree else 'differ'}: {_why(result.summary)}"
+        sentence = Paint(sys.stdout).answer(sentence, good=agree)
         left_out = "".join(f"  not compared: {one}\n" for one in result.inputs.left_out)
         sys.stdout.write(f"{sentence}\n{left_out}{_counts(result)}")
     return 0 if agree else 1

@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+from msprobe.colour import Paint
 from msprobe.command_line import Parser, add_screen, add_threads, add_timeout
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -134,7 +135,7 @@ def _show(asked: argparse.Namespace, output: Path, result: CheckpointResult) -> 
     if asked.json:
         sys.stdout.write(json.dumps(similarity(result, extended=True), indent=4) + "\n")
     elif not asked.quiet:
-        sys.stdout.write(console_text(result, failing, files))
+        sys.stdout.write(console_text(result, failing, files, Paint(sys.stdout)))
     return 1 if failing else 0
 
 

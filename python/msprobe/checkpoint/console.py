@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from msprobe.checkpoint.layers import Layer, layers_of
+from msprobe.colour import PLAIN, Paint
 from msprobe.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -38,8 +39,11 @@ def sentence(result: CheckpointResult, failing: Sequence[Failure]) -> str:
     return text + (f", {missing} only on one side." if missing else ".")
 
 
-def console_text(result: CheckpointResult, failing: Sequence[Failure], files: Sequence[Path]) -> str:
-    lines = [sentence(result, failing), _side("left ", result.left), _side("right", result.right)]
+def console_text(
+    result: CheckpointResult, failing: Sequence[Failure], files: Sequence[Path], paint: Paint = PLAIN
+) -> str:
+    answer = paint.answer(sentence(result, failing), good=not failing)
+    lines = [answer, _side("left ", result.left), _side("right", result.right)]
     lines += [f"  note: {printable(note)}" for note in result.notes]
     for side, names in (("left", result.left_only), ("right", result.right_only)):
         lines += _some(f"only in the {side} checkpoint", names)

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from msprobe.colour import Paint
 from msprobe.command_line import Parser, add_screen, add_threads, add_timeout, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _show(asked: argparse.Namespace, result: CompareResult) -> int:
-    from msprobe.compare.console import console_text, wants_colour
+    from msprobe.compare.console import console_text
     from msprobe.compare.outputs import write_outputs
     from msprobe.compare.verdict_file import culprits_of, verdict_json
 
@@ -57,7 +58,7 @@ def _show(asked: argparse.Namespace, result: CompareResult) -> int:
     if asked.json:
         sys.stdout.write(verdict_json(result, culprits))
     elif not asked.quiet:
-        sys.stdout.write(console_text(result, culprits, files, colour=wants_colour(sys.stdout)))
+        sys.stdout.write(console_text(result, culprits, files, Paint(sys.stdout)))
     return 0 if result.agree else 1
 
 

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from msprobe.colour import Paint
 from msprobe.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -86,7 +87,7 @@ def _compare(asked: argparse.Namespace) -> int:
     if asked.json:
         sys.stdout.write(result_json(result))
     elif not asked.quiet:
-        sys.stdout.write(console_text(result, files))
+        sys.stdout.write(console_text(result, files, Paint(sys.stdout)))
     return 0 if result.agree else 1
 
 

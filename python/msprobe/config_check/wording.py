@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msprobe.colour import PLAIN, Paint
 from msprobe.config_check.check_result import ERROR
 from msprobe.printable import printable
 
@@ -45,9 +46,9 @@ def line(one: Ranked) -> str:
     return what
 
 
-def console_text(result: ConfigComparison, files: Sequence[Path] = ()) -> str:
+def console_text(result: ConfigComparison, files: Sequence[Path] = (), paint: Paint = PLAIN) -> str:
     """The differences, the likeliest explanation first, and where the reports are."""
-    lines = [printable(sentence(result))]
+    lines = [paint.answer(printable(sentence(result)), good=result.agree)]
     errors = [one for one in result.ranked if one.difference.level == ERROR]
     if errors:
         lines.append("What differs, bench -> cmp, the likeliest explanation of a numeric difference first:")

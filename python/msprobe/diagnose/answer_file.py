@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.colour import PLAIN, Paint
 from msprobe.diagnose.answer import STAGES, stage_status
 from msprobe.native import __version__
 from msprobe.printable import printable
@@ -67,13 +68,9 @@ def relative(path: Path, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
-def console_text(answer: Answer, output: Path, *, colour: bool = False) -> str:
+def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     """A few lines: the answer, its reason, what is missing, and where the page is."""
-
-    def paint(code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if colour else text
-
-    lines = [paint("1;32" if answer.status == "agree" else "1;31", printable(answer.sentence))]
+    lines = [paint.answer(printable(answer.sentence), good=answer.status == "agree")]
     if answer.cause is not None:
         lines.append(f"  {printable(answer.cause.reason)} (confidence {answer.cause.confidence:.0%})")
         lines += [f"  at {printable(frame)}" for frame in answer.cause.stack[:_MOST_FRAMES]]

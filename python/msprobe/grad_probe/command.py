@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from msprobe.colour import Paint
 from msprobe.command_line import Parser, add_screen, add_threads
 from msprobe.printable import printable
 
@@ -79,7 +80,7 @@ def _is_rank(path: str) -> bool:
 
 def _text(result: ComparisonResult) -> str:
     verdict = result.verdict
-    lines = [verdict.sentence]
+    lines = [Paint(sys.stdout).answer(verdict.sentence, good=result.same)]
     if verdict.findings:
         lines += ["", *_table(verdict)]
     lines += ["", f"report: {result.report_path}"]

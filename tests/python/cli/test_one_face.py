@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import io
 import shutil
+import struct
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from msprobe import cli, completion
@@ -25,6 +29,7 @@ WITH_ANSWER = {
 }
 # Names that do the same everywhere; whoever has the short one has the meaning.
 MEANING = {"-h": "--help", "-o": "--output"}
+TENSOR = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
 ANOTHER_NAME = {"graph_visualize": "graph", "overflow_check": "run_overflow_check"}
 
 
@@ -88,6 +93,60 @@ def test_a_file_that_is_not_there(call, command, tmp_path):
     assert (code, text) == (2, "")
     assert "absent." in error
     assert error.count("\n") == 1
+
+
+DATA = Path(__file__).parents[2] / "data"
+SAMPLE = str(DATA / "trace" / "sample")
+
+
+ANSWERS = {
+    "compare": (SAMPLE, SAMPLE),
+    "graph": (SAMPLE, SAMPLE),
+    "diagnose": (SAMPLE, SAMPLE),
+    "grad_compare": (
+        str(DATA / "grad_probe" / "l1_a"),
+        str(DATA / "grad_probe" / "l1_b"),
+        "--no-pictures",
+    ),
+    "config_check": ("-c", str(DATA / "config_check/dyn_a.zip"), str(DATA / "config_check/dyn_b.zip")),
+    "ckpt": ("a.safetensors", "a.safetensors"),
+}
+
+
+class TestColours:
+    @pytest.fixture
+    def said(self, monkeypatch, tmp_path):
+        """said(command, is_terminal) -> what the command prints."""
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(TENSOR)) + TENSOR + bytes(4))
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+
+        def said(command, is_terminal):
+            out = io.StringIO()
+            monkeypatch.setattr(out, "isatty", lambda: is_terminal, raising=False)
+            monkeypatch.setattr(sys, "stdout", out)
+            name = "out.json" if command == "ckpt" else "out"
+            folder = tmp_path / str(len(list(tmp_path.iterdir())))
+            folder.mkdir()
+            code = cli.main([command, *ANSWERS[command], "-o", str(folder / name)])
+            assert code in (0, 1)
+            return code, out.getvalue()
+
+        return said
+
+    @pytest.mark.parametrize("command", ANSWERS)
+    def test_a_terminal_gets_the_answer_in_green_or_red(self, said, command):
+        code, text = said(command, is_terminal=True)
+        assert text.startswith("\x1b[1;31m" if code else "\x1b[1;32m")
+
+    @pytest.mark.parametrize("command", ANSWERS)
+    def test_nothing_else_gets_colours(self, said, command, monkeypatch):
+        assert "\x1b" not in said(command, is_terminal=False)[1]
+        for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+            with monkeypatch.context() as patched:
+                patched.setenv(name, value)
+                assert "\x1b" not in said(command, is_terminal=True)[1]
 
 
 class TestCompletion:

@@ -11,8 +11,9 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from msprobe.colour import Paint
 from msprobe.compare import finding as module
-from msprobe.compare.console import console_text, wants_colour
+from msprobe.compare.console import console_text
 from msprobe.compare.junit import junit_xml
 from msprobe.compare.result import LeftOut
 from msprobe.compare.sarif import sarif_json
@@ -55,10 +56,14 @@ def test_the_terminal_shows_the_verdict_the_place_and_the_files():
     ]
 
 
-def test_colours_change_nothing_but_colours():
+def test_colours_change_nothing_but_colours(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
     compared = of_two_ranks()
     plain = console_text(compared, blamed_in(compared))
-    coloured = console_text(compared, blamed_in(compared), colour=True)
+    coloured = console_text(compared, blamed_in(compared), paint=Paint(terminal))
     assert "\x1b" not in plain
     assert coloured.startswith("\x1b[1;31m")
     for code in ("\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[1;31m"):
@@ -72,20 +77,6 @@ def test_a_name_does_not_command_the_terminal(name):
     lines = console_text(compared, blamed_in(compared)).splitlines()
     assert len(lines) == 7
     assert all(line.isprintable() for line in lines)
-
-
-def test_only_a_terminal_gets_colours(monkeypatch):
-    terminal = io.StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert not wants_colour(io.StringIO())
-    assert wants_colour(terminal)
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert not wants_colour(terminal)
-    monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("TERM", "dumb")
-    assert not wants_colour(terminal)
 
 
 # ---- JUnit
