@@ -21,7 +21,7 @@ class ElementWalker {
       : describer_(describer), out_(out), tensors_(tensors) {}
 
   /// The record that what follows belongs to, and how its tensors' files are called: "input", "output", ...
-  /// `describe`: false appends nothing and only collects tensors.
+  /// `keeps_positions`: tensors get files, whose names say where each stood.
   void begin(std::string_view record, std::string_view category, bool keeps_positions);
 
   /// One value at `index` of the category.
