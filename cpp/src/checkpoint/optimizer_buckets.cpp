@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/convert.h"
+#include "base/reversed.h"
 #include "checkpoint/optimizer.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/state_dict.h"
@@ -36,8 +37,8 @@ std::vector<Order> possible_orders(const std::vector<std::vector<Parameter>>& ch
   for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
     for (const std::vector<const Parameter*>& subset : possible_subsets(chunks[chunk])) {
       Order order;
-      for (auto one = subset.rbegin(); one != subset.rend(); ++one) {
-        order.push_back({std::to_string(chunk) + "/" + (*one)->name, *one});
+      for (const Parameter* one : Reversed(subset)) {
+        order.push_back({std::to_string(chunk) + "/" + one->name, one});
       }
       if (!order.empty()) orders.push_back(std::move(order));
     }
