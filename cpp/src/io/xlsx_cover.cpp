@@ -35,11 +35,11 @@ struct Directory {
   std::string end;           // the end record
 };
 
-Directory read_directory(const std::filesystem::path& path) {
-  const auto refuse = [&path](const std::string& found) {
-    throw InvalidArgument(path.string() + ": expected a spreadsheet of msprobe with a cover, found " + found);
+Directory read_directory(const InputFile& file) {
+  const auto refuse = [&file](const std::string& found) {
+    throw InvalidArgument(file.path().string() + ": expected a spreadsheet of msprobe with a cover, found " +
+                          found);
   };
-  const InputFile file(path);
   const auto read = [&file](std::uint64_t offset, std::size_t size) {
     std::vector<std::uint8_t> bytes(size);
     file.read(offset, bytes);
@@ -75,10 +75,9 @@ Directory read_directory(const std::filesystem::path& path) {
   return result;
 }
 
-// What `path` holds before `end`, appended to `out`.
-void copy_head(const std::filesystem::path& path, std::uint64_t end, AtomicFile& out) {
+// What `file` holds before `end`, appended to `out`.
+void copy_head(const InputFile& file, std::uint64_t end, AtomicFile& out) {
   constexpr std::uint64_t kBlock = std::uint64_t{1} << 20;
-  const InputFile file(path);
   std::vector<std::uint8_t> block;
   for (std::uint64_t at = 0; at < end; at += block.size()) {
     block.resize(static_cast<std::size_t>(std::min(kBlock, end - at)));
@@ -90,7 +89,8 @@ void copy_head(const std::filesystem::path& path, std::uint64_t end, AtomicFile&
 }  // namespace
 
 void replace_cover(const std::filesystem::path& path, std::span<const std::string> lines) {
-  Directory old = read_directory(path);
+  const InputFile present(path);
+  Directory old = read_directory(present);
   std::string tail;
   ZipWriter zip;
   zip.begin_deflated(old.name, tail);
@@ -112,10 +112,10 @@ void replace_cover(const std::filesystem::path& path, std::span<const std::strin
   tail += entry;
   tail += old.end;
 
-  AtomicFile file(path);
-  copy_head(path, old.offset, file);
-  file.write(tail);
-  file.commit();
+  AtomicFile replacement(path);
+  copy_head(present, old.offset, replacement);
+  replacement.write(tail);
+  replacement.commit();
 }
 
 }  // namespace msprobe::io
