@@ -15,8 +15,12 @@ namespace {
 // What is written at the moment.
 thread_local trace::ElementWriter element_buffer;
 
-void walk_arguments(ElementWalker& walker, const CallArguments& arguments) {
+void walk_positional(ElementWalker& walker, const CallArguments& arguments) {
   for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
+}
+
+void walk_arguments(ElementWalker& walker, const CallArguments& arguments) {
+  walk_positional(walker, arguments);
   arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, 0); });
 }
 
@@ -44,9 +48,8 @@ void CallParts::part(RecordId record, trace::Part part, const std::string& name,
 
 void CallParts::inputs(RecordId record, const std::string& name, const CallArguments& arguments,
                        Tensors& tensors) {
-  part(record, trace::Part::kInputArgs, name, "input", &tensors, [&](ElementWalker& walker) {
-    for (Py_ssize_t i = 0; i < arguments.positional; ++i) walker.item(arguments.values[i], i);
-  });
+  part(record, trace::Part::kInputArgs, name, "input", &tensors,
+       [&](ElementWalker& walker) { walk_positional(walker, arguments); });
   part(record, trace::Part::kInputKwargs, name, "kwargs", &tensors, [&](ElementWalker& walker) {
     element_buffer.begin_object();
     arguments.for_each_keyword([&](PyObject* key, PyObject* value) { walker.keyed(key, value); });
@@ -73,8 +76,8 @@ void CallParts::output(RecordId record, const std::string& name, PyObject* resul
 void CallParts::arguments_as_output(RecordId record, const std::string& name,
                                     const CallArguments& arguments) {
   part(record, trace::Part::kOutput, name, "output", nullptr, [&](ElementWalker& walker) {
-    Py_ssize_t index = 0;
-    for (; index < arguments.positional; ++index) walker.item(arguments.values[index], index);
+    walk_positional(walker, arguments);
+    Py_ssize_t index = arguments.positional;
     arguments.for_each_keyword([&](PyObject*, PyObject* value) { walker.item(value, index++); });
   });
 }
