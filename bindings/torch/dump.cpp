@@ -563,27 +563,6 @@ void register_dump(py::module_& m) {
   m.def("call_without_mode", &call_without_mode, py::arg("function"));
   m.def("set_class_attributes", &set_class_attributes, py::arg("owner"), py::arg("values"),
         py::arg("removed"));
-  using msprobe::dump::Options;
-  py::class_<Options>(m, "DumpOptions", py::is_final())
-      .def(py::init<>())
-      .def_readwrite("task", &Options::task)
-      .def_readwrite("level", &Options::level)
-      .def_readwrite("list", &Options::list)
-      .def_readwrite("scope", &Options::scope)
-      .def_readwrite("tensor_list", &Options::tensor_list)
-      .def_readwrite("forward", &Options::forward)
-      .def_readwrite("backward", &Options::backward)
-      .def_readwrite("input", &Options::input)
-      .def_readwrite("output", &Options::output)
-      .def_readwrite("checksum", &Options::checksum)
-      .def_readwrite("store_tensors", &Options::store_tensors)
-      .def_readwrite("npy", &Options::npy)
-      .def_readwrite("data", &Options::data)
-      .def_readwrite("hierarchy", &Options::hierarchy)
-      .def_readwrite("only_overflow", &Options::only_overflow)
-      .def_readwrite("overflow_limit", &Options::overflow_limit)
-      .def_readwrite("all_functions", &Options::all_functions)
-      .def_readwrite("deferred", &Options::deferred);
   py::class_<DumpSession, std::shared_ptr<DumpSession>>(m, "DumpSession", py::is_final())
       .def(py::init(&make_session), py::arg("options"), py::kw_only(), py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"))

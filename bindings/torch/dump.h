@@ -4,4 +4,6 @@
 
 #include <pybind11/pybind11.h>
 
+/// First the options, which a session takes.
+void register_dump_options(pybind11::module_& m);
 void register_dump(pybind11::module_& m);

@@ -40,5 +40,6 @@ PYBIND11_MODULE(_torch, m) {
         py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("threads") = 1U,
         py::arg("device_path") = false);
   register_grad_probe(m);
+  register_dump_options(m);
   register_dump(m);
 }
