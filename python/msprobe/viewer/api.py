@@ -236,19 +236,20 @@ def _children_of(graph: Graph, side: int, pos: int, micro: int) -> int:
 
 def _as_lists(graph: Graph, nodes: list[Answer], micro: int) -> list[Answer]:
     """Nodes of several levels, by parent; the parents are among them."""
-    names = {(node["side"], node["pos"]): node["name"] for node in nodes}
+    parents = {(node["side"], node["pos"]): node for node in nodes if node["children"]}
     lists: dict[tuple[int, int], Answer] = {}
     for node in nodes:
         key = (node["side"], node["up"])
-        if key not in names:
+        parent = parents.get(key)
+        if parent is None:
             continue
-        found = lists.setdefault(
-            key, {"side": key[0], "name": names[key], "offset": 0, "nodes": [], "total": 0}
-        )
+        found = lists.get(key)
+        if found is None:
+            total = parent["children"] if micro < 0 else _children_of(graph, *key, micro)
+            found = {"side": key[0], "name": parent["name"], "offset": 0, "nodes": [], "total": total}
+            lists[key] = found
         if len(found["nodes"]) < PAGE:
             found["nodes"].append(node)
-    for (side, pos), found in lists.items():
-        found["total"] = _children_of(graph, side, pos, micro)
     return list(lists.values())
 
 

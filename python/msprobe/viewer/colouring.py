@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from dataclasses import dataclass
 
 from msprobe.native import InvalidArgument
@@ -224,9 +223,10 @@ class Colours:
         counts = np.stack([sums[after] - sums[first] for sums in self._sums], axis=1).tolist()
         unmatched = (self._unmatched[after] - self._unmatched[first]).tolist()
         strips = self._strips(first, after)
+        worsts = self._worsts(first, after)
         found = []
         for at, (begin, end) in enumerate(zip(first.tolist(), places)):
-            worst = self._worst(begin, end)
+            worst = worsts[at]
             found.append(
                 {
                     "nodes": end - begin + 1,
@@ -239,14 +239,21 @@ class Colours:
             )
         return found
 
-    def _worst(self, first: int, end: int) -> int | None:
+    def _worsts(self, first: Any, after: Any) -> list[int | None]:
+        """Where the worst value of each range [first, after) stands: the first one of equals."""
         import numpy as np
 
-        values = self._values[first : end + 1]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # all of them NaN
-            limit = np.nanmin(values) if self.scale.small_is_bad else np.nanmax(values)
-        return None if math.isnan(limit) else first + int(np.argmax(values == limit))
+        # Ranges that begin later come first: then nothing lies between two of them that reduceat would read.
+        order = np.argsort(-first, kind="stable")
+        edges = np.stack((first[order], after[order]), axis=1).reshape(-1)
+        worst_of = np.fmin if self.scale.small_is_bad else np.fmax
+        limits = np.empty(len(first))
+        limits[order] = worst_of.reduceat(np.append(self._values, np.nan), edges)[::2]
+        found: list[int | None] = []
+        for begin, end, limit in zip(first.tolist(), after.tolist(), limits.tolist()):
+            known = not math.isnan(limit)
+            found.append(begin + int((self._values[begin:end] == limit).argmax()) if known else None)
+        return found
 
     def _strips(self, first: Any, after: Any) -> list[str]:
         import numpy as np

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[float], None]
 
-FORMAT = 2  # changes with what a digest holds
+FORMAT = 3  # changes with what a digest holds
 LEVELS = {"medium": 1, "high": 2, "critical": 3}
 FIRST = {"input": "input_ulps", "weight": "weight_ulps", "gradient": "gradient_ulps", "output": "output_ulps"}
 METRIC_COLUMNS = {name: f"m{index}" for index, name in enumerate(METRICS)}
@@ -59,7 +59,7 @@ CREATE INDEX node_depth ON node (depth, side, pos);
 """
 # The columns of `series` and the types of their arrays. Where a place has none it is -1, a value NaN.
 SERIES = {
-    **dict.fromkeys(("first", "peer"), "<i4"),
+    **dict.fromkeys(("first", "peer", "shape", "stack"), "<i4"),
     **dict.fromkeys(("value", "overflow", *FIRST.values(), "worst_ulps", *METRIC_COLUMNS.values()), "<f8"),
 }
 # Read for every node: the columns of tb_nodes, in this order.

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 MOST_NODES = 9000  # in one answer
 MOST_BYTES = 930_000  # of one answer, about: see weight
 PAGE = 500  # children of one node in one answer
+_PART = 2000  # nodes read at once where their size decides how many there are
 _MOST_COLOURS = 8
 _REGEX_SECONDS = 5  # of a processor, where the system counts them
 _REGEX_WAIT = 20  # seconds in all
@@ -281,15 +282,22 @@ class Graph:
         if micro >= 0:
             where += " AND n.micro=? OR n.parent IS NULL"
             values.append(micro)
-        found = self._nodes(
-            where, values, scale, workspace, limit=MOST_NODES + 1, order="n.depth, n.side, n.pos"
-        )
+        found: list[dict[str, Any]] = []
         room = MOST_BYTES
-        for at, node in enumerate(found):
-            room -= weight(node)
-            if room < 0:
-                return found[:at], False
-        return found, True
+        while True:
+            part = self._nodes(
+                *(where, values, scale, workspace),
+                limit=min(_PART, MOST_NODES - len(found) + 1),
+                offset=len(found),
+                order="n.depth, n.side, n.pos",
+            )
+            for node in part:
+                room -= weight(node)
+                if room < 0 or len(found) == MOST_NODES:
+                    return found, False
+                found.append(node)
+            if len(part) < _PART:
+                return found, True
 
     # ---- lists
 
@@ -318,14 +326,15 @@ class Graph:
         return int(count[0]), found
 
     def _is_plain(self, wanted: Wanted, scale: Scale, workspace: str) -> bool:
-        """Whether classes and a ranking are all that counts, as with a click on the legend: the arrays know
-        both."""
+        """Whether classes, a shape or a stack, and a ranking are all that counts, as with a click on the
+        legend: the arrays know them."""
         column = _SORTS.get(wanted.sort, "")
         plain_sort = wanted.sort == "order" or column.removeprefix("n.") in SERIES
         if UNMATCHED in wanted.classes and scale.is_own:
             return False  # it is no class of this colouring
-        others = wanted.text or wanted.only or wanted.kind is not None or wanted.micro >= 0
-        asks = bool(wanted.classes) or wanted.sort != "order"
+        plain_text = not wanted.text or wanted.within in SERIES
+        others = not plain_text or wanted.only or wanted.kind is not None or wanted.micro >= 0
+        asks = bool(wanted.classes or wanted.text) or wanted.sort != "order"
         return asks and plain_sort and not others and not self.versions.get(workspace)
 
     def _ranked(self, wanted: Wanted, scale: Scale, workspace: str) -> tuple[int, list[dict[str, Any]]]:
@@ -338,6 +347,8 @@ class Graph:
             fits = np.isin(classes, wanted.classes) if wanted.classes else np.ones(len(classes), bool)
             if wanted.classes and len(classes) and classes[-1] == UNMATCHED:
                 fits[-1] = False  # the root; it stands for no node of the model
+            if wanted.text:
+                fits &= np.isin(series(self.connection(), side, wanted.within), self._texts(wanted))
             here = np.flatnonzero(fits)
             places.append(here)
             owners.append(np.full(len(here), side))
@@ -354,6 +365,11 @@ class Graph:
         shown = order[max(0, wanted.offset) :][:limit]
         pairs = list(zip(owner[shown].tolist(), place[shown].tolist()))
         return len(order), self._at_all(pairs, scale, workspace)
+
+    def _texts(self, wanted: Wanted) -> list[int]:
+        """The shapes or stacks, by their numbers, that hold the text."""
+        sql = f"SELECT id FROM {wanted.within} WHERE text LIKE ? ESCAPE '\\'"
+        return [number for (number,) in self.connection().execute(sql, (_like(wanted.text),))]
 
     def following(
         self, start: int | None, backwards: bool, wanted: Wanted, scale: Scale, workspace: str

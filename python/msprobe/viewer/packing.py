@@ -8,6 +8,7 @@ and what is below a module a list in the order of BELOW. The page undoes it: vie
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ KEYS = (
     *("how", "links", "merged", "ulps", "value", "class", "below"),
 )
 BELOW = ("nodes", "counts", "unmatched", "worst", "worstAt", "strip")
+_NAME, _PEER = KEYS.index("name"), KEYS.index("peer")
+_head, _below = itemgetter(*KEYS[:-1]), itemgetter(*BELOW)
 
 
 def packed(answer: dict[str, Any]) -> dict[str, Any]:
@@ -43,11 +46,10 @@ def _nodes(nodes: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _row(node: dict[str, Any]) -> list[Any]:
-    row = [node.get(key) for key in KEYS]
-    if node["peer"] is not None and node["peer"] == node["name"]:
-        row[9] = True
-    if row[-1] is None:
-        row.pop()  # most nodes are leaves
-    else:
-        row[-1] = [row[-1][key] for key in BELOW]
+    row = [*_head(node)]
+    if row[_PEER] is not None and row[_PEER] == row[_NAME]:
+        row[_PEER] = True
+    below = node.get("below")
+    if below is not None:  # most nodes are leaves
+        row.append(_below(below))
     return row

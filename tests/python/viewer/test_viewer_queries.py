@@ -6,9 +6,13 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from msprobe import InvalidArgument
+from msprobe.viewer import graph_query
+from msprobe.viewer.colouring import Colours, Scale
 from msprobe.viewer.difference import summary_index, ulps
 from viewer_samples import COLUMNS, Node, model, plain, tensor, write
 
@@ -67,6 +71,17 @@ def test_a_level_is_opened_at_once(ask):
     whole = ask("tree", level=2)
     assert whole["whole"]
     assert sum(len(one["nodes"]) for one in whole["lists"]) == 2 * 4 + 8 + 9
+    assert [one["total"] for one in whole["lists"]] == [len(one["nodes"]) for one in whole["lists"]]
+
+
+def test_more_nodes_than_an_answer_holds_are_opened_in_part(ask, monkeypatch):
+    whole = ask("tree", level=2)["lists"]
+    monkeypatch.setattr(graph_query, "_PART", 3)
+    assert ask("tree", level=2)["lists"] == whole
+    monkeypatch.setattr(graph_query, "MOST_NODES", 10)
+    part = ask("tree", level=2)
+    assert not part["whole"]
+    assert sum(len(one["nodes"]) for one in part["lists"]) == 10 - 2  # the roots are in no list
 
 
 def test_children_come_in_pages(tmp_path, asking):
@@ -505,6 +520,35 @@ def test_the_summary_index_is_the_largest_relative_error():
     ours, theirs = {"a": plain(1.1)}, {"b": plain(1.0)}
     assert summary_index(ours, theirs) == pytest.approx(0.1)
     assert summary_index({"a": {**plain(), "Max": "inf"}}, theirs) == 1.0
+
+
+@pytest.mark.parametrize("within", ["shape", "stack"])
+@pytest.mark.parametrize("text", ["4, 4", "line", "LINE 1", "%", "nothing"])
+@pytest.mark.parametrize("sort", ["order", "difference"])
+def test_a_search_by_shape_or_stack_is_the_same_from_arrays_and_from_the_database(ask, within, text, sort):
+    """With a micro step the database is asked."""
+    for more in ({}, {"side": 1}, {"classes": [0, -2]}, {"ascending": False}, {"offset": 1, "limit": 2}):
+        wanted = {"text": text, "within": within, "sort": sort, **more}
+        assert ask("list", **wanted) == ask("list", **wanted, kind=None, only="", micro=0), wanted
+
+
+@pytest.mark.parametrize("small_is_bad", [False, True])
+def test_what_is_below_is_counted_as_one_would_by_hand(small_is_bad):
+    dice = np.random.default_rng(3)
+    values = dice.choice([np.nan, np.inf, -np.inf, 0.0, 0.3, 0.9, 2.0], 60, p=[0.4, *[0.1] * 6])
+    values[:8] = np.nan
+    # In post-order: what is below a node are the ones just before it.
+    firsts = np.array([dice.integers(0, end + 1) for end in range(60)])
+    frame = SimpleNamespace(firsts=[firsts], peers=[np.zeros(60, int)])
+    scale = Scale("own:x", "", (0.8, 0.2) if small_is_bad else (0.2, 0.8), small_is_bad)
+    places = dice.permutation(60).tolist()
+    found = Colours(frame, values, scale, 0, True).below(places)
+    for place, below in zip(places, found):
+        inside = values[firsts[place] : place + 1]
+        assert below["nodes"] == len(inside)
+        assert below["counts"] == [sum(scale.class_of(v) == number for v in inside) for number in range(3)]
+        known = [(v if small_is_bad else -v, firsts[place] + at) for at, v in enumerate(inside) if v == v]
+        assert below["worstAt"] == (min(known)[1] if known else None)
 
 
 @pytest.mark.parametrize("by", ["index", "difference", "overflow", "kind"])
