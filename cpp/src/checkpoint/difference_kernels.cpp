@@ -46,36 +46,34 @@ constexpr double kLeastSquares = 0x1p-100;
 
 // ------------------------------------------------------------------------------------------ loading elements
 
-// Vector `v` of both groups of a row.
-struct Two {
-  Vector first;
-  Vector second;
-};
+// load<group>(row, v): vector `v` of a group of a row.
 
 struct Float32 {
   using T = float;
-  static HWY_INLINE Two load(const T* row, std::size_t v) {
-    return {hn::LoadU(Floats(), row + v * kWidth), hn::LoadU(Floats(), row + kGroup + v * kWidth)};
+  template <std::size_t group>
+  static HWY_INLINE Vector load(const T* row, std::size_t v) {
+    return hn::LoadU(Floats(), row + group * kGroup + v * kWidth);
   }
 };
 
 struct Float16 {
   using T = std::uint16_t;
-  static HWY_INLINE Two load(const T* row, std::size_t v) {
+  template <std::size_t group>
+  static HWY_INLINE Vector load(const T* row, std::size_t v) {
     const hn::Rebind<std::uint16_t, Floats> d16;
-    return {promote_f16(Floats(), hn::LoadU(d16, row + v * kWidth)),
-            promote_f16(Floats(), hn::LoadU(d16, row + kGroup + v * kWidth))};
+    return promote_f16(Floats(), hn::LoadU(d16, row + group * kGroup + v * kWidth));
   }
 };
 
 // The even elements are the first group, the odd ones the second: one instruction for each.
 struct BFloat16 {
   using T = std::uint16_t;
-  static HWY_INLINE Two load(const T* row, std::size_t v) {
+  template <std::size_t group>
+  static HWY_INLINE Vector load(const T* row, std::size_t v) {
     const hn::RebindToUnsigned<Floats> du;
     const auto words = load_words(row + 2 * v * kWidth);
-    return {hn::BitCast(Floats(), hn::ShiftLeft<16>(words)),
-            hn::BitCast(Floats(), hn::And(words, hn::Set(du, 0xFFFF0000U)))};
+    if constexpr (group == 0) return hn::BitCast(Floats(), hn::ShiftLeft<16>(words));
+    return hn::BitCast(Floats(), hn::And(words, hn::Set(du, 0xFFFF0000U)));
   }
 
  private:
@@ -91,29 +89,26 @@ struct BFloat16 {
 
 // --------------------------------------------------------------------------------------------------- one run
 
-struct Group {
-  Vector dot[kVectors];
-  Vector squared_distance[kVectors];
-  Vector left_sum[kVectors];
-  Vector right_sum[kVectors];
-  Vector left_squares[kVectors];
-  Vector right_squares[kVectors];
+// What one vector of a group adds up. So few that all of them stay in registers, also where there are 16.
+struct Lanes {
+  Vector dot = hn::Zero(Floats());
+  Vector squared_distance = hn::Zero(Floats());
+  Vector left_sum = hn::Zero(Floats());
+  Vector right_sum = hn::Zero(Floats());
+  Vector left_squares = hn::Zero(Floats());
+  Vector right_squares = hn::Zero(Floats());
 
-  HWY_INLINE Group() {
-    const auto zero = hn::Zero(Floats());
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      dot[v] = squared_distance[v] = left_sum[v] = right_sum[v] = left_squares[v] = right_squares[v] = zero;
-    }
-  }
+  HWY_INLINE Lanes() {}  // NOLINT(modernize-use-equals-default): a defaulted one is not compiled for the set
 
-  HWY_INLINE Vector add(std::size_t v, Vector n, Vector b) {
-    dot[v] = hn::MulAdd(n, b, dot[v]);
-    left_squares[v] = hn::MulAdd(n, n, left_squares[v]);
-    right_squares[v] = hn::MulAdd(b, b, right_squares[v]);
-    left_sum[v] = hn::Add(left_sum[v], n);
-    right_sum[v] = hn::Add(right_sum[v], b);
+  // Gives the absolute difference.
+  HWY_INLINE Vector add(Vector n, Vector b) {
+    dot = hn::MulAdd(n, b, dot);
+    left_squares = hn::MulAdd(n, n, left_squares);
+    right_squares = hn::MulAdd(b, b, right_squares);
+    left_sum = hn::Add(left_sum, n);
+    right_sum = hn::Add(right_sum, b);
     const Vector difference = hn::Sub(n, b);
-    squared_distance[v] = hn::MulAdd(difference, difference, squared_distance[v]);
+    squared_distance = hn::MulAdd(difference, difference, squared_distance);
     return hn::Abs(difference);
   }
 };
@@ -122,22 +117,28 @@ struct Group {
 struct Sum {
   hn::Vec<Doubles> lanes[kDoubleVectors];
 
-  HWY_INLINE Sum() {
-    for (auto& lane : lanes) lane = hn::Zero(Doubles());
+  HWY_INLINE Sum() {}  // NOLINT: see Lanes; begin() sets what is added to
+
+  // Before add() of the same vector.
+  HWY_INLINE void begin(std::size_t v) {
+#if HWY_TARGET == HWY_SCALAR
+    lanes[v] = hn::Zero(Doubles());
+#else
+    lanes[2 * v] = lanes[2 * v + 1] = hn::Zero(Doubles());
+#endif
   }
 
-  HWY_INLINE void add(const Vector* first, const Vector* second) {
+  // Vector `v` of both groups.
+  HWY_INLINE void add(std::size_t v, Vector first, Vector second) {
     const Doubles dd;
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const Vector both = hn::Add(first[v], second[v]);
+    const Vector both = hn::Add(first, second);
 #if HWY_TARGET == HWY_SCALAR
-      lanes[v] = hn::Add(lanes[v], hn::PromoteTo(dd, both));
+    lanes[v] = hn::Add(lanes[v], hn::PromoteTo(dd, both));
 #else
-      const FloatsOfDoubles dh;
-      lanes[2 * v] = hn::Add(lanes[2 * v], hn::PromoteTo(dd, hn::LowerHalf(dh, both)));
-      lanes[2 * v + 1] = hn::Add(lanes[2 * v + 1], hn::PromoteTo(dd, hn::UpperHalf(dh, both)));
+    const FloatsOfDoubles dh;
+    lanes[2 * v] = hn::Add(lanes[2 * v], hn::PromoteTo(dd, hn::LowerHalf(dh, both)));
+    lanes[2 * v + 1] = hn::Add(lanes[2 * v + 1], hn::PromoteTo(dd, hn::UpperHalf(dh, both)));
 #endif
-    }
   }
 
   // A balanced tree: always the same order.
@@ -165,13 +166,22 @@ struct Sums {
   Sum left_squares;
   Sum right_squares;
 
-  HWY_INLINE void add(const Group& first, const Group& second) {
-    dot.add(first.dot, second.dot);
-    squared_distance.add(first.squared_distance, second.squared_distance);
-    left_sum.add(first.left_sum, second.left_sum);
-    right_sum.add(first.right_sum, second.right_sum);
-    left_squares.add(first.left_squares, second.left_squares);
-    right_squares.add(first.right_squares, second.right_squares);
+  HWY_INLINE void begin(std::size_t v) {
+    dot.begin(v);
+    squared_distance.begin(v);
+    left_sum.begin(v);
+    right_sum.begin(v);
+    left_squares.begin(v);
+    right_squares.begin(v);
+  }
+
+  HWY_INLINE void add(std::size_t v, const Lanes& first, const Lanes& second) {
+    dot.add(v, first.dot, second.dot);
+    squared_distance.add(v, first.squared_distance, second.squared_distance);
+    left_sum.add(v, first.left_sum, second.left_sum);
+    right_sum.add(v, first.right_sum, second.right_sum);
+    left_squares.add(v, first.left_squares, second.left_squares);
+    right_squares.add(v, first.right_squares, second.right_squares);
   }
 };
 
@@ -180,11 +190,7 @@ HWY_INLINE bool fit(double squares) {
   return squares >= kLeastSquares && squares < std::numeric_limits<double>::infinity();
 }
 
-HWY_INLINE float largest(const Vector (&values)[kVectors]) {
-  Vector most = values[0];
-  for (std::size_t v = 1; v < kVectors; ++v) most = hn::Max(most, values[v]);
-  return hn::GetLane(hn::MaxOfLanes(Floats(), most));
-}
+HWY_INLINE float largest(Vector values) { return hn::GetLane(hn::MaxOfLanes(Floats(), values)); }
 
 // ------------------------------------------------------------------------------------------------- one block
 
@@ -198,17 +204,22 @@ HWY_INLINE void prefetch_row(const T* row) {
   for (std::size_t i = 0; i < kLanes; i += line) hwy::Prefetch(row + ahead + i);
 }
 
+// At most kBlock elements; each lane counts for itself.
 template <typename T>
-HWY_INLINE std::size_t count_equal_in_row(const T* left, const T* right) {
+HWY_INLINE std::size_t count_equal(const T* left, const T* right, std::size_t count) {
   const hn::CappedTag<T, kLanes> d;
   const hn::RebindToUnsigned<decltype(d)> bits;
-  std::size_t equal = 0;
-  for (std::size_t i = 0; i < kLanes; i += hn::MaxLanes(d)) {
-    const auto n = hn::BitCast(bits, hn::LoadU(d, left + i));
-    const auto b = hn::BitCast(bits, hn::LoadU(d, right + i));
-    equal += hn::CountTrue(bits, hn::Eq(n, b));
+  auto equal = hn::Zero(bits);
+  for (std::size_t row = 0; row < count; row += kLanes) {
+    prefetch_row(left + row);
+    prefetch_row(right + row);
+    for (std::size_t i = row; i < row + kLanes; i += hn::MaxLanes(d)) {
+      const auto n = hn::BitCast(bits, hn::LoadU(d, left + i));
+      const auto b = hn::BitCast(bits, hn::LoadU(d, right + i));
+      equal = hn::Sub(equal, hn::VecFromMask(bits, hn::Eq(n, b)));
+    }
   }
-  return equal;
+  return hn::GetLane(hn::SumOfLanes(bits, equal));
 }
 
 template <typename Load>
@@ -219,13 +230,19 @@ class Block {
   HWY_INLINE Block(const void* left, const void* right, float max_relative)
       : left_(static_cast<const T*>(left)),
         right_(static_cast<const T*>(right)),
-        max_relative_(hn::Set(Floats(), max_relative)) {
-    for (std::size_t v = 0; v < kVectors; ++v) max_absolute_[v] = excess_[v] = hn::Zero(Floats());
-  }
+        max_relative_(hn::Set(Floats(), max_relative)) {}
 
   HWY_INLINE void add_all(std::size_t count) {
-    for (std::size_t begin = 0; begin < count; begin += kRun)
-      add_run(begin, begin + kRun < count ? begin + kRun : count);
+    equal_bits_ = count_equal(left_, right_, count);  // comes first: it asks for the memory ahead
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      sums_.begin(v);
+      for (std::size_t begin = 0; begin < count; begin += kRun) {
+        const std::size_t end = begin + kRun < count ? begin + kRun : count;
+        const Lanes first = add_lanes<0>(v, begin, end);
+        const Lanes second = add_lanes<1>(v, begin, end);
+        sums_.add(v, first, second);
+      }
+    }
   }
 
   HWY_INLINE bool take(BlockDifference* block) {
@@ -250,36 +267,31 @@ class Block {
   HWY_INLINE bool has_larger() const { return largest(excess_) > 0; }
 
  private:
-  HWY_INLINE void add_run(std::size_t begin, std::size_t end) {
-    Group first;
-    Group second;
-    for (std::size_t i = begin; i < end; i += kLanes) {
-      prefetch_row(left_ + i);
-      prefetch_row(right_ + i);
-      equal_bits_ += count_equal_in_row(left_ + i, right_ + i);
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        const Two n = Load::load(left_ + i, v);
-        const Two b = Load::load(right_ + i, v);
-        look_at(v, first.add(v, n.first, b.first), b.first);
-        look_at(v, second.add(v, n.second, b.second), b.second);
-      }
-    }
-    sums_.add(first, second);
-  }
-
   // A division is dear; whether the quotient would be a new maximum is not. A right side of zero is always in
   // excess, unless the left one is too.
-  HWY_INLINE void look_at(std::size_t v, Vector absolute, Vector b) {
-    max_absolute_[v] = hn::Max(max_absolute_[v], absolute);
-    excess_[v] = hn::Max(excess_[v], hn::NegMulAdd(hn::Abs(b), max_relative_, absolute));
+  template <std::size_t group>
+  HWY_INLINE Lanes add_lanes(std::size_t v, std::size_t begin, std::size_t end) {
+    Lanes lanes;
+    Vector max_absolute = max_absolute_;
+    Vector excess = excess_;
+    for (std::size_t i = begin; i < end; i += kLanes) {
+      const Vector n = Load::template load<group>(left_ + i, v);
+      const Vector b = Load::template load<group>(right_ + i, v);
+      const Vector absolute = lanes.add(n, b);
+      max_absolute = hn::Max(max_absolute, absolute);
+      excess = hn::Max(excess, hn::NegMulAdd(hn::Abs(b), max_relative_, absolute));
+    }
+    max_absolute_ = max_absolute;
+    excess_ = excess;
+    return lanes;
   }
 
   const T* left_;
   const T* right_;
   Vector max_relative_;
   Sums sums_;
-  Vector max_absolute_[kVectors];
-  Vector excess_[kVectors];
+  Vector max_absolute_ = hn::Zero(Floats());
+  Vector excess_ = hn::Zero(Floats());
   std::size_t equal_bits_ = 0;
 };
 
@@ -299,27 +311,26 @@ HWY_NOINLINE float max_relative(const void* left, const void* right, std::size_t
   Vector most = hn::Zero(Floats());
   for (std::size_t i = 0; i < count; i += kLanes) {
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const Two l = Load::load(n + i, v);
-      const Two r = Load::load(b + i, v);
-      most = hn::Max(most, hn::Max(relative_error(l.first, r.first), relative_error(l.second, r.second)));
+      most =
+          hn::Max(most, relative_error(Load::template load<0>(n + i, v), Load::template load<0>(b + i, v)));
+      most =
+          hn::Max(most, relative_error(Load::template load<1>(n + i, v), Load::template load<1>(b + i, v)));
     }
   }
-  return hn::GetLane(hn::MaxOfLanes(Floats(), most));
+  return largest(most);
 }
 
 // ----------------------------------------------------------------------------------------- a block of equals
 
 struct OneSide {
-  Vector sum[kVectors];
-  Vector squares[kVectors];
+  Vector sum = hn::Zero(Floats());
+  Vector squares = hn::Zero(Floats());
 
-  HWY_INLINE OneSide() {
-    for (std::size_t v = 0; v < kVectors; ++v) sum[v] = squares[v] = hn::Zero(Floats());
-  }
+  HWY_INLINE OneSide() {}  // NOLINT(modernize-use-equals-default): as above
 
-  HWY_INLINE void add(std::size_t v, Vector x) {
-    sum[v] = hn::Add(sum[v], x);
-    squares[v] = hn::MulAdd(x, x, squares[v]);
+  HWY_INLINE void add(Vector x) {
+    sum = hn::Add(sum, x);
+    squares = hn::MulAdd(x, x, squares);
   }
 };
 
@@ -329,21 +340,23 @@ bool add_equals(const void* data, std::size_t count, BlockDifference* block) {
   const auto* x = static_cast<const typename Load::T*>(data);
   Sum sum;
   Sum squares;
-  Vector most[kVectors];
-  for (Vector& vector : most) vector = hn::Zero(Floats());
-  for (std::size_t begin = 0; begin < count; begin += kRun) {
-    OneSide first;
-    OneSide second;
-    for (std::size_t i = begin; i < (begin + kRun < count ? begin + kRun : count); i += kLanes) {
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        const Two two = Load::load(x + i, v);
-        first.add(v, two.first);
-        second.add(v, two.second);
-        most[v] = hn::Max(most[v], hn::Max(hn::Abs(two.first), hn::Abs(two.second)));
+  Vector most = hn::Zero(Floats());
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    sum.begin(v);
+    squares.begin(v);
+    for (std::size_t begin = 0; begin < count; begin += kRun) {
+      OneSide first;
+      OneSide second;
+      for (std::size_t i = begin; i < (begin + kRun < count ? begin + kRun : count); i += kLanes) {
+        const Vector one = Load::template load<0>(x + i, v);
+        const Vector other = Load::template load<1>(x + i, v);
+        first.add(one);
+        second.add(other);
+        most = hn::Max(most, hn::Max(hn::Abs(one), hn::Abs(other)));
       }
+      sum.add(v, first.sum, second.sum);
+      squares.add(v, first.squares, second.squares);
     }
-    sum.add(first.sum, second.sum);
-    squares.add(first.squares, second.squares);
   }
   const double total = squares.total();
   const bool all_zero = largest(most) == 0 && total == 0;
@@ -354,19 +367,13 @@ bool add_equals(const void* data, std::size_t count, BlockDifference* block) {
   return true;
 }
 
-template <typename Load>
-HWY_INLINE bool is_equal(const void* left, const void* right, std::size_t count) {
-  using T = typename Load::T;
-  // The first row nearly always tells.
-  return count_equal_in_row(static_cast<const T*>(left), static_cast<const T*>(right)) == kLanes &&
-         std::memcmp(left, right, count * sizeof(T)) == 0;
-}
-
 // ------------------------------------------------------------------------------------------------------------
 
 template <typename Load>
 bool add_block(const void* left, const void* right, std::size_t count, BlockDifference* result) {
-  if (is_equal<Load>(left, right, count)) return add_equals<Load>(left, count, result);
+  if (std::memcmp(left, right, count * sizeof(typename Load::T)) == 0) {
+    return add_equals<Load>(left, count, result);
+  }
   Block<Load> block(left, right, result->max_relative);
   block.add_all(count);
   if (!block.take(result)) return false;
