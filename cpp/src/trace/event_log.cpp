@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,9 +19,18 @@
 namespace msprobe::trace {
 namespace {
 
-// Addresses are reserved once, so that what was appended never moves; memory is taken as the log grows.
+// Addresses are reserved once, so that what was appended never moves; memory is taken as the log grows. A
+// process whose addresses are counted (ulimit -v) needs most of them for itself.
 constexpr std::size_t kReservedBytes = std::size_t{1} << 36;
+constexpr std::size_t kReservedBytesIfLimited = std::size_t{1} << 28;
+constexpr std::size_t kFewestReservedBytes = std::size_t{1} << 26;
 constexpr std::size_t kGrowBytes = std::size_t{1} << 20;
+
+std::size_t addresses_wanted() {
+  rlimit limit{};
+  const bool limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return limited ? kReservedBytesIfLimited : kReservedBytes;
+}
 
 int create_file(const std::filesystem::path& path) {
   ::unlink(path.c_str());  // a log of an earlier run may still be mapped by a process that reads it
@@ -35,13 +45,17 @@ struct EventLog::Memory {
   std::filesystem::path path;
   int descriptor = -1;  // -1: the log (or the rest of it) is in memory only
   char* base = nullptr;
+  std::size_t reserved = 0;
   std::size_t capacity = 0;
   std::atomic<std::size_t> size{0};
 
   explicit Memory(std::filesystem::path file) : path(std::move(file)) {
     if (!path.empty()) descriptor = create_file(path);
-    void* address =
-        ::mmap(nullptr, kReservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* address = MAP_FAILED;
+    for (reserved = addresses_wanted(); reserved >= kFewestReservedBytes; reserved /= 2) {
+      address = ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (address != MAP_FAILED) break;
+    }
     if (address == MAP_FAILED) {
       const int reason = errno;
       close_file();
@@ -52,7 +66,7 @@ struct EventLog::Memory {
 
   ~Memory() {
     close_file();
-    if (base != nullptr) ::munmap(base, kReservedBytes);
+    if (base != nullptr) ::munmap(base, reserved);
   }
 
   Memory(const Memory&) = delete;
@@ -67,7 +81,7 @@ struct EventLog::Memory {
 
   void reserve(std::size_t wanted) {
     while (capacity < wanted) {
-      if (capacity + kGrowBytes > kReservedBytes) throw IoError("the log is full:", path.string(), EFBIG);
+      if (capacity + kGrowBytes > reserved) throw IoError("the log is full:", path.string(), EFBIG);
       if (descriptor >= 0 && !grow_file()) close_file();
       if (descriptor < 0) grow_memory();
       capacity += kGrowBytes;

@@ -9,8 +9,10 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "catch.h"
 #include "msprobe/error.h"
@@ -323,6 +325,25 @@ TEST_CASE("event log: a file that may not grow is left as it is, and the log goe
           return fill_disk(folder.path());
         }) == 0);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // take all addresses for themselves
+TEST_CASE("event log: a process with few addresses keeps most of them") {
+  const TempDir folder;
+  CHECK(exit_code_of([&] {
+          constexpr std::size_t few = std::size_t{1} << 30;
+          std::size_t pages = 0;
+          std::ifstream("/proc/self/statm") >> pages;
+          const std::size_t own = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+          const rlimit limit{own + few, own + few};
+          if (::setrlimit(RLIMIT_AS, &limit) != 0) return 97;
+          EventLog log(folder / "log");
+          log.header(kHeader);
+          log.record(RecordKind::kApiForward, "Torch.add.0.forward", kNoStack, false);
+          const std::vector<char> left(few / 2);  // throws where nothing is left
+          return records_in(log.committed()) == 1 && !left.empty() ? 0 : 1;
+        }) == 0);
+}
+#endif
 
 TEST_CASE("event log: a full disk is no reason to stop") {
   const TempDir folder;
