@@ -29,8 +29,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kQueuedBytes = std::uint64_t{256} << 20;
-// So many bytes of events wake the thread that formats them: often enough to leave little for stop().
-constexpr std::size_t kFormatEvery = std::size_t{128} << 10;
+// So many bytes of events wake the thread that formats them: often enough to leave little for close(), which
+// does the rest itself.
+constexpr std::size_t kFormatEvery = std::size_t{32} << 10;
 constexpr const char* kLogName = "trace.msprobe";
 constexpr const char* kTensorDirectory = "dump_tensor_data";
 

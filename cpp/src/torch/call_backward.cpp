@@ -3,6 +3,7 @@
 #include "torch/call_backward.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <utility>
@@ -19,12 +20,18 @@ bool holds_overflow(const CallBackward& call) {
          std::any_of(call.inputs.begin(), call.inputs.end(), non_finite);
 }
 
+// The sum is a tensor of ours from the first contribution on, so that later ones can be added in place.
 void add_plain(Gradient& gradient, const at::Tensor& contribution) {
   const OutOfSight out_of_sight;
-  if (gradient.sum.defined()) {
-    gradient.sum = gradient.sum + contribution.detach();
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  at::Tensor& sum = gradient.sum;
+  if (!sum.defined()) {
+    sum = contribution.clone();
+  } else if (sum.layout() == at::kStrided && sum.scalar_type() == contribution.scalar_type() &&
+             sum.sizes() == contribution.sizes()) {
+    sum.add_(contribution);
   } else {
-    gradient.sum = contribution.detach().clone();
+    sum = sum + contribution;
   }
 }
 
