@@ -30,6 +30,7 @@ from msprobe.viewer.regex_literals import literals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from msprobe.viewer.colouring import Scale
@@ -109,9 +110,8 @@ class Graph:
         self.connection().execute(_view(name, workspace))
         return name
 
-    def scale(self, asked: dict[str, Any] | None) -> Scale:
-        asked = asked or {}
-        return scale_of(self.result.config, str(asked.get("by", "index")), asked.get("bounds"))
+    def scale(self, by: str, bounds: list[float] | None = None) -> Scale:
+        return scale_of(self.result.config, by, bounds)
 
     def colours(self, scale: Scale, side: int, workspace: str) -> Colours:
         version = (workspace, self.versions.get(workspace, 0))
@@ -139,9 +139,7 @@ class Graph:
     def warm_up(self) -> None:
         """The colouring that the page begins with."""
         config = self.result.config
-        scale = self.scale(
-            {"by": "index" if config.is_compare else "overflow" if config.has_overflow else "kind"}
-        )
+        scale = self.scale("index" if config.is_compare else "overflow" if config.has_overflow else "kind")
         for side in (0, 1) if self.result.config.is_compare else (0,):
             self.colours(scale, side, "")
 
@@ -190,7 +188,7 @@ class Graph:
 
     # ---- nodes
 
-    def coloured(self, side: int, places: list[int], scale: Scale, workspace: str) -> dict[str, Any]:
+    def coloured(self, side: int, places: Sequence[int], scale: Scale, workspace: str) -> dict[str, Any]:
         """What depends on the colouring, of nodes that are known: the class, the value and, of those with
         something inside, [which of `places`, what is below].
         """

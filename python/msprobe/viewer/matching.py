@@ -19,6 +19,7 @@ from msprobe.viewer.detail import node_cells
 from msprobe.viewer.difference import METRICS, number, pairs, summary_index, ulps
 from msprobe.viewer.digest import FIRST
 from msprobe.viewer.graph_query import MANUAL_COLUMNS, MANUAL_TABLE
+from msprobe.viewer.members import is_unicode
 from msprobe.viewer.surroundings import state_folder
 
 TYPE_CHECKING = False
@@ -242,6 +243,8 @@ def _parse(text: str) -> dict[str, str]:
         raise FormatError(f"this .vis.config is no JSON: {error}") from error
     if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
         raise FormatError("this .vis.config holds no object of names: expected target node -> golden node")
+    if not all(is_unicode(name) for pair in content.items() for name in pair):
+        raise FormatError("this .vis.config holds a name with half a character: expected Unicode text")
     if len(content) > _MOST_PAIRS:
         raise FormatError(f"this .vis.config holds more than {_MOST_PAIRS} pairs")
     return content

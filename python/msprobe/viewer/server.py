@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from msprobe.viewer.api import Api
 
 MOST_BODY = 64 << 20
+FAILED = "the viewer failed to answer; where it was started it has written why"
 _MOST_WAIT = 60  # seconds for one request to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -118,6 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
             body = encoded(self.server.api.answer(name, asked))
         except Error as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        except Exception:  # a fault of ours: the page says so, and the next question is answered
+            log.exception("msprobe view: the question %r failed", printable(name))
+            return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
         self._send(HTTPStatus.OK, body, "application/json")
         return None
 

@@ -423,7 +423,7 @@ def test_a_vis_config_of_the_existing_tool_is_read_and_written(ask):
     assert json.loads(ask("match", do="save", workspace="w")["text"]) == {FC: UP}
 
 
-@pytest.mark.parametrize("text", ["[", "[]", '{"a": 1}', "[" * 100_000])
+@pytest.mark.parametrize("text", ["[", "[]", '{"a": 1}', '{"\\ud800": "a"}', "[" * 100_000])
 def test_a_broken_vis_config_is_said(ask, text):
     with pytest.raises(ValueError, match=r"\.vis\.config"):
         ask("match", do="load", text=text, workspace="w")

@@ -311,6 +311,60 @@ def test_an_error_is_a_sentence_and_no_stack_trace(server, tmp_path):
     assert request(server, path="/api/nothing", body='{"file": "a.vis.db", "step": 0, "rank": 0}')[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("question", "members", "sentence"),
+    [
+        ("tree", {"nodes": 5}, "nodes: expected a list, found 5"),
+        ("tree", {"nodes": [1]}, "nodes: expected [side, name] of a node, found 1"),
+        ("tree", {"nodes": [[0, "x", "x"]]}, "nodes: expected a whole number, found 'x'"),
+        ("tree", {"nodes": [[0, "x", 10**20]]}, "nodes: expected a whole number, found 1000"),
+        ("tree", {"nodes": [[0, 5]]}, "nodes: expected a text, found 5"),
+        ("tree", {"reveal": 5}, "reveal: expected [side, name] of a node, found 5"),
+        ("tree", {"reveal": [2, "x"]}, "reveal: expected 0 or 1, found 2"),
+        ("tree", {"known": [[[], 1]]}, "known: expected 0 or 1, found []"),
+        ("tree", {"level": "x"}, "level: expected a whole number"),
+        ("tree", {"micro": "x"}, "micro: expected a whole number"),
+        ("tree", {"colour": "x"}, "colour: expected an object with `by`, found 'x'"),
+        ("tree", {"colour": {"by": 5}}, "by: expected a text, found 5"),
+        ("tree", {"colour": {"bounds": ["a"]}}, "bounds: expected up to nine finite numbers, found ['a']"),
+        ("list", {"colour": {"bounds": [10**400]}}, "bounds: expected up to nine finite numbers"),
+        ("tree", {"workspace": 5}, "workspace: expected a text"),
+        ("nodes", {"names": [["0", "x"]]}, "names: expected 0 or 1, found '0'"),
+        ("list", {"classes": ["x"]}, "classes: expected a whole number, found 'x'"),
+        ("list", {"side": 7}, "side: expected 0 or 1, found 7"),
+        ("list", {"offset": 1e20}, "offset: expected a whole number"),
+        ("list", {"offset": 10**20}, "offset: expected a whole number"),
+        ("list", {"text": "\ud800"}, "text: expected a text of whole characters"),
+        ("next", {"from": 5}, "from: expected a text, found 5"),
+        ("values", {"places": 5}, "places: expected a list, found 5"),
+        ("values", {"places": [["x"]]}, "places: expected a whole number, found 'x'"),
+        ("detail", {"side": 0, "name": "\ud800"}, "name: expected a text of whole characters"),
+        ("open", {"file": "\ud800.vis.db"}, "file: expected a text of whole characters"),
+        ("communication", {"step": 10**20}, "step: expected a whole number"),
+        ("own", {"data": {"x": 10**400, "\ud800": 1}}, "own data: none of its members is a number"),
+        ("own", {"data": {"x": 1}, "key": 5}, "key: expected a text, found 5"),
+        ("make", {"target": 5}, "target: expected a text, found 5"),
+        ("match", {"do": "match", "target": "\ud800", "golden": "x"}, "target: expected a text of whole"),
+    ],
+)
+def test_a_malformed_question_is_answered_with_what_was_expected(server, question, members, sentence):
+    body = json.dumps({"file": "a.vis.db", "step": 0, "rank": 0, **members})
+    status, _, text = request(server, path=f"/api/{question}", body=body)
+    assert (status, json.loads(text)["error"][: len(sentence)]) == (400, sentence)
+
+
+def test_a_fault_of_the_server_is_answered_and_written_down(server, monkeypatch, caplog):
+    def fail(name, asked):
+        raise KeyError("secret")
+
+    monkeypatch.setattr(server.api, "answer", fail)
+    status, _, text = request(server)
+    assert status == 500
+    assert "secret" not in json.loads(text)["error"]
+    assert "files" in caplog.text
+    assert "KeyError" in caplog.text
+
+
 def test_several_users_at_once(server):
     answers = []
 
