@@ -24,7 +24,7 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 | communication | | `ranks`, `cells` rank x rank |
 | operations | `from`, `to` | `operations` between two ranks |
 | match | `do`: list, match, cancel, undo, redo, load, save; its members | the matches |
-| own | `data`: name -> number | `by`, for `colour` |
+| own | `data`: name -> number; `key`, made of the data | `by`, for `colour` |
 
 While the digest of a large graph is being made, `tree` answers from the file (`ready` false) and the others
 with `{"pending": progress}`."""
@@ -360,7 +360,8 @@ def _match(graph: Graph, asked: Answer) -> Answer:
 
 
 def _own(graph: Graph, asked: Answer) -> Answer:
-    """Values of the user, as a colouring of this graph. They are kept with the digest."""
+    """Values of the user, as a colouring of this graph. They are kept with the digest, so the page asks this
+    of each graph, and again after a new start; other data has another key."""
     data = asked.get("data")
     if not isinstance(data, dict) or len(data) > _MOST_OWN:
         raise InvalidArgument(
@@ -372,9 +373,6 @@ def _own(graph: Graph, asked: Answer) -> Answer:
     if not rows:
         raise InvalidArgument("own data: none of its members is a number")
     connection = graph.connection()
-    columns = "data TEXT, name TEXT, value REAL, PRIMARY KEY (data, name)"
-    sql = f"CREATE TABLE IF NOT EXISTS own ({columns}) WITHOUT ROWID"
-    connection.execute(sql)
     connection.execute("DELETE FROM own WHERE data=?", (name,))
     connection.executemany("INSERT INTO own VALUES (?, ?, ?)", rows)
     connection.commit()

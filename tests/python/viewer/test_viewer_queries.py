@@ -230,6 +230,32 @@ def test_own_data_colours_nodes(ask):
     assert node["nodes"][0]["class"] == 4
 
 
+def test_own_data_that_the_server_does_not_know_means_no_values(tmp_path, asking):
+    """Every rank has its own, and so has a server that was started again."""
+    path = write(tmp_path / "a.vis.db", {(0, rank): model() for rank in (0, 1)})
+    ask = asking(path)
+    by = ask("own", data={"Tensor.add.1.forward": 3}, key="k1")["by"]
+    assert by == "own:k1"
+    for question in (ask, asking(path)):
+        tree = question("tree", rank=1, colour={"by": by, "bounds": [1]})
+        assert all(node["value"] is None for one in tree["lists"] for node in one["nodes"])
+        assert question("list", rank=1, colour={"by": by}, classes=[0])["total"] == 0
+        assert question("next", rank=1, colour={"by": by}, classes=[0, 1])["node"] is None
+        assert question("list", rank=1, colour={"by": by}, sort="colour")["total"] == 0
+
+
+def test_a_user_does_not_see_the_data_of_another_one(ask):
+    def value(by):
+        return ask("nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": by})["nodes"][0]["value"]
+
+    first = ask("own", data={"Tensor.add.1.forward": 1, "Tensor.add.0.forward": 2}, key="a1")["by"]
+    assert value(first) == 1
+    second = ask("own", data={"Tensor.add.1.forward": 77}, key="b2")["by"]
+    assert (value(first), value(second)) == (1, 77)
+    ranked = ask("list", colour={"by": first}, sort="colour", ascending=False, side=0)["nodes"]
+    assert names(ranked) == ["Tensor.add.0.forward", "Tensor.add.1.forward"]
+
+
 @pytest.mark.parametrize("by", ["nothing", "own:x' OR 1", "n.value"])
 def test_an_unknown_colouring_is_refused(ask, by):
     with pytest.raises(InvalidArgument):
