@@ -19,7 +19,7 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 | list | search, filter, rank: members of graph_query.Wanted | `total`, `nodes` |
 | next | the same, `from`, `backwards`, `reveal`: true | `node` or null, `tree` |
 | detail | `side`, `name` | both nodes with stacks, links, `rows` of tensors |
-| findings | | `findings`: where a difference begins |
+| findings | | `findings`: where a difference begins, of the micro step |
 | overview | | `cells` step x rank, `done` |
 | communication | | `ranks`, `cells` rank x rank |
 | operations | `from`, `to` | `operations` between two ranks |
@@ -333,7 +333,7 @@ def _detail(graph: Graph, asked: Answer) -> Answer:
 
 
 def _findings(graph: Graph, asked: Answer) -> Answer:
-    return {"findings": findings(graph, members.workspace(asked))}
+    return {"findings": findings(graph, members.workspace(asked), members.integer(asked, "micro", -1))}
 
 
 def _match(graph: Graph, asked: Answer) -> Answer:

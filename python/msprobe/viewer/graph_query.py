@@ -93,7 +93,7 @@ class Graph:
     _last_values: tuple[Any, Any] = (None, None)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     versions: dict[str, int] = field(default_factory=dict)  # workspace -> changes of its manual matches
-    findings: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)  # known ones
+    findings: dict[tuple[str, int, int], list[dict[str, Any]]] = field(default_factory=dict)  # known ones
 
     def connection(self) -> sqlite3.Connection:
         found = getattr(self._local, "connection", None)
@@ -407,7 +407,7 @@ class Graph:
         if wanted.classes:
             add(self._class_term(wanted, scale, workspace))
         if wanted.only:
-            add(_only(wanted.only))
+            add(_only(wanted.only, self.table(workspace)))
         return " AND ".join(terms), values
 
     def _add_text(self, wanted: Wanted, add: Any) -> None:
@@ -552,7 +552,7 @@ def _wire(row: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def _only(what: str) -> str:
+def _only(what: str, table: str) -> str:
     terms = {
         "leaves": "n.children=0",
         "modules": "n.children>0",
@@ -561,7 +561,7 @@ def _only(what: str) -> str:
         "removed": "n.side=1 AND n.peer IS NULL AND n.parent IS NOT NULL",
         "moved": _MOVED,
         "manual": "n.side=0 AND n.how='manual'",
-        "structure": "n.parent IS NOT NULL AND (n.peer IS NULL AND EXISTS (SELECT 1 FROM node p WHERE "
+        "structure": f"n.parent IS NOT NULL AND (n.peer IS NULL AND EXISTS (SELECT 1 FROM {table} p WHERE "
         f"p.side=n.side AND p.pos=n.parent AND (p.peer IS NOT NULL OR p.parent IS NULL)) OR {_MOVED})",
     }
     if what not in terms:

@@ -389,6 +389,41 @@ def test_a_micro_step_hides_the_others_at_the_top(tmp_path, asking):
     assert ask("list", micro=0, only="leaves")["total"] == 2
 
 
+def test_findings_are_those_of_the_micro_step(tmp_path, asking):
+    def call(number: int, golden: bool) -> Node:
+        name = f"Torch.a.{number}.forward"
+        cell = plain() if golden else tensor(1.0, 0.5)
+        return Node(
+            name, index=None if golden else 0.5, peer=name, micro=number, inputs={f"{name}.input.0": cell}
+        )
+
+    sides = [
+        Node("DefaultModel", [call(number, golden) for number in (0, 1)], 0, peer="DefaultModel")
+        for golden in (False, True)
+    ]
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (sides[0], sides[1])}, micro_steps=2))
+
+    def found(**more):
+        return [one["node"] for one in ask("findings", **more)["findings"]]
+
+    assert found()[0] == "Torch.a.0.forward"
+    assert found(micro=1) == ["Torch.a.1.forward"]
+    assert found(micro=-1) == found()
+    assert found(micro=7) == []
+
+
+def test_overflows_and_unmatched_nodes_are_those_of_the_micro_step(tmp_path, asking):
+    nodes = [Node(f"Torch.a.{i}.forward", micro=i, overflow="high") for i in (0, 1)]
+    root = Node("DefaultModel", nodes, 0)
+    for golden, name in ((None, "single"), (Node("DefaultModel", [], 0), "both")):
+        ask = asking(
+            write(tmp_path / f"{name}.vis.db", {(0, 0): (root, golden)}, micro_steps=2, overflow=True)
+        )
+        assert [one["node"] for one in ask("findings", micro=1)["findings"]] == ["Torch.a.1.forward"]
+        for node in nodes:
+            node.overflow = None
+
+
 # ---- matching by hand
 
 
@@ -437,6 +472,35 @@ def test_a_golden_node_that_is_matched_anew_leaves_its_old_counterpart(ask):
         "nodes"
     ]
     assert [node["peer"] for node in old] == [None, None]
+
+
+def test_children_of_a_match_by_hand_are_listed_as_alone(ask):
+    """Before, their parents had no counterpart, and the parents were listed."""
+    assert {FC, UP} <= set(names(ask("list", only="structure")["nodes"]))
+    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    found = ask("list", only="structure", workspace="w")["nodes"]
+    assert [(node["side"], node["name"]) for node in found if "linear.1" in node["name"]] == [
+        (0, "Functional.linear.1.forward"),
+        (1, "Functional.linear.1.forward"),
+    ]
+    assert not {FC, UP} & set(names(found))
+
+
+def test_first_unmatched_nodes_are_those_of_the_workspace(tmp_path, asking):
+    def side(name: str) -> Node:
+        return Node(
+            "DefaultModel", [Node(name, [Node(f"Torch.{name}.0.forward")], 0)], 0, peer="DefaultModel"
+        )
+
+    pair = (side("Module.a.A.forward.0"), side("Module.b.B.forward.0"))
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): pair}, task="structure"))
+    assert ask("findings")["findings"][0]["node"] == "Module.a.A.forward.0"
+    ask("match", do="match", target="Module.a.A.forward.0", golden="Module.b.B.forward.0", workspace="w")
+    found = ask("findings", workspace="w")["findings"]
+    assert [one["node"] for one in found] == [
+        "Torch.Module.a.A.forward.0.0.forward",
+        "Torch.Module.b.B.forward.0.0.forward",
+    ]
 
 
 def test_a_vis_config_of_the_existing_tool_is_read_and_written(ask):
