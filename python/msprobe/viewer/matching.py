@@ -202,8 +202,11 @@ class Matching:
                 worst[group] = value
         found = [worst[group] for group in FIRST]
         largest = max((v for v in found if v is not None), default=None)
-        is_md5 = self._graph.result.config.task == "md5"
-        index = float(not largest) if is_md5 else summary_index(ours[1], theirs[1])
+        config = self._graph.result.config
+        if config.task == "md5":
+            index = float(bool(largest) != config.small_index_is_bad)
+        else:
+            index = summary_index(ours[1], theirs[1])
         metrics = _metrics(ours[1], theirs[1])
         return (index, *found, largest, *(metrics.get(name) for name in METRICS))
 

@@ -64,6 +64,11 @@ class Config:
     ranks: list[int]
     steps: list[int]
 
+    @property
+    def small_index_is_bad(self) -> bool:
+        """Checksums: 1 is equal in most releases, and different in 26.2. The colours of the file say it."""
+        return self.task == "md5" and [(low, high) for _, low, high in self.colours] == [(1, 1), (0, 0)]
+
 
 @dataclass
 class ResultFile:

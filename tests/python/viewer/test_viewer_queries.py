@@ -14,7 +14,7 @@ from msprobe import InvalidArgument
 from msprobe.viewer import graph_query
 from msprobe.viewer.colouring import Colours, Scale
 from msprobe.viewer.difference import summary_index, ulps
-from viewer_samples import COLUMNS, Node, model, plain, tensor, write
+from viewer_samples import COLOURS, COLUMNS, Node, model, plain, tensor, write
 
 FC = "Module.layers.1.fc.Linear.forward.0"
 UP = "Module.layers.1.up.Linear.forward.0"
@@ -552,6 +552,37 @@ def test_md5_files_where_one_is_good(tmp_path, asking):
     node = ask("tree")["lists"][0]["nodes"][0]
     assert (node["class"], node["ulps"]) == (1, "inf")  # the checksums differ, whatever the cell says
     assert ask("findings")["findings"][0]["kind"] == "output"
+
+
+@pytest.mark.parametrize(("colours", "good", "bad"), [("md5", 1.0, 0.0), ("md5 of 26.2", 0.0, 1.0)])
+def test_which_index_of_checksums_is_the_bad_one_is_said_by_the_colours(
+    tmp_path, asking, monkeypatch, colours, good, bad
+):
+    monkeypatch.setitem(COLOURS, "md5 of 26.2", {"#FFFCF3": [0, 0], "#FF704D": [1, 1]})
+    monkeypatch.setitem(COLOURS, "md5", COLOURS[colours])
+
+    def side(alone: str, text: str) -> Node:
+        def call(name: str, index: float, peer: str | None) -> Node:
+            links = {"communications_type": "send", "nodes_info": {"1": [str(index), name]}}
+            return Node(name, index=index, peer=peer, links=links)
+
+        calls = [
+            call(f"Distributed.send.{i}.forward", v, f"Distributed.send.{i}.forward")
+            for i, v in enumerate((good, bad, good))
+        ]
+        differs = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": "[2]", "md5": text}
+        calls += [Node(f"{alone}.0.forward"), Node(f"{alone}.1.forward", outputs={"0": differs})]
+        return Node("DefaultModel", calls, 0, peer="DefaultModel")
+
+    graphs = {(0, 0): (side("Torch.a", "12"), side("Torch.b", "34"))}
+    ask = asking(write(tmp_path / "a.vis.db", graphs, task="md5"))
+    assert ask("overview")["cells"][0]["worst"] == bad
+    assert [cell["worst"] for cell in ask("communication")["cells"]] == [bad]
+    for number in (0, 1):
+        pair = {"target": f"Torch.a.{number}.forward", "golden": f"Torch.b.{number}.forward"}
+        ask("match", do="match", **pair, workspace="w")
+    matched = ask("nodes", names=[[0, f"Torch.a.{i}.forward"] for i in (0, 1)], workspace="w")["nodes"]
+    assert [(node["index"], node["class"]) for node in matched] == [(good, 0), (bad, 1)]
 
 
 @pytest.mark.parametrize(
