@@ -10,7 +10,7 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 
 | name | members | answer |
 |---|---|---|
-| files | | `root`, `files`: name, size, time; `dumps`: names |
+| files | | `root`, `files`: name, size, time; `more`: these are not all; `dumps`: names |
 | make, made | of dumps: `target`, `golden` or null | whether the graph is `done`, and its `file` |
 | open | | kind of graph, task, steps, ranks, colours, metrics |
 | tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
@@ -42,6 +42,7 @@ from msprobe.viewer.difference import METRICS
 from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_of_dumps import DumpFolders
 from msprobe.viewer.graph_query import MOST_BYTES, MOST_NODES, PAGE, Graph, weight
+from msprobe.viewer.library import MOST_FILES
 from msprobe.viewer.matching import Matching
 from msprobe.viewer.overview import communication, operations_between
 from msprobe.viewer.result_file import damage
@@ -79,10 +80,11 @@ class Api:
     def answer(self, name: str, asked: Answer) -> Answer:
         """Raises msprobe.Error with a sentence for the page."""
         if name == "files":
-            library = self._library
+            found = self._library.files()
             return {
-                "root": library.root.name,
-                "files": library.files(),
+                "root": self._library.root.name,
+                "files": found[:MOST_FILES],
+                "more": len(found) > MOST_FILES,
                 "dumps": self._dumps.names(),
                 "version": __version__,
             }
@@ -92,7 +94,7 @@ class Api:
             return {}
         if name == "made":
             return self._dumps.state()
-        opened = self._library.open(members.text(asked, "file"))
+        opened = self._library.open(members.text(asked, "file"), anew=name == "open")
         with damage(opened.result.path):
             return self._about(opened, name, asked)
 

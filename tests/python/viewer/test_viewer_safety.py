@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 
 import pytest
 from msprobe import FormatError, InvalidArgument
+from msprobe.viewer import api, library
 from msprobe.viewer.api import Api
+from msprobe.viewer.export import export
 from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import open_result
 from msprobe.viewer.server import Server
@@ -50,6 +52,29 @@ def test_a_file_with_a_write_ahead_log_is_read_with_it_and_left_alone(tmp_path, 
     nodes = asking(path)("nodes", names=[[0, "Tensor.add.0.forward"]])["nodes"]
     assert nodes[0]["index"] == 0.9
     assert all((tmp_path / name).read_bytes() == content for name, content in kept.items())
+    writer.close()
+
+
+def test_a_log_that_has_grown_is_read_when_the_file_is_opened_again(tmp_path, asking):
+    """Not at every question: each would copy the file while its writer is at work."""
+    path = write(tmp_path / "a.vis.db", wal=True)
+    name = "Tensor.add.0.forward"
+    writer = sqlite3.connect(path)
+
+    def change(index):
+        writer.execute("UPDATE tb_nodes SET precision_index=? WHERE node_name=?", (index, name))
+        writer.commit()
+
+    def shown():
+        return ask("nodes", names=[[0, name]])["nodes"][0]["index"]
+
+    ask = asking(path)
+    change(0.5)
+    assert shown() == 0.5
+    change(0.9)
+    assert shown() == 0.5
+    ask("open")
+    assert shown() == 0.9
     writer.close()
 
 
@@ -186,6 +211,49 @@ def test_one_file_is_one_file(tmp_path):
     with pytest.raises(InvalidArgument):
         library.open("b.vis.db")
     library.close()
+
+
+def test_the_copy_of_a_file_that_is_being_written_goes_when_a_new_one_is_made(tmp_path):
+    path = write(tmp_path / "a.vis.db", wal=True)
+    writer = sqlite3.connect(path)
+    library = Library(path)
+    copies = []
+    for index in (0.5, 0.9):
+        writer.execute("UPDATE tb_nodes SET precision_index=?", (index,))
+        writer.commit()
+        copies.append(library.open(path.name, anew=True).result.source)
+    assert [copy.exists() for copy in copies] == [False, True]
+    writer.close()
+    library.close()
+    assert not copies[1].exists()
+    assert path.exists()
+
+
+def test_a_link_that_the_user_names_is_followed(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere" / "data.bin")
+    link = tmp_path / "link.vis.db"
+    link.symlink_to("elsewhere/data.bin")
+    library = Library(link)
+    (entry,) = library.files()
+    assert entry["name"] == "link.vis.db"
+    assert entry["size"] > 10_000
+    assert library.open("link.vis.db").result.config.task == "summary"
+    for name in ("data.bin", "elsewhere/data.bin", "../link.vis.db"):
+        with pytest.raises(InvalidArgument):
+            library.open(name)
+    library.close()
+    assert "the whole graph" in export(link, tmp_path / "out.html", step=None, rank=None)
+
+
+def test_it_is_said_when_there_are_more_files_than_are_listed(tmp_path, asking, monkeypatch):
+    for name in "abc":
+        write(tmp_path / f"{name}.vis.db")
+    for most, shown in ((3, 3), (2, 2)):
+        for module in (api, library):
+            monkeypatch.setattr(module, "MOST_FILES", most)
+        found = asking(tmp_path)("files")
+        assert (len(found["files"]), found["more"]) == (shown, most < 3)
 
 
 def test_a_file_that_was_replaced_is_opened_again(tmp_path, asking):
