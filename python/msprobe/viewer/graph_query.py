@@ -46,11 +46,12 @@ _REGEX_WAIT = 20  # seconds in all
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
     *("side", "pos", "name", "parent", "depth", "kind", "children", "micro", "value", "overflow"),
-    *("peer", "how", "links", "merged", "worst_ulps"),
+    *("peer", "how", "links", "merged"),
 )
 _SORTS = {
     "order": "n.pos",
     "name": "n.name",
+    "kind": "n.kind",
     "index": "n.value",
     "overflow": "n.overflow",
     "difference": "n.worst_ulps",
@@ -495,12 +496,16 @@ class Graph:
     ) -> list[dict[str, Any]]:
         table = self.table(workspace)
         columns = ", ".join(f"n.{name}" for name in _COLUMNS)
+        # A golden node has the difference of its counterpart. Not by a join with a view, which would be
+        # written out as a table first.
+        theirs = f"(SELECT t.worst_ulps FROM {table} t WHERE t.side=0 AND t.pos=n.peer)"
+        worst = f"CASE n.side WHEN 0 THEN n.worst_ulps ELSE {theirs} END"
         # The inner query sorts places only; what belongs to them is read for the page alone.
         sql = (
             f"WITH page AS (SELECT n.side AS side, n.pos AS pos FROM {table} n WHERE {where} ORDER BY "
-            f"{order} LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE "
-            "o.side=1-n.side AND o.pos=n.peer) "
-            f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
+            f"{order} LIMIT ? OFFSET ?) SELECT {columns}, {worst}, o.name "
+            f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos "
+            f"LEFT JOIN node o ON o.side=1-n.side AND o.pos=n.peer ORDER BY {order}"
         )
         rows = self.connection().execute(sql, (*values, limit, max(0, offset))).fetchall()
         nodes = [_wire(row) for row in rows]

@@ -160,6 +160,24 @@ def test_lists(ask, members, expected):
     assert answer["total"] == expected, names(answer["nodes"])
 
 
+def test_nodes_are_sorted_by_kind(ask):
+    kinds = [node["kind"] for node in ask("list", sort="kind")["nodes"]]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == {0, 1, 9}
+
+
+def test_a_golden_node_has_the_difference_of_its_counterpart(ask):
+    def difference(side, name, **more):
+        return ask("nodes", names=[[side, name]], **more)["nodes"][0]["ulps"]
+
+    name = "Tensor.add.2.forward"
+    assert difference(1, name) == difference(0, name) > 64
+    assert difference(1, UP) is None
+    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    assert difference(1, UP, workspace="w") == difference(0, FC, workspace="w") == 0.0
+    assert ask("list", only="suspicious")["total"] == 4  # counted once
+
+
 def test_ranking_is_by_value_and_pages_follow_each_other(ask):
     everything = ask("list", sort="difference", ascending=False, side=0)
     values = [node["ulps"] for node in everything["nodes"]]
