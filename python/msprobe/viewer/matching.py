@@ -32,6 +32,8 @@ _MOST_FILE = 32 << 20
 _MOST_PAIRS = 200_000
 _MOST_UNDO = 500
 _LOCK = threading.Lock()
+# The last part of a name that is one of these words; a module may be called forward_net, or even forward.
+_DIRECTION = re.compile(r"(.*\.)(forward|backward)((?:\..*)?)", re.DOTALL)
 
 
 class Matching:
@@ -255,10 +257,11 @@ def _parse(text: str) -> dict[str, str]:
 
 def _mirrored(target: str, golden: str) -> list[tuple[str, str]]:
     """Forward and backward of a node are matched together."""
-    for here, there in (("forward", "backward"), ("backward", "forward")):
-        if f".{here}" in target and f".{here}" in golden:
-            return [(target.replace(f".{here}", f".{there}"), golden.replace(f".{here}", f".{there}"))]
-    return []
+    ours, theirs = _DIRECTION.fullmatch(target), _DIRECTION.fullmatch(golden)
+    if ours is None or theirs is None or ours[2] != theirs[2]:
+        return []
+    other = "backward" if ours[2] == "forward" else "forward"
+    return [(f"{ours[1]}{other}{ours[3]}", f"{theirs[1]}{other}{theirs[3]}")]
 
 
 def _siblings(ours: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> list[tuple[str, str]]:

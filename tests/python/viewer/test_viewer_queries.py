@@ -521,6 +521,29 @@ def test_first_unmatched_nodes_are_those_of_the_workspace(tmp_path, asking):
     ]
 
 
+def test_the_backward_part_of_a_module_with_forward_in_its_name_is_found(tmp_path, asking):
+    def side(last: str) -> Node:
+        calls = [
+            Node(f"Module.forward_net.{last}.Linear.{direction}.0", kind=0, peer=None)
+            for direction in ("forward", "backward")
+        ]
+        return Node("DefaultModel", calls, 0, peer="DefaultModel")
+
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (side("fc"), side("up"))}))
+    wanted = [f"Module.forward_net.{last}.Linear.backward.0" for last in ("fc", "up")]
+    answer = ask("match", do="match", target=wanted[0], golden=wanted[1], workspace="w")
+    assert sorted(answer["pairs"]) == [
+        [name.replace("backward.0", f"{d}.0") for name in wanted] for d in ("backward", "forward")
+    ]
+
+
+def test_the_details_have_the_index_of_the_workspace(ask):
+    assert ask("detail", side=0, name=FC)["target"]["index"] is None
+    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    assert ask("detail", side=0, name=FC, workspace="w")["target"]["index"] == 0.0
+    assert ask("detail", side=0, name=FC)["target"]["index"] is None
+
+
 def test_a_vis_config_of_the_existing_tool_is_read_and_written(ask):
     """It holds both directions: the reverse pairs are no failures."""
     text = json.dumps({FC: UP, UP: FC, "Module.gone": "Module.lost"})
