@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -22,7 +25,8 @@ from msprobe.viewer.api import Api
 from msprobe.viewer.export import export
 from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import open_result
-from msprobe.viewer.server import Server
+from msprobe.viewer.server import POLICY, Server
+from viewer_page import CHROMIUM, MISSING
 from viewer_samples import Node, write
 
 # ---- files
@@ -431,6 +435,23 @@ def test_a_fault_of_the_server_is_answered_and_written_down(server, monkeypatch,
     assert "secret" not in json.loads(text)["error"]
     assert "files" in caplog.text
     assert "KeyError" in caplog.text
+
+
+def test_only_the_form_for_the_token_may_run_a_script_of_its_own(server):
+    _, headers, text = request(server, "GET", "/", Cookie=None)
+    (script,) = re.findall("<script>(.*)</script>", text)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{allowed}'" in headers["Content-Security-Policy"]
+    assert request(server, "GET", "/")[1]["Content-Security-Policy"] == POLICY
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+def test_the_form_for_the_token_keeps_what_the_link_shows(server, running):
+    running.go(f"http://127.0.0.1:{server.port}/#file=a.vis.db&step=0&rank=0&node=Tensor.add.1.forward")
+    running.run(f"document.forms[0].token.value = '{TOKEN}'; document.forms[0].submit()")
+    running.until("document.querySelector('#app') || document.querySelector('.pane')")
+    assert running.run("return location.search") == ""
+    running.until("location.hash.includes('Tensor.add.1.forward') && document.querySelector('.pane')")
 
 
 def test_several_users_at_once(server):
