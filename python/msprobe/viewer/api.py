@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The questions of the page: `POST /api/NAME` with a JSON object, answered by a JSON object below 1 MB.
 
-A wrong question or a file that cannot be shown is answered with status 400 and `{"error": sentence}`. Sides
+A wrong question or a file that cannot be shown is answered with status 400 and `{"error": sentence}`, a
+fault of the server with 500. Sides
 are 0 (target) and 1 (golden); nodes are named by side and name. Every question but `files` has `file`; those
 about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`, `colour`: `{"by": ..,
 "bounds": [..]}`.
 
 | name | members | answer |
 |---|---|---|
-| files | | `root`, `files`: name, size, time; `dumps`: names |
+| files | | `root`, `files`: name, size, time; `more`: these are not all; `dumps`: names |
 | make, made | of dumps: `target`, `golden` or null | whether the graph is `done`, and its `file` |
 | open | | kind of graph, task, steps, ranks, colours, metrics |
 | tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
@@ -18,31 +19,30 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 | list | search, filter, rank: members of graph_query.Wanted | `total`, `nodes` |
 | next | the same, `from`, `backwards`, `reveal`: true | `node` or null, `tree` |
 | detail | `side`, `name` | both nodes with stacks, links, `rows` of tensors |
-| findings | | `findings`: where a difference begins |
+| findings | | `findings`: where a difference begins, of the micro step |
 | overview | | `cells` step x rank, `done` |
 | communication | | `ranks`, `cells` rank x rank |
 | operations | `from`, `to` | `operations` between two ranks |
 | match | `do`: list, match, cancel, undo, redo, load, save; its members | the matches |
-| own | `data`: name -> number | `by`, for `colour` |
+| own | `data`: name -> number; `key`, made of the data | `by`, for `colour` |
 
 While the digest of a large graph is being made, `tree` answers from the file (`ready` false) and the others
 with `{"pending": progress}`."""
 
 from __future__ import annotations
 
-import math
 import re
-from dataclasses import fields
 from typing import Any
 
 from msprobe.native import InvalidArgument, __version__
-from msprobe.viewer import preview
+from msprobe.viewer import members, preview
 from msprobe.viewer.colouring import ROUNDING, scale_of
 from msprobe.viewer.detail import detail
 from msprobe.viewer.difference import METRICS
 from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_of_dumps import DumpFolders
-from msprobe.viewer.graph_query import MOST_BYTES, MOST_NODES, PAGE, Graph, Wanted, weight
+from msprobe.viewer.graph_query import MOST_BYTES, MOST_NODES, PAGE, Graph, weight
+from msprobe.viewer.library import MOST_FILES
 from msprobe.viewer.matching import Matching
 from msprobe.viewer.overview import communication, operations_between
 from msprobe.viewer.result_file import damage
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 _MOST_OWN = 400_000
+_MOST_LISTS = 400
 
 
 class Api:
@@ -79,27 +80,28 @@ class Api:
     def answer(self, name: str, asked: Answer) -> Answer:
         """Raises msprobe.Error with a sentence for the page."""
         if name == "files":
-            library = self._library
+            found = self._library.files()
             return {
-                "root": library.root.name,
-                "files": library.files(),
+                "root": self._library.root.name,
+                "files": found[:MOST_FILES],
+                "more": len(found) > MOST_FILES,
                 "dumps": self._dumps.names(),
                 "version": __version__,
             }
         if name == "make":
-            golden = asked.get("golden")
-            self._dumps.make(_text(asked, "target"), None if golden is None else str(golden))
+            golden = None if asked.get("golden") is None else members.text(asked, "golden")
+            self._dumps.make(members.text(asked, "target"), golden)
             return {}
         if name == "made":
             return self._dumps.state()
-        opened = self._library.open(_text(asked, "file"))
+        opened = self._library.open(members.text(asked, "file"), anew=name == "open")
         with damage(opened.result.path):
             return self._about(opened, name, asked)
 
     def _about(self, opened: OpenFile, name: str, asked: Answer) -> Answer:
         if name in self._of_file:
             return self._of_file[name](opened, asked)
-        making = opened.graph(_integer(asked, "step"), _integer(asked, "rank"))
+        making = opened.graph(members.integer(asked, "step"), members.integer(asked, "rank"))
         if name == "tree":
             return _tree(opened, making, asked)
         if name not in self._of_graph:
@@ -159,11 +161,11 @@ def _overview(opened: OpenFile, asked: Answer) -> Answer:
 
 
 def _communication(opened: OpenFile, asked: Answer) -> Answer:
-    return communication(opened.result, _integer(asked, "step"))
+    return communication(opened.result, members.integer(asked, "step"))
 
 
 def _operations(opened: OpenFile, asked: Answer) -> Answer:
-    places = (_integer(asked, "step"), _integer(asked, "from"), _integer(asked, "to"))
+    places = (members.integer(asked, "step"), members.integer(asked, "from"), members.integer(asked, "to"))
     return {"operations": operations_between(opened.result, *places)}
 
 
@@ -172,10 +174,8 @@ def _operations(opened: OpenFile, asked: Answer) -> Answer:
 
 def _tree(opened: OpenFile, making: Making, asked: Answer) -> Answer:
     graph = making.wait(0.0)
-    scale = scale_of(opened.result.config, *_colour(asked))
-    wanted = [(_side_of(n[0]), str(n[1]), int(n[2]) if len(n) > 2 else 0) for n in asked.get("nodes") or []][
-        :400
-    ]
+    scale = scale_of(opened.result.config, *members.colour(asked))
+    wanted = members.nodes(asked, "nodes", _MOST_LISTS)
     if graph is None:
         answer = _preview(opened.result, asked, scale, wanted)
         return {**answer, "ready": False, "progress": making.progress}
@@ -184,7 +184,7 @@ def _tree(opened: OpenFile, making: Making, asked: Answer) -> Answer:
 
 
 def _preview(result: ResultFile, asked: Answer, scale: Scale, wanted: list[tuple[int, str, int]]) -> Answer:
-    step, rank, micro = asked["step"], asked["rank"], _micro(asked)
+    step, rank, micro = asked["step"], asked["rank"], members.integer(asked, "micro", -1)
     sides = (0, 1) if result.config.is_compare else (0,)
     roots = [preview.root(result, step, rank, side, scale) for side in sides]
     wanted = wanted or [(root["side"], root["name"], 0) for root in roots if root]
@@ -196,22 +196,23 @@ def _preview(result: ResultFile, asked: Answer, scale: Scale, wanted: list[tuple
 
 
 def _from_digest(graph: Graph, asked: Answer, scale: Scale, wanted: list[tuple[int, str, int]]) -> Answer:
-    workspace, micro = _workspace(asked), _micro(asked)
+    workspace, micro = members.workspace(asked), members.integer(asked, "micro", -1)
     sides = (0, 1) if graph.result.config.is_compare else (0,)
     roots = [graph.root(side, scale, workspace) for side in sides]
-    if isinstance(level := asked.get("level"), int):
-        nodes, whole = graph.expanded(scale, workspace, max(1, min(level, 100)), micro)
+    if asked.get("level") is not None:
+        level = max(1, min(members.integer(asked, "level"), 100))
+        nodes, whole = graph.expanded(scale, workspace, level, micro)
         return {"roots": roots, "lists": _as_lists(graph, nodes, micro), "whole": whole}
     answer: Answer = {"roots": roots}
     if asked.get("reveal"):
-        side, name = _side_of(asked["reveal"][0]), str(asked["reveal"][1])
+        side, name, _ = members.node(asked["reveal"], "reveal")
         wanted = [*wanted, *_on_the_way(graph, side, name, workspace, answer)]
         if answer["revealed"]:
             answer["detail"] = detail(graph, side, name, workspace)
     if not wanted:
         wanted = [(root["side"], root["name"], 0) for root in roots if root]
     lists, left, room = [], MOST_NODES, MOST_BYTES
-    known = {(one[0], one[1]) for one in asked.get("known") or [] if isinstance(one, list) and len(one) == 2}
+    known = {(side, name) for side, name, _ in members.nodes(asked, "known", MOST_NODES)}
     for side, name, offset in dict.fromkeys(wanted):
         pos = graph.pos_of(side, name)
         if pos is None or left <= 0 or room <= 0 or (side, name) in known:
@@ -289,33 +290,36 @@ def _name_at(graph: Graph, side: int, pos: int) -> str:
 
 
 def _nodes(graph: Graph, asked: Answer) -> Answer:
-    scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
-    names = [(_side_of(side), str(name)) for side, name in (asked.get("names") or [])[:MOST_NODES]]
-    found = [graph.node(side, name, scale, workspace) for side, name in names]
+    scale, workspace = graph.scale(*members.colour(asked)), members.workspace(asked)
+    names = members.nodes(asked, "names", MOST_NODES)
+    found = [graph.node(side, name, scale, workspace) for side, name, _ in names]
     return {"nodes": [node for node in found if node is not None]}
 
 
 def _values(graph: Graph, asked: Answer) -> Answer:
-    scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
-    sides = []
-    for side, places in enumerate((asked.get("places") or [])[: 2 if graph.result.config.is_compare else 1]):
-        if not isinstance(places, list) or not all(isinstance(place, int) for place in places):
-            raise InvalidArgument("places: expected lists of numbers")
-        sides.append(graph.coloured(side, places[:MOST_NODES], scale, workspace))
-    return {"sides": sides}
+    scale, workspace = graph.scale(*members.colour(asked)), members.workspace(asked)
+    asked_for = members.places(asked, "places")[: 2 if graph.result.config.is_compare else 1]
+    return {
+        "sides": [
+            graph.coloured(side, places[:MOST_NODES], scale, workspace)
+            for side, places in enumerate(asked_for)
+        ]
+    }
 
 
 def _list(graph: Graph, asked: Answer) -> Answer:
-    total, nodes = graph.listed(_wanted(asked), graph.scale(asked.get("colour")), _workspace(asked))
+    total, nodes = graph.listed(
+        members.wanted(asked), graph.scale(*members.colour(asked)), members.workspace(asked)
+    )
     return {"total": total, "nodes": nodes}
 
 
 def _next(graph: Graph, asked: Answer) -> Answer:
-    wanted = _wanted(asked)
+    wanted = members.wanted(asked)
     side = wanted.side or 0
-    start = graph.pos_of(side, str(asked["from"])) if asked.get("from") else None
+    start = graph.pos_of(side, members.text(asked, "from")) if asked.get("from") else None
     backwards = bool(asked.get("backwards"))
-    scale, workspace = graph.scale(asked.get("colour")), _workspace(asked)
+    scale, workspace = graph.scale(*members.colour(asked)), members.workspace(asked)
     node = graph.following(start, backwards, wanted, scale, workspace)
     answer: Answer = {"node": node}
     if node is not None and asked.get("reveal"):
@@ -325,26 +329,30 @@ def _next(graph: Graph, asked: Answer) -> Answer:
 
 
 def _detail(graph: Graph, asked: Answer) -> Answer:
-    return detail(graph, _side_of(asked.get("side")), _text(asked, "name"), _workspace(asked))
+    return detail(
+        graph, members.side(asked.get("side")), members.text(asked, "name"), members.workspace(asked)
+    )
 
 
 def _findings(graph: Graph, asked: Answer) -> Answer:
-    return {"findings": findings(graph, _workspace(asked))}
+    return {"findings": findings(graph, members.workspace(asked), members.integer(asked, "micro", -1))}
 
 
 def _match(graph: Graph, asked: Answer) -> Answer:
-    matching = Matching(graph, _workspace(asked) or "default")
-    do = _text(asked, "do")
+    matching = Matching(graph, members.workspace(asked) or "default")
+    do = members.text(asked, "do")
     answer: Answer = {}
     if do == "match":
-        target, golden = _text(asked, "target"), _text(asked, "golden")
+        target, golden = members.text(asked, "target"), members.text(asked, "golden")
         answer["matched"] = matching.match(target, golden, children=bool(asked.get("children")))
     elif do == "cancel":
-        answer["cancelled"] = matching.cancel(_text(asked, "target"), children=bool(asked.get("children")))
+        answer["cancelled"] = matching.cancel(
+            members.text(asked, "target"), children=bool(asked.get("children"))
+        )
     elif do in ("undo", "redo"):
         matching.move(-1 if do == "undo" else 1)
     elif do == "load":
-        answer["matched"], answer["failed"] = matching.load(_text(asked, "text"))
+        answer["matched"], answer["failed"] = matching.load(members.text(asked, "text"))
     elif do == "save":
         return {"text": matching.save_text()}
     elif do != "list":
@@ -354,32 +362,27 @@ def _match(graph: Graph, asked: Answer) -> Answer:
 
 
 def _own(graph: Graph, asked: Answer) -> Answer:
-    """Values of the user, as a colouring of this graph. They are kept with the digest."""
+    """Values of the user, as a colouring of this graph. They are kept with the digest, so the page asks this
+    of each graph, and again after a new start; other data has another key."""
     data = asked.get("data")
     if not isinstance(data, dict) or len(data) > _MOST_OWN:
         raise InvalidArgument(
             f"own data: expected a JSON object, node -> number, with up to {_MOST_OWN} members"
         )
-    name = re.sub(r"[^a-z0-9]", "", str(asked.get("key", "")))[:16] or "data"
-    rows = [(name, node, value) for node, value in data.items() if _is_number(value)]
+    name = re.sub(r"[^a-z0-9]", "", members.text(asked, "key", ""))[:16] or "data"
+    known = {node: members.number(value) for node, value in data.items() if members.is_unicode(node)}
+    rows = [(name, node, value) for node, value in known.items() if value is not None]
     if not rows:
         raise InvalidArgument("own data: none of its members is a number")
     connection = graph.connection()
-    columns = "data TEXT, name TEXT, value REAL, PRIMARY KEY (data, name)"
-    sql = f"CREATE TABLE IF NOT EXISTS own ({columns}) WITHOUT ROWID"
-    connection.execute(sql)
     connection.execute("DELETE FROM own WHERE data=?", (name,))
     connection.executemany("INSERT INTO own VALUES (?, ?, ?)", rows)
     connection.commit()
     graph.forget_values()
-    values = sorted(float(value) for _, _, value in rows)
-    low, high = values[0], values[-1]
+    values = [value for _, _, value in rows]
+    low, high = min(values), max(values)
     bounds = [low + (high - low) * part / 5 for part in range(1, 5)] if high > low else [low]
     return {"by": f"own:{name}", "bounds": bounds, "count": len(rows), "low": low, "high": high}
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 # ---- members of a question
@@ -387,63 +390,9 @@ def _is_number(value: object) -> bool:
 
 def _make_known(graph: Graph, asked: Answer) -> None:
     """The matches that were kept for this workspace, when the server sees it for the first time."""
-    workspace = _workspace(asked)
+    workspace = members.workspace(asked)
     if workspace and workspace not in graph.versions:
         graph.versions[workspace] = 0
         matching = Matching(graph, workspace)
         if matching.pairs:
             matching.apply()
-
-
-def _wanted(asked: Answer) -> Wanted:
-    """Members of other types are an error of the page, not of the user."""
-    found: Answer = {}
-    for one in fields(Wanted):
-        value = asked.get(one.name)
-        if value is None:
-            continue
-        kinds = {"str": str, "bool": bool, "tuple[int, ...]": list}
-        kind = kinds.get(str(one.type), int)
-        if not isinstance(value, kind):
-            raise InvalidArgument(f"{one.name}: expected {one.type}, found {value!r}")
-        found[one.name] = tuple(int(v) for v in value) if kind is list else value  # type: ignore[attr-defined]
-    if len(found.get("text", "")) > 1000:
-        raise InvalidArgument("a search text of more than 1000 characters")
-    return Wanted(**found)
-
-
-def _colour(asked: Answer) -> tuple[str, list[float] | None]:
-    colour = asked.get("colour") or {}
-    return str(colour.get("by", "index")), colour.get("bounds")
-
-
-def _workspace(asked: Answer) -> str:
-    text = str(asked.get("workspace") or "")
-    if not re.fullmatch(r"[a-z0-9]{0,16}", text):
-        raise InvalidArgument("workspace: expected up to 16 small letters and digits")
-    return text
-
-
-def _micro(asked: Answer) -> int:
-    value = asked.get("micro", -1)
-    return value if isinstance(value, int) else -1
-
-
-def _side_of(value: object) -> int:
-    if value not in (0, 1):
-        raise InvalidArgument(f"side: expected 0 or 1, found {value!r}")
-    return int(value)
-
-
-def _integer(asked: Answer, name: str) -> int:
-    value = asked.get(name)
-    if not isinstance(value, int):
-        raise InvalidArgument(f"{name}: expected a number, found {value!r}")
-    return value
-
-
-def _text(asked: Answer, name: str) -> str:
-    value = asked.get(name)
-    if not isinstance(value, str):
-        raise InvalidArgument(f"{name}: expected a text, found {value!r}")
-    return value

@@ -122,7 +122,7 @@ def scale_of(config: Config, by: str, bounds: list[float] | None = None) -> Scal
         raise InvalidArgument("bounds: expected up to nine finite numbers")
     if by == "index":
         intervals = tuple((low, high) for _, low, high in config.colours)
-        down = config.task == "md5" and intervals == ((1.0, 1.0), (0.0, 0.0))
+        down = config.small_index_is_bad
         if ends is None and intervals:
             return Scale(by, "n.value", (), down, intervals)
         return Scale(by, "n.value", tuple(sorted(ends or (0.2, 0.4, 0.6, 0.8))), down)

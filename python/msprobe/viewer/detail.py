@@ -30,8 +30,8 @@ def detail(graph: Graph, side: int, name: str, workspace: str) -> dict[str, Any]
     peer = _entry(graph, 1 - side, peer_name) if peer_name is not None else None
     target, golden = (own, peer) if side == 0 else (peer, own)
     return {
-        "target": _shown(graph, target),
-        "golden": _shown(graph, golden),
+        "target": _shown(graph, target, workspace),
+        "golden": _shown(graph, golden, workspace),
         **_tensors(target, golden),
     }
 
@@ -51,7 +51,7 @@ def _entry(graph: Graph, side: int, name: str) -> dict[str, Any] | None:
     columns = graph.result.columns
     wanted = (
         *("input_data", "output_data", "stack_id", "parallel_merge_info", "matched_distributed"),
-        *("dump_data_dir", "overflow_level", "precision_index", "node_type", "up_node"),
+        *("dump_data_dir", "overflow_level", "node_type", "up_node"),
     )
     sql = f"SELECT {', '.join(columns[column] for column in wanted)} FROM tb_nodes WHERE rowid=?"
     rows = graph.result.rows(sql, source)
@@ -63,15 +63,17 @@ def _entry(graph: Graph, side: int, name: str) -> dict[str, Any] | None:
     return entry
 
 
-def _shown(graph: Graph, entry: dict[str, Any] | None) -> dict[str, Any] | None:
+def _shown(graph: Graph, entry: dict[str, Any] | None, workspace: str) -> dict[str, Any] | None:
     if entry is None:
         return None
+    sql = f"SELECT value FROM {graph.table(workspace)} WHERE side=? AND name=?"
+    (index,) = graph.connection().execute(sql, (entry["side"], entry["name"])).fetchone()
     return {
         "name": entry["name"],
         "side": entry["side"],
         "kind": int(entry["node_type"]) if str(entry["node_type"]).isdigit() else 0,
         "up": str(entry["up_node"] or ""),
-        "index": entry["precision_index"] if isinstance(entry["precision_index"], (int, float)) else None,
+        "index": plain(index),
         "overflow": entry["overflow_level"],
         "folder": entry["dump_data_dir"],
         "stack": _stack(graph, entry["stack_id"]),

@@ -10,7 +10,8 @@ kept.
 Tables: `node` (one row per node; `pos` counts in post-order, children before parents, so that the nodes below
 one are those from `first` to `pos`), `shape` (the dtypes and shapes of a node, each text once), `stack`,
 `flow` (see flow.py), `series` (a column of `node` again, as one array in the order of `pos`: what concerns
-all nodes is read at once).
+all nodes is read at once), `own` (values of users, by a key that the page makes: it is there from the start,
+so a key of which nothing is known means nodes without values).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[float], None]
 
-FORMAT = 3  # changes with what a digest holds
+FORMAT = 4  # changes with what a digest holds
 LEVELS = {"medium": 1, "high": 2, "critical": 3}
 FIRST = {"input": "input_ulps", "weight": "weight_ulps", "gradient": "gradient_ulps", "output": "output_ulps"}
 METRIC_COLUMNS = {name: f"m{index}" for index, name in enumerate(METRICS)}
@@ -50,6 +51,7 @@ CREATE TABLE shape (id INTEGER PRIMARY KEY, text TEXT);
 CREATE TABLE stack (id INTEGER PRIMARY KEY, text TEXT);
 {flow.TABLE};
 CREATE TABLE series (side INTEGER, name TEXT, data BLOB, PRIMARY KEY (side, name));
+CREATE TABLE own (data TEXT, name TEXT, value REAL, PRIMARY KEY (data, name)) WITHOUT ROWID;
 """
 _INDEXES = """
 CREATE INDEX node_name ON node (side, name);

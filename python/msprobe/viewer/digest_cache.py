@@ -35,7 +35,7 @@ class DigestCache:
 
     def __init__(self, result: ResultFile, step: int, rank: int) -> None:
         self._path: Path | None = None
-        if result.source == result.path:  # not a private copy of what is still being written
+        if not result.is_copy:  # of what is still being written
             words = (FORMAT, str(result.path.absolute()), *result.stamp, step, rank)
             name = hashlib.blake2b("\0".join(map(str, words)).encode("utf-8", "surrogateescape"))
             self._path = cache_folder() / f"{name.hexdigest()[:40]}.digest"

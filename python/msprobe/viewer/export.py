@@ -124,7 +124,7 @@ def _places(graph: Graph) -> list[tuple[int, int]]:
 
 def _worst(graph: Graph) -> list[dict[str, Any]]:
     """Of each kind of trouble the worst, in equal parts."""
-    scale = graph.scale({"by": "difference"})
+    scale = graph.scale("difference")
     wanted = [
         Wanted(sort="difference", ascending=False, side=0, only="suspicious"),
         Wanted(sort="overflow", ascending=False, side=0),
@@ -144,7 +144,7 @@ def _nodes(graph: Graph, places: list[tuple[int, int]], scales: list[str]) -> di
     nodes: list[dict[str, Any]] = []
     by: dict[str, list[Any]] = {}
     for name in scales:
-        scale = graph.scale({"by": name})
+        scale = graph.scale(name)
         rows = []
         for side, pos in places:
             node = graph.at(side, pos, scale)

@@ -14,22 +14,30 @@ if TYPE_CHECKING:
 
 _FACTOR = 30.0  # what a call may add to the difference of its inputs without being the place where it begins
 _MOST = 50
+_MOST_STATED = 2000  # of all micro steps
 
 
-def findings(graph: Graph, workspace: str) -> list[dict[str, Any]]:
-    """Most likely first. Each: node, kind ("output", "weight", "input", "gradient", "rounding", "overflow",
-    "unmatched", "stated") and the numbers or the sentence that go with it.
+def findings(graph: Graph, workspace: str, micro: int = -1) -> list[dict[str, Any]]:
+    """Most likely first, of one micro step or of all (-1). Each: node, kind ("output", "weight", "input",
+    "gradient", "rounding", "overflow", "unmatched", "stated") and the numbers or the sentence that go with
+    it.
     """
-    key = (workspace, graph.versions.get(workspace, 0))
+    key = (workspace, graph.versions.get(workspace, 0), micro)
     if key not in graph.findings:
-        found = _stated(graph)
+        found = _stated(graph, micro)
         if not found and graph.result.config.is_compare:
-            found = _beginnings(graph, workspace)
-        graph.findings[key] = (found or _first_overflow(graph) or _first_unmatched(graph))[:_MOST]
+            found = _beginnings(graph, workspace, micro)
+        found = found or _first_overflow(graph, micro) or _first_unmatched(graph, workspace, micro)
+        graph.findings[key] = found[:_MOST]
     return graph.findings[key]
 
 
-def _stated(graph: Graph) -> list[dict[str, Any]]:
+def _of(micro: int) -> str:
+    """SQL: whether a row `n` belongs to the micro step."""
+    return f"n.micro={int(micro)}" if micro >= 0 else "1"
+
+
+def _stated(graph: Graph, micro: int) -> list[dict[str, Any]]:
     """What msprobe wrote into the file."""
     if not graph.result.has_own_tables:
         return []
@@ -38,22 +46,24 @@ def _stated(graph: Graph) -> list[dict[str, Any]]:
             "SELECT node, sentence FROM msprobe_findings WHERE step=? AND rank=? ORDER BY number LIMIT ?",
             graph.step,
             graph.rank,
-            _MOST,
+            _MOST_STATED,
         )
     except ValueError:  # without this table
         return []
+    sql = f"SELECT 1 FROM node n WHERE n.side=0 AND n.name=? AND {_of(micro)}"
     return [
         {"node": str(node), "side": 0, "kind": "stated", "sentence": str(sentence)}
         for node, sentence in rows
-        if graph.pos_of(0, str(node)) is not None
+        if graph.connection().execute(sql, (str(node),)).fetchone()
     ]
 
 
-def _beginnings(graph: Graph, workspace: str) -> list[dict[str, Any]]:
+def _beginnings(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]]:
     sql = (
         "SELECT n.pos, n.first, n.name, n.parent, n.input_ulps, n.weight_ulps, n.gradient_ulps, "
         "n.output_ulps "
-        f"FROM {graph.table(workspace)} n WHERE n.side=0 AND n.worst_ulps > 0 ORDER BY n.pos"
+        f"FROM {graph.table(workspace)} n "
+        f"WHERE n.side=0 AND n.worst_ulps > 0 AND {_of(micro)} ORDER BY n.pos"
     )
     rows = graph.connection().execute(sql, ()).fetchall()
     by_pos = {row[0]: row for row in rows}
@@ -87,11 +97,10 @@ def _finding(node: str, kind: str, value: float, before: float) -> dict[str, Any
     return {"node": node, "side": 0, "kind": kind, "value": plain(value), "before": plain(before)}
 
 
-def _first_overflow(graph: Graph) -> list[dict[str, Any]]:
+def _first_overflow(graph: Graph, micro: int) -> list[dict[str, Any]]:
     sql = (
-        "SELECT name, overflow FROM node WHERE side=0 AND overflow>0 ORDER BY overflow=3 DESC, "
-        "overflow=2 DESC, pos "
-        f"LIMIT {_MOST}"
+        f"SELECT n.name, n.overflow FROM node n WHERE n.side=0 AND n.overflow>0 AND {_of(micro)} "
+        f"ORDER BY n.overflow=3 DESC, n.overflow=2 DESC, n.pos LIMIT {_MOST}"
     )
     return [
         {"node": name, "side": 0, "kind": "overflow", "value": level}
@@ -99,13 +108,14 @@ def _first_overflow(graph: Graph) -> list[dict[str, Any]]:
     ]
 
 
-def _first_unmatched(graph: Graph) -> list[dict[str, Any]]:
+def _first_unmatched(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]]:
     if not graph.result.config.is_compare:
         return []
+    table = graph.table(workspace)
     sql = (
-        "SELECT n.name, n.side FROM node n JOIN node p ON p.side=n.side AND p.pos=n.parent WHERE "
-        "n.peer IS NULL "
-        f"AND (p.peer IS NOT NULL OR p.parent IS NULL) ORDER BY n.side, n.pos LIMIT {_MOST}"
+        f"SELECT n.name, n.side FROM {table} n JOIN {table} p ON p.side=n.side AND p.pos=n.parent "
+        f"WHERE n.peer IS NULL AND (p.peer IS NOT NULL OR p.parent IS NULL) AND {_of(micro)} "
+        f"ORDER BY n.side, n.pos LIMIT {_MOST}"
     )
     return [
         {"node": name, "side": side, "kind": "unmatched"} for name, side in graph.connection().execute(sql)

@@ -30,6 +30,7 @@ from msprobe.viewer.regex_literals import literals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from msprobe.viewer.colouring import Scale
@@ -45,11 +46,12 @@ _REGEX_WAIT = 20  # seconds in all
 _REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
 _COLUMNS = (
     *("side", "pos", "name", "parent", "depth", "kind", "children", "micro", "value", "overflow"),
-    *("peer", "how", "links", "merged", "worst_ulps"),
+    *("peer", "how", "links", "merged"),
 )
 _SORTS = {
     "order": "n.pos",
     "name": "n.name",
+    "kind": "n.kind",
     "index": "n.value",
     "overflow": "n.overflow",
     "difference": "n.worst_ulps",
@@ -92,7 +94,7 @@ class Graph:
     _last_values: tuple[Any, Any] = (None, None)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     versions: dict[str, int] = field(default_factory=dict)  # workspace -> changes of its manual matches
-    findings: dict[tuple[str, int], list[dict[str, Any]]] = field(default_factory=dict)  # known ones
+    findings: dict[tuple[str, int, int], list[dict[str, Any]]] = field(default_factory=dict)  # known ones
 
     def connection(self) -> sqlite3.Connection:
         found = getattr(self._local, "connection", None)
@@ -109,9 +111,8 @@ class Graph:
         self.connection().execute(_view(name, workspace))
         return name
 
-    def scale(self, asked: dict[str, Any] | None) -> Scale:
-        asked = asked or {}
-        return scale_of(self.result.config, str(asked.get("by", "index")), asked.get("bounds"))
+    def scale(self, by: str, bounds: list[float] | None = None) -> Scale:
+        return scale_of(self.result.config, by, bounds)
 
     def colours(self, scale: Scale, side: int, workspace: str) -> Colours:
         version = (workspace, self.versions.get(workspace, 0))
@@ -139,9 +140,7 @@ class Graph:
     def warm_up(self) -> None:
         """The colouring that the page begins with."""
         config = self.result.config
-        scale = self.scale(
-            {"by": "index" if config.is_compare else "overflow" if config.has_overflow else "kind"}
-        )
+        scale = self.scale("index" if config.is_compare else "overflow" if config.has_overflow else "kind")
         for side in (0, 1) if self.result.config.is_compare else (0,):
             self.colours(scale, side, "")
 
@@ -190,7 +189,7 @@ class Graph:
 
     # ---- nodes
 
-    def coloured(self, side: int, places: list[int], scale: Scale, workspace: str) -> dict[str, Any]:
+    def coloured(self, side: int, places: Sequence[int], scale: Scale, workspace: str) -> dict[str, Any]:
         """What depends on the colouring, of nodes that are known: the class, the value and, of those with
         something inside, [which of `places`, what is below].
         """
@@ -409,7 +408,7 @@ class Graph:
         if wanted.classes:
             add(self._class_term(wanted, scale, workspace))
         if wanted.only:
-            add(_only(wanted.only))
+            add(_only(wanted.only, self.table(workspace)))
         return " AND ".join(terms), values
 
     def _add_text(self, wanted: Wanted, add: Any) -> None:
@@ -497,12 +496,16 @@ class Graph:
     ) -> list[dict[str, Any]]:
         table = self.table(workspace)
         columns = ", ".join(f"n.{name}" for name in _COLUMNS)
+        # A golden node has the difference of its counterpart. Not by a join with a view, which would be
+        # written out as a table first.
+        theirs = f"(SELECT t.worst_ulps FROM {table} t WHERE t.side=0 AND t.pos=n.peer)"
+        worst = f"CASE n.side WHEN 0 THEN n.worst_ulps ELSE {theirs} END"
         # The inner query sorts places only; what belongs to them is read for the page alone.
         sql = (
             f"WITH page AS (SELECT n.side AS side, n.pos AS pos FROM {table} n WHERE {where} ORDER BY "
-            f"{order} LIMIT ? OFFSET ?) SELECT {columns}, (SELECT o.name FROM node o WHERE "
-            "o.side=1-n.side AND o.pos=n.peer) "
-            f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos ORDER BY {order}"
+            f"{order} LIMIT ? OFFSET ?) SELECT {columns}, {worst}, o.name "
+            f"FROM page JOIN {table} n ON n.side=page.side AND n.pos=page.pos "
+            f"LEFT JOIN node o ON o.side=1-n.side AND o.pos=n.peer ORDER BY {order}"
         )
         rows = self.connection().execute(sql, (*values, limit, max(0, offset))).fetchall()
         nodes = [_wire(row) for row in rows]
@@ -554,7 +557,7 @@ def _wire(row: tuple[Any, ...]) -> dict[str, Any]:
     }
 
 
-def _only(what: str) -> str:
+def _only(what: str, table: str) -> str:
     terms = {
         "leaves": "n.children=0",
         "modules": "n.children>0",
@@ -563,7 +566,7 @@ def _only(what: str) -> str:
         "removed": "n.side=1 AND n.peer IS NULL AND n.parent IS NOT NULL",
         "moved": _MOVED,
         "manual": "n.side=0 AND n.how='manual'",
-        "structure": "n.parent IS NOT NULL AND (n.peer IS NULL AND EXISTS (SELECT 1 FROM node p WHERE "
+        "structure": f"n.parent IS NOT NULL AND (n.peer IS NULL AND EXISTS (SELECT 1 FROM {table} p WHERE "
         f"p.side=n.side AND p.pos=n.parent AND (p.peer IS NOT NULL OR p.parent IS NULL)) OR {_MOVED})",
     }
     if what not in terms:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SMALL = 6000  # nodes; a digest of so many is made while the page waits
-_MOST_FILES = 500
+MOST_FILES = 500  # that the page lists
 _DEEPEST = 3
 _MOST_OPEN = 4
 _MADE = "*made*"  # no folder of the library: it begins none of their names
@@ -44,6 +44,7 @@ class Library:
         """`path`: a folder or one file."""
         self.root = (path if path.is_dir() else path.parent).resolve()
         self.only = None if path.is_dir() else path.name
+        self._named = path.resolve()  # a link that the user names is followed, one in the folder is not
         self._scratch = Path(tempfile.mkdtemp(prefix="msprobe-view-"))
         atexit.register(self.close)
         self._open: dict[str, OpenFile] = {}
@@ -62,8 +63,9 @@ class Library:
         return name
 
     def files(self) -> list[dict[str, Any]]:
+        """Where there are more than MOST_FILES, more than that, but not all."""
         if self.only is not None:
-            return [_described(self.root / self.only, self.only)]
+            return [_described(self._named, self.only)]
         found = [_described(path, name) for name, path in self._adopted.items()]
         for folder, folders, names in os.walk(self.root):
             depth = len(Path(folder).relative_to(self.root).parts)
@@ -72,16 +74,19 @@ class Library:
                 path = Path(folder) / name
                 if name.endswith(SUFFIX) and not path.is_symlink() and path.is_file():
                     found.append(_described(path, path.relative_to(self.root).as_posix()))
-            if len(found) >= _MOST_FILES:
+            if len(found) > MOST_FILES:
                 break
-        return found[:_MOST_FILES]
+        return found
 
-    def open(self, name: str) -> OpenFile:
-        """Raises InvalidArgument for a name that is not in the folder, and what open_result raises."""
+    def open(self, name: str, *, anew: bool = False) -> OpenFile:
+        """What has changed since is opened again; the copy of a file that is being written, which changes all
+        the time, only with `anew`. Raises InvalidArgument for a name that is not in the folder, and what
+        open_result raises."""
         path = self._resolve(name)
         with self._lock:
             found = self._open.get(name)
-            if found is not None and found.result.is_current():
+            is_kept = found is not None and found.result.is_copy and not anew
+            if found is not None and (is_kept or found.result.is_current()):
                 return found
             if found is not None:
                 found.close()
@@ -100,7 +105,7 @@ class Library:
             raise wrong
         if self.only is not None and name != self.only:
             raise wrong
-        path = self.root / name
+        path = self._named if self.only is not None else self.root / name
         try:
             inside = path.resolve(strict=True)
         except (OSError, RuntimeError) as error:
@@ -127,7 +132,6 @@ class OpenFile:
     overview: Overview = field(init=False)
     _making: dict[tuple[int, int], Making] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    own_data: int = 0
 
     def __post_init__(self) -> None:
         self.overview = Overview(self.result)
@@ -147,6 +151,7 @@ class OpenFile:
     def close(self) -> None:
         for making in self._making.values():
             making.remove()
+        self.result.close()
 
 
 class Making:

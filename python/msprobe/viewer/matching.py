@@ -19,6 +19,7 @@ from msprobe.viewer.detail import node_cells
 from msprobe.viewer.difference import METRICS, number, pairs, summary_index, ulps
 from msprobe.viewer.digest import FIRST
 from msprobe.viewer.graph_query import MANUAL_COLUMNS, MANUAL_TABLE
+from msprobe.viewer.members import is_unicode
 from msprobe.viewer.surroundings import state_folder
 
 TYPE_CHECKING = False
@@ -31,6 +32,8 @@ _MOST_FILE = 32 << 20
 _MOST_PAIRS = 200_000
 _MOST_UNDO = 500
 _LOCK = threading.Lock()
+# The last part of a name that is one of these words; a module may be called forward_net, or even forward.
+_DIRECTION = re.compile(r"(.*\.)(forward|backward)((?:\..*)?)", re.DOTALL)
 
 
 class Matching:
@@ -201,8 +204,11 @@ class Matching:
                 worst[group] = value
         found = [worst[group] for group in FIRST]
         largest = max((v for v in found if v is not None), default=None)
-        is_md5 = self._graph.result.config.task == "md5"
-        index = float(not largest) if is_md5 else summary_index(ours[1], theirs[1])
+        config = self._graph.result.config
+        if config.task == "md5":
+            index = float(bool(largest) != config.small_index_is_bad)
+        else:
+            index = summary_index(ours[1], theirs[1])
         metrics = _metrics(ours[1], theirs[1])
         return (index, *found, largest, *(metrics.get(name) for name in METRICS))
 
@@ -242,6 +248,8 @@ def _parse(text: str) -> dict[str, str]:
         raise FormatError(f"this .vis.config is no JSON: {error}") from error
     if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
         raise FormatError("this .vis.config holds no object of names: expected target node -> golden node")
+    if not all(is_unicode(name) for pair in content.items() for name in pair):
+        raise FormatError("this .vis.config holds a name with half a character: expected Unicode text")
     if len(content) > _MOST_PAIRS:
         raise FormatError(f"this .vis.config holds more than {_MOST_PAIRS} pairs")
     return content
@@ -249,10 +257,11 @@ def _parse(text: str) -> dict[str, str]:
 
 def _mirrored(target: str, golden: str) -> list[tuple[str, str]]:
     """Forward and backward of a node are matched together."""
-    for here, there in (("forward", "backward"), ("backward", "forward")):
-        if f".{here}" in target and f".{here}" in golden:
-            return [(target.replace(f".{here}", f".{there}"), golden.replace(f".{here}", f".{there}"))]
-    return []
+    ours, theirs = _DIRECTION.fullmatch(target), _DIRECTION.fullmatch(golden)
+    if ours is None or theirs is None or ours[2] != theirs[2]:
+        return []
+    other = "backward" if ours[2] == "forward" else "forward"
+    return [(f"{ours[1]}{other}{ours[3]}", f"{theirs[1]}{other}{theirs[3]}")]
 
 
 def _siblings(ours: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> list[tuple[str, str]]:

@@ -60,7 +60,7 @@ class Overview:
 
     def _cell(self, connection: Any, step: int, rank: int) -> dict[str, Any]:
         columns = self.result.columns
-        down = self.result.config.task == "md5"
+        down = self.result.config.small_index_is_bad
         intervals = self.result.config.colours
         top = max((high for _, _, high in intervals), default=1.0)
         index = columns["precision_index"]
@@ -148,4 +148,4 @@ def _operations(result: ResultFile, step: int, rank: int) -> list[tuple[str, str
 
 
 def _is_worse(result: ResultFile, value: float, than: float) -> bool:
-    return value < than if result.config.task == "md5" else value > than
+    return value < than if result.config.small_index_is_bad else value > than

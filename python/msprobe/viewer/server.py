@@ -10,7 +10,9 @@ Library."""
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import hmac
 import ipaddress
 import json
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from msprobe.viewer.api import Api
 
 MOST_BODY = 64 << 20
+FAILED = "the viewer failed to answer; where it was started it has written why"
 _MOST_WAIT = 60  # seconds for one request to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -42,14 +45,23 @@ PAGE = {
     "/app.js": ("app.js", "text/javascript; charset=utf-8"),
     "/app.css": ("app.css", "text/css; charset=utf-8"),
 }
-_LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>msprobe view</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:15vh auto;padding:0 1em}
-input,button{font:inherit;padding:.4em .7em}</style>
+
+
+def _sum(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+# What a link shows is in the fragment of its address, which a form leaves out unless its own address has it.
+_KEEP_PLACE = 'document.forms[0].action = "/" + location.hash'
+_LOGIN = f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>msprobe view</title>
+<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:34em;margin:15vh auto;padding:0 1em}}
+input,button{{font:inherit;padding:.4em .7em}}</style>
 <h1>msprobe view</h1>
 <p>This viewer asks for the token that <code>msprobe view</code> printed when it was started.
 <br>请输入 <code>msprobe view</code> 启动时打印的令牌。</p>
 <form method="get" action="/"><input name="token" aria-label="token" autofocus autocomplete="off">
-<button>Open / 打开</button></form></html>"""
+<button>Open / 打开</button></form><script>{_KEEP_PLACE}</script></html>"""
+_LOGIN_POLICY = POLICY.replace("script-src 'self'", f"script-src 'sha256-{_sum(_KEEP_PLACE)}'")
 
 
 class Server(ThreadingHTTPServer):
@@ -94,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
         if address.path == "/" and given:
             self._log_in(given)
         elif not self._is_logged_in():
-            self._send(HTTPStatus.FORBIDDEN, _LOGIN.encode(), "text/html; charset=utf-8")
+            self._ask_for_token()
         elif address.path in PAGE:
             name, kind = PAGE[address.path]
             self._send(HTTPStatus.OK, page_file(name), kind)
@@ -118,6 +130,9 @@ class _Handler(BaseHTTPRequestHandler):
             body = encoded(self.server.api.answer(name, asked))
         except Error as error:
             return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
+        except Exception:  # a fault of ours: the page says so, and the next question is answered
+            log.exception("msprobe view: the question %r failed", printable(name))
+            return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
         self._send(HTTPStatus.OK, body, "application/json")
         return None
 
@@ -161,11 +176,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _log_in(self, given: str) -> None:
         if not self._is_token(given):
-            return self._send(HTTPStatus.FORBIDDEN, _LOGIN.encode(), "text/html; charset=utf-8")
+            return self._ask_for_token()
         cookie = f"{self._cookie_name()}={given}; HttpOnly; SameSite=Lax; Path=/"
         # Lax: a link in a mail works. A browser keeps the fragment of the address over the redirect.
         self._send(HTTPStatus.FOUND, b"", "text/plain", {"Set-Cookie": cookie, "Location": "/"})
         return None
+
+    def _ask_for_token(self) -> None:
+        policy = {"Content-Security-Policy": _LOGIN_POLICY}
+        self._send(HTTPStatus.FORBIDDEN, _LOGIN.encode(), "text/html; charset=utf-8", policy)
 
     # ---- what goes over the wire
 

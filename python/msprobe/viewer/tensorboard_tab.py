@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 from tensorboard.plugins import base_plugin  # type: ignore[import-not-found]
 
-from msprobe.native import Error
+from msprobe.native import Error, log
 from msprobe.viewer.api import Api
 from msprobe.viewer.library import Library
 from msprobe.viewer.packing import encoded
-from msprobe.viewer.server import MOST_BODY, PAGE, POLICY, page_file
+from msprobe.viewer.server import FAILED, MOST_BODY, PAGE, POLICY, page_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,6 +88,9 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]
             body = encoded(self._api.answer(name, asked))
         except Error as error:
             return _refuse(start, HTTPStatus.BAD_REQUEST, str(error))
+        except Exception:
+            log.exception("msprobe: a question of the tab failed")
+            return _refuse(start, HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
         return _send(start, HTTPStatus.OK, body, "application/json")
 
 

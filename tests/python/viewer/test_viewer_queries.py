@@ -14,7 +14,7 @@ from msprobe import InvalidArgument
 from msprobe.viewer import graph_query
 from msprobe.viewer.colouring import Colours, Scale
 from msprobe.viewer.difference import summary_index, ulps
-from viewer_samples import COLUMNS, Node, model, plain, tensor, write
+from viewer_samples import COLOURS, COLUMNS, Node, model, plain, tensor, write
 
 FC = "Module.layers.1.fc.Linear.forward.0"
 UP = "Module.layers.1.up.Linear.forward.0"
@@ -160,6 +160,24 @@ def test_lists(ask, members, expected):
     assert answer["total"] == expected, names(answer["nodes"])
 
 
+def test_nodes_are_sorted_by_kind(ask):
+    kinds = [node["kind"] for node in ask("list", sort="kind")["nodes"]]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == {0, 1, 9}
+
+
+def test_a_golden_node_has_the_difference_of_its_counterpart(ask):
+    def difference(side, name, **more):
+        return ask("nodes", names=[[side, name]], **more)["nodes"][0]["ulps"]
+
+    name = "Tensor.add.2.forward"
+    assert difference(1, name) == difference(0, name) > 64
+    assert difference(1, UP) is None
+    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    assert difference(1, UP, workspace="w") == difference(0, FC, workspace="w") == 0.0
+    assert ask("list", only="suspicious")["total"] == 4  # counted once
+
+
 def test_ranking_is_by_value_and_pages_follow_each_other(ask):
     everything = ask("list", sort="difference", ascending=False, side=0)
     values = [node["ulps"] for node in everything["nodes"]]
@@ -228,6 +246,32 @@ def test_own_data_colours_nodes(ask):
     )
     assert node["nodes"][0]["value"] == 3
     assert node["nodes"][0]["class"] == 4
+
+
+def test_own_data_that_the_server_does_not_know_means_no_values(tmp_path, asking):
+    """Every rank has its own, and so has a server that was started again."""
+    path = write(tmp_path / "a.vis.db", {(0, rank): model() for rank in (0, 1)})
+    ask = asking(path)
+    by = ask("own", data={"Tensor.add.1.forward": 3}, key="k1")["by"]
+    assert by == "own:k1"
+    for question in (ask, asking(path)):
+        tree = question("tree", rank=1, colour={"by": by, "bounds": [1]})
+        assert all(node["value"] is None for one in tree["lists"] for node in one["nodes"])
+        assert question("list", rank=1, colour={"by": by}, classes=[0])["total"] == 0
+        assert question("next", rank=1, colour={"by": by}, classes=[0, 1])["node"] is None
+        assert question("list", rank=1, colour={"by": by}, sort="colour")["total"] == 0
+
+
+def test_a_user_does_not_see_the_data_of_another_one(ask):
+    def value(by):
+        return ask("nodes", names=[[0, "Tensor.add.1.forward"]], colour={"by": by})["nodes"][0]["value"]
+
+    first = ask("own", data={"Tensor.add.1.forward": 1, "Tensor.add.0.forward": 2}, key="a1")["by"]
+    assert value(first) == 1
+    second = ask("own", data={"Tensor.add.1.forward": 77}, key="b2")["by"]
+    assert (value(first), value(second)) == (1, 77)
+    ranked = ask("list", colour={"by": first}, sort="colour", ascending=False, side=0)["nodes"]
+    assert names(ranked) == ["Tensor.add.0.forward", "Tensor.add.1.forward"]
 
 
 @pytest.mark.parametrize("by", ["nothing", "own:x' OR 1", "n.value"])
@@ -363,6 +407,41 @@ def test_a_micro_step_hides_the_others_at_the_top(tmp_path, asking):
     assert ask("list", micro=0, only="leaves")["total"] == 2
 
 
+def test_findings_are_those_of_the_micro_step(tmp_path, asking):
+    def call(number: int, golden: bool) -> Node:
+        name = f"Torch.a.{number}.forward"
+        cell = plain() if golden else tensor(1.0, 0.5)
+        return Node(
+            name, index=None if golden else 0.5, peer=name, micro=number, inputs={f"{name}.input.0": cell}
+        )
+
+    sides = [
+        Node("DefaultModel", [call(number, golden) for number in (0, 1)], 0, peer="DefaultModel")
+        for golden in (False, True)
+    ]
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (sides[0], sides[1])}, micro_steps=2))
+
+    def found(**more):
+        return [one["node"] for one in ask("findings", **more)["findings"]]
+
+    assert found()[0] == "Torch.a.0.forward"
+    assert found(micro=1) == ["Torch.a.1.forward"]
+    assert found(micro=-1) == found()
+    assert found(micro=7) == []
+
+
+def test_overflows_and_unmatched_nodes_are_those_of_the_micro_step(tmp_path, asking):
+    nodes = [Node(f"Torch.a.{i}.forward", micro=i, overflow="high") for i in (0, 1)]
+    root = Node("DefaultModel", nodes, 0)
+    for golden, name in ((None, "single"), (Node("DefaultModel", [], 0), "both")):
+        ask = asking(
+            write(tmp_path / f"{name}.vis.db", {(0, 0): (root, golden)}, micro_steps=2, overflow=True)
+        )
+        assert [one["node"] for one in ask("findings", micro=1)["findings"]] == ["Torch.a.1.forward"]
+        for node in nodes:
+            node.overflow = None
+
+
 # ---- matching by hand
 
 
@@ -413,6 +492,58 @@ def test_a_golden_node_that_is_matched_anew_leaves_its_old_counterpart(ask):
     assert [node["peer"] for node in old] == [None, None]
 
 
+def test_children_of_a_match_by_hand_are_listed_as_alone(ask):
+    """Before, their parents had no counterpart, and the parents were listed."""
+    assert {FC, UP} <= set(names(ask("list", only="structure")["nodes"]))
+    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    found = ask("list", only="structure", workspace="w")["nodes"]
+    assert [(node["side"], node["name"]) for node in found if "linear.1" in node["name"]] == [
+        (0, "Functional.linear.1.forward"),
+        (1, "Functional.linear.1.forward"),
+    ]
+    assert not {FC, UP} & set(names(found))
+
+
+def test_first_unmatched_nodes_are_those_of_the_workspace(tmp_path, asking):
+    def side(name: str) -> Node:
+        return Node(
+            "DefaultModel", [Node(name, [Node(f"Torch.{name}.0.forward")], 0)], 0, peer="DefaultModel"
+        )
+
+    pair = (side("Module.a.A.forward.0"), side("Module.b.B.forward.0"))
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): pair}, task="structure"))
+    assert ask("findings")["findings"][0]["node"] == "Module.a.A.forward.0"
+    ask("match", do="match", target="Module.a.A.forward.0", golden="Module.b.B.forward.0", workspace="w")
+    found = ask("findings", workspace="w")["findings"]
+    assert [one["node"] for one in found] == [
+        "Torch.Module.a.A.forward.0.0.forward",
+        "Torch.Module.b.B.forward.0.0.forward",
+    ]
+
+
+def test_the_backward_part_of_a_module_with_forward_in_its_name_is_found(tmp_path, asking):
+    def side(last: str) -> Node:
+        calls = [
+            Node(f"Module.forward_net.{last}.Linear.{direction}.0", kind=0, peer=None)
+            for direction in ("forward", "backward")
+        ]
+        return Node("DefaultModel", calls, 0, peer="DefaultModel")
+
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (side("fc"), side("up"))}))
+    wanted = [f"Module.forward_net.{last}.Linear.backward.0" for last in ("fc", "up")]
+    answer = ask("match", do="match", target=wanted[0], golden=wanted[1], workspace="w")
+    assert sorted(answer["pairs"]) == [
+        [name.replace("backward.0", f"{d}.0") for name in wanted] for d in ("backward", "forward")
+    ]
+
+
+def test_the_details_have_the_index_of_the_workspace(ask):
+    assert ask("detail", side=0, name=FC)["target"]["index"] is None
+    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    assert ask("detail", side=0, name=FC, workspace="w")["target"]["index"] == 0.0
+    assert ask("detail", side=0, name=FC)["target"]["index"] is None
+
+
 def test_a_vis_config_of_the_existing_tool_is_read_and_written(ask):
     """It holds both directions: the reverse pairs are no failures."""
     text = json.dumps({FC: UP, UP: FC, "Module.gone": "Module.lost"})
@@ -423,7 +554,7 @@ def test_a_vis_config_of_the_existing_tool_is_read_and_written(ask):
     assert json.loads(ask("match", do="save", workspace="w")["text"]) == {FC: UP}
 
 
-@pytest.mark.parametrize("text", ["[", "[]", '{"a": 1}', "[" * 100_000])
+@pytest.mark.parametrize("text", ["[", "[]", '{"a": 1}', '{"\\ud800": "a"}', "[" * 100_000])
 def test_a_broken_vis_config_is_said(ask, text):
     with pytest.raises(ValueError, match=r"\.vis\.config"):
         ask("match", do="load", text=text, workspace="w")
@@ -462,6 +593,37 @@ def test_md5_files_where_one_is_good(tmp_path, asking):
     node = ask("tree")["lists"][0]["nodes"][0]
     assert (node["class"], node["ulps"]) == (1, "inf")  # the checksums differ, whatever the cell says
     assert ask("findings")["findings"][0]["kind"] == "output"
+
+
+@pytest.mark.parametrize(("colours", "good", "bad"), [("md5", 1.0, 0.0), ("md5 of 26.2", 0.0, 1.0)])
+def test_which_index_of_checksums_is_the_bad_one_is_said_by_the_colours(
+    tmp_path, asking, monkeypatch, colours, good, bad
+):
+    monkeypatch.setitem(COLOURS, "md5 of 26.2", {"#FFFCF3": [0, 0], "#FF704D": [1, 1]})
+    monkeypatch.setitem(COLOURS, "md5", COLOURS[colours])
+
+    def side(alone: str, text: str) -> Node:
+        def call(name: str, index: float, peer: str | None) -> Node:
+            links = {"communications_type": "send", "nodes_info": {"1": [str(index), name]}}
+            return Node(name, index=index, peer=peer, links=links)
+
+        calls = [
+            call(f"Distributed.send.{i}.forward", v, f"Distributed.send.{i}.forward")
+            for i, v in enumerate((good, bad, good))
+        ]
+        differs = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": "[2]", "md5": text}
+        calls += [Node(f"{alone}.0.forward"), Node(f"{alone}.1.forward", outputs={"0": differs})]
+        return Node("DefaultModel", calls, 0, peer="DefaultModel")
+
+    graphs = {(0, 0): (side("Torch.a", "12"), side("Torch.b", "34"))}
+    ask = asking(write(tmp_path / "a.vis.db", graphs, task="md5"))
+    assert ask("overview")["cells"][0]["worst"] == bad
+    assert [cell["worst"] for cell in ask("communication")["cells"]] == [bad]
+    for number in (0, 1):
+        pair = {"target": f"Torch.a.{number}.forward", "golden": f"Torch.b.{number}.forward"}
+        ask("match", do="match", **pair, workspace="w")
+    matched = ask("nodes", names=[[0, f"Torch.a.{i}.forward"] for i in (0, 1)], workspace="w")["nodes"]
+    assert [(node["index"], node["class"]) for node in matched] == [(good, 0), (bad, 1)]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import http.client
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -17,10 +20,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from msprobe import FormatError, InvalidArgument
+from msprobe.viewer import api, library
 from msprobe.viewer.api import Api
+from msprobe.viewer.export import export
 from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import open_result
-from msprobe.viewer.server import Server
+from msprobe.viewer.server import POLICY, Server
+from viewer_page import CHROMIUM, MISSING
 from viewer_samples import Node, write
 
 # ---- files
@@ -50,6 +56,29 @@ def test_a_file_with_a_write_ahead_log_is_read_with_it_and_left_alone(tmp_path, 
     nodes = asking(path)("nodes", names=[[0, "Tensor.add.0.forward"]])["nodes"]
     assert nodes[0]["index"] == 0.9
     assert all((tmp_path / name).read_bytes() == content for name, content in kept.items())
+    writer.close()
+
+
+def test_a_log_that_has_grown_is_read_when_the_file_is_opened_again(tmp_path, asking):
+    """Not at every question: each would copy the file while its writer is at work."""
+    path = write(tmp_path / "a.vis.db", wal=True)
+    name = "Tensor.add.0.forward"
+    writer = sqlite3.connect(path)
+
+    def change(index):
+        writer.execute("UPDATE tb_nodes SET precision_index=? WHERE node_name=?", (index, name))
+        writer.commit()
+
+    def shown():
+        return ask("nodes", names=[[0, name]])["nodes"][0]["index"]
+
+    ask = asking(path)
+    change(0.5)
+    assert shown() == 0.5
+    change(0.9)
+    assert shown() == 0.5
+    ask("open")
+    assert shown() == 0.9
     writer.close()
 
 
@@ -188,6 +217,49 @@ def test_one_file_is_one_file(tmp_path):
     library.close()
 
 
+def test_the_copy_of_a_file_that_is_being_written_goes_when_a_new_one_is_made(tmp_path):
+    path = write(tmp_path / "a.vis.db", wal=True)
+    writer = sqlite3.connect(path)
+    library = Library(path)
+    copies = []
+    for index in (0.5, 0.9):
+        writer.execute("UPDATE tb_nodes SET precision_index=?", (index,))
+        writer.commit()
+        copies.append(library.open(path.name, anew=True).result.source)
+    assert [copy.exists() for copy in copies] == [False, True]
+    writer.close()
+    library.close()
+    assert not copies[1].exists()
+    assert path.exists()
+
+
+def test_a_link_that_the_user_names_is_followed(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    write(tmp_path / "elsewhere" / "data.bin")
+    link = tmp_path / "link.vis.db"
+    link.symlink_to("elsewhere/data.bin")
+    library = Library(link)
+    (entry,) = library.files()
+    assert entry["name"] == "link.vis.db"
+    assert entry["size"] > 10_000
+    assert library.open("link.vis.db").result.config.task == "summary"
+    for name in ("data.bin", "elsewhere/data.bin", "../link.vis.db"):
+        with pytest.raises(InvalidArgument):
+            library.open(name)
+    library.close()
+    assert "the whole graph" in export(link, tmp_path / "out.html", step=None, rank=None)
+
+
+def test_it_is_said_when_there_are_more_files_than_are_listed(tmp_path, asking, monkeypatch):
+    for name in "abc":
+        write(tmp_path / f"{name}.vis.db")
+    for most, shown in ((3, 3), (2, 2)):
+        for module in (api, library):
+            monkeypatch.setattr(module, "MOST_FILES", most)
+        found = asking(tmp_path)("files")
+        assert (len(found["files"]), found["more"]) == (shown, most < 3)
+
+
 def test_a_file_that_was_replaced_is_opened_again(tmp_path, asking):
     path = write(tmp_path / "a.vis.db")
     ask = asking(path)
@@ -309,6 +381,77 @@ def test_an_error_is_a_sentence_and_no_stack_trace(server, tmp_path):
     assert "Traceback" not in text
     assert "a.vis.db" in json.loads(text)["error"]
     assert request(server, path="/api/nothing", body='{"file": "a.vis.db", "step": 0, "rank": 0}')[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("question", "members", "sentence"),
+    [
+        ("tree", {"nodes": 5}, "nodes: expected a list, found 5"),
+        ("tree", {"nodes": [1]}, "nodes: expected [side, name] of a node, found 1"),
+        ("tree", {"nodes": [[0, "x", "x"]]}, "nodes: expected a whole number, found 'x'"),
+        ("tree", {"nodes": [[0, "x", 10**20]]}, "nodes: expected a whole number, found 1000"),
+        ("tree", {"nodes": [[0, 5]]}, "nodes: expected a text, found 5"),
+        ("tree", {"reveal": 5}, "reveal: expected [side, name] of a node, found 5"),
+        ("tree", {"reveal": [2, "x"]}, "reveal: expected 0 or 1, found 2"),
+        ("tree", {"known": [[[], 1]]}, "known: expected 0 or 1, found []"),
+        ("tree", {"level": "x"}, "level: expected a whole number"),
+        ("tree", {"micro": "x"}, "micro: expected a whole number"),
+        ("tree", {"colour": "x"}, "colour: expected an object with `by`, found 'x'"),
+        ("tree", {"colour": {"by": 5}}, "by: expected a text, found 5"),
+        ("tree", {"colour": {"bounds": ["a"]}}, "bounds: expected up to nine finite numbers, found ['a']"),
+        ("list", {"colour": {"bounds": [10**400]}}, "bounds: expected up to nine finite numbers"),
+        ("tree", {"workspace": 5}, "workspace: expected a text"),
+        ("nodes", {"names": [["0", "x"]]}, "names: expected 0 or 1, found '0'"),
+        ("list", {"classes": ["x"]}, "classes: expected a whole number, found 'x'"),
+        ("list", {"side": 7}, "side: expected 0 or 1, found 7"),
+        ("list", {"offset": 1e20}, "offset: expected a whole number"),
+        ("list", {"offset": 10**20}, "offset: expected a whole number"),
+        ("list", {"text": "\ud800"}, "text: expected a text of whole characters"),
+        ("next", {"from": 5}, "from: expected a text, found 5"),
+        ("values", {"places": 5}, "places: expected a list, found 5"),
+        ("values", {"places": [["x"]]}, "places: expected a whole number, found 'x'"),
+        ("detail", {"side": 0, "name": "\ud800"}, "name: expected a text of whole characters"),
+        ("open", {"file": "\ud800.vis.db"}, "file: expected a text of whole characters"),
+        ("communication", {"step": 10**20}, "step: expected a whole number"),
+        ("own", {"data": {"x": 10**400, "\ud800": 1}}, "own data: none of its members is a number"),
+        ("own", {"data": {"x": 1}, "key": 5}, "key: expected a text, found 5"),
+        ("make", {"target": 5}, "target: expected a text, found 5"),
+        ("match", {"do": "match", "target": "\ud800", "golden": "x"}, "target: expected a text of whole"),
+    ],
+)
+def test_a_malformed_question_is_answered_with_what_was_expected(server, question, members, sentence):
+    body = json.dumps({"file": "a.vis.db", "step": 0, "rank": 0, **members})
+    status, _, text = request(server, path=f"/api/{question}", body=body)
+    assert (status, json.loads(text)["error"][: len(sentence)]) == (400, sentence)
+
+
+def test_a_fault_of_the_server_is_answered_and_written_down(server, monkeypatch, caplog):
+    def fail(name, asked):
+        raise KeyError("secret")
+
+    monkeypatch.setattr(server.api, "answer", fail)
+    status, _, text = request(server)
+    assert status == 500
+    assert "secret" not in json.loads(text)["error"]
+    assert "files" in caplog.text
+    assert "KeyError" in caplog.text
+
+
+def test_only_the_form_for_the_token_may_run_a_script_of_its_own(server):
+    _, headers, text = request(server, "GET", "/", Cookie=None)
+    (script,) = re.findall("<script>(.*)</script>", text)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{allowed}'" in headers["Content-Security-Policy"]
+    assert request(server, "GET", "/")[1]["Content-Security-Policy"] == POLICY
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+def test_the_form_for_the_token_keeps_what_the_link_shows(server, running):
+    running.go(f"http://127.0.0.1:{server.port}/#file=a.vis.db&step=0&rank=0&node=Tensor.add.1.forward")
+    running.run(f"document.forms[0].token.value = '{TOKEN}'; document.forms[0].submit()")
+    running.until("document.querySelector('#app') || document.querySelector('.pane')")
+    assert running.run("return location.search") == ""
+    running.until("location.hash.includes('Tensor.add.1.forward') && document.querySelector('.pane')")
 
 
 def test_several_users_at_once(server):
