@@ -9,7 +9,7 @@ import { Legend } from "./legend";
 import { Panes } from "./panes";
 import { SidePanel } from "./side_panel";
 import * as state from "./state";
-import { t } from "./state";
+import { said, t } from "./state";
 import { attempt, makeGraph, openFile } from "./store";
 import { TopBar } from "./top_bar";
 import { Splitter } from "./splitter";
@@ -55,7 +55,7 @@ function Welcome() {
         {state.failure.value ? (
           <div role="alert">
             <h2 class="big">{t("cannotShow")}</h2>
-            <p class="reason">{state.failure.value}</p>
+            <p class="reason">{said(state.failure.value)}</p>
             <button class="primary" onClick={() => void attempt(() => openFile(chosen))}>{t("tryAgain")}</button>
           </div>
         ) : files === null || (chosen && !state.failure.value) ? (
