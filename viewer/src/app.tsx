@@ -10,7 +10,7 @@ import { Panes } from "./panes";
 import { SidePanel } from "./side_panel";
 import * as state from "./state";
 import { said, t } from "./state";
-import { attempt, makeGraph, openFile } from "./store";
+import { attempt, makeGraph, openFile, tryAgain } from "./store";
 import { TopBar } from "./top_bar";
 import { Splitter } from "./splitter";
 
@@ -56,7 +56,7 @@ function Welcome() {
           <div role="alert">
             <h2 class="big">{t("cannotShow")}</h2>
             <p class="reason">{said(state.failure.value)}</p>
-            <button class="primary" onClick={() => void attempt(() => openFile(chosen))}>{t("tryAgain")}</button>
+            <button class="primary" onClick={() => void attempt(tryAgain)}>{t("tryAgain")}</button>
           </div>
         ) : files === null || (chosen && !state.failure.value) ? (
           <p>{t("loading")}</p>

@@ -120,6 +120,13 @@ async function openAddress(): Promise<void> {
   if (name) await openFile(name, place);
 }
 
+/** Once more, as the address wanted it. */
+export async function tryAgain(): Promise<void> {
+  const name = state.file.value;
+  const place = fromFragment(location.hash);
+  await openFile(name, (place.file ?? name) === name ? place : undefined);
+}
+
 /** What an address says besides the file and the graph. */
 function applyPlace(place: Place): void {
   state.colour.value = { by: place.by ?? "index", bounds: place.bounds };

@@ -142,7 +142,7 @@ export type Language = "en" | "zh";
 
 export function say(language: Language, word: Word, ...values: (string | number)[]): string {
   let text = (language === "zh" ? chinese : english)[word];
-  for (const value of values) text = text.replace("{}", typeof value === "number" ? value.toLocaleString("en-US") : value);
+  for (const value of values) text = text.replace("{}", () => (typeof value === "number" ? value.toLocaleString("en-US") : value));
   return text;
 }
 

@@ -10,7 +10,7 @@ import { ownKey } from "../src/own_data";
 import { columnsOf, csv, difference, sorted, tabbed } from "../src/tensors";
 import { Tree } from "../src/tree";
 import type { ChildList, Info, NodeRow, OverviewCell, Side, TensorRow, TreeAnswer } from "../src/types";
-import { dictionaries } from "../src/words";
+import { dictionaries, say } from "../src/words";
 
 const node = (side: Side, name: string, more: Partial<NodeRow> = {}): NodeRow => ({
   side, name, pos: 0, depth: 1, kind: 1, children: 0, micro: 0, index: null, overflow: 0, peer: null, peerPos: null, how: null,
@@ -24,6 +24,12 @@ describe("words", () => {
     for (const [word, text] of Object.entries(dictionaries.en)) {
       expect(gaps(dictionaries.zh[word as keyof typeof dictionaries.zh]), word).toBe(gaps(text));
     }
+  });
+});
+
+describe("a word with a gap", () => {
+  it("takes names as they are", () => {
+    expect(say("en", "notHere", "$&$1.vis.db")).toBe("There is no file $&$1.vis.db here.");
   });
 });
 

@@ -267,14 +267,14 @@ def test_a_file_that_cannot_be_shown_gives_a_page_that_says_why(page, tmp_path, 
     path.write_bytes(content)
     with shown(page, path, tmp_path / "state") as address:
         page.go("about:blank")
-        page.go(address)
+        page.go(f"{address}#t=search&q=add")
         page.until("document.querySelector('[role=alert]')")
         assert "a.vis.db" in text(page, ".reason")
         assert "Traceback" not in text(page)
         path.unlink()
         write(path)  # the writer has finished
         press(page, "Try again")
-        page.until("document.querySelector('.finding')")
+        page.until("document.querySelectorAll('.node').length === 6")
     page.faults.clear()  # the browser notes the refused request
 
 
@@ -513,7 +513,10 @@ def test_chinese_is_complete(page, tmp_path):
             page.run("return new Promise(done => setTimeout(done, 200))")
             words = set(re.findall(r"[A-Za-z]{3,}", text(page, ".side .tabs") + text(page, ".top .primary")))
             assert words == set()
+        give_own(page, "{}")
+        page.until("document.querySelector('.notice')?.innerText === '自有数据:没有任何一项是数值'")
         press(page, "English")
+    page.faults.clear()  # the browser notes the refused request
 
 
 @pytest.fixture(scope="module")
