@@ -15,12 +15,18 @@ export interface Place {
   classes?: number[];
   text?: string;
   within?: string;
+  kind?: number;
+  listSide?: Side; // the side that is searched
+  only?: string;
+  sort?: string;
+  descending?: boolean;
   tab?: string;
   lower?: string;
-  open?: string[]; // opened modules of the target
+  open?: [Side, string][]; // opened modules; a counterpart is not named
   workspace?: string;
 }
 
+const OPEN = ["o", "g"] as const; // by side
 const MOST = 2400; // characters for opened modules: an address must survive a mail
 
 export function toFragment(place: Place): string {
@@ -38,14 +44,19 @@ export function toFragment(place: Place): string {
   if (place.classes?.length) put("c", place.classes.join(" "));
   put("q", place.text);
   if (place.within !== "name") put("in", place.within);
+  put("k", place.kind);
+  put("qs", place.listSide);
+  put("only", place.only);
+  if (place.sort !== "order") put("sort", place.sort);
+  if (place.descending) put("down", 1);
   put("t", place.tab);
   put("d", place.lower);
   put("w", place.workspace);
   let room = MOST;
-  for (const name of place.open ?? []) {
+  for (const [side, name] of place.open ?? []) {
     room -= name.length + 3;
     if (room < 0) break;
-    words.append("o", name);
+    words.append(OPEN[side], name);
   }
   return `#${words.toString()}`;
 }
@@ -63,6 +74,8 @@ export function fromFragment(fragment: string): Place {
   };
   const node = text("n");
   const workspace = text("w");
+  const listSide = whole("qs");
+  const opened = (side: Side): [Side, string][] => words.getAll(OPEN[side]).map((name) => [side, name]);
   return {
     file: text("f"),
     step: whole("s"),
@@ -75,9 +88,14 @@ export function fromFragment(fragment: string): Place {
     classes: list("c"),
     text: text("q"),
     within: text("in"),
+    kind: whole("k"),
+    listSide: listSide === 0 || listSide === 1 ? listSide : undefined,
+    only: text("only"),
+    sort: text("sort"),
+    descending: words.has("down"),
     tab: text("t"),
     lower: text("d"),
-    open: words.getAll("o"),
+    open: [...opened(0), ...opened(1)],
     workspace: workspace && /^[a-z0-9]{1,16}$/.test(workspace) ? workspace : undefined,
   };
 }

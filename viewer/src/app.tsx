@@ -9,8 +9,8 @@ import { Legend } from "./legend";
 import { Panes } from "./panes";
 import { SidePanel } from "./side_panel";
 import * as state from "./state";
-import { t } from "./state";
-import { attempt, makeGraph, openFile } from "./store";
+import { said, t } from "./state";
+import { attempt, makeGraph, openFile, tryAgain } from "./store";
 import { TopBar } from "./top_bar";
 import { Splitter } from "./splitter";
 
@@ -55,8 +55,8 @@ function Welcome() {
         {state.failure.value ? (
           <div role="alert">
             <h2 class="big">{t("cannotShow")}</h2>
-            <p class="reason">{state.failure.value}</p>
-            <button class="primary" onClick={() => void attempt(() => openFile(chosen))}>{t("tryAgain")}</button>
+            <p class="reason">{said(state.failure.value)}</p>
+            <button class="primary" onClick={() => void attempt(tryAgain)}>{t("tryAgain")}</button>
           </div>
         ) : files === null || (chosen && !state.failure.value) ? (
           <p>{t("loading")}</p>

@@ -1,7 +1,8 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // Colours of classes, from good to bad, in both themes.
-import { NO_VALUE, UNMATCHED, type Info } from "./types";
+import { numberOf } from "./names";
+import { NO_VALUE, UNMATCHED, type Info, type OverviewCell } from "./types";
 
 // Differences and metrics: equal, rounding, beyond it, far, farthest.
 const LIGHT = ["#e3f1e8", "#dbe9fb", "#ffe39a", "#ffb057", "#f0674a"];
@@ -38,6 +39,18 @@ export function colourOf(colours: Palette, number: number): string {
   if (number === UNMATCHED) return colours.unmatched;
   if (number === NO_VALUE) return colours.none;
   return colours.classes[number] ?? colours.none;
+}
+
+/** Of the colours of the file, by its precision index. */
+export function classOf(info: Info, value: number | null): number {
+  if (value === null) return NO_VALUE;
+  const top = Math.max(...info.intervals.map(([, high]) => high));
+  return info.intervals.findIndex(([low, high]) => (value >= low && value < high) || (value === high && (high === low || high === top)));
+}
+
+/** The index of noise may be the worst there is: a graph that differs by rounding alone is no alarm. */
+export function isOnlyRounding(info: Info, cell: OverviewCell): boolean {
+  return cell.worst !== null && numberOf(cell.ulps) <= info.rounding;
 }
 
 /** So many colours of a list, the first and the last always. */

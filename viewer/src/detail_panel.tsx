@@ -7,9 +7,9 @@ import { download } from "./picture";
 import { linkText, OVERFLOW_WORDS } from "./scales";
 import { Tabs } from "./side_panel";
 import * as state from "./state";
-import { t, type Lower } from "./state";
-import { attempt, goTo, rememberPlace, reveal, tell } from "./store";
-import { columnsOf, csv, sorted, type Column } from "./tensors";
+import { said, t, type Lower } from "./state";
+import { attempt, copy, goTo, rememberPlace, reveal } from "./store";
+import { columnsOf, csv, sorted, tabbed, type Column } from "./tensors";
 import type { Detail, NodeDetail, TensorRow } from "./types";
 import type { Word } from "./words";
 
@@ -60,7 +60,7 @@ function Facts({ detail }: { detail: Detail }) {
     <p class="facts">
       {typeof target.index === "number" && <span>{t("index")} <b>{short(target.index)}</b></span>}
       {target.overflow && <span>{t("overflowLevel")} <b>{t(OVERFLOW_WORDS[["", "medium", "high", "critical"].indexOf(target.overflow)] ?? "none")}</b></span>}
-      {info.compare && !(detail.target && detail.golden) && <span class="alone">{t("noCounterpart")}{target.reason ? `: ${target.reason}` : ""}</span>}
+      {info.compare && !(detail.target && detail.golden) && <span class="alone">{t("noCounterpart")}{target.reason ? `: ${said(target.reason)}` : ""}</span>}
     </p>
   );
 }
@@ -112,7 +112,7 @@ function Stack({ side }: { side: NodeDetail }) {
   return (
     <>
       <p class="buttons">
-        <button onClick={() => copy(side.stack.join("\n"))}>{t("copy")}</button>
+        <button onClick={() => void copy(side.stack.join("\n"), t("copied"))}>{t("copy")}</button>
         {own.length > 0 && own.length < frames.length && (
           <label><input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> {t("showLibrary")} ({frames.length - own.length})</label>
         )}
@@ -140,8 +140,7 @@ function Links({ side }: { side: NodeDetail }) {
             class="pair"
             title={t("goToRank", link.rank)}
             onClick={() => void attempt(async () => {
-              await goTo(state.step.value, link.rank);
-              await reveal(side.side, link.node);
+              if (await goTo(state.step.value, link.rank)) await reveal(side.side, link.node);
             })}
           >
             <span>{t(word(link.kind))} <b>{t("rank")} {link.rank}</b></span>
@@ -197,7 +196,6 @@ function Tensors({ detail }: { detail: Detail }) {
   };
   const columns = columnsOf(detail.rows, info.compare && detail.target !== null && detail.golden !== null, detail.target?.name ?? "", detail.golden?.name ?? "", words);
   const rows = sorted(detail.rows, columns.find((column) => column.key === order?.key), order?.down ?? false);
-  const table = (): string => csv(rows, columns, words);
   const sort = (key: string): void => setOrder(order?.key !== key ? { key, down: key !== "name" } : order.down ? { key, down: false } : null);
   return (
     <>
@@ -218,8 +216,8 @@ function Tensors({ detail }: { detail: Detail }) {
         <tbody>{rows.map((row) => <Tensor key={`${row.group}/${row.name}/${row.peer}`} row={row} columns={columns} />)}</tbody>
       </table>
       <p class="buttons pad">
-        <button onClick={() => copy(table().replaceAll(",", "\t"))}>{t("copy")}</button>
-        <button onClick={() => download(`${detail.target?.name ?? detail.golden!.name}.csv`, "text/csv", `\ufeff${table()}`)}>{t("csv")}</button>
+        <button onClick={() => void copy(tabbed(rows, columns, words), t("copied"))}>{t("copy")}</button>
+        <button onClick={() => download(`${detail.target?.name ?? detail.golden!.name}.csv`, "text/csv", `\ufeff${csv(rows, columns, words)}`)}>{t("csv")}</button>
         {detail.total > detail.rows.length && <span class="soft">{t("tensorsCut", detail.rows.length, detail.total)}</span>}
       </p>
     </>
@@ -263,8 +261,4 @@ function Tensor({ row, columns }: { row: TensorRow; columns: Column[] }) {
       )}
     </tr>
   );
-}
-
-function copy(text: string): void {
-  void navigator.clipboard.writeText(text).then(() => tell(t("copied")));
 }

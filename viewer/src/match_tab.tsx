@@ -1,10 +1,10 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { download } from "./picture";
 import { Name } from "./node_row";
 import * as state from "./state";
-import { t } from "./state";
+import { said, t } from "./state";
 import { ask, attempt, match, matchSelected, reveal, tell } from "./store";
 
 export function MatchTab() {
@@ -13,9 +13,6 @@ export function MatchTab() {
   const file = useRef<HTMLInputElement>(null);
   const [target, golden] = state.selected.value;
   const matching = state.matching.value;
-  useEffect(() => {
-    if (state.workspace.value && !matching) void attempt(async () => void (await match({ do: "list" })));
-  }, [matching]);
   const run = (what: Record<string, unknown>): void =>
     void attempt(async () => {
       const answer = await match(what);
@@ -63,7 +60,7 @@ export function MatchTab() {
       {failed.length > 0 && (
         <div class="pad" role="alert">
           <p>{t("matchFailed", failed.length)}</p>
-          <ul class="failed">{failed.map((reason) => <li key={reason}>{reason}</li>)}</ul>
+          <ul class="failed">{failed.map((reason) => <li key={reason}>{said(reason)}</li>)}</ul>
         </div>
       )}
       <h3 class="pad">{t("manualPairs")}{matching?.count ? ` (${matching.count})` : ""}</h3>

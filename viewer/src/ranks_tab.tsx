@@ -1,14 +1,14 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useState } from "preact/hooks";
-import { colourOf, palette, textOn, type Palette } from "./colours";
+import { classOf, colourOf, isOnlyRounding, palette, textOn, type Palette } from "./colours";
 import { short } from "./names";
 import { Name } from "./node_row";
 import { linkText, OVERFLOW_WORDS } from "./scales";
 import * as state from "./state";
 import { t } from "./state";
 import { ask, attempt, goTo, reveal } from "./store";
-import { NO_VALUE, type CommunicationCell, type Info, type Link, type OverviewCell } from "./types";
+import type { CommunicationCell, Info, Link, OverviewCell } from "./types";
 
 type Operation = Link;
 
@@ -23,12 +23,6 @@ export function RanksTab() {
 
 /** The colours of the file, whatever the graph is coloured by. */
 const fileColours = (info: Info): Palette => palette(info, info.compare ? "index" : "overflow", info.compare ? info.colours.length : 4, state.dark.value);
-
-function classOf(info: Info, value: number | null): number {
-  if (value === null) return NO_VALUE;
-  const top = Math.max(...info.intervals.map(([, high]) => high));
-  return info.intervals.findIndex(([low, high]) => (value >= low && value < high) || (value === high && (high === low || high === top)));
-}
 
 function HeatMap() {
   const info = state.info.value!;
@@ -71,10 +65,11 @@ function HeatMap() {
                   const cell = byPlace.get(`${step}/${rank}`);
                   if (!cell) return <td key={step} class="wait" />;
                   const worst = typeof cell.worst === "number" ? cell.worst : null;
+                  const isRounding = isOnlyRounding(info, cell);
                   const fill = byOverflow
                     ? colourOf(palette(info, "overflow", 4, state.dark.value), cell.overflow)
-                    : colourOf(colours, classOf(info, worst));
-                  const text = byOverflow ? t(OVERFLOW_WORDS[cell.overflow] ?? "none") : short(worst);
+                    : colourOf(colours, isRounding ? 0 : classOf(info, worst));
+                  const text = byOverflow ? t(OVERFLOW_WORDS[cell.overflow] ?? "none") : `${isRounding ? "≈ " : ""}${short(worst)}`;
                   const here = step === state.step.value && rank === state.rank.value;
                   return (
                     <td key={step}>
@@ -82,11 +77,11 @@ function HeatMap() {
                         class="cell"
                         style={{ background: fill, color: textOn(fill) }}
                         aria-current={here}
-                        title={`${t("step")} ${step}, ${t("rank")} ${rank}: ${cell.nodes}; ${t("unmatched")}: ${cell.unmatched}`}
+                        title={`${t("step")} ${step}, ${t("rank")} ${rank}: ${cell.nodes}; ${t("unmatched")}: ${cell.unmatched}${!byOverflow && isRounding ? `; ${t("rounding")}` : ""}`}
                         onClick={() => void goTo(step, rank)}
                       >
                         {text || "–"}
-                        {!byOverflow && <Strip counts={cell.counts} colours={colours} />}
+                        {!byOverflow && !isRounding && <Strip counts={cell.counts} colours={colours} />}
                       </button>
                     </td>
                   );
@@ -174,8 +169,8 @@ function Communication() {
                 <button
                   class="pair"
                   onClick={() => void attempt(async () => {
-                    if (state.rank.value !== chosen.from) await goTo(step, chosen.from);
-                    await reveal(0, operation.node);
+                    const isThere = state.rank.value === chosen.from || (await goTo(step, chosen.from));
+                    if (isThere) await reveal(0, operation.node);
                   })}
                 >
                   <span class="name"><Name text={operation.node} /></span>

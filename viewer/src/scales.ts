@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nodes can be coloured by, and how its classes are called.
 import { cellNumber, short } from "./names";
+import { isOwn } from "./own_data";
 import * as state from "./state";
 import { t } from "./state";
 import type { Info } from "./types";
@@ -18,10 +19,14 @@ const NAMED: Record<string, Word> = {
   kind: "byKind",
 };
 
-export const scaleName = (by: string): string => (by.startsWith("own:") ? t("byOwn") : NAMED[by] ? t(NAMED[by]) : by);
+export function scaleName(by: string): string {
+  if (!isOwn(by)) return NAMED[by] ? t(NAMED[by]) : by;
+  const own = state.ownData.value.find(({ key }) => by === `own:${key}`);
+  return own ? `${t("byOwn")} (${own.name})` : t("byOwn");
+}
 
 export function colourNames(info: Info, now: string): [string, string][] {
-  const names = Object.keys(info.scales);
+  const names = [...Object.keys(info.scales), ...state.ownData.value.map(({ key }) => `own:${key}`)];
   if (!names.includes(now)) names.push(now);
   return names.map((by) => [by, scaleName(by)]);
 }

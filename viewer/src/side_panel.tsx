@@ -7,9 +7,10 @@ import { Name, NodeRowButton } from "./node_row";
 import { short } from "./names";
 import { RanksTab } from "./ranks_tab";
 import { Rows } from "./rows";
+import { isOwn } from "./own_data";
 import { OVERFLOW_WORDS, scaleName } from "./scales";
 import * as state from "./state";
-import { t, type Tab } from "./state";
+import { said, t, type Tab } from "./state";
 import { attempt, isExported, loadList, rememberPlace, reveal, search, showFinding } from "./store";
 import type { Finding, Side, Wanted } from "./types";
 import type { Word } from "./words";
@@ -98,7 +99,7 @@ const KINDS: Record<string, Word> = {
 };
 
 function sentence(finding: Finding): string {
-  if (finding.sentence) return finding.sentence;
+  if (finding.sentence) return said(finding.sentence);
   if (finding.kind === "overflow") return t("findOverflow", t(OVERFLOW_WORDS[Number(finding.value)] ?? "none"));
   return KINDS[finding.kind] ? t(KINDS[finding.kind]!) : finding.kind;
 }
@@ -145,7 +146,7 @@ function Search() {
   useEffect(() => {
     if (wanted.only === "structure") state.wanted.value = { ...wanted, only: undefined };
     void attempt(() => search());
-  }, []);
+  }, [state.tree.value]); // another graph has another list
   const change = (more: Wanted): void => void attempt(() => search(more));
   const select = (label: string, value: string, options: [string, string][], put: (value: string) => void) => (
     <select aria-label={label} value={value} onChange={(event) => put(event.currentTarget.value)}>
@@ -157,8 +158,11 @@ function Search() {
     ["name", t("sortName")],
     ...Object.keys(info.scales).map((by): [string, string] => [by, scaleName(by)]),
   ];
-  if (!info.scales.index) sorts.splice(2, 0);
-  const smallIsBad = info.scales[wanted.sort ?? ""]?.smallIsBad ?? false;
+  const colour = state.colour.value.by;
+  if (isOwn(colour) || wanted.sort === "colour") sorts.push(["colour", scaleName(colour)]);
+  const smallIsBadOf = (sort: string): boolean => (sort === "colour" ? state.scale.value : info.scales[sort])?.smallIsBad ?? false;
+  const isMeasure = (sort: string): boolean => !["order", "name", "kind"].includes(sort);
+  const now = wanted.sort ?? "order";
   return (
     <>
       <div class="query">
@@ -175,9 +179,9 @@ function Search() {
         {select(t("anyType"), String(wanted.kind ?? ""), [["", t("anyType")], ["0", t("module")], ["1", t("api")], ["9", t("collection")]], (kind) => change({ kind: kind ? Number(kind) : undefined }))}
         {info.compare && select(t("bothSides"), String(wanted.side ?? ""), [["", t("bothSides")], ["0", t("target")], ["1", t("golden")]], (side) => change({ side: side ? (Number(side) as Side) : undefined }))}
         {select(t("onlyAny"), wanted.only ?? "", [["", t("onlyAny")], ["leaves", t("onlyLeaves")], ["modules", t("onlyModules")], ...(info.compare ? [["suspicious", t("onlySuspicious")] as [string, string]] : [])], (only) => change({ only: only || undefined }))}
-        <span class="sort">{select(t("sortBy"), wanted.sort ?? "order", sorts, (sort) => change({ sort, side: info.compare && sort !== "order" && sort !== "name" ? 0 : wanted.side, ascending: sort === "order" || sort === "name" || (info.scales[sort]?.smallIsBad ?? false) }))}
-        {wanted.sort !== "order" && wanted.sort !== "name" && (
-          <button onClick={() => change({ ascending: !wanted.ascending })}>{wanted.ascending === smallIsBad ? t("descending") : t("ascending")}</button>
+        <span class="sort">{select(t("sortBy"), now, sorts, (sort) => change({ sort, side: info.compare && isMeasure(sort) ? 0 : wanted.side, ascending: !isMeasure(sort) || smallIsBadOf(sort) }))}
+        {isMeasure(now) && (
+          <button onClick={() => change({ ascending: !wanted.ascending })}>{wanted.ascending === smallIsBadOf(now) ? t("descending") : t("ascending")}</button>
         )}</span>
       </div>
       <p class="count" aria-live="polite">{list ? (list.total ? t("results", list.total) : t("noResults")) : t("loading")}</p>
@@ -212,7 +216,7 @@ function Structure() {
     return () => {
       state.wanted.value = { ...state.wanted.value, only: undefined };
     };
-  }, []);
+  }, [state.tree.value]);
   const shown = only === "structure" ? list : null;
   return (
     <>

@@ -2,14 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the page shows, as signals; store.ts changes them.
 import { computed, signal } from "@preact/signals";
+import { inChinese } from "./chinese_sentences";
 import { palette } from "./colours";
 import type { Layout } from "./layout";
+import { keptOwnData, type OwnData } from "./own_data";
 import type { View } from "./scene";
 import { Tree } from "./tree";
 import type { Colour, Detail, FileEntry, Finding, Info, Matches, NodeRow, Scale, Side, Wanted } from "./types";
 import { say, type Language, type Word } from "./words";
 
-const kept = (key: string): string | null => {
+export const kept = (key: string): string | null => {
   try {
     return localStorage.getItem(`msprobe.${key}`);
   } catch {
@@ -28,6 +30,8 @@ export const language = signal<Language>(
   (kept("language") as Language | null) ?? (navigator.language.startsWith("zh") ? "zh" : "en"),
 );
 export const t = (word: Word, ...values: (string | number)[]): string => say(language.value, word, ...values);
+/** A sentence of the server or of a file, which are English. */
+export const said = (sentence: string): string => (language.value === "zh" ? inChinese(sentence) : sentence);
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 export const dark = signal(kept("theme") ? kept("theme") === "dark" : prefersDark.matches);
@@ -50,6 +54,7 @@ export const rank = signal(0);
 export const micro = signal(-1);
 export const colour = signal<Colour>({ by: "index" });
 export const classes = signal<Set<number>>(new Set());
+export const ownData = signal<OwnData[]>(keptOwnData());
 export const workspace = signal(kept("workspace") ?? "");
 
 export const tree = signal(new Tree());
@@ -69,7 +74,8 @@ export type Tab = "findings" | "search" | "structure" | "match" | "ranks";
 export const tab = signal<Tab>("findings");
 export type Lower = "tensors" | "flow" | "stack" | "merged" | "links";
 export const lower = signal<Lower>("tensors");
-export const wanted = signal<Wanted>({ text: "", within: "name", sort: "order", ascending: true });
+export const EVERYTHING: Wanted = { text: "", within: "name", sort: "order", ascending: true };
+export const wanted = signal<Wanted>(EVERYTHING);
 export const listed = signal<{ total: number; nodes: (NodeRow | undefined)[] } | null>(null);
 export const helpIsOpen = signal(false);
 

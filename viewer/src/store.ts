@@ -2,16 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the user does. Every action asks the source once and changes the signals once.
 import { batch } from "@preact/signals";
-import { fromFragment, toFragment } from "./address";
+import { fromFragment, toFragment, type Place } from "./address";
 import { limited } from "./camera";
+import { toClipboard } from "./clipboard";
 import { EmbeddedSource, unpack } from "./embedded";
 import type { Layout } from "./layout";
 import { ROW_HEIGHT } from "./layout";
 import LayoutWorker from "./layout_worker?worker&inline";
+import { isOwn, keepOwnData, ownKey, type OwnData } from "./own_data";
 import { valuesChanged } from "./scene";
 import { HttpSource, Refused, type Question, type Source } from "./source";
 import * as state from "./state";
-import { t } from "./state";
+import { said, t } from "./state";
 import { Tree } from "./tree";
 import type {
   Colour,
@@ -76,7 +78,7 @@ export async function attempt(action: () => Promise<void>): Promise<void> {
     await action();
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    tell(error.message === "unreachable" ? t("unreachable") : error.message);
+    tell(error.message === "unreachable" ? t("unreachable") : said(error.message));
   }
 }
 
@@ -87,21 +89,14 @@ export function tell(text: string): void {
   noticeTimer = window.setTimeout(() => (state.notice.value = ""), 7000);
 }
 
+export async function copy(text: string, done: string): Promise<void> {
+  tell((await toClipboard(text)) ? done : t("copyRefused"));
+}
+
 // ---- file and graph
 
 export async function start(): Promise<void> {
   if (exported) source = new EmbeddedSource(await unpack(exported.textContent ?? ""));
-  const place = fromFragment(location.hash);
-  batch(() => {
-    if (place.by) state.colour.value = { by: place.by, bounds: place.bounds };
-    if (place.classes) state.classes.value = new Set(place.classes);
-    if (place.workspace) state.workspace.value = place.workspace;
-    if (place.text || place.within) {
-      state.wanted.value = { ...state.wanted.value, text: place.text ?? "", within: (place.within as Wanted["within"]) ?? "name" };
-    }
-    if (place.tab) state.tab.value = place.tab as state.Tab;
-    if (place.lower) state.lower.value = place.lower as state.Lower;
-  });
   await attempt(async () => {
     const answer = await source.ask<{ files: FileEntry[]; dumps?: string[] }>("files", {});
     batch(() => {
@@ -109,9 +104,46 @@ export async function start(): Promise<void> {
       state.files.value = answer.files;
     });
   });
-  const known = state.files.value?.some((entry) => entry.name === place.file);
-  const first = known ? place.file : state.files.value?.length === 1 && !state.dumps.value.length ? state.files.value[0]!.name : undefined;
-  if (first !== undefined) await openFile(first, place);
+  window.addEventListener("hashchange", () => void attempt(openAddress)); // a link that is pasted into this tab
+  await openAddress();
+}
+
+/** Shows what the address says. */
+async function openAddress(): Promise<void> {
+  const place = fromFragment(location.hash);
+  const files = state.files.value ?? [];
+  const isKnown = files.some((entry) => entry.name === place.file);
+  if (place.file && !isKnown) tell(t("notHere", place.file));
+  const only = files.length === 1 && !state.dumps.value.length ? files[0]!.name : undefined;
+  const isElsewhere = place.file && state.file.value; // what is shown stays
+  const name = isKnown ? place.file : isElsewhere ? undefined : state.file.value || only;
+  if (name) await openFile(name, place);
+}
+
+/** Once more, as the address wanted it. */
+export async function tryAgain(): Promise<void> {
+  const name = state.file.value;
+  const place = fromFragment(location.hash);
+  await openFile(name, (place.file ?? name) === name ? place : undefined);
+}
+
+/** What an address says besides the file and the graph. */
+function applyPlace(place: Place): void {
+  state.colour.value = { by: place.by ?? "index", bounds: place.bounds };
+  state.classes.value = new Set(place.classes);
+  state.workspace.value = place.workspace ?? state.kept("workspace") ?? "";
+  state.wanted.value = {
+    ...state.EVERYTHING,
+    text: place.text ?? "",
+    within: (place.within as Wanted["within"]) ?? "name",
+    kind: place.kind,
+    side: place.listSide,
+    only: place.only,
+    sort: place.sort ?? "order",
+    ascending: !place.descending,
+  };
+  state.tab.value = (place.tab as state.Tab) ?? "findings";
+  state.lower.value = (place.lower as state.Lower) ?? "tensors";
 }
 
 /** Makes the graph of a dump, or of two compared, and opens it. */
@@ -132,59 +164,89 @@ export async function makeGraph(target: string, golden: string | null): Promise<
   }
 }
 
-export async function openFile(name: string, place: ReturnType<typeof fromFragment> = {}): Promise<void> {
+export async function openFile(name: string, place?: Place): Promise<void> {
   batch(() => {
     state.file.value = name;
     state.info.value = null;
     state.failure.value = "";
     state.layout.value = null;
+    forgetGraph(new Tree());
   });
   try {
     const info = await source.ask<Info>("open", { file: name });
     if (state.file.value !== name) return;
+    const step = info.steps.includes(place?.step ?? -1) ? place!.step! : info.steps[0]!;
+    const rank = info.ranks.includes(place?.rank ?? -1) ? place!.rank! : info.ranks[0]!;
+    const micro = place?.micro !== undefined && place.micro < info.microSteps ? place.micro : -1;
     batch(() => {
+      if (place) applyPlace(place);
+      const { by } = state.colour.value;
+      const isKnown = isOwn(by) || Object.hasOwn(info.scales, by);
+      if (!isKnown || (!info.compare && !place?.by)) state.colour.value = { by: info.compare ? "index" : info.overflow ? "overflow" : "kind" };
       state.info.value = info;
-      state.step.value = info.steps.includes(place.step ?? -1) ? place.step! : info.steps[0]!;
-      state.rank.value = info.ranks.includes(place.rank ?? -1) ? place.rank! : info.ranks[0]!;
-      state.micro.value = place.micro !== undefined && place.micro < info.microSteps ? place.micro : -1;
-      if (!info.scales[state.colour.value.by]) state.colour.value = { by: info.compare ? "index" : info.overflow ? "overflow" : "kind" };
-      if (!info.compare && !place.by) state.colour.value = { by: info.overflow ? "overflow" : "kind" };
+      state.step.value = step;
+      state.rank.value = rank;
+      state.micro.value = micro;
       state.selected.value = [null, null];
     });
     document.title = `${name} · msprobe view`;
-    await show(place.open ?? [], place.node === undefined ? null : [place.side ?? 0, place.node]);
+    await show({ step, rank, micro }, place?.open ?? [], place?.node === undefined ? null : [place.side ?? 0, place.node]);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     state.failure.value = error.message === "unreachable" ? t("unreachable") : error.message;
   }
 }
 
-/** Shows the graph of the present step and rank, with what was open and selected before. */
-async function show(open: string[], node: [Side, string] | null): Promise<void> {
-  const made = showGraph(open);
-  shown = made.catch(() => undefined);
-  await made;
+/** What is known of the graph that was shown is nothing of the next one. */
+function forgetGraph(next: Tree): void {
+  state.tree.value = next;
+  state.findings.value = null;
+  state.matching.value = null;
+  state.detail.value = null;
+  state.listed.value = null;
+}
+
+interface GraphPlace {
+  step: number;
+  rank: number;
+  micro: number;
+}
+
+/** Shows a graph, with what was open and selected before. */
+async function show(place: GraphPlace, open: [Side, string][], node: [Side, string] | null): Promise<void> {
+  const made = showGraph(place, open);
+  shown = made.then(() => undefined, () => undefined);
+  if (!(await made)) return;
   if (state.progress.value < 1) void attempt(followProgress);
   else void attempt(loadFindings);
+  void attempt(loadMatching);
   if (node) await attempt(() => reveal(node[0], node[1]));
 }
 
-async function showGraph(open: string[]): Promise<void> {
-  const answer = await source.ask<TreeAnswer>("tree", about());
+let graphNumber = 0;
+
+/** False: the user has gone elsewhere meanwhile. */
+async function showGraph(place: GraphPlace, open: [Side, string][]): Promise<boolean> {
+  const number = (graphNumber += 1);
+  const asked: Question = { ...about(), ...place };
+  await giveOwnData(asked);
+  const answer = await source.ask<TreeAnswer>("tree", asked);
+  if (number !== graphNumber || asked.file !== state.file.value) return false;
   const tree = new Tree();
   tree.take(answer);
   for (const root of tree.roots) if (root >= 0) tree.expanded.add(root);
   batch(() => {
-    state.tree.value = tree;
+    state.step.value = place.step;
+    state.rank.value = place.rank;
+    state.micro.value = place.micro;
     state.progress.value = answer.ready ? 1 : answer.progress;
-    state.findings.value = null;
-    state.matching.value = null;
-    state.detail.value = null;
-    state.listed.value = null;
+    forgetGraph(tree);
     state.view.value = { ...state.view.value, y: [0, 0] };
   });
-  if (open.length) await openNames(open.map((name) => [0, name]));
+  if (answer.ready) missOwnData(tree);
+  if (open.length) await openNames(open);
   await arrange();
+  return number === graphNumber;
 }
 
 async function followProgress(): Promise<void> {
@@ -196,25 +258,26 @@ async function followProgress(): Promise<void> {
     state.progress.value = answer.ready ? 1 : answer.progress;
     if (answer.ready) break;
   }
+  await giveOwnData(about());
   await refreshValues();
+  await attempt(loadDetail); // of what was selected meanwhile
   await attempt(loadFindings);
 }
 
-export async function goTo(step: number, rank: number, micro = state.micro.value): Promise<void> {
-  const open = openedNames();
+/** Goes to another graph of the file and says whether it is shown now; where it cannot be, this one stays. */
+export async function goTo(step: number, rank: number, micro = state.micro.value): Promise<boolean> {
   const side = state.active.value;
   const name = state.activeName.value;
-  batch(() => {
-    state.step.value = step;
-    state.rank.value = rank;
-    state.micro.value = micro;
-  });
-  await attempt(() => show(open, name === null ? null : [side, name]));
+  await attempt(() => show({ step, rank, micro }, openedNames(), name === null ? null : [side, name]));
+  return state.step.value === step && state.rank.value === rank && state.micro.value === micro;
 }
 
-function openedNames(): string[] {
+/** The modules that are open, the outermost first; a counterpart that is open too is not named. */
+function openedNames(): [Side, string][] {
   const tree = state.tree.value;
-  return [...tree.expanded].map((id) => tree.node(id)).filter((node) => node?.side === 0).map((node) => node!.name);
+  const ids = [...tree.expanded].filter((id) => !tree.roots.includes(id) && (tree.node(id)!.side === 0 || !tree.expanded.has(tree.peerOf(id))));
+  const nodes = ids.map((id) => tree.node(id)!).sort((a, b) => a.depth - b.depth);
+  return nodes.map((node) => [node.side, node.name]);
 }
 
 async function loadFindings(): Promise<void> {
@@ -254,14 +317,14 @@ function makeWorker(): Worker {
 
 // ---- opening and closing
 
-type Place = [Side, string, number]; // side, name, and from which child on
+type ListPlace = [Side, string, number]; // side, name, and from which child on
 const MOST_NODES = 3000; // of one answer, whatever they are called
 const MOST_VALUES = 9000;
 const LONGEST_LIST = 500;
 
 /** Lists of children, in so many questions that no answer is cut short. */
-async function askLists(tree: Tree, wanted: Place[], ask: (nodes: Place[]) => Promise<TreeAnswer | null>, use: (answer: TreeAnswer) => void): Promise<void> {
-  let portion: Place[] = [];
+async function askLists(tree: Tree, wanted: ListPlace[], ask: (nodes: ListPlace[]) => Promise<TreeAnswer | null>, use: (answer: TreeAnswer) => void): Promise<void> {
+  let portion: ListPlace[] = [];
   let room = MOST_NODES;
   const send = async (): Promise<void> => {
     const answer = portion.length ? await ask(portion) : null;
@@ -288,11 +351,11 @@ async function openNames(names: [Side, string][]): Promise<void> {
     });
   const load = async (wanted: [Side, string][]): Promise<void> => {
     const missing = wanted.filter(([side, name]) => !tree.isKnown(tree.idOf(side, name)));
-    const places = missing.map(([side, name]): Place => [side, name, 0]);
+    const places = missing.map(([side, name]): ListPlace => [side, name, 0]);
     await askLists(tree, places, (nodes) => source.ask<TreeAnswer>("tree", { ...about(), nodes }), (answer) => tree.take(answer));
   };
-  await load([...names, ...peers()]);
-  await load(peers());
+  await load([...peers(), ...names]);
+  await load([...peers(), ...names]); // the peers that are known by now, and what only the other side has in them
   for (const [side, name] of [...names, ...peers()]) {
     const id = tree.idOf(side, name);
     if (tree.isKnown(id)) tree.expanded.add(id);
@@ -433,6 +496,7 @@ export function centre(): void {
 }
 
 export async function showFinding(at: number): Promise<void> {
+  await shown;
   if (!state.findings.value) await loadFindings();
   const finding = state.findings.value?.[at];
   if (!finding) return tell(t(state.info.value?.compare ? "noFindings" : "noOverflow"));
@@ -462,6 +526,11 @@ export async function step(backwards: boolean): Promise<void> {
 // ---- colours and filters
 
 export async function setColour(colour: Colour): Promise<void> {
+  await giveOwnData({ ...about(), colour });
+  await colourGraph(colour);
+}
+
+async function colourGraph(colour: Colour): Promise<void> {
   batch(() => {
     state.colour.value = colour;
     state.classes.value = new Set();
@@ -493,8 +562,8 @@ async function recolour(): Promise<void> {
 /** New values for all nodes that the page knows. */
 async function refreshValues(): Promise<void> {
   const tree = state.tree.value;
-  const searching = state.tab.value === "search" ? search() : null;
-  const wanted: Place[] = [];
+  const searching = ["search", "structure"].includes(state.tab.value) ? search() : null;
+  const wanted: ListPlace[] = [];
   for (const id of tree.expanded) {
     const node = tree.node(id)!;
     const known = tree.childrenOf(id);
@@ -520,17 +589,49 @@ export function setClasses(classes: Set<number>): void {
   if (state.tab.value === "search") void attempt(() => search());
 }
 
-export async function loadOwnData(text: string): Promise<void> {
+/** What the menu of colours offers. */
+export function colourBy(by: string): Colour {
+  const own = ownDataOf(by);
+  return own ? { by, bounds: own.bounds } : { by };
+}
+
+const ownDataOf = (by: string): OwnData | undefined => state.ownData.value.find(({ key }) => by === `own:${key}`);
+
+interface OwnAnswer {
+  by: string;
+  bounds: number[];
+  count: number;
+}
+
+export async function loadOwnData(name: string, text: string): Promise<void> {
   let data: unknown;
   try {
     data = JSON.parse(text);
   } catch (error) {
     return tell(String(error));
   }
-  const answer = await askGraph<{ by: string; bounds: number[]; count: number }>("own", { data, key: "data" });
+  const key = ownKey(JSON.stringify(data));
+  const answer = await askGraph<OwnAnswer>("own", { data, key });
   if (!answer) return;
+  const own: OwnData = { key, name, bounds: answer.bounds, data };
+  state.ownData.value = [...state.ownData.value.filter((one) => one.key !== key), own];
+  keepOwnData(own);
   tell(t("ownLoaded", answer.count));
-  await setColour({ by: answer.by, bounds: answer.bounds });
+  await colourGraph(colourBy(`own:${key}`));
+}
+
+/** Before a graph is coloured by own data the server is given them: it may never have had them for this graph. */
+async function giveOwnData(asked: Question): Promise<void> {
+  const own = ownDataOf((asked.colour as Colour).by);
+  if (own) await source.ask<OwnAnswer & Pending>("own", { ...asked, data: own.data, key: own.key });
+}
+
+/** A link is coloured by data of its sender, which the server may have lost. */
+function missOwnData(tree: Tree): void {
+  const { by } = state.colour.value;
+  if (!isOwn(by) || ownDataOf(by)) return;
+  const counts = tree.roots.flatMap((root) => tree.node(root)?.below?.counts ?? []);
+  if (counts.every((count) => count === 0)) tell(t("ownMissing"));
 }
 
 // ---- lists
@@ -591,13 +692,21 @@ export async function match(what: Question): Promise<Matches | null> {
   const answer = await askGraph<Matches>("match", what);
   if (!answer) return null;
   state.matching.value = answer;
-  if (what.do === "list") return answer;
   rememberPlace();
   await refreshValues();
   centre(); // counterparts stand at the same height now
   await loadFindings();
   await loadDetail();
   return answer;
+}
+
+/** Matches that were kept for this workspace are applied, so a link has to name it. */
+async function loadMatching(): Promise<void> {
+  if (!state.workspace.value || !state.info.value?.compare || isExported) return;
+  const answer = await askGraph<Matches>("match", { do: "list" });
+  if (!answer || state.matching.value) return;
+  state.matching.value = answer;
+  rememberPlace();
 }
 
 export async function matchSelected(children: boolean): Promise<void> {
@@ -612,6 +721,7 @@ export async function matchSelected(children: boolean): Promise<void> {
 
 export function rememberPlace(): void {
   if (!state.info.value) return;
+  const wanted = state.wanted.value;
   const fragment = toFragment({
     file: state.file.value,
     step: state.step.value,
@@ -622,12 +732,17 @@ export function rememberPlace(): void {
     by: state.colour.value.by,
     bounds: state.colour.value.bounds,
     classes: [...state.classes.value],
-    text: state.wanted.value.text,
-    within: state.wanted.value.within,
+    text: wanted.text,
+    within: wanted.within,
+    kind: wanted.kind,
+    listSide: wanted.side,
+    only: wanted.only === "structure" ? undefined : wanted.only, // that is the tab
+    sort: wanted.sort,
+    descending: wanted.ascending === false,
     tab: state.tab.value === "findings" ? undefined : state.tab.value,
     lower: state.lower.value === "tensors" ? undefined : state.lower.value,
     workspace: state.matching.value?.count ? state.workspace.value : undefined,
-    open: openedNames().slice(1),
+    open: openedNames(),
   });
   if (fragment !== location.hash) history.replaceState(null, "", fragment);
 }

@@ -118,13 +118,20 @@ export function sorted(rows: TensorRow[], column: Column | undefined, down: bool
   });
 }
 
-/** For spreadsheets: what could be a formula is made a text. */
-export function csv(rows: TensorRow[], columns: Column[], words: Record<string, string>): string {
-  const quote = (text: string): string => {
-    const safe = /^[=+@\t\r]|^-(?![\d.]|inf)/.test(text) ? `'${text}` : text;
-    return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
+/** For spreadsheets: heads, then a line per tensor; what could be a formula is made a text. */
+function lines(rows: TensorRow[], columns: Column[], words: Record<string, string>): string[][] {
+  const safe = (text: string): string => (/^[=+@\t\r]|^-(?![\d.]|inf)/.test(text) ? `'${text}` : text);
   const heads = [words.kind!, `${words.name} (${words.target})`, `${words.name} (${words.golden})`, ...columns.slice(1).map((column) => (column.group ? `${column.group} ${column.head}` : column.head))];
-  const lines = rows.map((row) => [row.group, row.name, row.peer, ...columns.slice(1).map((column) => column.text(row))]);
-  return [heads, ...lines].map((line) => line.map(quote).join(",")).join("\r\n") + "\r\n";
+  const cells = rows.map((row) => [row.group, row.name, row.peer, ...columns.slice(1).map((column) => column.text(row))]);
+  return [heads, ...cells].map((line) => line.map(safe));
+}
+
+export function csv(rows: TensorRow[], columns: Column[], words: Record<string, string>): string {
+  const quote = (text: string): string => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  return lines(rows, columns, words).map((line) => line.map(quote).join(",") + "\r\n").join("");
+}
+
+/** To be pasted into a spreadsheet: cells are parted by tabs. */
+export function tabbed(rows: TensorRow[], columns: Column[], words: Record<string, string>): string {
+  return lines(rows, columns, words).map((line) => line.map((text) => text.replace(/[\t\n\r]+/g, " ")).join("\t") + "\n").join("");
 }

@@ -1,10 +1,11 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { savePng, saveSvg } from "./picture";
 import * as state from "./state";
 import { keep, t } from "./state";
-import { attempt, closeAll, goTo, isExported, loadOwnData, openFile, openLevel, rememberPlace, setColour, showFinding, step, tell } from "./store";
+import { attempt, closeAll, colourBy, copy, goTo, isExported, loadOwnData, openFile, openLevel, rememberPlace, setColour, showFinding, step } from "./store";
 import { boundsText, colourNames, parseBounds } from "./scales";
 
 export function TopBar() {
@@ -66,28 +67,27 @@ function FileSelect() {
 
 function Places() {
   const info = state.info.value!;
-  const choice = (word: "step" | "rank", values: number[], now: number, change: (value: number) => void) =>
+  const choice = (word: "step" | "rank" | "microStep", values: number[], now: Signal<number>, change: (value: number) => Promise<boolean>) =>
     values.length > 1 && (
       <label class="place">
         {t(word)}
-        <select value={now} onChange={(event) => change(Number(event.currentTarget.value))}>
-          {values.map((value) => <option key={value} value={value}>{value}</option>)}
+        <select
+          value={now.value}
+          onChange={async ({ currentTarget: box }) => {
+            await change(Number(box.value));
+            box.value = String(now.value); // where that graph cannot be shown, the one before stays
+          }}
+        >
+          {values.map((value) => <option key={value} value={value}>{value < 0 ? t("all") : value}</option>)}
         </select>
       </label>
     );
+  const microSteps = Array.from({ length: info.microSteps }, (_, i) => i);
   return (
     <>
-      {choice("step", info.steps, state.step.value, (value) => void goTo(value, state.rank.value))}
-      {choice("rank", info.ranks, state.rank.value, (value) => void goTo(state.step.value, value))}
-      {info.microSteps > 1 && (
-        <label class="place">
-          {t("microStep")}
-          <select value={state.micro.value} onChange={(event) => void goTo(state.step.value, state.rank.value, Number(event.currentTarget.value))}>
-            <option value={-1}>{t("all")}</option>
-            {Array.from({ length: info.microSteps }, (_, i) => <option key={i} value={i}>{i}</option>)}
-          </select>
-        </label>
-      )}
+      {choice("step", info.steps, state.step, (value) => goTo(value, state.rank.value))}
+      {choice("rank", info.ranks, state.rank, (value) => goTo(state.step.value, value))}
+      {info.microSteps > 1 && choice("microStep", [-1, ...microSteps], state.micro, (value) => goTo(state.step.value, state.rank.value, value))}
     </>
   );
 }
@@ -97,7 +97,7 @@ function ColourSelect() {
   return (
     <label class="place">
       {t("colourBy")}
-      <select value={state.colour.value.by} onChange={(event) => void attempt(() => setColour({ by: event.currentTarget.value }))}>
+      <select value={state.colour.value.by} onChange={(event) => void attempt(() => setColour(colourBy(event.currentTarget.value)))}>
         {names.map(([by, name]) => <option key={by} value={by}>{name}</option>)}
       </select>
     </label>
@@ -172,7 +172,7 @@ function More() {
         onChange={(event) => {
           const chosen = event.currentTarget.files?.[0];
           event.currentTarget.value = "";
-          if (chosen) void chosen.text().then((text) => attempt(() => loadOwnData(text)));
+          if (chosen) void chosen.text().then((text) => attempt(() => loadOwnData(chosen.name, text)));
         }}
       />
     </details>
@@ -181,5 +181,5 @@ function More() {
 
 function copyLink(): void {
   rememberPlace();
-  void navigator.clipboard.writeText(location.href).then(() => tell(t("linkCopied")));
+  void copy(location.href, t("linkCopied"));
 }

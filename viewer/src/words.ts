@@ -13,7 +13,7 @@ const english = {
   expandPartly: "Only the first {} nodes were opened: this level has more.",
   fit: "Fit to the window (0)", zoomIn: "Zoom in (+)", zoomOut: "Zoom out (-)",
   theme: "Theme", light: "light", dark: "dark", language: "中文", help: "Keys and help (?)",
-  copyLink: "Copy link", linkCopied: "Link copied", copied: "Copied", copy: "Copy", save: "Save", png: "Picture (PNG)", svg: "Picture (SVG)",
+  copyLink: "Copy link", linkCopied: "Link copied", copied: "Copied", copyRefused: "The browser did not let the page copy.", copy: "Copy", save: "Save", png: "Picture (PNG)", svg: "Picture (SVG)",
   csv: "Table (csv)", menu: "More", close: "Close",
   tabFindings: "Start", tabSearch: "Search", tabStructure: "Structure", tabMatch: "Match", tabRanks: "Ranks",
   search: "Search nodes", searchHint: "part of a name", withinName: "name", withinRegex: "regular expression",
@@ -56,10 +56,10 @@ const english = {
   readingShort: "Reading values: {} %",
   noFiles: "There is no .vis.db file in this folder, and no dump.", dumps: "Dumps", dumpsHelp: "Their graph is made for this view only: `msprobe graph` makes one that stays.", makeGraph: "Make the graph", making: "Making the graph …", chooseFile: "Choose a result",
   cannotShow: "This file cannot be shown", tryAgain: "Try again", unreachable: "The viewer does not answer. Is `msprobe view` still running?",
-  rounding: "≈ rounding", more: "{} more", notOnThisRank: "The selected node does not exist here.", notExported: "This node is not part of the exported page.",
+  rounding: "≈ rounding", more: "{} more", notHere: "There is no file {} here.", notOnThisRank: "The selected node does not exist here.", notExported: "This node is not part of the exported page.",
   exportNote: "Exported page: {} of {} nodes", goToRank: "Go to rank {}",
   byIndex: "precision index", byDifference: "difference (guarded)", byOutputs: "difference of outputs", byInputs: "difference of inputs", byWeights: "difference of weights",
-  byGradients: "difference of gradients", byOverflow: "overflow", byKind: "kind of node", byCommunication: "communication", byOwn: "own data", ownLoad: "Own data (JSON)", ownLoaded: "{} values loaded.", bounds: "Class limits",
+  byGradients: "difference of gradients", byOverflow: "overflow", byKind: "kind of node", byCommunication: "communication", byOwn: "own data", ownLoad: "Own data (JSON)", ownLoaded: "{} values loaded.", ownMissing: "The own data of this link are not here: load them (More → Own data).", bounds: "Class limits",
   boundsHelp: "numbers, separated by spaces", apply: "Apply", reset: "Reset",
   classEqual: "equal", classRounding: "rounding", sends: "sends to", receives: "receives from", exchanges: "exchanges with",
   helpTitle: "Keys", keySearch: "search", keyNext: "next / previous suspicious node", keyFirst: "first divergence", keyMove: "walk through the visible nodes", keyAlone: "the same, the other side stays (to match by hand)",
@@ -82,7 +82,7 @@ const chinese: Record<Word, string> = {
   expandPartly: "只展开了前 {} 个节点:该层还有更多。",
   fit: "适应窗口 (0)", zoomIn: "放大 (+)", zoomOut: "缩小 (-)",
   theme: "主题", light: "浅色", dark: "深色", language: "English", help: "快捷键与帮助 (?)",
-  copyLink: "复制链接", linkCopied: "链接已复制", copied: "已复制", copy: "复制", save: "保存", png: "图片 (PNG)", svg: "图片 (SVG)",
+  copyLink: "复制链接", linkCopied: "链接已复制", copied: "已复制", copyRefused: "浏览器不允许页面复制。", copy: "复制", save: "保存", png: "图片 (PNG)", svg: "图片 (SVG)",
   csv: "表格 (csv)", menu: "更多", close: "关闭",
   tabFindings: "起点", tabSearch: "搜索", tabStructure: "结构", tabMatch: "匹配", tabRanks: "多卡",
   search: "搜索节点", searchHint: "名称的一部分", withinName: "名称", withinRegex: "正则表达式",
@@ -125,10 +125,10 @@ const chinese: Record<Word, string> = {
   readingShort: "正在读取数值:{} %",
   noFiles: "该文件夹中没有 .vis.db 文件,也没有 dump 数据。", dumps: "Dump 数据", dumpsHelp: "此处生成的图仅供本次查看:如需保留,请使用 `msprobe graph`。", makeGraph: "生成图", making: "正在生成图……", chooseFile: "选择结果文件",
   cannotShow: "无法显示该文件", tryAgain: "重试", unreachable: "可视化服务没有响应。`msprobe view` 还在运行吗?",
-  rounding: "≈ 舍入", more: "还有 {} 个", notOnThisRank: "此处不存在所选节点。", notExported: "导出的页面中不包含该节点。",
+  rounding: "≈ 舍入", more: "还有 {} 个", notHere: "此处没有文件 {}。", notOnThisRank: "此处不存在所选节点。", notExported: "导出的页面中不包含该节点。",
   exportNote: "导出页面:{} / {} 个节点", goToRank: "跳转到卡 {}",
   byIndex: "精度指标", byDifference: "差异(抑制噪声)", byOutputs: "输出差异", byInputs: "输入差异", byWeights: "权重差异",
-  byGradients: "梯度差异", byOverflow: "溢出", byKind: "节点类型", byCommunication: "通信", byOwn: "自有数据", ownLoad: "自有数据 (JSON)", ownLoaded: "已加载 {} 个数值。", bounds: "级别界限",
+  byGradients: "梯度差异", byOverflow: "溢出", byKind: "节点类型", byCommunication: "通信", byOwn: "自有数据", ownLoad: "自有数据 (JSON)", ownLoaded: "已加载 {} 个数值。", ownMissing: "此处没有该链接的自有数据:请加载(更多 → 自有数据)。", bounds: "级别界限",
   boundsHelp: "数字,以空格分隔", apply: "应用", reset: "重置",
   classEqual: "相等", classRounding: "舍入", sends: "发送到", receives: "接收自", exchanges: "交换于",
   helpTitle: "快捷键", keySearch: "搜索", keyNext: "下一个 / 上一个可疑节点", keyFirst: "首个差异点", keyMove: "在可见节点间移动", keyAlone: "同上,另一侧保持不变(用于手动匹配)",
@@ -142,7 +142,7 @@ export type Language = "en" | "zh";
 
 export function say(language: Language, word: Word, ...values: (string | number)[]): string {
   let text = (language === "zh" ? chinese : english)[word];
-  for (const value of values) text = text.replace("{}", typeof value === "number" ? value.toLocaleString("en-US") : value);
+  for (const value of values) text = text.replace("{}", () => (typeof value === "number" ? value.toLocaleString("en-US") : value));
   return text;
 }
 

@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, it } from "vitest";
 import { fromFragment, toFragment } from "../src/address";
-import { contrast, palette, softOn, textOn } from "../src/colours";
+import { inChinese } from "../src/chinese_sentences";
+import { classOf, contrast, isOnlyRounding, palette, softOn, textOn } from "../src/colours";
 import { EmbeddedSource, type Content } from "../src/embedded";
 import { cellNumber, label, short } from "../src/names";
-import { columnsOf, csv, difference, sorted } from "../src/tensors";
+import { ownKey } from "../src/own_data";
+import { columnsOf, csv, difference, sorted, tabbed } from "../src/tensors";
 import { Tree } from "../src/tree";
-import type { ChildList, Info, NodeRow, Side, TensorRow, TreeAnswer } from "../src/types";
-import { dictionaries } from "../src/words";
+import type { ChildList, Info, NodeRow, OverviewCell, Side, TensorRow, TreeAnswer } from "../src/types";
+import { dictionaries, say } from "../src/words";
 
 const node = (side: Side, name: string, more: Partial<NodeRow> = {}): NodeRow => ({
   side, name, pos: 0, depth: 1, kind: 1, children: 0, micro: 0, index: null, overflow: 0, peer: null, peerPos: null, how: null,
@@ -25,6 +27,12 @@ describe("words", () => {
   });
 });
 
+describe("a word with a gap", () => {
+  it("takes names as they are", () => {
+    expect(say("en", "notHere", "$&$1.vis.db")).toBe("There is no file $&$1.vis.db here.");
+  });
+});
+
 describe("colours", () => {
   const info = { colours: ["#FFFCF3", "#FFEDBE", "#FFDC7F", "#FFC62E", "#FF704D"], unmatchedColour: "#C7C7C7" } as Info;
   it.each(["index", "difference", "overflow", "kind"].flatMap((by) => [true, false].map((dark) => [by, dark] as const)))(
@@ -37,6 +45,45 @@ describe("colours", () => {
       }
     },
   );
+});
+
+describe("a graph in the heat map", () => {
+  const info = { rounding: 64, intervals: [[0, 0.2], [0.2, 0.8], [0.8, 1]] } as unknown as Info;
+  const cell = (worst: OverviewCell["worst"], ulps: OverviewCell["ulps"]): OverviewCell => ({ step: 0, rank: 0, nodes: 1, unmatched: 0, worst, overflow: 0, counts: [], ulps });
+
+  it("has the class of its worst index", () => {
+    expect([0, 0.2, 0.8, 1, null].map((worst) => classOf(info, worst))).toEqual([0, 1, 2, 2, -1]);
+  });
+
+  it("is no alarm where all differences are rounding", () => {
+    expect([cell(1, 64), cell(1, 65), cell(1, "inf"), cell(1, null), cell(null, 0)].map((one) => isOnlyRounding(info, one))).toEqual([true, false, false, false, false]);
+  });
+});
+
+describe("own data", () => {
+  it("have a key of their own", () => {
+    const texts = ["{}", '{"a":1}', '{"a":2}', '{"b":1}', "x".repeat(100_000)];
+    const keys = texts.map(ownKey);
+    expect(new Set(keys).size).toBe(texts.length);
+    expect(keys.every((key) => /^[a-z0-9]{8,16}$/.test(key))).toBe(true);
+    expect(texts.map(ownKey)).toEqual(keys);
+  });
+});
+
+describe("sentences in Chinese", () => {
+  it.each([
+    ["weight Functional.linear.6.forward.input.1 in layers.1.mlp.fc1: parameter weight of Module.fc1 differs", "权重 Functional.linear.6.forward.input.1(位于 layers.1.mlp.fc1):参数 weight(属于 Module.fc1)有差异"],
+    ["operator Module.a.MLP.forward.0 in layers.1: what goes into Module.a.MLP.forward.0 agrees, Module.a.MLP.forward.0.output.0 does not", "算子 Module.a.MLP.forward.0(位于 layers.1):Module.a.MLP.forward.0 的输入一致,而 Module.a.MLP.forward.0.output.0 不一致"],
+    ["randomness x.y: x.y.output.0 differs 31 times more than what goes in (a random operator)", "随机性 x.y:x.y.output.0 的差异是其输入的 31 倍(随机算子)"],
+    ["missing call x.y: only the reference calls x.y", "缺少的调用 x.y:只有标杆侧调用了 x.y"],
+    ["input 0 has the shape [2, 3] here and [2, 4] in the other run", "输入 0 的形状在本侧为 [2, 3],在另一侧为 [2, 4]"],
+    ["this file has no step 1 with a rank 7", "该文件的步 1 中没有卡 7"],
+    ["own data: none of its members is a number", "自有数据:没有任何一项是数值"],
+    ["operator x: of a kind to come", "算子 x:of a kind to come"],
+    ["something nobody knows {} $&", "something nobody knows {} $&"],
+  ])("%s", (english, chinese) => {
+    expect(inChinese(english)).toBe(chinese);
+  });
 });
 
 describe("names", () => {
@@ -65,18 +112,19 @@ describe("the address", () => {
   it("comes back as it went", () => {
     const place = {
       file: "a b/ö.vis.db", step: 3, rank: 0, micro: 1, side: 1 as Side, node: "<b>&#x=1;%", by: "difference", bounds: [0, 64], classes: [4, -2],
-      text: "a+b&c=d", within: "regex", tab: "search", lower: "stack", open: ["DefaultModel", "Module.x&y"], workspace: "ab12",
+      text: "a+b&c=d", within: "regex", kind: 9, listSide: 0 as Side, only: "leaves", sort: "difference", descending: true, tab: "search", lower: "stack",
+      open: [[0, "Module.x&y"], [1, "Module.only golden"]] as [Side, string][], workspace: "ab12",
     };
     expect(fromFragment(toFragment(place))).toEqual(place);
   });
 
   it("of somebody else does no harm", () => {
-    const place = fromFragment("#s=-1&r=1e9&m=x&w=../../etc&lim=a b&c=");
-    expect([place.step, place.rank, place.micro, place.workspace, place.bounds]).toEqual([undefined, undefined, undefined, undefined, undefined]);
+    const place = fromFragment("#s=-1&r=1e9&m=x&w=../../etc&lim=a b&c=&qs=7");
+    expect([place.step, place.rank, place.micro, place.workspace, place.bounds, place.listSide]).toEqual(Array(6).fill(undefined));
   });
 
   it("stays short", () => {
-    const open = Array.from({ length: 500 }, (_, i) => `Module.layers.${i}.TransformerLayer.forward.0`);
+    const open = Array.from({ length: 500 }, (_, i): [Side, string] => [0, `Module.layers.${i}.TransformerLayer.forward.0`]);
     expect(toFragment({ file: "a", open }).length).toBeLessThan(4000);
   });
 });
@@ -127,6 +175,15 @@ describe("the table of tensors", () => {
     const text = csv(evil, columnsOf(evil, true, "x", "y", words), words);
     expect(text).toContain(`"'=HYPERLINK(""http://x"",""y""),\n"`);
     expect(text).toContain("'=1+1,-2");
+  });
+
+  it("is pasted with shapes as they are", () => {
+    const shaped = [{ ...row("a", "1", "2", 1), target: { shape: "[2, 6, 16]", dtype: "a\tb" }, golden: null }];
+    const [head, line, end] = tabbed(shaped, columnsOf(shaped, true, "x", "y", words), words).split("\n").map((one) => one.split("\t"));
+    expect(line).toContain("[2, 6, 16]");
+    expect(line).toContain("a b");
+    expect(line!.length).toBe(head!.length);
+    expect(end).toEqual([""]);
   });
 });
 

@@ -8,18 +8,26 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from pathlib import Path
 
 import pytest
+from archives import unpack
 from msprobe.viewer.export import export
 from viewer_page import CHROMIUM, MISSING, serving
 from viewer_samples import Node, model, plain, tensor, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
+SAMPLES = Path(__file__).resolve().parents[2] / "data/graph/samples"
 FC = "Module.layers.1.fc.Linear.forward.0"
 UP = "Module.layers.1.up.Linear.forward.0"
 BLOCK = "Module.layers.1.Block.forward.0"
 
+# How many nodes are in a class of the colouring, but for those without a counterpart.
+COLOURED = (
+    "[...document.querySelectorAll('.class')].filter(one => !one.textContent.startsWith('unmatched'))"
+    ".reduce((sum, one) => sum + Number(one.querySelector('b')?.textContent ?? 0), 0)"
+)
 SELECTED = "[...document.querySelectorAll('.pane-head .path')].map(e => e.textContent)"
 
 
@@ -78,7 +86,9 @@ def open_page(page, address, **options):
     page.run("localStorage.clear(); return 1") if page.run("return location.protocol") == "http:" else None
     page.go("about:blank")
     page.go(address, **options)
-    page.until("document.querySelector('.finding, .tab-body p.pad:not(.soft), [role=alert], .files')")
+    page.until(
+        "document.querySelector('.finding, .node, .picked, .tab-body p.pad:not(.soft), [role=alert], .files')"
+    )
 
 
 def test_the_way_of_a_user(page, tmp_path):
@@ -257,14 +267,14 @@ def test_a_file_that_cannot_be_shown_gives_a_page_that_says_why(page, tmp_path, 
     path.write_bytes(content)
     with shown(page, path, tmp_path / "state") as address:
         page.go("about:blank")
-        page.go(address)
+        page.go(f"{address}#t=search&q=add")
         page.until("document.querySelector('[role=alert]')")
         assert "a.vis.db" in text(page, ".reason")
         assert "Traceback" not in text(page)
         path.unlink()
         write(path)  # the writer has finished
         press(page, "Try again")
-        page.until("document.querySelector('.finding')")
+        page.until("document.querySelectorAll('.node').length === 6")
     page.faults.clear()  # the browser notes the refused request
 
 
@@ -294,25 +304,200 @@ def test_steps_and_ranks_keep_the_selection(page, tmp_path):
         page.until("location.hash.includes('r=1') || location.hash.includes('r=0')")
 
 
-def test_own_data_colours_the_graph(page, tmp_path):
-    def give(content):
-        page.run(
-            "const input = document.querySelector('.menu input[type=file]');"
-            "const chosen = new DataTransfer();"
-            f"chosen.items.add(new File([{json.dumps(content)}], 'own.json'));"
-            "input.files = chosen.files; input.dispatchEvent(new Event('change', {bubbles: true}))"
-        )
+def give_own(page, content):
+    page.run(
+        "const input = document.querySelector('.menu input[type=file]');"
+        "const chosen = new DataTransfer();"
+        f"chosen.items.add(new File([{json.dumps(content)}], 'own.json'));"
+        "input.files = chosen.files; input.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
 
+
+def box_of(label):
+    """A list of the top bar."""
+    return (
+        "[...document.querySelectorAll('label.place')]"
+        f".find(one => one.textContent.startsWith({json.dumps(label)}))?.querySelector('select')"
+    )
+
+
+def choose(page, label, value):
+    page.run(
+        f"const box = {box_of(label)}; box.value = {json.dumps(str(value))};"
+        "box.dispatchEvent(new Event('change', {bubbles: true}))"
+    )
+
+
+def chosen(page, label):
+    return page.run(f"return {box_of(label)}.value")
+
+
+def test_lists_are_those_of_the_graph_that_is_shown(page, tmp_path):
+    graphs = {(0, 0): model(0.5), (0, 1): (Node("DefaultModel", kind=0, peer="DefaultModel"),) * 2}
+    with shown(page, write(tmp_path / "a.vis.db", graphs), tmp_path / "state") as address:
+        open_page(page, f"{address}#t=search&q=linear")
+        page.until("document.querySelector('.count').innerText === '12 nodes'")
+        choose(page, "Rank", 1)
+        page.until("document.querySelector('.count').innerText === 'No node fits.'")
+        press(page, "Structure")
+        page.until("document.body.innerText.includes('Both sides have the same structure')")
+        choose(page, "Rank", 0)
+        page.until("document.querySelectorAll('.node').length === 3")
+
+
+def test_own_data_stay_with_the_user(page, tmp_path):
+    graphs = {(0, 0): model(), (0, 1): model()}
+    with shown(page, write(tmp_path / "a.vis.db", graphs), tmp_path / "state") as address:
+        open_page(page, address)
+        give_own(page, json.dumps({FC: 1.0, BLOCK: 6.0}))
+        page.until(f"location.hash.includes('own') && {COLOURED} === 2")
+        mine = chosen(page, "Colour")
+        choose(page, "Rank", 1)
+        page.until(f"location.hash.includes('r=1') && {COLOURED} === 2")
+        give_own(page, json.dumps({FC: 77.0}))  # as another user would
+        page.until(f"{COLOURED} === 1")
+        assert chosen(page, "Colour") != mine
+        choose(page, "Colour", "difference")
+        page.until("location.hash.includes('by=difference')")
+        choose(page, "Colour", mine)
+        page.until(f"{COLOURED} === 2")
+        link = page.run("return location.href")
+        page.go("about:blank")
+        page.go(link)
+        page.until(f"document.querySelector('.class b') && {COLOURED} === 2")
+        press(page, "Search")
+        page.until("document.querySelector('.sort option[value=colour]')")
+        page.run(
+            "const box = document.querySelector('.sort select'); box.value = 'colour';"
+            "box.dispatchEvent(new Event('change', {bubbles: true}))"
+        )
+        page.until("document.querySelectorAll('.node').length === 2")
+        assert page.run("return document.querySelector('.node').title") == BLOCK
+
+
+def test_copies_reach_the_clipboard_without_a_secure_context(page, tmp_path):
     with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
         open_page(page, address)
-        give(json.dumps({FC: 1.0, UP: 6.0, BLOCK: "none", "of no node": 3.5}))
+        page.run(
+            "Object.defineProperty(navigator, 'clipboard', {value: undefined, configurable: true});"
+            "document.execCommand = () => {"
+            "  window.copied = document.activeElement.value; return window.lets }"
+        )
+        tap(page, "f")
+        page.until("document.querySelectorAll('.tensors tbody tr').length === 2")
+        page.run("window.lets = true")
+        press_exactly(page, "Copy", ".lower-body")
+        page.until("document.body.innerText.includes('Copied')")
+        rows = page.run("return window.copied").splitlines()
+        assert len(rows) == 3
+        assert "[4, 4]" in rows[1].split("\t")
+        press(page, "Copy link")
+        page.until("document.body.innerText.includes('Link copied')")
+        assert page.run("return window.copied === location.href")
+        page.run("window.lets = false")
+        press(page, "Copy link")
+        page.until("document.body.innerText.includes('did not let the page copy')")
+
+
+def test_a_graph_that_cannot_be_shown_leaves_the_page_where_it_is(page, tmp_path):
+    graphs = {(0, 0): model(), (0, 2): model()}  # their communication is with rank 1
+    with shown(page, write(tmp_path / "a.vis.db", graphs), tmp_path / "state") as address:
+        open_page(page, f"{address}#n=0Distributed.all_reduce.0.forward&d=links")
+        page.until("document.querySelector('.lower .pair')")
+        page.run("document.querySelector('.lower .pair').click()")
+        page.until("document.querySelector('.notice')?.innerText.includes('no step 0 with a rank 1')")
+        assert chosen(page, "Rank") == "0"
+        tap(page, "f")
+        is_selected(page, "Tensor.add.1.forward", "Tensor.add.1.forward")
+        assert "r=0" in page.run("return location.hash")
+    page.faults.clear()  # the browser notes the refused request
+
+
+def test_a_link_shows_what_its_sender_saw(page, tmp_path):
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, f"{address}#by=constructor")
+        assert chosen(page, "Colour") == "index"
+        clone = "Tensor.clone.0.forward"
+        page.run(f"location.hash = 'n=1{clone}&t=search&q=l&k=1&qs=1&only=leaves&sort=name&down=1'")
+        page.until(f"{SELECTED}.includes({json.dumps(clone)}) && document.querySelector('.node')")
+        names = page.run("return [...document.querySelectorAll('.node')].map(one => one.title)")
+        assert clone in names  # calls of the golden side alone, the last name first
+        assert names == sorted(names, reverse=True)
+        kept = page.run("return location.hash")
+        assert all(part in kept for part in ("k=1", "qs=1", "only=leaves", "sort=name", "down=1")), kept
+
+        page.run("location.hash = 'n=0Module.layers.0.Block.forward.0&by=difference&lim=0+100'")
+        page.until(f"{SELECTED}[0] === 'Module.layers.0.Block.forward.0'")
+        page.until("document.querySelectorAll('.class').length === 4")
+        assert "q=" not in page.run("return location.hash")
+        page.run("location.hash = 'f=elsewhere.vis.db'")
+        page.until("document.body.innerText.includes('There is no file elsewhere.vis.db here')")
+
+
+def test_what_is_open_on_the_golden_side_alone_stays_open(page, tmp_path):
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, f"{address}#n=1Functional.linear.1.forward")
+        page.until(f"location.hash.includes('g=' + encodeURIComponent({json.dumps(UP)}))")
+        link = page.run("return location.href.replace(/n=[^&]*/, '')")
+        page.go("about:blank")
+        page.go(link)
+        page.until("document.querySelector('.finding')")
+        assert spot(page, 1, "Functional.linear.1.forward")
+
+
+def test_a_link_names_the_matches_that_are_applied(page, tmp_path):
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, f"{address}#n=0{FC}&t=match")
+        page.until(f"{SELECTED}.includes({json.dumps(FC)})")
+        x, y = spot(page, 1, UP)
+        page._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        for kind in ("mousePressed", "mouseReleased"):
+            more = {"button": "left", "clickCount": 1, "modifiers": 8}  # Shift
+            page._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+        is_selected(page, FC, UP)
+        press_exactly(page, "Match", ".buttons")
+        page.until("location.hash.includes('w=')")
+        page.go("about:blank")
+        page.go(address)  # the same user again, who does not open the tab
+        page.until("document.querySelector('.finding') && location.hash.includes('w=')")
+
+
+def test_what_is_selected_while_values_are_read_is_shown_when_they_are_there(page, tmp_path):
+    slow = """
+        const ask = window.fetch;
+        window.isReading = true;
+        window.fetch = async (path, ...more) => {
+          const answer = await ask(path, ...more);
+          if (path !== 'api/tree' || !window.isReading) return answer;
+          return new Response(JSON.stringify({...await answer.json(), ready: false, progress: 0.5}));
+        };"""
+    script = page._call("Page.addScriptToEvaluateOnNewDocument", source=slow)
+    try:
+        with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+            page.go("about:blank")
+            page.go(address)
+            page.until("document.querySelector('.notice')?.innerText.includes('50 %')")
+            settle(page)
+            x, y = spot(page, 0, BLOCK)
+            page.click(x, y)
+            page.until("document.querySelector('.lower-body').innerText.includes('Loading')")
+            page.run("window.isReading = false")
+            page.until("document.querySelector('.lower-body').innerText.includes('no tensors')")
+    finally:
+        page._call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+
+
+def test_own_data_colours_the_graph(page, tmp_path):
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, address)
+        give_own(page, json.dumps({FC: 1.0, UP: 6.0, BLOCK: "none", "of no node": 3.5}))
         page.until("location.hash.includes('own')")
         page.until("document.body.innerText.includes('3 values loaded')")
         legend = [float(bound) for bound in re.findall(r"\d+(?:\.\d+)?", text(page, ".legend"))]
         assert {2.0, 3.0, 4.0, 5.0} <= set(legend), legend
         before = page.run("return location.hash")
         for wrong, reason in (("{", "JSON"), ('{"a": "b"}', "none of its members is a number")):
-            give(wrong)
+            give_own(page, wrong)
             page.until(f"document.body.innerText.includes({json.dumps(reason)})")
             assert page.run("return location.hash") == before
     page.faults.clear()  # the browser notes the refused request
@@ -328,7 +513,68 @@ def test_chinese_is_complete(page, tmp_path):
             page.run("return new Promise(done => setTimeout(done, 200))")
             words = set(re.findall(r"[A-Za-z]{3,}", text(page, ".side .tabs") + text(page, ".top .primary")))
             assert words == set()
+        give_own(page, "{}")
+        page.until("document.querySelector('.notice')?.innerText === '自有数据:没有任何一项是数值'")
         press(page, "English")
+    page.faults.clear()  # the browser notes the refused request
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Of the existing tool: a result of every mode."""
+    folder = tmp_path_factory.mktemp("results")
+    unpack(SAMPLES / "results.tar.xz", folder)
+    return folder
+
+
+MODES = [
+    *("single_cmp", "md5_ranks", "tensor_cmp", "struct_cmp", "micro_cmp", "nan_oc_cmp", "pm_tppp"),
+    *("steps_cmp", "var_default", "micro_build", "nan_oc_build", "ranks_build", "pm_build"),
+]
+# Where there is nothing to go to.
+NO_FAULT = {
+    "No further suspicious node in this direction.",
+    "Nothing differs, and nothing overflows.",
+    "Nothing overflows, and there is nothing to compare with.",
+}
+
+
+def test_every_mode_of_the_existing_tool_can_be_looked_at(page, results, tmp_path):
+    with shown(page, results, tmp_path / "state") as address:
+        page.go(address)
+        page.until("document.querySelector('.files')")
+        for mode in MODES:
+            (file,) = (results / mode).glob("*.vis.db")
+            page.run(f"location.hash = 'f=' + encodeURIComponent({json.dumps(f'{mode}/{file.name}')})")
+            page.until(f"document.title.startsWith({json.dumps(mode)})")
+            page.until("document.querySelector('.finding, .tab-body p.pad:not(.soft)')")
+            look_around(page, mode)
+
+
+def look_around(page, mode):
+    for key in ("f", "n", "n", "p"):
+        page.run("document.querySelector('.notice')?.click()")  # one of another graph
+        tap(page, key)
+        said = set(page.run("return [...document.querySelectorAll('.notice')].map(e => e.innerText)"))
+        assert said <= NO_FAULT, (mode, key, said)
+    for tabs in (".side", ".lower-head"):
+        for number in range(page.run(f"return document.querySelectorAll('{tabs} [role=tab]').length")):
+            page.run(f"document.querySelectorAll('{tabs} [role=tab]')[{number}].click()")
+            settle(page)
+            page.until("!document.querySelector('.work').innerText.includes('Loading')")
+    colours = page.run(f"return [...{box_of('Colour')}.options].map(one => one.value)")
+    assert len(colours) == (2 if mode.endswith("build") else len(set(colours))) >= 2
+    for colour in colours:
+        choose(page, "Colour", colour)
+        settle(page)
+    for place in ("Step", "Rank", "Micro"):
+        last = page.run(f"return [...({box_of(place)}?.options ?? [])].at(-1)?.value ?? null")
+        if last is not None:
+            choose(page, place, last)
+            settle(page)
+            assert chosen(page, place) == last
+    assert page.run("return document.querySelector('[role=alert]')") is None
+    assert page.faults == [], mode
 
 
 def test_an_exported_page_needs_no_server(page, tmp_path):
