@@ -70,7 +70,7 @@ def server_time(process: int) -> float:
 
 def page_time(page: Any) -> float:
     """The same of the page, without its worker and without what puts the pictures on the screen."""
-    metrics = page._call("Performance.getMetrics")["metrics"]
+    metrics = page.cdp.send("Performance.getMetrics")["metrics"]
     return 1e3 * next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
 
 
@@ -112,7 +112,7 @@ def main() -> None:
         address = server.stdout.readline().split()[1]
         page = ViewerPage(Path(folder) / "profile")
         page.size(1600, 950)
-        page._call("Performance.enable", timeDomain="threadTicks")
+        page.cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
         begin = time.perf_counter()
         page.go(address)
         page.until("document.querySelector('canvas')?.width > 300 && location.hash.includes('f=')")

@@ -1,124 +1,94 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium that opens a page and runs scripts in it, over the pipe of its DevTools protocol."""
+"""A headless Chromium that opens a page and runs scripts in it, by Playwright. The browser is that of the
+machine: none is downloaded."""
 
 from __future__ import annotations
 
-import itertools
-import json
-import os
-import select
+import contextlib
+import importlib.util
 import shutil
-import subprocess
-import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import ConsoleMessage, Error
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None)
-MISSING = "no Chromium on this machine (apt-get install chromium)"
+PLAYWRIGHT = importlib.util.find_spec("playwright") is not None
+CHROMIUM = next((found for name in NAMES if (found := shutil.which(name))), None) if PLAYWRIGHT else None
+MISSING = (
+    "no Chromium on this machine (apt-get install chromium)"
+    if PLAYWRIGHT
+    else "no Playwright (pip install -r .ci/requirements.txt)"
+)
 
 # A machine may be slow; a browser that never answers must not stop the tests for good.
 PATIENCE = 180
 
 
 class Browser:
-    """One page at a time. `faults`: what went wrong in it, exceptions, warnings, what it was refused."""
+    """One page. `faults`: what went wrong in it, exceptions, warnings, what it was refused.
+
+    One browser at a time: until `close`, Playwright has an event loop running in this thread.
+    """
 
     def __init__(self, folder: Path) -> None:
         """`folder`: for the profile."""
         assert CHROMIUM, MISSING
-        to_browser, self._out = os.pipe()
-        self._in, from_browser = os.pipe()
-        command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        command += ["--no-first-run", f"--user-data-dir={folder}", "--window-size=1300,900"]
-        # The browser reads from descriptor 3 and writes to 4, whatever number a pipe had here.
-        shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
-        self._process = subprocess.Popen(
-            ["bash", "-c", shell, "chromium", *command, "--remote-debugging-pipe"],
-            pass_fds=(to_browser, from_browser),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        os.close(to_browser)
-        os.close(from_browser)
-        self._numbers = itertools.count(1)
-        self._received = b""
-        self._session: str | None = None
-        self._loaded = False
-        self.faults: list[str] = []
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
-            self._call(f"{domain}.enable")
+        from playwright.sync_api import sync_playwright
+
+        with contextlib.ExitStack() as stack:
+            context = stack.enter_context(sync_playwright()).chromium.launch_persistent_context(
+                folder,
+                executable_path=CHROMIUM,
+                chromium_sandbox=False,  # root has none, nor have most containers
+                args=["--disable-gpu"],
+                ignore_default_args=["--hide-scrollbars"],  # pictures show what a user sees
+                viewport={"width": 1300, "height": 900},
+                timeout=1000 * PATIENCE,
+            )
+            stack.callback(context.close)
+            context.set_default_timeout(1000 * PATIENCE)
+            self.page = context.pages[0]
+            self.cdp = context.new_cdp_session(self.page)
+            self.faults: list[str] = []
+            self.page.on("console", self._said)
+            self.page.on("pageerror", self._failed)
+            self._stack = stack.pop_all()
 
     def close(self) -> None:
-        os.close(self._out)  # the browser ends when its pipe does
-        os.close(self._in)
-        try:
-            self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._stack.close()
 
     def open(self, path: Path, *, dark: bool = False) -> None:
         """Returns when the page and its scripts have run."""
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self._call("Emulation.setEmulatedMedia", features=scheme)
-        self._loaded = False
-        self._call("Page.navigate", url=path.as_uri())
-        while not self._loaded:
-            self._take()
+        self.go(path.as_uri(), dark=dark)
+
+    def go(self, address: str, *, dark: bool = False) -> None:
+        self.page.emulate_media(color_scheme="dark" if dark else "light")
+        self.page.goto(address)
 
     def run(self, script: str) -> Any:
         """Runs the body of an async function and gives back what it returns."""
-        expression = f"(async () => {{ {script} }})()"
-        answer = self._call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        # Playwright waits for a script without a limit.
+        late = f"new Promise((_, fail) => setTimeout(fail, {1000 * PATIENCE}, Error('no answer')))"
+        return self.page.evaluate(f"() => Promise.race([(async () => {{ {script} }})(), {late}])")
+
+    def move(self, x: float, y: float) -> None:
+        """The mouse, in pixels of the window."""
+        self.page.mouse.move(x, y)
 
     def click(self, x: float, y: float) -> None:
-        """The mouse, in pixels of the window."""
-        self.drag((x, y), (x, y))
+        self.page.mouse.click(x, y)
 
     def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        for kind, (x, y) in (("Pressed", start), ("Moved", end), ("Released", end)):
-            self._call(
-                "Input.dispatchMouseEvent",
-                type=f"mouse{kind}",
-                x=x,
-                y=y,
-                button="left",
-                buttons=1,
-                clickCount=1,
-            )
+        self.page.mouse.move(*start)
+        self.page.mouse.down()
+        self.page.mouse.move(*end)
+        self.page.mouse.up()
 
-    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        number = next(self._numbers)
-        message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
-        if self._session is not None:
-            message["sessionId"] = self._session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._take()
-            if answer.get("id") == number:
-                assert "error" not in answer, answer
-                return answer["result"]
+    def _said(self, message: ConsoleMessage) -> None:
+        self.faults.append(f"{message.type}: {message.text} {message.location}")
 
-    def _take(self) -> dict[str, Any]:
-        """The next message; of events, what they tell is kept."""
-        end = time.monotonic() + PATIENCE
-        while b"\0" not in self._received:
-            ready, _, _ = select.select([self._in], [], [], max(end - time.monotonic(), 0))
-            assert ready, f"the browser did not answer for {PATIENCE} s"
-            piece = os.read(self._in, 1 << 20)
-            assert piece, "the browser has ended"
-            self._received += piece
-        first, _, self._received = self._received.partition(b"\0")
-        message: dict[str, Any] = json.loads(first)
-        method = message.get("method")
-        if method == "Page.loadEventFired":
-            self._loaded = True
-        elif method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
-            self.faults.append(json.dumps(message["params"]))
-        return message
+    def _failed(self, error: Error) -> None:
+        self.faults.append(f"{error.stack or error}")

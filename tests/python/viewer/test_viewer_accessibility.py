@@ -31,7 +31,7 @@ def examine(page, state):
     page.until(REST)
     page.run("await Promise.all(document.getAnimations().map(one => one.finished.catch(() => 0)))")
     if not page.run("return Boolean(window.axe)"):
-        page._call("Runtime.evaluate", expression=AXE.read_text("utf-8"))
+        page.run(AXE.read_text("utf-8"))
     found = page.run(
         f"const found = await axe.run({{runOnly: {json.dumps(RULES)}}});"
         "return found.violations.map(v => [v.id, v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + ' ' + "
@@ -136,7 +136,7 @@ def test_two_nodes_are_matched_with_the_keyboard_alone(page, tmp_path):
         for _ in range(40):
             if page.run(f"return {selected}.includes('Module.layers.1.up.Linear.forward.0')"):
                 break
-            page.key("ArrowDown", modifiers=8)
+            page.key("Shift+ArrowDown")
             page.until(REST)
         ours, theirs = json.loads(page.run(f"return {selected}"))
         assert (ours, theirs) == (

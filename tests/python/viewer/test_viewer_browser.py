@@ -155,7 +155,7 @@ def spot(page, side, name):
     )
     for y in 3 * list(range(6, int(box[3]), 9)):  # a picture may still be on its way
         place = (box[0] + box[2] * 0.5, box[1] + y)
-        page._call("Input.dispatchMouseEvent", type="mouseMoved", x=place[0], y=place[1])
+        page.move(*place)
         if page.run(f"return document.querySelector('canvas[data-side=\"{side}\"]').title") == name:
             return place
     raise AssertionError(f"{name} is not in sight")

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import subprocess
@@ -12,21 +11,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from browser import CHROMIUM, MISSING, Browser
 
 __all__ = ["CHROMIUM", "MISSING", "ViewerPage", "serving"]
-
-KEYS = {
-    "ArrowDown": 40,
-    "ArrowUp": 38,
-    "ArrowLeft": 37,
-    "ArrowRight": 39,
-    "Enter": 13,
-    "Escape": 27,
-    "Tab": 9,
-}
 
 
 @contextlib.contextmanager
@@ -46,47 +34,28 @@ def serving(path: Path, state: Path, *options: str) -> Iterator[str]:
 
 
 class ViewerPage(Browser):
-    """Opens addresses, takes keys and pictures, and waits for what the page shows."""
+    """Takes keys and pictures, and waits for what the page shows."""
 
     def size(self, width: int, height: int) -> None:
-        self._call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        self.page.set_viewport_size({"width": width, "height": height})
 
-    def go(self, address: str, *, dark: bool = False) -> None:
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        self._call("Emulation.setEmulatedMedia", features=scheme)
-        self._loaded = False
-        self._call("Page.navigate", url=address)
-        while not self._loaded:
-            self._take()
-
-    def key(self, key: str, **more: Any) -> None:
-        text = {} if len(key) > 1 else {"text": key}
-        code = KEYS.get(key, ord(key[0].upper()))
-        common = {"key": key, "windowsVirtualKeyCode": code, **more}
-        self._call("Input.dispatchKeyEvent", type="keyDown", **common, **text)
-        self._call("Input.dispatchKeyEvent", type="keyUp", **common)
+    def key(self, keys: str) -> None:
+        """As Playwright names them: `a`, `?`, `ArrowDown`, `Shift+ArrowDown`."""
+        self.page.keyboard.press(keys)
 
     def write(self, text: str) -> None:
-        self._call("Input.insertText", text=text)
+        self.page.keyboard.insert_text(text)
 
     def until(self, condition: str, seconds: float = 30) -> None:
         """Waits until an expression is true."""
+        # Not wait_for_function: the content security policy of the page forbids it to ask twice.
         end = time.monotonic() + seconds
-        while True:
-            value = self.run(f"return Boolean({condition})")
-            if value:
-                return
+        while not self.run(f"return Boolean({condition})"):
             assert time.monotonic() < end, (
                 f"not so within {seconds} s: {condition}\n{self.run('return document.body.innerText')}"
             )
-            time.sleep(0.03)
+            self.page.wait_for_timeout(30)
 
     def picture(self, path: Path) -> None:
-        data = self._call("Page.captureScreenshot", format="png")["data"]
-        path.write_bytes(base64.b64decode(data))
+        # To hide the caret, Playwright adds a style, which the content security policy forbids.
+        self.page.screenshot(path=path, caret="initial")
