@@ -79,6 +79,7 @@ function Welcome() {
                 ))}
               </ul>
             )}
+            {state.hasMoreFiles.value && <p class="soft">{t("moreFiles")}</p>}
             {!chosen && state.dumps.value.length > 0 && <Dumps />}
           </>
         )}

@@ -80,6 +80,8 @@ const ERRORS: Pair[] = [
   ["{} is damaged: {}. Make it again, or open another copy", "{} 已损坏:{}。请重新生成,或打开另一份副本"],
   ["{} is damaged: {}", "{} 已损坏:{}"],
   ["the token is missing: open the address that was printed", "缺少令牌:请打开启动时打印的地址"],
+  ["the viewer failed to answer; where it was started it has written why", "查看器未能应答;原因已写入其启动处的输出"],
+  ["{}: expected {}, found {}", "{}:应为 {},实际为 {}"],
   ["This node is not part of the exported page.", "导出的页面中不包含该节点。"],
   ["This is not possible in an exported page.", "导出的页面无法执行此操作。"],
 ];

@@ -40,6 +40,7 @@ prefersDark.addEventListener("change", () => {
 });
 
 export const files = signal<FileEntry[] | null>(null);
+export const hasMoreFiles = signal(false); // than the server lists
 export const dumps = signal<string[]>([]);
 export const isMaking = signal(false); // a graph of dumps
 export const file = signal("");

@@ -98,9 +98,10 @@ export async function copy(text: string, done: string): Promise<void> {
 export async function start(): Promise<void> {
   if (exported) source = new EmbeddedSource(await unpack(exported.textContent ?? ""));
   await attempt(async () => {
-    const answer = await source.ask<{ files: FileEntry[]; dumps?: string[] }>("files", {});
+    const answer = await source.ask<{ files: FileEntry[]; more?: boolean; dumps?: string[] }>("files", {});
     batch(() => {
       state.dumps.value = answer.dumps ?? [];
+      state.hasMoreFiles.value = answer.more ?? false;
       state.files.value = answer.files;
     });
   });

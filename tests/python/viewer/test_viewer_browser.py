@@ -450,10 +450,9 @@ def test_a_link_names_the_matches_that_are_applied(page, tmp_path):
         open_page(page, f"{address}#n=0{FC}&t=match")
         page.until(f"{SELECTED}.includes({json.dumps(FC)})")
         x, y = spot(page, 1, UP)
-        page._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-        for kind in ("mousePressed", "mouseReleased"):
-            more = {"button": "left", "clickCount": 1, "modifiers": 8}  # Shift
-            page._call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+        page.page.keyboard.down("Shift")
+        page.click(x, y)
+        page.page.keyboard.up("Shift")
         is_selected(page, FC, UP)
         press_exactly(page, "Match", ".buttons")
         page.until("location.hash.includes('w=')")
@@ -471,7 +470,8 @@ def test_what_is_selected_while_values_are_read_is_shown_when_they_are_there(pag
           if (path !== 'api/tree' || !window.isReading) return answer;
           return new Response(JSON.stringify({...await answer.json(), ready: false, progress: 0.5}));
         };"""
-    script = page._call("Page.addScriptToEvaluateOnNewDocument", source=slow)
+    page.cdp.send("Page.enable")
+    script = page.cdp.send("Page.addScriptToEvaluateOnNewDocument", {"source": slow})
     try:
         with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
             page.go("about:blank")
@@ -484,7 +484,7 @@ def test_what_is_selected_while_values_are_read_is_shown_when_they_are_there(pag
             page.run("window.isReading = false")
             page.until("document.querySelector('.lower-body').innerText.includes('no tensors')")
     finally:
-        page._call("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+        page.cdp.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
 
 
 def test_own_data_colours_the_graph(page, tmp_path):
