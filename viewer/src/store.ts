@@ -105,13 +105,14 @@ export async function start(): Promise<void> {
       state.files.value = answer.files;
     });
   });
-  window.addEventListener("hashchange", () => void attempt(openAddress)); // a link that is pasted into this tab
-  await openAddress();
+  // A link that is pasted into this tab: the one that came, as what is shown may have been written over it.
+  window.addEventListener("hashchange", (event) => void attempt(() => openAddress(new URL(event.newURL).hash)));
+  await openAddress(location.hash);
 }
 
-/** Shows what the address says. */
-async function openAddress(): Promise<void> {
-  const place = fromFragment(location.hash);
+/** Shows what the fragment of an address says. */
+async function openAddress(fragment: string): Promise<void> {
+  const place = fromFragment(fragment);
   const files = state.files.value ?? [];
   const isKnown = files.some((entry) => entry.name === place.file);
   if (place.file && !isKnown) tell(t("notHere", place.file));
