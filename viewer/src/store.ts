@@ -439,7 +439,6 @@ async function loadDetail(): Promise<void> {
     state.detail.value = null;
     return;
   }
-  if (state.progress.value < 1) return;
   const answer = await askGraph<Detail>("detail", { side, name });
   if (answer && state.active.value === side && state.selected.value[side] === name) state.detail.value = answer;
 }

@@ -3,10 +3,9 @@
 """The questions of the page: `POST /api/NAME` with a JSON object, answered by a JSON object below 1 MB.
 
 A wrong question or a file that cannot be shown is answered with status 400 and `{"error": sentence}`, a
-fault of the server with 500. Sides
-are 0 (target) and 1 (golden); nodes are named by side and name. Every question but `files` has `file`; those
-about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`, `colour`: `{"by": ..,
-"bounds": [..]}`.
+fault of the server with 500. Sides are 0 (target) and 1 (golden); nodes are named by side and name. Every
+question but `files` has `file`; those about one graph also `step`, `rank`, and may have `micro` (-1: all),
+`workspace`, `colour`: `{"by": .., "bounds": [..]}`.
 
 | name | members | answer |
 |---|---|---|
@@ -26,8 +25,8 @@ about one graph also `step`, `rank`, and may have `micro` (-1: all), `workspace`
 | match | `do`: list, match, cancel, undo, redo, load, save; its members | the matches |
 | own | `data`: name -> number; `key`, made of the data | `by`, for `colour` |
 
-While the digest of a large graph is being made, `tree` answers from the file (`ready` false) and the others
-with `{"pending": progress}`."""
+While the digest of a large graph is being made, `tree` (`ready` false) and `detail` answer from the file and
+the others with `{"pending": progress}`."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ from typing import Any
 from msprobe.native import InvalidArgument, __version__
 from msprobe.viewer import members, preview
 from msprobe.viewer.colouring import ROUNDING, scale_of
-from msprobe.viewer.detail import detail
+from msprobe.viewer.detail import detail, detail_from_file
 from msprobe.viewer.difference import METRICS
 from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_of_dumps import DumpFolders
@@ -107,6 +106,14 @@ class Api:
         if name not in self._of_graph:
             raise InvalidArgument(f"there is no question {name!r}")
         graph = making.wait(0.0)
+        if graph is None and name == "detail":
+            place = (
+                asked["step"],
+                asked["rank"],
+                members.side(asked.get("side")),
+                members.text(asked, "name"),
+            )
+            return detail_from_file(opened.result, *place)
         if graph is None:
             return {"pending": making.progress}
         _make_known(graph, asked)

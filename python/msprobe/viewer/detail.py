@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msprobe.native import InvalidArgument
 from msprobe.viewer.colouring import plain
-from msprobe.viewer.difference import pairs, ulps
+from msprobe.viewer.difference import number, pairs, ulps
 from msprobe.viewer.flow import flow
 from msprobe.viewer.result_file import SIDES, cells, json_list, json_object
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from msprobe.viewer.graph_query import Graph
+    from msprobe.viewer.result_file import ResultFile
 
 _MOST_ROWS = 1000  # tensors of one node; a foreach call of an optimizer has thousands
 _MOST_FRAMES = 200
@@ -25,13 +26,43 @@ def detail(graph: Graph, side: int, name: str, workspace: str) -> dict[str, Any]
     """Raises InvalidArgument where there is no such node."""
     own = _entry(graph, side, name)
     if own is None:
-        raise InvalidArgument(f"there is no node {name!r} on this side")
+        raise _no_node(name)
     peer_name = graph.peer_of(side, name, workspace)
     peer = _entry(graph, 1 - side, peer_name) if peer_name is not None else None
-    target, golden = (own, peer) if side == 0 else (peer, own)
+    sql = f"SELECT value FROM {graph.table(workspace)} WHERE side=? AND name=?"
+    for entry in (own, peer):
+        if entry is not None:
+            (index,) = graph.connection().execute(sql, (entry["side"], entry["name"])).fetchone()
+            entry["precision_index"] = index
+            entry["flow"] = flow(graph, entry["side"], entry["name"], entry["input"], entry["output"])
+    return _of_both(graph.result, graph.step, graph.rank, own, peer)
+
+
+def detail_from_file(result: ResultFile, step: int, rank: int, side: int, name: str) -> dict[str, Any]:
+    """The same before there is a digest: as the file says it, without data flow."""
+
+    def entry(side: int, name: str) -> dict[str, Any] | None:
+        where = "step=? AND rank=? AND data_source=? AND node_name=?"
+        return _read(result, side, name, where, (step, rank, SIDES[side], name))
+
+    own = entry(side, name)
+    if own is None:
+        raise _no_node(name)
+    path = json_list(own["matched_node_link"])
+    return _of_both(result, step, rank, own, entry(1 - side, str(path[-1])) if path else None)
+
+
+def _no_node(name: str) -> InvalidArgument:
+    return InvalidArgument(f"there is no node {name!r} on this side")
+
+
+def _of_both(
+    result: ResultFile, step: int, rank: int, own: dict[str, Any], peer: dict[str, Any] | None
+) -> dict[str, Any]:
+    target, golden = (own, peer) if own["side"] == 0 else (peer, own)
     return {
-        "target": _shown(graph, target, workspace),
-        "golden": _shown(graph, golden, workspace),
+        "target": _shown(result, step, rank, target),
+        "golden": _shown(result, step, rank, golden),
         **_tensors(target, golden),
     }
 
@@ -46,56 +77,54 @@ def node_cells(
 
 def _entry(graph: Graph, side: int, name: str) -> dict[str, Any] | None:
     source = graph.source_of(side, name)
-    if source is None:
-        return None
-    columns = graph.result.columns
+    return None if source is None else _read(graph.result, side, name, "rowid=?", (source,))
+
+
+def _read(result: ResultFile, side: int, name: str, where: str, values: Any) -> dict[str, Any] | None:
     wanted = (
         *("input_data", "output_data", "stack_id", "parallel_merge_info", "matched_distributed"),
-        *("dump_data_dir", "overflow_level", "node_type", "up_node"),
+        *("dump_data_dir", "overflow_level", "precision_index", "node_type", "up_node", "matched_node_link"),
     )
-    sql = f"SELECT {', '.join(columns[column] for column in wanted)} FROM tb_nodes WHERE rowid=?"
-    rows = graph.result.rows(sql, source)
+    columns = ", ".join(result.columns[column] for column in wanted)
+    rows = result.rows(f"SELECT {columns} FROM tb_nodes WHERE {where}", *values)
     if not rows:
         return None
     entry: dict[str, Any] = dict(zip(wanted, rows[0]))
-    entry |= {"name": name, "side": side}
+    entry |= {"name": name, "side": side, "flow": []}
     entry["input"], entry["output"] = cells(entry.pop("input_data")), cells(entry.pop("output_data"))
     return entry
 
 
-def _shown(graph: Graph, entry: dict[str, Any] | None, workspace: str) -> dict[str, Any] | None:
+def _shown(result: ResultFile, step: int, rank: int, entry: dict[str, Any] | None) -> dict[str, Any] | None:
     if entry is None:
         return None
-    sql = f"SELECT value FROM {graph.table(workspace)} WHERE side=? AND name=?"
-    (index,) = graph.connection().execute(sql, (entry["side"], entry["name"])).fetchone()
     return {
         "name": entry["name"],
         "side": entry["side"],
         "kind": int(entry["node_type"]) if str(entry["node_type"]).isdigit() else 0,
         "up": str(entry["up_node"] or ""),
-        "index": plain(index),
+        "index": plain(number(entry["precision_index"])),
         "overflow": entry["overflow_level"],
         "folder": entry["dump_data_dir"],
-        "stack": _stack(graph, entry["stack_id"]),
+        "stack": _stack(result, entry["stack_id"]),
         "merged": [str(line)[:_MOST_TEXT] for line in json_list(entry["parallel_merge_info"])],
         "links": links(entry["matched_distributed"]),
-        "flow": flow(graph, entry["side"], entry["name"], entry["input"], entry["output"]),
-        **_own(graph, entry),
+        "flow": entry["flow"],
+        **_own(result, f"{SIDES[entry['side']]}_{step}_{rank}_{entry['name']}"),
     }
 
 
-def _own(graph: Graph, entry: dict[str, Any]) -> dict[str, Any]:
+def _own(result: ResultFile, key: str) -> dict[str, Any]:
     """Why there is no counterpart, where msprobe wrote it down."""
-    if not graph.result.has_own_tables:
+    if not result.has_own_tables:
         return {}
-    key = f"{SIDES[entry['side']]}_{graph.step}_{graph.rank}_{entry['name']}"
-    rows = graph.result.rows("SELECT how, reason FROM msprobe_nodes WHERE id=?", key)
+    rows = result.rows("SELECT how, reason FROM msprobe_nodes WHERE id=?", key)
     return {"how": rows[0][0], "reason": rows[0][1]} if rows else {}
 
 
-def _stack(graph: Graph, key: object) -> list[str]:
+def _stack(result: ResultFile, key: object) -> list[str]:
     try:
-        rows = graph.result.rows("SELECT stack_info FROM tb_stack WHERE id=?", key)
+        rows = result.rows("SELECT stack_info FROM tb_stack WHERE id=?", key)
     except ValueError:  # a file without this table
         return []
     return [str(frame)[:_MOST_TEXT] for frame in json_list(rows[0][0] if rows else None)[:_MOST_FRAMES]]
