@@ -50,11 +50,21 @@ class ViewerPage(Browser):
         """Waits until an expression is true."""
         # Not wait_for_function: the content security policy of the page forbids it to ask twice.
         end = time.monotonic() + seconds
-        while not self.run(f"return Boolean({condition})"):
+        while not self._holds(condition):
             assert time.monotonic() < end, (
                 f"not so within {seconds} s: {condition}\n{self.run('return document.body.innerText')}"
             )
             self.page.wait_for_timeout(30)
+
+    def _holds(self, condition: str) -> bool:
+        from playwright.sync_api import Error
+
+        try:
+            return bool(self.run(f"return Boolean({condition})"))
+        except Error as error:
+            if "navigation" not in str(error):
+                raise
+            return False  # this page was left while it was asked
 
     def picture(self, path: Path) -> None:
         # To hide the caret, Playwright adds a style, which the content security policy forbids.
