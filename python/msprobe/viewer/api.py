@@ -100,7 +100,8 @@ class Api:
     def _about(self, opened: OpenFile, name: str, asked: Answer) -> Answer:
         if name in self._of_file:
             return self._of_file[name](opened, asked)
-        making = opened.graph(members.integer(asked, "step"), members.integer(asked, "rank"))
+        step, rank = members.integer(asked, "step"), members.integer(asked, "rank")
+        making = opened.graph(step, rank)
         if name == "tree":
             return _tree(opened, making, asked)
         if name not in self._of_graph:

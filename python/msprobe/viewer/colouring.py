@@ -223,10 +223,8 @@ class Colours:
         counts = np.stack([sums[after] - sums[first] for sums in self._sums], axis=1).tolist()
         unmatched = (self._unmatched[after] - self._unmatched[first]).tolist()
         strips = self._strips(first, after)
-        worsts = self._worsts(first, after)
         found = []
-        for at, (begin, end) in enumerate(zip(first.tolist(), places)):
-            worst = worsts[at]
+        for at, (begin, end, worst) in enumerate(zip(first.tolist(), places, self._worsts(first, after))):
             found.append(
                 {
                     "nodes": end - begin + 1,

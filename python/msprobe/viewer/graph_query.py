@@ -4,15 +4,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
-import subprocess
-import sys
 import threading
 from dataclasses import dataclass, field
-from pathlib import Path
-from urllib.parse import quote
 
 from msprobe.native import InvalidArgument
 from msprobe.viewer.colouring import (
@@ -27,10 +22,12 @@ from msprobe.viewer.colouring import (
 )
 from msprobe.viewer.digest import METRIC_COLUMNS, SERIES
 from msprobe.viewer.regex_literals import literals
+from msprobe.viewer.regex_search import regex_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from typing import Any
 
     from msprobe.viewer.colouring import Scale
@@ -41,9 +38,7 @@ MOST_BYTES = 930_000  # of one answer, about: see weight
 PAGE = 500  # children of one node in one answer
 _PART = 2000  # nodes read at once where their size decides how many there are
 _MOST_COLOURS = 8
-_REGEX_SECONDS = 5  # of a processor, where the system counts them
-_REGEX_WAIT = 20  # seconds in all
-_REGEX_PROGRAM = Path(__file__).with_name("regex_process.py")
+_TEXT_TABLES = ("shape", "stack")  # a node has the number of its text
 _COLUMNS = (
     *("side", "pos", "name", "parent", "depth", "kind", "children", "micro", "value", "overflow"),
     *("peer", "how", "links", "merged"),
@@ -331,7 +326,7 @@ class Graph:
         plain_sort = wanted.sort == "order" or column.removeprefix("n.") in SERIES
         if UNMATCHED in wanted.classes and scale.is_own:
             return False  # it is no class of this colouring
-        plain_text = not wanted.text or wanted.within in SERIES
+        plain_text = not wanted.text or wanted.within in _TEXT_TABLES
         others = not plain_text or wanted.only or wanted.kind is not None or wanted.micro >= 0
         asks = bool(wanted.classes or wanted.text) or wanted.sort != "order"
         return asks and plain_sort and not others and not self.versions.get(workspace)
@@ -367,8 +362,8 @@ class Graph:
 
     def _texts(self, wanted: Wanted) -> list[int]:
         """The shapes or stacks, by their numbers, that hold the text."""
-        sql = f"SELECT id FROM {wanted.within} WHERE text LIKE ? ESCAPE '\\'"
-        return [number for (number,) in self.connection().execute(sql, (_like(wanted.text),))]
+        found = self.connection().execute(_holding(wanted.within), (_like(wanted.text),))
+        return [number for (number,) in found]
 
     def following(
         self, start: int | None, backwards: bool, wanted: Wanted, scale: Scale, workspace: str
@@ -423,9 +418,8 @@ class Graph:
             for text in literals(wanted.text)[:3]:
                 add("n.name LIKE ? ESCAPE '\\'", _like(text))
             add("n.name REGEXP ?", wanted.text)
-        elif wanted.within in ("shape", "stack"):
-            table = wanted.within
-            add(f"n.{table} IN (SELECT s.id FROM {table} s WHERE s.text LIKE ? ESCAPE '\\')", pattern)
+        elif wanted.within in _TEXT_TABLES:
+            add(f"n.{wanted.within} IN ({_holding(wanted.within)})", pattern)
         else:
             raise InvalidArgument(f"search in: expected name, regex, shape or stack, found {wanted.within!r}")
 
@@ -447,31 +441,11 @@ class Graph:
         self, wanted: Wanted, where: str, values: list[Any], scale: Scale, workspace: str, order: str
     ) -> tuple[int, list[dict[str, Any]]]:
         table = self.table(workspace)
-        asked = {
-            "database": quote(str(self.path)),
-            "before": [] if table == "node" else [_view(table, workspace)],
-            "sql": f"SELECT n.side, n.pos FROM {table} n WHERE {where} ORDER BY {order}, n.side, n.pos",
-            "values": values,
-            "pattern": wanted.text,
-            "from": max(0, wanted.offset),
-            "to": max(0, wanted.offset) + max(0, min(wanted.limit, PAGE)),
-            "seconds": _REGEX_SECONDS,
-        }
-        try:
-            answer = subprocess.run(
-                [sys.executable, "-I", "-S", str(_REGEX_PROGRAM)],
-                input=json.dumps(asked),
-                capture_output=True,
-                text=True,
-                timeout=_REGEX_WAIT,
-                check=True,
-            )
-        except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-            if isinstance(error, subprocess.TimeoutExpired) or error.returncode < 0:
-                sentence = f"this regular expression takes more than {_REGEX_SECONDS} s"
-                raise InvalidArgument(sentence) from error
-            raise InvalidArgument("the search with this regular expression failed") from error
-        total, shown = json.loads(answer.stdout)
+        sql = f"SELECT n.side, n.pos FROM {table} n WHERE {where} ORDER BY {order}, n.side, n.pos"
+        before = [] if table == "node" else [_view(table, workspace)]
+        begin = max(0, wanted.offset)
+        page = slice(begin, begin + max(0, min(wanted.limit, PAGE)))
+        total, shown = regex_rows(self.path, before, sql, values, wanted.text, page)
         return total, self._at_all(shown, scale, workspace)
 
     def _at_all(self, shown: list[tuple[int, int]], scale: Scale, workspace: str) -> list[dict[str, Any]]:
@@ -521,6 +495,11 @@ class Graph:
             for node, below in zip(inner, colours.below([node["pos"] for node in inner])):
                 node["below"] = below
         return nodes
+
+
+def _holding(table: str) -> str:
+    """SQL: the numbers of the texts that hold what is given for `?`."""
+    return f"SELECT id FROM {table} WHERE text LIKE ? ESCAPE '\\'"
 
 
 def _like(text: str) -> str:

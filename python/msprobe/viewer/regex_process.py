@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one query with regular expressions, as a program of its own: a pattern can take for ever, and only a
 process can be ended. Input: JSON with database, sql, values, pattern, from, to, and how many seconds of a
-processor it may take; output: how many rows, and those between. Started by graph_query.py with the path of
+processor it may take; output: how many rows, and those between. Started by regex_search.py with the path of
 this file, without the package.
 """
 

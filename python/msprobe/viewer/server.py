@@ -64,6 +64,21 @@ input,button{{font:inherit;padding:.4em .7em}}</style>
 _LOGIN_POLICY = POLICY.replace("script-src 'self'", f"script-src 'sha256-{_sum(_KEEP_PLACE)}'")
 
 
+def answered(api: Api, name: str, asked: dict[str, Any]) -> tuple[HTTPStatus, bytes]:
+    """Status and body of the answer to a question."""
+    try:
+        return HTTPStatus.OK, encoded(api.answer(name, asked))
+    except Error as error:
+        return HTTPStatus.BAD_REQUEST, refusal(str(error))
+    except Exception:  # a fault of ours: the page says so, and the next question is answered
+        log.exception("msprobe view: the question %r failed", printable(name))
+        return HTTPStatus.INTERNAL_SERVER_ERROR, refusal(FAILED)
+
+
+def refusal(sentence: str) -> bytes:
+    return json.dumps({"error": sentence}).encode()
+
+
 class Server(ThreadingHTTPServer):
     """One thread per request; ends with the process."""
 
@@ -126,14 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
         if asked is None:
             return None
         name = urlsplit(self.path).path.removeprefix("/api/")
-        try:
-            body = encoded(self.server.api.answer(name, asked))
-        except Error as error:
-            return self._refuse(HTTPStatus.BAD_REQUEST, str(error))
-        except Exception:  # a fault of ours: the page says so, and the next question is answered
-            log.exception("msprobe view: the question %r failed", printable(name))
-            return self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
-        self._send(HTTPStatus.OK, body, "application/json")
+        status, body = answered(self.server.api, name, asked)
+        self._send(status, body, "application/json")
         return None
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -206,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
         if self.command == "POST" and status is HTTPStatus.FORBIDDEN:
             self.close_connection = True  # its body is not read
-        self._send(status, json.dumps({"error": sentence}).encode(), "application/json")
+        self._send(status, refusal(sentence), "application/json")
 
     def _send(self, status: HTTPStatus, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
         packed = len(body) > 1500 and "gzip" in self.headers.get("Accept-Encoding", "")

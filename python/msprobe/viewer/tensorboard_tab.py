@@ -15,11 +15,9 @@ from urllib.parse import urlsplit
 
 from tensorboard.plugins import base_plugin  # type: ignore[import-not-found]
 
-from msprobe.native import Error, log
 from msprobe.viewer.api import Api
 from msprobe.viewer.library import Library
-from msprobe.viewer.packing import encoded
-from msprobe.viewer.server import FAILED, MOST_BODY, PAGE, POLICY, page_file
+from msprobe.viewer.server import MOST_BODY, PAGE, POLICY, answered, page_file, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,14 +82,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]
             asked = None
         if not isinstance(asked, dict) or self._api is None:
             return _refuse(start, HTTPStatus.BAD_REQUEST, "expected a JSON object")
-        try:
-            body = encoded(self._api.answer(name, asked))
-        except Error as error:
-            return _refuse(start, HTTPStatus.BAD_REQUEST, str(error))
-        except Exception:
-            log.exception("msprobe: a question of the tab failed")
-            return _refuse(start, HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
-        return _send(start, HTTPStatus.OK, body, "application/json")
+        return _send(start, *answered(self._api, name, asked), "application/json")
 
 
 def _is_of_the_page(environment: Environment) -> bool:
@@ -103,7 +94,7 @@ def _is_of_the_page(environment: Environment) -> bool:
 
 
 def _refuse(start: Start, status: HTTPStatus, sentence: str) -> Iterable[bytes]:
-    return _send(start, status, json.dumps({"error": sentence}).encode(), "application/json")
+    return _send(start, status, refusal(sentence), "application/json")
 
 
 def _send(start: Start, status: HTTPStatus, body: bytes, kind: str) -> Iterable[bytes]:
