@@ -10,6 +10,7 @@ import pytest
 from msprobe.viewer.api import Api
 from msprobe.viewer.library import Library
 from viewer_page import ViewerPage
+from viewer_samples import write
 
 Ask = Callable[..., dict[str, Any]]
 
@@ -48,3 +49,9 @@ def asking() -> Iterator[Callable[[Path], Ask]]:
     yield asking
     for library in libraries:
         library.close()
+
+
+@pytest.fixture
+def ask(tmp_path: Path, asking: Callable[[Path], Ask]) -> Ask:
+    """About the sample that most tests take."""
+    return asking(write(tmp_path / "a.vis.db"))

@@ -14,13 +14,11 @@ import pytest
 from archives import unpack
 from msprobe.viewer.export import export
 from viewer_page import CHROMIUM, MISSING, serving
-from viewer_samples import Node, model, plain, tensor, write
+from viewer_samples import FC, UP, Node, model, plain, tensor, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data/graph/samples"
-FC = "Module.layers.1.fc.Linear.forward.0"
-UP = "Module.layers.1.up.Linear.forward.0"
 BLOCK = "Module.layers.1.Block.forward.0"
 
 # How many nodes are in a class of the colouring, but for those without a counterpart.

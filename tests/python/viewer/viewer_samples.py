@@ -61,6 +61,11 @@ def plain(value: float = 1.0, **more: str) -> dict[str, str]:
     return {k: v for k, v in tensor(value, **more).items() if "diff" not in k and "Err" not in k}
 
 
+# Calls of model(), only in the target and only in the golden.
+FC = "Module.layers.1.fc.Linear.forward.0"
+UP = "Module.layers.1.up.Linear.forward.0"
+
+
 def model(weight_diff: float = 0.5) -> tuple[Node, Node]:
     """Two layers; the weight of the second one differs by `weight_diff`, and so does everything after it. The
     second layer of the golden side has another name for one module, and one call more.
@@ -222,3 +227,8 @@ def dump(folder: Path, value: float) -> Path:
     (rank / "construct.json").write_text(json.dumps({module: None, CALL: module}))
     (rank / "stack.json").write_text(json.dumps({}))
     return folder
+
+
+def names(nodes: list[dict[str, Any]]) -> list[str]:
+    """Of nodes of an answer."""
+    return [node["name"] for node in nodes]
