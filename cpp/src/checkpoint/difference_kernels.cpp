@@ -35,11 +35,16 @@ constexpr std::size_t kWidth = hn::MaxLanes(Floats());
 constexpr std::size_t kVectors = kGroup / kWidth;
 constexpr std::size_t kDoubleWidth = hn::MaxLanes(Doubles());
 constexpr std::size_t kDoubleVectors = kGroup / kDoubleWidth;
+constexpr std::size_t kDoublesPerVector = kDoubleVectors / kVectors;
 
 // Pairs whose sums are kept in float before they go to double: each lane adds up so few that what it rounds
 // off is lost among the lanes.
 constexpr std::size_t kRun = 256;
 static_assert(kBlock % kRun == 0 && kRun % kLanes == 0);
+
+HWY_INLINE std::size_t end_of_run(std::size_t begin, std::size_t count) {
+  return begin + kRun < count ? begin + kRun : count;
+}
 
 // Sums of squares from here on have lost nothing to the smallest number of float, whatever their terms.
 constexpr double kLeastSquares = 0x1p-100;
@@ -121,11 +126,9 @@ struct Sum {
 
   // Before add() of the same vector.
   HWY_INLINE void begin(std::size_t v) {
-#if HWY_TARGET == HWY_SCALAR
-    lanes[v] = hn::Zero(Doubles());
-#else
-    lanes[2 * v] = lanes[2 * v + 1] = hn::Zero(Doubles());
-#endif
+    for (std::size_t i = 0; i < kDoublesPerVector; ++i) {
+      lanes[v * kDoublesPerVector + i] = hn::Zero(Doubles());
+    }
   }
 
   // Vector `v` of both groups.
@@ -237,7 +240,7 @@ class Block {
     for (std::size_t v = 0; v < kVectors; ++v) {
       sums_.begin(v);
       for (std::size_t begin = 0; begin < count; begin += kRun) {
-        const std::size_t end = begin + kRun < count ? begin + kRun : count;
+        const std::size_t end = end_of_run(begin, count);
         const Lanes first = add_lanes<0>(v, begin, end);
         const Lanes second = add_lanes<1>(v, begin, end);
         sums_.add(v, first, second);
@@ -345,9 +348,10 @@ bool add_equals(const void* data, std::size_t count, BlockDifference* block) {
     sum.begin(v);
     squares.begin(v);
     for (std::size_t begin = 0; begin < count; begin += kRun) {
+      const std::size_t end = end_of_run(begin, count);
       OneSide first;
       OneSide second;
-      for (std::size_t i = begin; i < (begin + kRun < count ? begin + kRun : count); i += kLanes) {
+      for (std::size_t i = begin; i < end; i += kLanes) {
         const Vector one = Load::template load<0>(x + i, v);
         const Vector other = Load::template load<1>(x + i, v);
         first.add(one);

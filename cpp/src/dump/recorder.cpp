@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "dump/step_summary.h"
 #include "dump/tensor_name.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
@@ -20,7 +21,6 @@
 #include "msprobe/log.h"
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
-#include "trace/json_text.h"
 #include "trace/uninitialised.h"
 
 namespace msprobe::dump {
@@ -205,42 +205,10 @@ struct Recorder::State {
     const StepReport report = oldest->report;
     const bool whole = oldest->problem.empty();
     lock.unlock();
-    attempt(*oldest, [&] { write_summary(*oldest, report, whole); });
+    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - oldest->opened;
+    attempt(*oldest, [&] { write_summary(oldest->directory, report, wall.count(), whole); });
     lock.lock();
     finish(oldest, lock);
-  }
-
-  // What a step held, for people and scripts.
-  static void write_summary(const Step& of, const StepReport& report, bool whole) {
-    const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - of.opened;
-    std::string text;
-    trace::JsonText json(text, 0);
-    json.begin_object();
-    json.key("wall_time_s");
-    json.real(wall.count());
-    json.key("records");
-    json.unsigned_integer(report.records);
-    json.key("tensors");
-    json.unsigned_integer(report.tensors);
-    json.key("stored_bytes");
-    json.unsigned_integer(report.stored_bytes);
-    json.key("first_non_finite");
-    if (report.first_non_finite.empty()) {
-      json.null();
-    } else {
-      json.text(report.first_non_finite);
-    }
-    json.key("complete");
-    json.boolean(whole);
-    json.key("skipped");
-    json.begin_object();
-    for (const auto& [reason, count] : report.skipped) {
-      json.key(reason);
-      json.unsigned_integer(count);
-    }
-    json.end_object();
-    json.end_object();
-    io::write_file(of.directory / "summary.json", text);
   }
 
   // The log gets its place in the directory, and the JSON files exist from the beginning.

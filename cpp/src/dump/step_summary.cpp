@@ -1,0 +1,44 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "dump/step_summary.h"
+
+#include <string>
+
+#include "msprobe/file.h"
+#include "trace/json_text.h"
+
+namespace msprobe::dump {
+
+void write_summary(const std::filesystem::path& directory, const StepReport& report, double wall_time_s,
+                   bool whole) {
+  std::string text;
+  trace::JsonText json(text, 0);
+  json.begin_object();
+  json.key("wall_time_s");
+  json.real(wall_time_s);
+  json.key("records");
+  json.unsigned_integer(report.records);
+  json.key("tensors");
+  json.unsigned_integer(report.tensors);
+  json.key("stored_bytes");
+  json.unsigned_integer(report.stored_bytes);
+  json.key("first_non_finite");
+  if (report.first_non_finite.empty()) {
+    json.null();
+  } else {
+    json.text(report.first_non_finite);
+  }
+  json.key("complete");
+  json.boolean(whole);
+  json.key("skipped");
+  json.begin_object();
+  for (const auto& [reason, count] : report.skipped) {
+    json.key(reason);
+    json.unsigned_integer(count);
+  }
+  json.end_object();
+  json.end_object();
+  io::write_file(directory / "summary.json", text);
+}
+
+}  // namespace msprobe::dump
