@@ -27,3 +27,4 @@ void register_graph(py::module_& m);
 void register_checkpoint(py::module_& m);
 void register_stack_counter(py::module_& m);
 void register_config_check(py::module_& m);
+void register_viewer(py::module_& m);

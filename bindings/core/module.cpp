@@ -27,4 +27,5 @@ PYBIND11_MODULE(_core, m) {
   register_checkpoint(m);
   register_stack_counter(m);
   register_config_check(m);
+  register_viewer(m);
 }

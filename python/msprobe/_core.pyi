@@ -595,3 +595,22 @@ def compare_pack_tensors(
     rows of its sheet; the verdicts of those that are not equal, by their place; what could not be read (of
     bench, entry, why); and whether the statistics of both sides were read.
     """
+
+DIGEST_FORMAT: int
+
+def cell_metrics() -> list[tuple[str, bool]]:
+    """What a comparison adds to the cell of a tensor, and whether a small value is the bad one."""
+
+def cell_number(text: str) -> float | None:
+    """Of a cell: "1.5", "13.7%" (0.137), "nan", "inf"; None for what is no number."""
+
+def cell_ulps(target: dict[str, str], golden: dict[str, str] | None) -> float | None: ...
+def cell_mark(cell: dict[str, str]) -> int | None: ...
+def write_digest(
+    source: str | os.PathLike[str],
+    step: int,
+    rank: int,
+    digest: str | os.PathLike[str],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> None: ...

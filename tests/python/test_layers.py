@@ -30,6 +30,7 @@ MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("trace_reader", "trace_match", "trace_compare"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     **dict.fromkeys(("compare_walk", "compare_report"), "compare"),
+    **dict.fromkeys(("viewer_cell", "viewer_digest"), "viewer"),
 }
 
 # Headers of others: where they may appear, as the beginning of a path in the repository.

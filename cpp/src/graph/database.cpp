@@ -6,9 +6,9 @@
 #include <sqlite3.h>
 
 #include <array>
-#include <cerrno>
 
 #include "graph/legend.h"
+#include "io/sqlite_error.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/version.h"
@@ -98,18 +98,6 @@ PRAGMA cache_size = -65536;
 PRAGMA temp_store = MEMORY;
 )";
 
-int error_number_of(const SQLite::Exception& error) {
-  switch (error.getErrorCode()) {
-    case SQLITE_FULL: return ENOSPC;
-    case SQLITE_CANTOPEN:
-    case SQLITE_PERM:
-    case SQLITE_READONLY: return EACCES;
-    case SQLITE_NOMEM: return ENOMEM;
-    case SQLITE_TOOBIG: return EFBIG;
-    default: return EIO;
-  }
-}
-
 std::string text_of(NodeKind kind) { return std::to_string(static_cast<int>(kind)); }
 
 // Binds values one after the other. A std::string must outlive run(); of other texts a copy is made.
@@ -191,7 +179,7 @@ struct GraphDatabase::State {
       work();
     } catch (const SQLite::Exception& error) {
       throw IoError(std::string("cannot write (") + error.what() + ")", path.string(),
-                    error_number_of(error));
+                    io::error_number_of(error));
     }
   }
 
@@ -268,7 +256,8 @@ GraphDatabase::GraphDatabase(const std::filesystem::path& path) {
   try {
     state_ = std::make_unique<State>(path);
   } catch (const SQLite::Exception& error) {
-    throw IoError(std::string("cannot create (") + error.what() + ")", path.string(), error_number_of(error));
+    throw IoError(std::string("cannot create (") + error.what() + ")", path.string(),
+                  io::error_number_of(error));
   }
 }
 

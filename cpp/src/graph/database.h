@@ -12,7 +12,7 @@
 
 #include "msprobe/graph_file.h"
 
-/// The one place that knows the library of databases.
+/// The one place that knows how a file of graphs is written.
 namespace msprobe::graph {
 
 /// A row of tb_nodes, and that of msprobe_nodes which belongs to it. Texts are borrowed or owned, as it

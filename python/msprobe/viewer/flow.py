@@ -10,74 +10,24 @@ The digest has a mark (a hash of all that) for each tensor that some call gives 
 
 from __future__ import annotations
 
-import hashlib
-from array import array
+from msprobe.native import core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from typing import Any
 
     from msprobe.viewer.graph_query import Graph
 
     Cells = dict[str, dict[str, str]]
 
-TABLE = (
-    "CREATE TABLE flow (side INTEGER, mark INTEGER, given INTEGER, pos INTEGER, "
-    "PRIMARY KEY (side, mark, given, pos)) WITHOUT ROWID"
-)
-_STATISTICS = ("Max", "Min", "Mean", "Norm")
 _MOST_GOALS = 12  # of one tensor
 _MOST_SEEN = 400
 _MOST_ENDS = 60  # in one answer
 
 
 def mark_of(cell: dict[str, str]) -> int | None:
-    """None for what cannot be told apart."""
-    if not str(cell.get("type", "")).startswith(("torch.Tensor", "mindspore.Tensor", "Tensor")):
-        return None
-    text = cell.get("md5") or ""
-    if not text:
-        values = [str(cell.get(name, "")) for name in _STATISTICS]
-        if values[0] == values[1] or not all(values) or "null" in values:
-            return None
-        text = " ".join(values)
-    elif cell.get("Max") is not None and cell.get("Max") == cell.get("Min"):
-        return None
-    words = f"{text}|{cell.get('dtype')}|{cell.get('shape')}".encode("utf-8", "replace")
-    return int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "big", signed=True)
-
-
-class Marks:
-    """The marks of one side while it is read, by the number of the node in the order of reading."""
-
-    def __init__(self) -> None:
-        self._marks, self._nodes, self._given = array("q"), array("i"), array("b")
-
-    def add(self, node: int, inputs: Cells, outputs: Cells) -> None:
-        found = {(mark_of(cell), 0) for name, cell in inputs.items() if ".parameters" not in name}
-        found |= {(mark_of(cell), 1) for cell in outputs.values()}
-        for mark, given in found:
-            if mark is not None:
-                self._marks.append(mark)
-                self._nodes.append(node)
-                self._given.append(given)
-
-    def write(self, into: sqlite3.Connection, side: int, places: list[int]) -> None:
-        """`places`: of each node its `pos`. Only what is both given and received is kept."""
-        import numpy as np
-
-        marks, given = np.frombuffer(self._marks, np.int64), np.frombuffer(self._given, np.int8)
-        kept = np.isin(marks, np.intersect1d(marks[given == 1], marks[given == 0]))
-        at = (
-            np.array(places, np.int64)[np.frombuffer(self._nodes, np.int32)[kept]]
-            if kept.any()
-            else marks[:0]
-        )
-        order = np.lexsort((at, given[kept], marks[kept]))
-        columns = (marks[kept][order].tolist(), given[kept][order].tolist(), at[order].tolist())
-        rows = ((side, *row) for row in zip(*columns))
-        into.executemany("INSERT OR IGNORE INTO flow VALUES (?, ?, ?, ?)", rows)
+    """A hash of what tells a tensor from another one. None for what cannot be told apart."""
+    return core.cell_mark(cell)
 
 
 def flow(graph: Graph, side: int, name: str, inputs: Cells, outputs: Cells) -> list[dict[str, Any]]:

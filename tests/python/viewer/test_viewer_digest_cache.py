@@ -8,13 +8,14 @@ import os
 import time
 
 import pytest
+from msprobe.native import FormatError, IoError, core
 from msprobe.viewer import digest_cache
 from msprobe.viewer.digest import build
 from msprobe.viewer.digest_cache import DigestCache
 from msprobe.viewer.library import Making
 from msprobe.viewer.result_file import open_result
 from msprobe.viewer.surroundings import cache_folder
-from viewer_samples import write
+from viewer_samples import Node, write
 
 
 @pytest.fixture
@@ -128,3 +129,28 @@ def test_the_oldest_go_when_the_cache_is_full(tmp_path, monkeypatch):
             assert caches[0].fetch(tmp_path / "into")  # used now: the second one is the oldest
     assert [cache.fetch(tmp_path / "into") for cache in caches] == [True, False, True]
     assert (tmp_path / "into").read_bytes() == bytes(1000)
+
+
+def test_a_digest_that_cannot_be_made_says_why(tmp_path):
+    path = write(tmp_path / "a.vis.db")
+    result = open_result(path)
+    with pytest.raises(IoError, match="nowhere/d"):
+        build(result, 0, 0, tmp_path / "nowhere/d")
+    (tmp_path / "foreign").write_bytes(b"text " * 1000)
+    with pytest.raises(FormatError, match="foreign: the file is damaged"):
+        core.write_digest(tmp_path / "foreign", 0, 0, tmp_path / "d")
+    short = tmp_path / "short.vis.db"
+    short.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(FormatError, match=r"short\.vis\.db: the file is damaged"):
+        core.write_digest(short, 0, 0, tmp_path / "d")
+
+
+def test_the_making_of_a_digest_can_be_ended(tmp_path):
+    many = Node("DefaultModel", [Node(f"a.{number}") for number in range(3000)])
+    path = write(tmp_path / "a.vis.db", {(0, 0): (many, None)})
+
+    def stop(done, of):
+        raise RuntimeError(f"{done} of {of}")
+
+    with pytest.raises(RuntimeError, match="2000 of"):
+        build(open_result(path), 0, 0, tmp_path / "d", stop)
