@@ -3,14 +3,15 @@
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { DetailPanel } from "./detail_panel";
+import { makeGraph, openFile, tryAgain } from "./graphs";
 import { bytes } from "./names";
 import { listenToKeys, Help } from "./keys";
 import { Legend } from "./legend";
+import { attempt } from "./notices";
 import { Panes } from "./panes";
 import { SidePanel } from "./side_panel";
 import * as state from "./state";
 import { said, t } from "./state";
-import { attempt, makeGraph, openFile, tryAgain } from "./store";
 import { TopBar } from "./top_bar";
 import { Splitter } from "./splitter";
 

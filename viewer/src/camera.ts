@@ -1,7 +1,12 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // Where the window stands over the picture.
-import type { View } from "./scene";
+export interface View {
+  scale: number;
+  width: number; // of the picture of one side, in units of the layout, as x and y
+  x: number;
+  y: [number, number]; // top of the picture of each side, in units of the layout
+}
 
 export const MINIMAP = 16; // pixels at the right edge
 

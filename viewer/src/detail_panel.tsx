@@ -1,14 +1,17 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 import { useState } from "preact/hooks";
+import { goTo } from "./graphs";
 import { short } from "./names";
 import { Name } from "./node_row";
+import { attempt, copy } from "./notices";
 import { download } from "./picture";
+import { rememberPlace } from "./place";
 import { linkText, OVERFLOW_WORDS } from "./scales";
+import { reveal } from "./selecting";
 import { Tabs } from "./side_panel";
 import * as state from "./state";
 import { said, t, type Lower } from "./state";
-import { attempt, copy, goTo, rememberPlace, reveal } from "./store";
 import { columnsOf, csv, sorted, tabbed, type Column } from "./tensors";
 import type { Detail, NodeDetail, TensorRow } from "./types";
 import type { Word } from "./words";

@@ -2,11 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything can be done with the keyboard alone.
 import { useEffect, useRef } from "preact/hooks";
+import { panes } from "./arranging";
+import { setClasses } from "./colouring";
+import { showFinding, step } from "./findings";
 import { MORE_BEFORE, OPEN, ROW, ROW_HEIGHT, type Layout } from "./layout";
+import { search } from "./lists";
+import { matchSelected } from "./matching";
+import { attempt } from "./notices";
+import { loadMore, toggle } from "./opening";
 import { fit, move, scroll, zoom } from "./panes";
+import { select } from "./selecting";
 import * as state from "./state";
 import { t } from "./state";
-import { attempt, loadMore, matchSelected, panes, select, setClasses, showFinding, step, toggle, search } from "./store";
 import { changeTheme } from "./top_bar";
 import type { Side } from "./types";
 import type { Word } from "./words";

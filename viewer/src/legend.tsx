@@ -1,11 +1,11 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // The classes of the colouring, how many nodes of the target are in each, and the filter: a click dims the rest.
+import { setClasses } from "./colouring";
 import { colourOf } from "./colours";
 import { className, scaleName } from "./scales";
 import * as state from "./state";
 import { t } from "./state";
-import { setClasses } from "./store";
 import { UNMATCHED } from "./types";
 
 export function Legend() {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { render } from "preact";
 import { App } from "./app";
-import { start } from "./store";
+import { start } from "./graphs";
 import "./style.css";
 
 render(<App />, document.getElementById("app")!);

@@ -1,11 +1,14 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 import { useRef, useState } from "preact/hooks";
+import { askGraph } from "./asking";
+import { match, matchSelected } from "./matching";
+import { attempt, tell } from "./notices";
 import { download } from "./picture";
 import { Name } from "./node_row";
+import { reveal } from "./selecting";
 import * as state from "./state";
 import { said, t } from "./state";
-import { ask, attempt, match, matchSelected, reveal, tell } from "./store";
 
 export function MatchTab() {
   const [children, setChildren] = useState(true);
@@ -80,7 +83,7 @@ export function MatchTab() {
 }
 
 async function save(): Promise<void> {
-  const answer = await ask<{ text: string }>("match", { do: "save" });
+  const answer = await askGraph<{ text: string }>("match", { do: "save" });
   if (!answer) return;
   const tag = state.file.value.split("/").pop()!.replace(/\.vis\.db$/, "");
   download(`${tag}_${state.step.value}_${state.rank.value}.vis.config`, "application/json", answer.text);

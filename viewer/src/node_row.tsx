@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { colourOf } from "./colours";
 import { short } from "./names";
+import { attempt } from "./notices";
+import { reveal } from "./selecting";
 import * as state from "./state";
 import { t } from "./state";
-import { attempt, reveal } from "./store";
 import type { NodeRow } from "./types";
 
 /** A full name that is broken after dots; the whole text stays one text for search and copy. */

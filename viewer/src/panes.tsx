@@ -3,13 +3,16 @@
 // Both sides of the graph. One view for both: what moves one side moves the other.
 import { useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { limited, MINIMAP, sheetWidth } from "./camera";
+import { panes } from "./arranging";
+import { limited, MINIMAP, sheetWidth, type View } from "./camera";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
+import { attempt } from "./notices";
+import { loadMore, toggle } from "./opening";
 import { OVERFLOW_WORDS } from "./scales";
-import { around, Scene, type Edge, type Look, type View } from "./scene";
+import { around, Scene, type Edge, type Look } from "./scene";
+import { select } from "./selecting";
 import * as state from "./state";
 import { t } from "./state";
-import { attempt, loadMore, panes, select, toggle } from "./store";
 import type { Tree } from "./tree";
 import type { Side } from "./types";
 

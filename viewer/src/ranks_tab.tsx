@@ -1,13 +1,16 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 import { useEffect, useState } from "preact/hooks";
+import { askGraph } from "./asking";
 import { classOf, colourOf, isOnlyRounding, palette, textOn, type Palette } from "./colours";
+import { goTo } from "./graphs";
 import { short } from "./names";
 import { Name } from "./node_row";
+import { attempt } from "./notices";
 import { linkText, OVERFLOW_WORDS } from "./scales";
+import { reveal } from "./selecting";
 import * as state from "./state";
 import { t } from "./state";
-import { ask, attempt, goTo, reveal } from "./store";
 import type { CommunicationCell, Info, Link, OverviewCell } from "./types";
 
 type Operation = Link;
@@ -31,7 +34,7 @@ function HeatMap() {
     let ended = false;
     void attempt(async () => {
       for (;;) {
-        const answer = await ask<{ cells: OverviewCell[]; done: boolean }>("overview");
+        const answer = await askGraph<{ cells: OverviewCell[]; done: boolean }>("overview");
         if (ended || !answer) return;
         setCells(answer.cells);
         if (answer.done) return;
@@ -112,12 +115,12 @@ function Communication() {
   const step = state.step.value;
   useEffect(() => {
     setChosen(null);
-    void attempt(async () => setAnswer(await ask("communication")));
+    void attempt(async () => setAnswer(await askGraph("communication")));
   }, [state.file.value, step]);
   if (info.ranks.length < 2) return null;
   const show = (from: number, to: number): void =>
     void attempt(async () => {
-      const found = await ask<{ operations: Operation[] }>("operations", { from, to });
+      const found = await askGraph<{ operations: Operation[] }>("operations", { from, to });
       if (found) setChosen({ from, to, operations: found.operations });
     });
   const cells = new Map(answer?.cells.map((cell) => [`${cell.from}/${cell.to}`, cell]));

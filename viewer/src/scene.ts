@@ -1,19 +1,12 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // Draws one side on a canvas. Everything is text and rectangles: names are never HTML.
-import { MINIMAP } from "./camera";
+import { MINIMAP, type View } from "./camera";
 import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { label, short } from "./names";
 import type { Tree } from "./tree";
 import { NO_VALUE, UNMATCHED, type NodeRow, type Side } from "./types";
-
-export interface View {
-  scale: number;
-  width: number; // of the picture of one side, in units of the layout, as x and y
-  x: number;
-  y: [number, number]; // top of the picture of each side, in units of the layout
-}
 
 export interface Look {
   dark: boolean;

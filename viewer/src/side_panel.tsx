@@ -2,16 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
+import { isExported } from "./asking";
+import { showFinding } from "./findings";
+import { loadList, search } from "./lists";
 import { MatchTab } from "./match_tab";
 import { Name, NodeRowButton } from "./node_row";
 import { short } from "./names";
+import { attempt } from "./notices";
+import { rememberPlace } from "./place";
 import { RanksTab } from "./ranks_tab";
 import { Rows } from "./rows";
 import { isOwn } from "./own_data";
 import { OVERFLOW_WORDS, scaleName } from "./scales";
 import * as state from "./state";
 import { said, t, type Tab } from "./state";
-import { attempt, isExported, loadList, rememberPlace, reveal, search, showFinding } from "./store";
 import type { Finding, Side, Wanted } from "./types";
 import type { Word } from "./words";
 
@@ -243,5 +247,3 @@ function Structure() {
     </>
   );
 }
-
-export const showNode = (side: Side, name: string): void => void attempt(() => reveal(side, name));

@@ -1,12 +1,12 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-// What the page shows, as signals; store.ts changes them.
+// What the page shows, as signals; what the user does changes them: see graphs.ts, opening.ts, selecting.ts and their neighbours.
 import { computed, signal } from "@preact/signals";
+import type { View } from "./camera";
 import { inChinese } from "./chinese_sentences";
 import { palette } from "./colours";
 import type { Layout } from "./layout";
 import { keptOwnData, type OwnData } from "./own_data";
-import type { View } from "./scene";
 import { Tree } from "./tree";
 import type { Colour, Detail, FileEntry, Finding, Info, Matches, NodeRow, Scale, Side, Wanted } from "./types";
 import { say, type Language, type Word } from "./words";

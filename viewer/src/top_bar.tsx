@@ -2,10 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
+import { isExported } from "./asking";
+import { colourBy, loadOwnData, setColour } from "./colouring";
+import { showFinding, step } from "./findings";
+import { goTo, openFile } from "./graphs";
+import { attempt, copy } from "./notices";
+import { closeAll, openLevel } from "./opening";
 import { savePng, saveSvg } from "./picture";
+import { rememberPlace } from "./place";
 import * as state from "./state";
 import { keep, t } from "./state";
-import { attempt, closeAll, colourBy, copy, goTo, isExported, loadOwnData, openFile, openLevel, rememberPlace, setColour, showFinding, step } from "./store";
 import { boundsText, colourNames, parseBounds } from "./scales";
 
 export function TopBar() {
