@@ -4,7 +4,7 @@
 
 type Pair = [english: string, chinese: string];
 
-// ---- findings of a file: "KIND NAME in MODULE: REASON", see python/msprobe/compare/pair_walk.py
+// ---- findings of a file: "KIND NAME in MODULE: REASON", see python/msprobe/compare/pair_walk.py and diagnosis_walk.py
 
 const KINDS: Record<string, string> = {
   "input data": "输入数据", weight: "权重", buffer: "缓冲区", argument: "参数", "module attribute": "模块属性", operator: "算子",
@@ -19,10 +19,34 @@ const REASONS: Pair[] = [
   ["what goes into {} agrees, {} does not", "{} 的输入一致,而 {} 不一致"],
   ["{} differs {} times more than what goes in (a random operator)", "{} 的差异是其输入的 {} 倍(随机算子)"],
   ["{} differs {} times more than what goes in", "{} 的差异是其输入的 {} 倍"],
+  ["the gradient of {} differs more than what it is made of", "{} 的梯度的差异大于其来源的差异"],
+  ["the reduced gradient of {} differs more than what it is made of", "{} 归约后的梯度的差异大于其来源的差异"],
+  ["the clipped gradient of {} differs more than what it is made of", "{} 裁剪后的梯度的差异大于其来源的差异"],
+  ["the gradient that the optimizer gets for {} differs more than what it is made of", "优化器收到的 {} 的梯度的差异大于其来源的差异"],
+  ["before the step, the optimizer's state of {} differs more than what it is made of", "更新前,优化器状态 {} 的差异大于其来源的差异"],
+  ["after the step, the optimizer's state of {} differs more than what it is made of", "更新后,优化器状态 {} 的差异大于其来源的差异"],
   ["{} differs, and what it is made of does not explain it", "{} 有差异,其来源无法解释"],
   ["{} differs, and no recorded call made the difference", "{} 有差异,没有记录到产生该差异的调用"],
+  ["input {} differs before anything was computed", "输入 {} 在开始计算之前就有差异"],
+  ["parameter {} differs before anything was computed", "参数 {} 在开始计算之前就有差异"],
+  ["buffer {} differs before anything was computed", "缓冲区 {} 在开始计算之前就有差异"],
+  ["only the run under test has the input {}", "只有调试侧有输入 {}"],
+  ["only the run under test has the parameter {}", "只有调试侧有参数 {}"],
+  ["only the run under test has the buffer {}", "只有调试侧有缓冲区 {}"],
+  ["only the reference has the input {}", "只有标杆侧有输入 {}"],
+  ["only the reference has the parameter {}", "只有标杆侧有参数 {}"],
+  ["only the reference has the buffer {}", "只有标杆侧有缓冲区 {}"],
   ["parameter {} of {} differs", "参数 {}(属于 {})有差异"],
   ["{}, the first that goes into the model, differs", "进入模型的第一个输入 {} 有差异"],
+  ["the random generator {} stands elsewhere when the step begins", "该步开始时,随机数生成器 {} 的状态不同"],
+  ["the model is called {} times, in the reference {} times", "模型被调用 {} 次,标杆侧为 {} 次"],
+  ["backward() runs {} times, in the reference {} times", "backward() 执行 {} 次,标杆侧为 {} 次"],
+  ["gradients are clipped {} times, in the reference {} times", "梯度被裁剪 {} 次,标杆侧为 {} 次"],
+  ["the optimizer steps {} times, in the reference {} times", "优化器更新 {} 次,标杆侧为 {} 次"],
+  ["parameter {}: requires_grad is {}, in the reference {}", "参数 {}:requires_grad 为 {},标杆侧为 {}"],
+  ["module {}: {} is {}, in the reference {}", "模块 {}:{} 为 {},标杆侧为 {}"],
+  ["gradient clipping: {} is {}, in the reference {}", "梯度裁剪:{} 为 {},标杆侧为 {}"],
+  ["optimizer: {} is {}, in the reference {}", "优化器:{} 为 {},标杆侧为 {}"],
   ["{} is {}, in the reference {}", "{} 为 {},标杆侧为 {}"],
 ];
 
@@ -43,6 +67,24 @@ const NO_COUNTERPART: Pair[] = [
   ["a module around it has another place in the other run", "其外层模块在另一侧位于别处"],
 ];
 
+// ---- how a node was merged of several ranks: see cpp/src/graph/merge
+
+const MERGED: Pair[] = [
+  ["This data is the merged data after {}, and the data is merged from rank {}.", "该数据经 {} 合并而成,来自卡 {}。"],
+  ["The Max value merging method for {} is: {}", "{} 的最大值的合并方法:{}"],
+  ["The Min value merging method for {} is: {}", "{} 的最小值的合并方法:{}"],
+  ["The Mean value merging method for {} is: {}", "{} 的平均值的合并方法:{}"],
+  ["The Norm value merging method for {} is: {}", "{} 的范数的合并方法:{}"],
+  ["The output of this data is merged from {}", "该数据的输出由 {} 合并而成"],
+  ["The ranks {} hold different summands of {}, whose statistics cannot be merged; those of the first are shown.", "卡 {} 持有 {} 的不同加数,其统计量无法合并;显示的是第一张卡的统计量。"],
+  ["The ranks {} should hold the same {}, but their statistics differ; those of the first are shown.", "卡 {} 应持有相同的 {},但统计量不同;显示的是第一张卡的统计量。"],
+  ['{} along "{}" of the device mesh', '{}(沿设备网格的“{}”维)'],
+  ["device mesh({})", "设备网格 ({})"],
+  ["tensor parallelism(TP)", "张量并行 (TP)"],
+  ["context parallelism(CP)", "上下文并行 (CP)"],
+  ["expert parallelism(EP)", "专家并行 (EP)"],
+];
+
 // ---- errors: see python/msprobe/viewer
 
 const ERRORS: Pair[] = [
@@ -52,6 +94,10 @@ const ERRORS: Pair[] = [
   ["there is no dump {} in the folder that is shown", "所示文件夹中没有 dump 数据 {}"],
   ["a graph is being made: wait until it is ready", "正在生成图:请等待完成"],
   ["the graph of {} could not be made: {}", "无法生成 {} 的图:{}"],
+  ["see what msprobe graph said above", "原因见上方 msprobe graph 的输出"],
+  ["{}: there is no such file or folder; expected a dump", "{}:没有这个文件或文件夹;应为 dump 数据"],
+  ["{}: expected a file called dump.json or debug.json, or a folder with one", "{}:应为名为 dump.json 或 debug.json 的文件,或含有此类文件的文件夹"],
+  ["{}: expected dump.json or debug.json, or folders rank{N} or step{N} in it", "{}:其中应有 dump.json 或 debug.json,或 rank{N}、step{N} 文件夹"],
   ["{} has no counterpart", "{} 没有对应节点"],
   ["there is nothing to undo", "没有可撤销的操作"],
   ["there is nothing to redo", "没有可重做的操作"],
@@ -62,11 +108,14 @@ const ERRORS: Pair[] = [
   ["this .vis.config is no JSON: {}", "该 .vis.config 不是 JSON:{}"],
   ["this .vis.config holds no object of names: expected target node -> golden node", "该 .vis.config 的内容不是名称对象:应为 调试侧节点 -> 标杆侧节点"],
   ["this .vis.config holds more than {} pairs", "该 .vis.config 超过 {} 对"],
+  ["this .vis.config holds a name with half a character: expected Unicode text", "该 .vis.config 中有名称含半个字符:应为 Unicode 文本"],
   ["own data: expected a JSON object, node -> number, with up to {} members", "自有数据:应为 JSON 对象(节点 -> 数值),最多 {} 项"],
   ["own data: none of its members is a number", "自有数据:没有任何一项是数值"],
+  ["own data: this is no JSON: {}", "自有数据不是 JSON:{}"],
   ["this is no regular expression: {}", "这不是正则表达式:{}"],
   ["the search with this regular expression failed", "使用该正则表达式的搜索失败"],
-  ["a search text of more than 1000 characters", "搜索文本超过 1000 个字符"],
+  ["this regular expression takes more than {} s", "该正则表达式的搜索超过 {} 秒"],
+  ["a search text of more than {} characters", "搜索文本超过 {} 个字符"],
   ["bounds: expected up to nine finite numbers", "级别界限:最多九个有限的数"],
   ["cannot read {}: {}", "无法读取 {}:{}"],
   ["{} is empty: the program that writes it has not finished, or was ended", "{} 是空文件:写入它的程序尚未完成或已被终止"],
@@ -79,11 +128,69 @@ const ERRORS: Pair[] = [
   ["{} cannot be read: {}. Is it being written?", "无法读取 {}:{}。它是否正在写入?"],
   ["{} is damaged: {}. Make it again, or open another copy", "{} 已损坏:{}。请重新生成,或打开另一份副本"],
   ["{} is damaged: {}", "{} 已损坏:{}"],
+  ["the values of this graph cannot be read: {}", "无法读取该图的数值:{}"],
+  ["the process ended", "进程已结束"],
   ["the token is missing: open the address that was printed", "缺少令牌:请打开启动时打印的地址"],
   ["the viewer failed to answer; where it was started it has written why", "查看器未能应答;原因已写入其启动处的输出"],
+  ["only the page of this server may ask", "只有该服务的页面可以查询"],
+  ["this server does not answer to this name: see msprobe view --host", "该服务不响应此名称:参见 msprobe view --host"],
+  ["there is nothing at this address", "该地址没有内容"],
+  ["there is no question {}", "没有名为 {} 的查询"],
+  ["expected a body below {} MB", "请求内容应小于 {} MB"],
+  ["expected a JSON object", "应为 JSON 对象"],
+  ["the viewer answered with status {}", "查看器返回状态 {}"],
+  ["sort: expected one of {}, found {}", "排序:应为 {} 之一,实际为 {}"],
+  ["only: expected one of {}, found {}", "筛选:应为 {} 之一,实际为 {}"],
+  ["search in: expected name, regex, shape or stack, found {}", "搜索范围:应为 name、regex、shape 或 stack,实际为 {}"],
+  ["colour by: expected index, overflow, a difference or a metric, found {}", "着色:应为 index、overflow、差异或指标,实际为 {}"],
+  ["do: expected list, match, cancel, undo, redo, load or save, found {}", "do:应为 list、match、cancel、undo、redo、load 或 save,实际为 {}"],
+  ["workspace: expected up to 16 small letters and digits", "workspace:应为最多 16 个小写字母和数字"],
   ["{}: expected {}, found {}", "{}:应为 {},实际为 {}"],
   ["This node is not part of the exported page.", "导出的页面中不包含该节点。"],
   ["This is not possible in an exported page.", "导出的页面无法执行此操作。"],
+];
+
+// ---- what stands in a gap of another sentence: see python/msprobe/viewer/members.py, and what Python and SQLite say
+
+const GAPS: Pair[] = [
+  ["none", "无"],
+  ["nothing", "无"],
+  ["(the model)", "(整个模型)"],
+  ["0 or 1", "0 或 1"],
+  ["[side, name] of a node", "节点的 [side, name]"],
+  ["an object with `by`", "含 `by` 的对象"],
+  ["up to nine finite numbers", "最多九个有限的数"],
+  ["up to 16 small letters and digits", "最多 16 个小写字母和数字"],
+  ["a whole number", "整数"],
+  ["lists of whole numbers", "整数列表"],
+  ["a text of whole characters", "由完整字符组成的文本"],
+  ["a text", "文本"],
+  ["true or false", "true 或 false"],
+  ["a list", "列表"],
+  ["No such file or directory", "没有这个文件或文件夹"],
+  ["Permission denied", "没有权限"],
+  ["Is a directory", "这是一个文件夹"],
+  ["Input/output error", "输入/输出错误"],
+  ["database disk image is malformed", "数据库内容已损坏"],
+  ["file is not a database", "文件不是数据库"],
+  ["disk I/O error", "磁盘读写错误"],
+  ["unable to open database file", "无法打开数据库文件"],
+  ["no such table: {}", "没有表 {}"],
+  ["no such column: {}", "没有列 {}"],
+  ["Expecting value: line {} column {} (char {})", "缺少值:第 {} 行第 {} 列(第 {} 个字符)"],
+  ["Expecting property name enclosed in double quotes: line {} column {} (char {})", "缺少双引号中的名称:第 {} 行第 {} 列(第 {} 个字符)"],
+  ["Expecting ',' delimiter: line {} column {} (char {})", "缺少逗号:第 {} 行第 {} 列(第 {} 个字符)"],
+  ["Expecting ':' delimiter: line {} column {} (char {})", "缺少冒号:第 {} 行第 {} 列(第 {} 个字符)"],
+  ["Unterminated string starting at: line {} column {} (char {})", "字符串没有结束:始于第 {} 行第 {} 列(第 {} 个字符)"],
+  ["Extra data: line {} column {} (char {})", "多余的内容:第 {} 行第 {} 列(第 {} 个字符)"],
+  ["unterminated character set at position {}", "字符集没有结束:位置 {}"],
+  ["missing ), unterminated subpattern at position {}", "缺少 ):位置 {} 的子模式没有结束"],
+  ["unbalanced parenthesis at position {}", "括号不成对:位置 {}"],
+  ["nothing to repeat at position {}", "没有可重复的内容:位置 {}"],
+  ["multiple repeat at position {}", "连续的重复符号:位置 {}"],
+  ["bad escape (end of pattern) at position {}", "反斜杠后没有字符:位置 {}"],
+  ["bad escape {} at position {}", "无效的转义 {}:位置 {}"],
+  ["bad character range {} at position {}", "无效的字符范围 {}:位置 {}"],
 ];
 
 const patterns = (pairs: Pair[]): [RegExp, string][] =>
@@ -91,7 +198,8 @@ const patterns = (pairs: Pair[]): [RegExp, string][] =>
 const literal = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
 const reasons = patterns(REASONS);
-const sentences = patterns([...NO_COUNTERPART, ...ERRORS]);
+const sentences = patterns([...NO_COUNTERPART, ...MERGED, ...ERRORS]);
+const gaps = patterns([...GAPS, ...MERGED, ...ERRORS]);
 
 /** The sentence in Chinese; as it is where it is not known. */
 export function inChinese(sentence: string): string {
@@ -108,7 +216,9 @@ function findingInChinese(sentence: string): string | undefined {
 function filled(known: [RegExp, string][], sentence: string): string | undefined {
   for (const [pattern, chinese] of known) {
     const found = pattern.exec(sentence);
-    if (found) return chinese.split("{}").reduce((text, part, at) => text + found[at] + part);
+    if (found) return chinese.split("{}").reduce((text, part, at) => text + gapInChinese(found[at]!) + part);
   }
   return undefined;
 }
+
+const gapInChinese = (text: string): string => filled(gaps, text) ?? text;

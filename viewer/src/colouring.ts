@@ -12,7 +12,7 @@ import { rememberPlace } from "./place";
 import { valuesChanged } from "./scene";
 import type { Question } from "./source";
 import * as state from "./state";
-import { t } from "./state";
+import { said, t } from "./state";
 import type { Tree } from "./tree";
 import type { Colour, Coloured, TreeAnswer } from "./types";
 
@@ -103,7 +103,7 @@ export async function loadOwnData(name: string, text: string): Promise<void> {
   try {
     data = JSON.parse(text);
   } catch (error) {
-    return tell(String(error));
+    return tell(said(`own data: this is no JSON: ${(error as Error).message}`));
   }
   const key = ownKey(JSON.stringify(data));
   const answer = await askGraph<OwnAnswer>("own", { data, key });

@@ -89,7 +89,7 @@ function Sides({ detail, show }: { detail: Detail; show: (side: NodeDetail) => p
 
 function Lines({ lines, none }: { lines: string[]; none: Word }) {
   if (!lines.length) return <p class="soft">{t(none)}</p>;
-  return <ul class="lines">{lines.map((line, at) => <li key={at}>{line}</li>)}</ul>;
+  return <ul class="lines">{lines.map((line, at) => <li key={at}>{said(line)}</li>)}</ul>;
 }
 
 // ---- stack
@@ -195,7 +195,7 @@ function Tensors({ detail }: { detail: Detail }) {
   if (!detail.rows.length) return <p class="soft pad">{t("noTensors")}</p>;
   const words: Record<string, string> = {
     tensor: t("tensor"), distance: t("distance"), dtype: t("dtype"), shape: t("shape"), target: t("target"), golden: t("golden"),
-    value: t("value"), name: t("name"), kind: t("tensor"),
+    value: t("value"), name: t("name"), kind: t("tensor"), input: t("input"), weight: t("weight"), gradient: t("gradient"), output: t("output"),
   };
   const columns = columnsOf(detail.rows, info.compare && detail.target !== null && detail.golden !== null, detail.target?.name ?? "", detail.golden?.name ?? "", words);
   const rows = sorted(detail.rows, columns.find((column) => column.key === order?.key), order?.down ?? false);

@@ -168,7 +168,7 @@ export class EmbeddedSource implements Source {
       try {
         pattern = new RegExp(text, "i");
       } catch (error) {
-        throw new Refused(String(error));
+        throw new Refused(`this is no regular expression: ${(error as Error).message}`);
       }
       return (node) => pattern.test(node.name);
     }

@@ -102,7 +102,7 @@ export async function openFile(name: string, place?: Place): Promise<void> {
     await show({ step, rank, micro }, place?.open ?? [], place?.node === undefined ? null : [place.side ?? 0, place.node]);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    state.failure.value = error.message === "unreachable" ? t("unreachable") : error.message;
+    state.failure.value = error.message;
   }
 }
 

@@ -12,7 +12,7 @@ export async function attempt(action: () => Promise<void>): Promise<void> {
     await action();
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
-    tell(error.message === "unreachable" ? t("unreachable") : said(error.message));
+    tell(said(error.message));
   }
 }
 

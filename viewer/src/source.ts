@@ -13,6 +13,9 @@ export interface Source {
 /** A sentence for the user: what was asked cannot be answered. */
 export class Refused extends Error {}
 
+/** Instead of a sentence: there is no server. */
+export const UNREACHABLE = "unreachable";
+
 interface Packed {
   keys: string[];
   below: string[];
@@ -48,10 +51,10 @@ export class HttpSource implements Source {
         body: JSON.stringify(question),
       });
     } catch {
-      throw new Refused("unreachable");
+      throw new Refused(UNREACHABLE);
     }
     const answer = (await response.json()) as Record<string, unknown> & { error?: string };
-    if (!response.ok) throw new Refused(answer.error ?? `status ${response.status}`);
+    if (!response.ok) throw new Refused(answer.error ?? `the viewer answered with status ${response.status}`);
     return unpacked(answer) as Answer;
   }
 }

@@ -7,6 +7,7 @@ import { inChinese } from "./chinese_sentences";
 import { palette } from "./colours";
 import type { Layout } from "./layout";
 import { keptOwnData, type OwnData } from "./own_data";
+import { UNREACHABLE } from "./source";
 import { Tree } from "./tree";
 import type { Colour, Detail, FileEntry, Finding, Info, Matches, NodeRow, Scale, Side, Wanted } from "./types";
 import { say, type Language, type Word } from "./words";
@@ -31,7 +32,10 @@ export const language = signal<Language>(
 );
 export const t = (word: Word, ...values: (string | number)[]): string => say(language.value, word, ...values);
 /** A sentence of the server or of a file, which are English. */
-export const said = (sentence: string): string => (language.value === "zh" ? inChinese(sentence) : sentence);
+export const said = (sentence: string): string => {
+  if (sentence === UNREACHABLE) return t("unreachable");
+  return language.value === "zh" ? inChinese(sentence) : sentence;
+};
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 export const dark = signal(kept("theme") ? kept("theme") === "dark" : prefersDark.matches);

@@ -122,7 +122,7 @@ export function sorted(rows: TensorRow[], column: Column | undefined, down: bool
 function lines(rows: TensorRow[], columns: Column[], words: Record<string, string>): string[][] {
   const safe = (text: string): string => (/^[=+@\t\r]|^-(?![\d.]|inf)/.test(text) ? `'${text}` : text);
   const heads = [words.kind!, `${words.name} (${words.target})`, `${words.name} (${words.golden})`, ...columns.slice(1).map((column) => (column.group ? `${column.group} ${column.head}` : column.head))];
-  const cells = rows.map((row) => [row.group, row.name, row.peer, ...columns.slice(1).map((column) => column.text(row))]);
+  const cells = rows.map((row) => [words[row.group] ?? row.group, row.name, row.peer, ...columns.slice(1).map((column) => column.text(row))]);
   return [heads, ...cells].map((line) => line.map(safe));
 }
 

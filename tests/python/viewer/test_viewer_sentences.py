@@ -1,0 +1,123 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""viewer/tests/sentences.json has an example of every sentence that the page may have to say in Chinese; the
+tests of the page see that each one has its Chinese. Here: no source says a sentence without an example."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES: dict[str, list[str]] = json.loads((ROOT / "viewer/tests/sentences.json").read_text("utf-8"))
+PACKAGE = ROOT / "python/msprobe"
+MERGE = ROOT / "cpp/src/graph/merge"
+# Those that write notes of a merge; what the others say goes to a terminal.
+NOTING = [
+    path for path in sorted(MERGE.glob("*.cpp")) if re.search("notes|ShardMerge", path.read_text("utf-8"))
+]
+
+REFUSING = {"InvalidArgument", "FormatError", "IoError", "_refused", "_refuse"}
+KEPT = {"fault", "_fault", "FAILED", "last"}  # names of what is said later
+ONLY_IN_A_TERMINAL = {"command.py", "export.py"}
+REASONS = [PACKAGE / "compare/pair_walk.py", PACKAGE / "compare/diagnosis_walk.py"]
+VIEWER = [path for path in sorted((PACKAGE / "viewer").glob("*.py")) if path.name not in ONLY_IN_A_TERMINAL]
+
+
+def words_in(nodes: Iterator[ast.AST]) -> list[str]:
+    """What is written in string literals, without what joins the members of a list."""
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [text for text in texts if re.search("[a-z]{2}", text)]
+
+
+def refusals(tree: ast.AST) -> list[str]:
+    """What is raised, kept as a fault or answered."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _name(node.func) in REFUSING:
+            said = [text for part in node.args for text in words_in(ast.walk(part))]
+            found += [text for text in said if is_sentence(text)]
+        elif isinstance(node, ast.Assign) and _name(node.targets[0]) in KEPT:
+            found += words_in(ast.walk(node.value))
+    return found
+
+
+def _name(node: ast.expr) -> str:
+    return str(getattr(node, "id", getattr(node, "attr", "")))
+
+
+def is_sentence(text: str) -> bool:
+    return " " in text.strip()
+
+
+def reasons(tree: ast.AST) -> list[str]:
+    """All texts of several words that are neither documentation nor an error of the file that is read."""
+    passed_over: set[int] = set()
+    for node in ast.walk(tree):
+        is_comment = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if is_comment or isinstance(node, ast.Raise):
+            passed_over |= {id(inner) for inner in ast.walk(node)}
+    nodes = (node for node in ast.walk(tree) if id(node) not in passed_over)
+    return [text for text in words_in(nodes) if is_sentence(text)]
+
+
+def literals(text: str) -> list[str]:
+    """Of C++, but for errors and comments."""
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r"(?:throw|refuse\(|static_assert|#include)[^;\n]*(?:;|\n)[^;]*?(?=;|\n)", "", text)
+    found = [match.replace('\\"', '"') for match in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text)]
+    return [one for one in found if re.search(r"[A-Za-z]{2,} ", one) or re.search(r" [A-Za-z]{2,}", one)]
+
+
+def assert_covered(path: Path, said: list[str]) -> None:
+    examples = EXAMPLES.get(path.relative_to(ROOT).as_posix(), [])
+    missing = [text for text in said if not any(text.strip() in example for example in examples)]
+    assert missing == [], "give viewer/tests/sentences.json an example of each, and the page its Chinese"
+
+
+@pytest.mark.parametrize("path", VIEWER, ids=lambda path: path.name)
+def test_every_refusal_of_the_viewer_has_an_example(path: Path) -> None:
+    assert_covered(path, refusals(ast.parse(path.read_text("utf-8"))))
+
+
+@pytest.mark.parametrize("path", REASONS, ids=lambda path: path.name)
+def test_every_reason_of_a_finding_has_an_example(path: Path) -> None:
+    said = reasons(ast.parse(path.read_text("utf-8")))
+    assert len(said) > 5
+    assert_covered(path, said)
+
+
+def test_every_kind_of_a_finding_has_an_example() -> None:
+    tree = ast.parse((PACKAGE / "compare/finding.py").read_text("utf-8"))
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    kinds = words_in(
+        ast.walk(next(node for node in assigned if getattr(node.targets[0], "id", "") == "Kind"))
+    )
+    assert len(kinds) > 10
+    assert_covered(PACKAGE / "compare/finding.py", [kind.replace("_", " ") + " x" for kind in kinds])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [ROOT / "cpp/src/graph/unmatched_reason.cpp", *NOTING],
+    ids=lambda path: path.name,
+)
+def test_every_sentence_in_a_file_of_graphs_has_an_example(path: Path) -> None:
+    said = literals(path.read_text("utf-8"))
+    assert said
+    assert_covered(path, said)
+
+
+def test_a_sentence_without_an_example_is_found() -> None:
+    tree = ast.parse('def f(x):\n    """Raises."""\n    raise InvalidArgument(f"{x} is of a kind to come")')
+    assert refusals(tree) == [" is of a kind to come"]
+    walk = ast.parse('def f(x):\n    """A comment."""\n    return f"{x} is of a kind to come"')
+    assert reasons(walk) == [" is of a kind to come"]
+    assert literals('return name + " is of a kind to come"; // "a comment here"') == [" is of a kind to come"]
+    with pytest.raises(AssertionError):
+        assert_covered(REASONS[0], [" is of a kind to come"])
