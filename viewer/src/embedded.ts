@@ -198,6 +198,8 @@ export class EmbeddedSource implements Source {
       leaves: node.children === 0,
       modules: node.children > 0,
       suspicious: numberOf(node.ulps) > this.content.info.rounding,
+      overflowing: node.overflow > 0,
+      added: node.side === 0 && alone,
       structure: (alone && (parent?.peerPos != null || parent?.parent === null)) || (node.side === 0 && node.how === "moved"),
     };
     return tests[what] ?? false;

@@ -7,6 +7,7 @@ import { knownLists } from "./opening";
 import { reveal, showRevealed } from "./selecting";
 import * as state from "./state";
 import { t } from "./state";
+import { suspicious } from "./suspicious";
 import type { Finding, NodeRow, TreeAnswer, Wanted } from "./types";
 
 export async function loadFindings(): Promise<void> {
@@ -23,17 +24,13 @@ export async function showFinding(at: number): Promise<void> {
   await reveal(finding.side, finding.node);
 }
 
-/** n and p: among the nodes of the filter; without one, among those beyond rounding (or that overflow). */
+/** n and p: among the nodes of the filter; without one, among the suspicious ones. */
 export async function step(backwards: boolean): Promise<void> {
-  const chosen = [...state.classes.value];
-  const info = state.info.value;
-  const side = chosen.length ? state.active.value : 0;
-  const wanted: Wanted = chosen.length ? { classes: chosen, side } : { side };
-  if (!chosen.length) {
-    const byClass = ["overflow", "kind"].includes(state.colour.value.by) || !info?.compare || info.task === "structure";
-    if (byClass) wanted.classes = [...Array(Math.max(0, state.scale.value.classes - 1)).keys()].map((i) => i + 1).concat(info?.compare && !["overflow", "kind"].includes(state.colour.value.by) ? [-2] : []);
-    else wanted.only = "suspicious";
-  }
+  const classes = [...state.classes.value];
+  const only = suspicious(state.info.value!, state.colour.value.by);
+  if (!classes.length && only === null) return tell(t("nothingSuspicious"));
+  const side = classes.length ? state.active.value : 0;
+  const wanted: Wanted = classes.length ? { classes, side } : { only: only!, side };
   const from = state.selected.value[side] ?? undefined;
   const question = { ...wanted, from, backwards, reveal: true, known: knownLists() };
   const answer = await askGraph<{ node: NodeRow | null; tree?: TreeAnswer }>("next", question);

@@ -7,6 +7,7 @@ import { classOf, contrast, isOnlyRounding, palette, softOn, textOn } from "../s
 import { EmbeddedSource, type Content } from "../src/embedded";
 import { cellNumber, label, short } from "../src/names";
 import { ownKey } from "../src/own_data";
+import { suspicious } from "../src/suspicious";
 import { columnsOf, csv, difference, sorted, tabbed } from "../src/tensors";
 import { Tree } from "../src/tree";
 import type { ChildList, Info, NodeRow, OverviewCell, Side, TensorRow, TreeAnswer } from "../src/types";
@@ -57,6 +58,21 @@ describe("a graph in the heat map", () => {
 
   it("is no alarm where all differences are rounding", () => {
     expect([cell(1, 64), cell(1, 65), cell(1, "inf"), cell(1, null), cell(null, 0)].map((one) => isOnlyRounding(info, one))).toEqual([true, false, false, false, false]);
+  });
+});
+
+describe("suspicious", () => {
+  const file = (compare: boolean, overflow: boolean, task = "summary") => ({ compare, overflow, task });
+
+  it("is nothing in a graph without levels that is compared with nothing", () => {
+    expect(["kind", "overflow", "own:a"].map((by) => suspicious(file(false, false, ""), by))).toEqual([null, null, null]);
+  });
+
+  it("is what overflows, or what differs, whatever the graph is coloured by", () => {
+    expect(["kind", "overflow"].map((by) => suspicious(file(false, true, ""), by))).toEqual(["overflowing", "overflowing"]);
+    expect(["index", "kind", "overflow"].map((by) => suspicious(file(true, false), by))).toEqual(["suspicious", "suspicious", "suspicious"]);
+    expect(["index", "overflow"].map((by) => suspicious(file(true, true), by))).toEqual(["suspicious", "overflowing"]);
+    expect(suspicious(file(true, false, "structure"), "index")).toBe("added");
   });
 });
 
@@ -208,6 +224,8 @@ describe("an exported page", () => {
     expect(await source.ask("list", { text: "L.*f", within: "regex" })).toMatchObject({ total: 1, nodes: [{ name: "leaf" }] });
     expect(await source.ask("list", { classes: [1] })).toMatchObject({ total: 1 });
     expect(await source.ask("next", { only: "suspicious" })).toMatchObject({ node: { name: "leaf" } });
+    expect(await source.ask("next", { only: "added" })).toMatchObject({ node: { name: "leaf" } });
+    expect(await source.ask("next", { only: "overflowing" })).toMatchObject({ node: null });
     await expect(source.ask("list", { text: "(", within: "regex" })).rejects.toThrow();
     await expect(source.ask("match", {})).rejects.toThrow();
   });

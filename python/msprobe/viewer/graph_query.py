@@ -68,7 +68,7 @@ class Wanted:
     kind: int | None = None
     micro: int = -1
     classes: tuple[int, ...] = ()  # of the colouring; UNMATCHED too
-    only: str = ""  # leaves, modules, suspicious, added, removed, moved, manual
+    only: str = ""  # leaves, modules, suspicious, overflowing, added, removed, moved, manual
     sort: str = "order"
     ascending: bool = True
     offset: int = 0
@@ -541,6 +541,7 @@ def _only(what: str, table: str) -> str:
         "leaves": "n.children=0",
         "modules": "n.children>0",
         "suspicious": "n.worst_ulps > 64",
+        "overflowing": "n.overflow > 0",
         "added": "n.side=0 AND n.peer IS NULL AND n.parent IS NOT NULL",
         "removed": "n.side=1 AND n.peer IS NULL AND n.parent IS NOT NULL",
         "moved": _MOVED,

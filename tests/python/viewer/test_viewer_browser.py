@@ -530,7 +530,12 @@ MODES = [
     *("steps_cmp", "var_default", "micro_build", "nan_oc_build", "ranks_build", "pm_build"),
 ]
 # Where there is nothing to go to.
+NOTHING_SUSPICIOUS = (
+    "Nothing is suspicious: there is nothing to compare with, and the file has no overflow levels. "
+    "A class of the legend can be walked through too."
+)
 NO_FAULT = {
+    NOTHING_SUSPICIOUS,
     "No further suspicious node in this direction.",
     "Nothing differs, and nothing overflows.",
     "Nothing overflows, and there is nothing to compare with.",
@@ -573,6 +578,21 @@ def look_around(page, mode):
             assert chosen(page, place) == last
     assert page.run("return document.querySelector('[role=alert]')") is None
     assert page.faults == [], mode
+
+
+def test_no_call_is_suspicious_where_nothing_is_known_of_it(page, tmp_path):
+    target, _ = model()
+    with shown(page, write(tmp_path / "a.vis.db", {(0, 0): (target, None)}), tmp_path / "state") as address:
+        open_page(page, address)
+        for key in ("n", "p"):
+            tap(page, key)
+            page.until(f"document.querySelector('.notice')?.innerText === {json.dumps(NOTHING_SUSPICIOUS)}")
+            assert selected(page) == [""]
+            page.run("document.querySelector('.notice').click()")
+        press(page, "call")
+        settle(page)
+        tap(page, "n")
+        page.until(f"{SELECTED}[0]?.includes('.forward')")
 
 
 def test_an_exported_page_needs_no_server(page, tmp_path):

@@ -386,6 +386,17 @@ def test_batch_operations_have_all_their_links(tmp_path, asking):
     assert [(one["kind"], one["rank"]) for one in found] == [("send", 1), ("receive", 2)]
 
 
+def test_the_next_node_that_overflows(tmp_path, asking):
+    levels = (None, "medium", None, "critical")
+    nodes = [Node(f"Torch.a.{number}.forward", overflow=level) for number, level in enumerate(levels)]
+    graph = {(0, 0): (Node("DefaultModel", nodes, 0), None)}
+    ask = asking(write(tmp_path / "a.vis.db", graph, overflow=True))
+    first = ask("next", only="overflowing")["node"]["name"]
+    second = ask("next", only="overflowing", **{"from": first})["node"]["name"]
+    assert [first, second] == ["Torch.a.1.forward", "Torch.a.3.forward"]
+    assert ask("next", only="overflowing", **{"from": second})["node"] is None
+
+
 def test_a_micro_step_hides_the_others_at_the_top(tmp_path, asking):
     nodes = [Node(f"Torch.a.{i}.forward", micro=i // 2) for i in range(4)]
     ask = asking(
