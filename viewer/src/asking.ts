@@ -25,7 +25,7 @@ export function about(): Question {
   };
 }
 
-/** The graph of the present step and rank is there: what the user asks for in between waits. */
+/** The graph of the present step, rank and micro step is there: what the user asks for in between waits. */
 export let shown: Promise<void> = Promise.resolve();
 
 export function willShow(graph: Promise<unknown>): void {
@@ -38,7 +38,7 @@ export type Pending = { pending?: number };
 export async function askGraph<Answer>(name: string, question: Question = {}): Promise<Answer | null> {
   await shown;
   const asked = about();
-  const sameGraph = (): boolean => (["file", "step", "rank"] as const).every((key) => about()[key] === asked[key]);
+  const sameGraph = (): boolean => (["file", "step", "rank", "micro"] as const).every((key) => about()[key] === asked[key]);
   state.busy.value += 1;
   try {
     for (;;) {

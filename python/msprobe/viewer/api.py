@@ -206,7 +206,7 @@ def _preview(result: ResultFile, asked: Answer, scale: Scale, wanted: list[tuple
 def _from_digest(graph: Graph, asked: Answer, scale: Scale, wanted: list[tuple[int, str, int]]) -> Answer:
     workspace, micro = members.workspace(asked), members.integer(asked, "micro", -1)
     sides = (0, 1) if graph.result.config.is_compare else (0,)
-    roots = [graph.root(side, scale, workspace) for side in sides]
+    roots = [graph.root(side, scale, workspace, micro) for side in sides]
     if asked.get("level") is not None:
         level = max(1, min(members.integer(asked, "level"), 100))
         nodes, whole = graph.expanded(scale, workspace, level, micro)
@@ -307,9 +307,10 @@ def _nodes(graph: Graph, asked: Answer) -> Answer:
 def _values(graph: Graph, asked: Answer) -> Answer:
     scale, workspace = graph.scale(*members.colour(asked)), members.workspace(asked)
     asked_for = members.places(asked, "places")[: 2 if graph.result.config.is_compare else 1]
+    micro = members.integer(asked, "micro", -1)
     return {
         "sides": [
-            graph.coloured(side, places[:MOST_NODES], scale, workspace)
+            graph.coloured(side, places[:MOST_NODES], scale, workspace, micro)
             for side, places in enumerate(asked_for)
         ]
     }

@@ -237,6 +237,20 @@ class Colours:
             )
         return found
 
+    def below_of(self, places: Any) -> dict[str, Any]:
+        """As `below`, of these nodes, in their order: an array."""
+        import numpy as np
+
+        part = copy.copy(self)
+        part.firsts = np.zeros(len(places), self.firsts.dtype)
+        part._values = self._values[places]
+        part._sums = [_sums(np.diff(sums)[places]) for sums in self._sums]
+        part._unmatched = _sums(np.diff(self._unmatched)[places])
+        (found,) = part.below([len(places) - 1])
+        if found["worstAt"] is not None:
+            found["worstAt"] = int(places[found["worstAt"]])
+        return found
+
     def _worsts(self, first: Any, after: Any) -> list[int | None]:
         """Where the worst value of each range [first, after) stands: the first one of equals."""
         import numpy as np

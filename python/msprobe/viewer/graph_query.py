@@ -184,14 +184,19 @@ class Graph:
 
     # ---- nodes
 
-    def coloured(self, side: int, places: Sequence[int], scale: Scale, workspace: str) -> dict[str, Any]:
+    def coloured(
+        self, side: int, places: Sequence[int], scale: Scale, workspace: str, micro: int = -1
+    ) -> dict[str, Any]:
         """What depends on the colouring, of nodes that are known: the class, the value and, of those with
-        something inside, [which of `places`, what is below].
+        something inside, [which of `places`, what is below]. `micro`: what is below the root is of this one.
         """
         colours = self.colours(scale, side, workspace)
         places = [min(max(0, place), len(colours.classes) - 1) for place in places]
         inner = [at for at, place in enumerate(places) if colours.firsts[place] < place]
         below = colours.below([places[at] for at in inner])
+        root = len(colours.classes) - 1
+        if micro >= 0 and root in places and colours.firsts[root] < root:
+            below[inner.index(places.index(root))] = colours.below_of(self._shown(side, root, micro))
         return {
             "classes": colours.classes_at(places),
             "values": colours.values_at(places),
@@ -205,9 +210,21 @@ class Graph:
     def at(self, side: int, pos: int, scale: Scale) -> dict[str, Any]:
         return self._nodes("n.side=? AND n.pos=?", (side, pos), scale, "", limit=1)[0]
 
-    def root(self, side: int, scale: Scale, workspace: str) -> dict[str, Any] | None:
+    def root(self, side: int, scale: Scale, workspace: str, micro: int = -1) -> dict[str, Any] | None:
+        """With what is below it, of one micro step or of all (-1)."""
         found = self._nodes("n.side=? AND n.parent IS NULL", (side,), scale, workspace, limit=1)
+        if found and micro >= 0 and "below" in found[0]:
+            shown = self._shown(side, found[0]["pos"], micro)
+            found[0]["below"] = self.colours(scale, side, workspace).below_of(shown)
         return found[0] if found else None
+
+    def _shown(self, side: int, root: int, micro: int) -> Any:
+        """The places of the nodes of a micro step, and of the root, which is last."""
+        import numpy as np
+
+        sql = "SELECT first, pos FROM node WHERE side=? AND parent=? AND micro=? ORDER BY pos"
+        rows = self.connection().execute(sql, (side, root, micro)).fetchall()
+        return np.concatenate([*(np.arange(first, pos + 1) for first, pos in rows), [root]]).astype(np.int64)
 
     def children(
         self,

@@ -595,6 +595,23 @@ def test_no_call_is_suspicious_where_nothing_is_known_of_it(page, tmp_path):
         page.until(f"{SELECTED}[0]?.includes('.forward')")
 
 
+def test_the_legend_counts_the_micro_step_that_is_shown(page, tmp_path):
+    calls = [Node(f"Torch.a.{i}.forward", micro=int(i > 0), overflow=level) for i, level in enumerate(LEVELS)]
+    path = tmp_path / "a.vis.db"
+    write(path, {(0, 0): (Node("DefaultModel", calls, 0), None)}, overflow=True, micro_steps=2)
+    legend = "[...document.querySelectorAll('.class b')].map(one => Number(one.textContent)).join()"
+    with shown(page, path, tmp_path / "state") as address:
+        open_page(page, address)
+        for micro, counts in (("-1", "2,1,0,1"), ("0", "2,0,0,0"), ("1", "1,1,0,1")):
+            choose(page, "Micro", micro)
+            page.until(f"{legend} === {json.dumps(counts)}")
+        choose(page, "Colour", "kind")  # the module, and the calls
+        page.until(f"{legend} === '1,2,0,0'")
+
+
+LEVELS = (None, "medium", "critical")
+
+
 def test_an_exported_page_needs_no_server(page, tmp_path):
     out = tmp_path / "out.html"
     said = export(write(tmp_path / "a.vis.db"), out, step=None, rank=None)

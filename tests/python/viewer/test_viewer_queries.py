@@ -406,6 +406,55 @@ def test_a_micro_step_hides_the_others_at_the_top(tmp_path, asking):
     assert ask("list", micro=0, only="leaves")["total"] == 2
 
 
+@pytest.mark.parametrize("golden_first", [0, 1])
+def test_what_is_below_the_root_is_of_the_micro_step(tmp_path, asking, golden_first):
+    """The legend counts what the picture shows, also when another colouring is asked for."""
+
+    def side(golden: bool) -> Node:
+        found = []
+        for number, index in enumerate((0.1, 0.9, 0.5, None)):
+            name = f"Module.a.A.forward.{number}"
+            call = Node(
+                f"Torch.a.{number}.forward",
+                index=index,
+                peer=None if index is None else f"Torch.a.{number}.forward",
+            )
+            call.micro = (number + golden_first * golden) % 2
+            found.append(Node(name, [call], kind=0, index=index, peer=name, micro=call.micro))
+        return Node("DefaultModel", found, kind=0, peer="DefaultModel")
+
+    graph = {(0, 0): (side(False), side(True))}
+    ask = asking(write(tmp_path / "a.vis.db", graph, micro_steps=2))
+    every = ask("tree")["roots"][0]
+    assert [every["below"][key] for key in ("nodes", "unmatched", "worst")] == [9, 1, 0.9]
+
+    def shown(side, micro):
+        answer = ask("tree", micro=micro, level=9)
+        root, lists = answer["roots"][side], [one for one in answer["lists"] if one["side"] == side]
+        nodes = [root, *(node for one in lists for node in one["nodes"])]
+        below = root["below"]
+        assert below["nodes"] == len(nodes)
+        for number, count in enumerate(below["counts"]):
+            assert count == sum(node["class"] == number for node in nodes), (number, count)
+        coloured = ask("values", micro=micro, places=[[root["pos"]]] * 2)["sides"][side]["below"]
+        assert coloured == [[0, below]] or coloured == [(0, below)]
+        return below
+
+    first, second = shown(0, 0), shown(0, 1)
+    assert (first["nodes"], first["unmatched"], first["worst"]) == (5, 0, 0.5)
+    assert (second["nodes"], second["unmatched"], second["worst"]) == (5, 1, 0.9)
+    by_place = {
+        node["pos"]: node["name"]
+        for one in ask("tree", level=9)["lists"]
+        if one["side"] == 0
+        for node in one["nodes"]
+    }
+    assert by_place[second["worstAt"]] == "Torch.a.1.forward"
+    assert len(first["strip"]) == 5
+    assert shown(1, 0)["nodes"] == shown(1, 1)["nodes"] == 5
+    assert ask("tree", micro=7)["roots"][0]["below"]["nodes"] == 1
+
+
 def test_findings_are_those_of_the_micro_step(tmp_path, asking):
     def call(number: int, golden: bool) -> Node:
         name = f"Torch.a.{number}.forward"
