@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.shell_script import launch_options
-from msprobe.credentials import concealed
+from msprobe.credentials import concealed, concealed_in
 from msprobe.native import FormatError, InvalidArgument, log
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _text(path: Path) -> str:
 
 
 def _of_shell(text: str) -> Parameters:
-    return {key: _plain(key, value, 0) for key, value in launch_options(text).items()}
+    return {concealed_in(key): _plain(key, value, 0) for key, value in launch_options(text).items()}
 
 
 def _of_json(text: str) -> Parameters:
@@ -179,8 +179,9 @@ def flattened(tree: object) -> Parameters:
     for name, value in _leaves("" if _as_mapping(tree) is not None else "value", tree, 0):
         if len(result) >= _MOST_PARAMETERS:
             raise FormatError(f"expected at most {_MOST_PARAMETERS} parameters, found more")
-        if name not in result:
-            result[name] = _plain(name, value, 0)
+        written = concealed_in(name)
+        if written not in result:
+            result[written] = _plain(name, value, 0)
     return result
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import make_directory
 from msprobe.config_check import pack
+from msprobe.credentials import concealed_in, concealed_tree
 from msprobe.native import FormatError, InvalidArgument, IoError, core
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _END = struct.Struct("<4s4H2LH")  # end of central directory
 _END_MARK = b"PK\x05\x06"
 _LONGEST_COMMENT = 0xFFFF
 _ENCRYPTED = 1
+_MAY_HOLD_SECRETS = (pack.ENVIRONMENT, pack.STATIC, pack.DYNAMIC)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _WRITERS = 4  # threads
 
@@ -89,10 +91,12 @@ class Pack:
         if entry is None or self.file is None:
             return None
         try:
-            return self.file.content(entry)
+            content: bytes = self.file.content(entry)
         except FormatError as error:
             self.leave_out(name, f"it is damaged: {str(error).removeprefix(f'{name}: ')}")
             return None
+        # The existing tool writes credentials down; they go no further, and are compared by their hashes.
+        return _concealed(name, content) if name in _MAY_HOLD_SECRETS and not self.is_ours else content
 
     def entry(self, name: str) -> EntryInFile | None:
         """Where it lies in the file."""
@@ -197,6 +201,20 @@ class Pack:
 
     def __exit__(self, *_: object) -> None:
         self.file = None
+
+
+def _concealed(entry: str, content: bytes) -> bytes:
+    """The variables or hyper-parameters of another tool without credentials, else as they are."""
+    of_model = entry != pack.ENVIRONMENT
+    text = content.decode("utf-8", "backslashreplace")
+    try:
+        tree = json.loads(text)
+        if not isinstance(tree, dict):
+            return content
+        written = {name: concealed_tree(name, value, of_model=of_model) for name, value in tree.items()}
+        return content if written == tree else json.dumps(written, indent=4).encode()
+    except (ValueError, RecursionError):
+        return concealed_in(text).encode("utf-8", "backslashreplace")
 
 
 def read_pack(path: str | os.PathLike[str]) -> Pack:

@@ -21,6 +21,7 @@ from msprobe.config_check.random_functions import (
     GENERATOR_PREFIX,
     SEEDING,
 )
+from msprobe.credentials import concealed_in
 from msprobe.hooks.functions import AttributeExchange
 from msprobe.native import core, log
 
@@ -278,7 +279,7 @@ def _is_inside_a_wrapper(caller: FrameType) -> bool:
 
 def _frame_text(frame: FrameType) -> str:
     code = frame.f_code
-    line = linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip()
+    line = concealed_in(linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip())
     return f"File {os.path.abspath(code.co_filename)}, line {frame.f_lineno}, in {code.co_name}, {line}"
 
 
