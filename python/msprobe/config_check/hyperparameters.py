@@ -25,6 +25,7 @@ Parameters = dict[str, Any]
 
 _LARGEST_FILE = 16 << 20
 _MOST_PARAMETERS = 100_000  # a YAML file of a few lines can stand for billions
+_MOST_MERGED = 100_000  # the same of its key <<
 _DEEPEST = 32
 _LONGEST_LIST = 1000
 _LONGEST_TEXT = 10_000
@@ -62,7 +63,7 @@ def of_files(paths: Sequence[Path]) -> Parameters:
             continue
         try:
             found = _READERS[path.suffix](_text(path))
-        except (FormatError, OSError, RecursionError) as error:
+        except (FormatError, OSError, RecursionError, ValueError) as error:  # numbers of too many digits
             log.warning("%s cannot be read, it is left out: %s", path, error)
             continue
         if not found:
@@ -76,7 +77,7 @@ def _text(path: Path) -> str:
         content = file.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:
         raise FormatError(f"expected at most {_LARGEST_FILE} bytes")
-    return content.decode("utf-8", "backslashreplace")
+    return content.decode("utf-8", "backslashreplace").removeprefix("\ufeff")
 
 
 def _of_shell(text: str) -> Parameters:
@@ -97,6 +98,16 @@ def _of_yaml(text: str) -> Parameters:
     class Loader(yaml.SafeLoader):
         """Tags of programs are no reason to give up: their values are taken as they stand."""
 
+        merged = 0
+
+        def flatten_mapping(self, node: yaml.MappingNode) -> None:
+            """Copies what << names, the copies of copies, too."""
+            before = len(node.value)
+            super().flatten_mapping(node)  # type: ignore[no-untyped-call, unused-ignore]
+            self.merged += max(0, len(node.value) - before)
+            if self.merged > _MOST_MERGED:
+                raise FormatError(f"expected at most {_MOST_MERGED} merged keys, found more")
+
     def untagged(loader: Loader, _: str, node: yaml.Node) -> object:
         if isinstance(node, yaml.MappingNode):
             return loader.construct_mapping(node, deep=True)
@@ -108,12 +119,22 @@ def _of_yaml(text: str) -> Parameters:
     Loader.add_multi_constructor("tag:yaml.org,2002:python/", untagged)
     try:
         trees = list(yaml.load_all(text, Loader=Loader))
+    except FormatError:
+        raise
     except (yaml.YAMLError, ValueError, TypeError) as error:  # dates and numbers that are none
-        raise FormatError(f"expected YAML: {' '.join(str(error).split())}") from error
+        raise FormatError(f"expected YAML: {_yaml_problem(error)}") from error
     merged: Parameters = {}
     for tree in trees:
         merge(merged, flattened(tree))
     return merged
+
+
+def _yaml_problem(error: Exception) -> str:
+    """Without the piece of the file that a mark shows: it may be a password."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 _READERS: dict[str, Callable[[str], Parameters]] = {

@@ -6,6 +6,7 @@ $(...) stay the text that they are, and of control structures only the words are
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import Union
@@ -13,8 +14,12 @@ from typing import Union
 from msprobe.native import FormatError
 
 # A script that doubles its variables again and again fills the memory in a few lines.
-_LONGEST_EXPANSION = 1 << 20
+_LONGEST_SCRIPT = 1 << 20
+_LONGEST_EXPANSION = 1 << 20  # of a word
+_LONGEST_COMMANDS = 4 << 20  # of all words together
+_LONGEST_VARIABLE = 4096  # ${...}
 _MOST_WORDS = 100_000
+_DEEPEST = 4  # commands in words of commands: ssh host "bash -c '...'"
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(
@@ -31,6 +36,17 @@ _LAUNCHER_MODULES = frozenset(
 )
 _PYTHON = re.compile(r"(?:.*/)?python[0-9.]*")
 _SCRIPT = re.compile(r".*\.py")
+_MAY_LAUNCH = re.compile("|".join(map(re.escape, sorted({*_LAUNCHERS, "accelerate", "python", ".py"}))))
+# What stands before a command, and commands that only speak of launchers or install them.
+_BEFORE_COMMANDS = frozenset(("!", "do", "else", "exec", "if", "nohup", "sudo", "then", "time", "while", "{"))
+_TALKING = frozenset(
+    ("alias", "apt", "apt-get", "echo", "grep", "kill", "killall", "man", "module", "pgrep", "pip", "pip3",
+     "pkill", "printf", "type", "which")
+)  # fmt: skip
+# Text without a meaning of its own, outside of quotes and inside double ones.
+_PLAIN = re.compile(r"[^\s;|&<>()'\"\\`$#]+")
+_PLAIN_IN_QUOTES = re.compile(r"[^\"\\`$]+")
+_TO_CLOSING_QUOTE = re.compile(r"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
 @dataclass
@@ -56,34 +72,54 @@ _Token = Union[_Word, _Array]  # an array follows the word NAME=
 
 def launch_options(script: str) -> dict[str, object]:
     """Option -> value of the launch command: text, or true for an option without value. {} when no command
-    starts a training. Raises FormatError for what grows without bound.
+    starts a training. Raises FormatError for what is too long or grows without bound.
     """
+    if len(script) > _LONGEST_SCRIPT:
+        raise FormatError(f"expected a script of at most {_LONGEST_SCRIPT} characters, found {len(script)}")
+    for with_documents in (False, True):  # what is fed to a command may be a script, but mostly is a text
+        launch = _launch(_expanded(script, with_documents, 0))
+        if launch:
+            return _options(launch)
+    return {}
+
+
+def _expanded(script: str, with_documents: bool, depth: int) -> list[list[str]]:
+    """The words of all commands, also of those that are words themselves, as of bash -c."""
     variables: dict[str, str] = {}
     arrays: dict[str, list[str]] = {}
     commands: list[list[str]] = []
-    for command in _commands(script):
-        rest = _assign(command, variables, arrays)
-        words = [one for word in rest for one in _expand(word, variables, arrays)]
-        if len(words) > _MOST_WORDS:
-            raise FormatError(f"expected a command of at most {_MOST_WORDS} words, found {len(words)}")
-        if words:
-            commands.append(words)
-    return _options(_launch(commands))
+    size = 0
+    for command in _Reader(script, with_documents).commands():
+        words: list[str] = []
+        for word in _assign(command, variables, arrays):
+            found = _expand(word, variables, arrays)
+            words += found
+            size += sum(map(len, found))
+            if len(words) > _MOST_WORDS or size > _LONGEST_COMMANDS:
+                raise FormatError(
+                    f"expected commands of at most {_MOST_WORDS} words and {_LONGEST_COMMANDS} characters"
+                )
+        if not words or _is_talking(words):
+            continue
+        commands.append(words)
+        if depth < _DEEPEST:
+            for text in words:
+                if " " in text and _MAY_LAUNCH.search(text):
+                    commands += _expanded(text, with_documents, depth + 1)
+    return commands
 
 
 # ---- words
 
 
-def _commands(script: str) -> list[list[_Token]]:
-    return _Reader(script).commands()
-
-
 class _Reader:
     """Cuts a script into commands of words."""
 
-    def __init__(self, script: str) -> None:
-        self._text = script.replace("\r\n", "\n")
+    def __init__(self, script: str, with_documents: bool) -> None:
+        self._text = script.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\r")
         self._at = 0
+        self._with_documents = with_documents
+        self._ends: list[str] = []  # of the documents that begin in the next line
 
     def commands(self) -> list[list[_Token]]:
         found: list[list[_Token]] = [[]]
@@ -92,6 +128,8 @@ class _Reader:
             if char in "\n;|&":
                 self._at += 1
                 found.append([])
+                if char == "\n":
+                    self._skip_documents()
             elif char in "<>":
                 self._skip_redirection(found[-1])
             elif char in "() \t":
@@ -129,13 +167,14 @@ class _Reader:
         elif self._text.startswith(("$(", "`"), self._at):
             word.pieces.append((self._substitution(), True, True))
         elif self._text.startswith("${", self._at):
-            end = self._text.find("}", self._at)
+            end = self._text.find("}", self._at, self._at + _LONGEST_VARIABLE)
             end = self._at + 1 if end < 0 else end
             word.pieces.append((self._text[self._at : end + 1], False, False))
             self._at = end + 1
         else:
-            word.pieces.append((char, False, False))
-            self._at += 1
+            plain = _PLAIN.match(self._text, self._at)
+            word.pieces.append((plain[0] if plain else char, False, False))
+            self._at += len(plain[0]) if plain else 1
 
     def _array(self) -> list[_Word]:
         words: list[_Word] = []
@@ -165,7 +204,7 @@ class _Reader:
     def _double_quoted(self, word: _Word) -> None:
         self._at += 1
         start = self._at
-        if self._closing_quote() < 0:
+        if _TO_CLOSING_QUOTE.match(self._text, start) is None:
             end = self._text.find("\n", start)
             end = len(self._text) if end < 0 else end
             word.pieces.append((self._text[start:end], True, False))
@@ -182,21 +221,13 @@ class _Reader:
                 word.pieces.append((self._text[self._at + 1], True, True))
                 self._at += 2
             else:
-                word.pieces.append((self._text[self._at], True, False))
-                self._at += 1
+                plain = _PLAIN_IN_QUOTES.match(self._text, self._at)
+                text = plain[0] if plain else self._text[self._at]
+                word.pieces.append((text, True, False))
+                self._at += len(text)
             if self._at >= len(self._text):
                 return
         self._at += 1
-
-    def _closing_quote(self) -> int:
-        at = self._at
-        while at < len(self._text):
-            if self._text[at] == "\\":
-                at += 1
-            elif self._text[at] == '"':
-                return at
-            at += 1
-        return -1
 
     def _substitution(self) -> str:
         """$(...) or `...`, as it is written, with _BLANK for blanks."""
@@ -222,10 +253,20 @@ class _Reader:
         last = command[-1] if command else None
         if isinstance(last, _Word) and last.text.isdigit() and self._text[self._at - 1].isdigit():
             command.pop()
+        is_document = self._text.startswith("<<", self._at) and not self._text.startswith("<<<", self._at)
         while self._at < len(self._text) and self._text[self._at] in "<>&| \t":
             self._at += 1
         if self._at < len(self._text) and self._text[self._at] not in "\n;()":
-            self._word()
+            words = [one for one in self._word() if isinstance(one, _Word)]
+            if is_document and words:
+                self._ends.append(words[0].text.removeprefix("-"))
+
+    def _skip_documents(self) -> None:
+        """The texts of << that begin here, each up to its last line; all the rest when there is none."""
+        ends, self._ends = self._ends, []
+        for end in ends if not self._with_documents else ():
+            found = re.compile(rf"^\t*{re.escape(end)}$", re.MULTILINE).search(self._text, self._at)
+            self._at = found.end() if found else len(self._text)
 
     def _skip_to(self, end: str) -> None:
         at = self._text.find(end, self._at)
@@ -279,8 +320,9 @@ def _expand(
     word: _Word, variables: dict[str, str], arrays: dict[str, list[str]], *, split: bool = True
 ) -> list[str]:
     """The words that `word` stands for. A variable that the script does not set stays as it is written."""
-    result = [""]
+    result: list[list[str]] = [[]]
     began = False
+    size = 0
     for text, quoted, literal in _joined(word):
         parts = [(text, False)] if literal else _parts(text, variables, arrays, quoted)
         for value, is_variable in parts:
@@ -293,23 +335,21 @@ def _expand(
             if not words:
                 continue
             began = True
-            result[-1] += words[0]
-            result += words[1:]
+            result[-1].append(words[0])
+            result += [[one] for one in words[1:]]
+            size += sum(map(len, words))
         began = began or quoted
-        if sum(map(len, result)) > _LONGEST_EXPANSION:
+        if size > _LONGEST_EXPANSION:
             raise FormatError(f"expected words of at most {_LONGEST_EXPANSION} characters: variables grow")
-    return result if began else []
+    return ["".join(pieces) for pieces in result] if began else []
 
 
 def _joined(word: _Word) -> list[tuple[str, bool, bool]]:
     """Pieces of one kind as one, so that a variable's name is whole."""
-    joined: list[tuple[str, bool, bool]] = []
-    for text, quoted, literal in word.pieces:
-        if joined and joined[-1][1:] == (quoted, literal):
-            joined[-1] = (joined[-1][0] + text, quoted, literal)
-        else:
-            joined.append((text, quoted, literal))
-    return joined
+    return [
+        ("".join(text for text, _, _ in pieces), *kind)
+        for kind, pieces in itertools.groupby(word.pieces, key=lambda piece: piece[1:])
+    ]
 
 
 def _parts(
@@ -338,17 +378,37 @@ def _parts(
 
 
 def _launch(commands: list[list[str]]) -> list[str]:
-    """The words from the launcher on: of the first command with a launcher of several processes, else of the
-    python command with the most options.
+    """The words from the launcher on: of the first command with a launcher of several processes, preferably
+    one that names its program; else of the python command with the most options.
     """
-    for words in commands:
-        for at, word in enumerate(words):
-            if word.rpartition("/")[2] in _LAUNCHERS or _is_launching_module(words, at):
-                return words[at:]
-            if word.rpartition("/")[2] == "accelerate" and words[at + 1 : at + 2] == ["launch"]:
-                return words[at:]
-    plain = [words[at:] for words in commands for at, word in enumerate(words) if _PYTHON.fullmatch(word)]
+    launches = [words[at:] for words in commands for at in _launchers(words)[:1] if at + 1 < len(words)]
+    for words in launches:
+        if any(_is_program(words, at) for at in range(1, len(words))):
+            return words
+    if launches:
+        return launches[0]
+    plain = [words[at:] for words in commands for at in _first(words, _PYTHON) + _first(words, _SCRIPT)]
     return max(plain, key=lambda words: sum(word.startswith("--") for word in words), default=[])
+
+
+def _launchers(words: list[str]) -> list[int]:
+    return [
+        at
+        for at, word in enumerate(words)
+        if word.rpartition("/")[2] in _LAUNCHERS
+        or _is_launching_module(words, at)
+        or (word.rpartition("/")[2] == "accelerate" and words[at + 1 : at + 2] == ["launch"])
+    ]
+
+
+def _first(words: list[str], pattern: re.Pattern[str]) -> list[int]:
+    return [at for at, word in enumerate(words) if pattern.fullmatch(word)][:1]
+
+
+def _is_talking(words: list[str]) -> bool:
+    head = next((at for at, word in enumerate(words) if word not in _BEFORE_COMMANDS), 0)
+    command = words[head].rpartition("/")[2]
+    return command in _TALKING or words[head + 1 : head + 3] == ["-m", "pip"]
 
 
 def _is_launching_module(words: list[str], at: int) -> bool:
@@ -386,5 +446,9 @@ def _is_option(word: str) -> bool:
 
 
 def _is_program(words: list[str], at: int) -> bool:
-    """train.py: what is launched; no value of the option before it."""
-    return _SCRIPT.fullmatch(words[at]) is not None or words[at].startswith("-m")
+    """train.py or python: what is launched; no value of the option before it."""
+    return (
+        _SCRIPT.fullmatch(words[at]) is not None
+        or _PYTHON.fullmatch(words[at]) is not None
+        or words[at].startswith("-m")
+    )

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import enum
 import json
@@ -24,6 +25,10 @@ from msprobe.config_check.shell_script import launch_options
 # Each line is nine times the one before it.
 BILLIONS = "a: &a [[x]]\n" + "".join(
     f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n" for before, name in zip("abcdefghi", "bcdefghij")
+)
+MERGED_BILLIONS = "a: &a {x: 1, y: 2}\n" + "".join(
+    f"{name}: &{name} {{<<: [{','.join([f'*{before}'] * 9)}]}}\n"
+    for before, name in zip("abcdefghi", "bcdefghij")
 )
 
 
@@ -78,6 +83,20 @@ class TestShell:
              {"a": "$(date; reboot)", "b": "`id -u`", "c": "$((2 * 3))"}),
             ("OUT=$(mktemp -d /x)\ntorchrun t.py --out $OUT", {"out": "$(mktemp -d /x)"}),
             ("echo hello --a 1", {}),
+            ("pip install deepspeed --upgrade\npython train.py --lr 1", {"lr": "1"}),
+            ("python -m pip install deepspeed --upgrade\npython train.py --lr 1", {"lr": "1"}),
+            ("which torchrun || exit 1\ntorchrun t.py --lr 1", {"lr": "1"}),
+            ("command -v torchrun\ntorchrun $1 --lr 1", {"lr": "1"}),
+            ("if x; then echo torchrun t.py --no 1; fi\ntorchrun t.py --lr 1", {"lr": "1"}),
+            ("pkill -f torchrun --signal 9\ntorchrun t.py --lr 1", {"lr": "1"}),
+            ("cat <<-'EOF' > x\n torchrun t.py --no 1 it's\n\tEOF\ntorchrun t.py --lr 1", {"lr": "1"}),
+            ("LR=1\nsbatch <<EOF\nsrun --gpus 2 python -u t.py --lr $LR\nEOF\n", {"gpus": "2", "lr": "1"}),
+            ("cat <<< torchrun\ntorchrun t.py --lr 1", {"lr": "1"}),
+            ("ssh host 'cd x && torchrun t.py --lr 1'", {"lr": "1"}),
+            ('docker run --rm image bash -c "torchrun t.py --lr 1"', {"lr": "1"}),
+            ('CMD="torchrun t.py --lr 1"\neval "$CMD"', {"lr": "1"}),
+            ("uv run train.py --lr 1", {"lr": "1"}),
+            ("\ufefftorchrun t.py --lr 1 \\\r\n  --b 2\r\n", {"lr": "1", "b": "2"}),
             ("", {}),
         ],
     )  # fmt: skip
@@ -113,6 +132,20 @@ class TestShell:
         script = "A=(1 2 3)\n" + "A=(${A[@]} ${A[@]})\n" * 40 + "torchrun t.py --a ${A[@]}"
         with pytest.raises(FormatError):
             launch_options(script)
+
+    def test_words_that_are_many_times_the_script(self):
+        for use in ('"$A" ', "$A "):
+            with pytest.raises(FormatError, match="expected commands of at most"):
+                launch_options("A='" + "x y " * 50_000 + "'\ntorchrun t.py " + use * 50_000)
+        with pytest.raises(FormatError, match="expected a script of at most"):
+            launch_options("torchrun t.py " + "x" * (1 << 20))
+
+    @pytest.mark.parametrize("piece", ["${", "a'b'", '"\\"\n', "$(", "`", "A=("])
+    def test_long_scripts_take_time_by_their_length(self, piece):
+        begin = time.process_time()
+        with contextlib.suppress(RecursionError):
+            launch_options("torchrun t.py --a " + piece * 40_000)
+        assert time.process_time() - begin < 5
 
     def test_random_scripts(self):
         source = random.Random(1)
@@ -207,11 +240,20 @@ class TestSettingsFiles:
         [("a: [", ".yaml"), ("a: &x [*x]", ".yaml"), ("{" * 5000, ".yaml"), ("{", ".json"),
          ("[" * 90_000, ".json"),
          ("a: 2020-99-99", ".yaml"), ("\0", ".yaml"), ("? [a]: b", ".yaml"),
-         (BILLIONS, ".yaml")],
+         (BILLIONS, ".yaml"), (MERGED_BILLIONS, ".yaml"), ("a: 0x" + "f" * 10_000, ".yaml")],
     )  # fmt: skip
     def test_what_cannot_be_read_is_left_out_with_a_warning(self, tmp_path, caplog, text, suffix):
         assert files(tmp_path, text, suffix) == {}
         assert str(tmp_path / f"file{suffix}") in caplog.text
+
+    def test_the_warning_shows_nothing_of_the_file(self, tmp_path, caplog):
+        files(tmp_path, "password: s3cr3t: x", ".yaml")
+        assert "line 1, column" in caplog.text
+        assert "s3cr3t" not in caplog.text
+
+    @pytest.mark.parametrize(("text", "suffix"), [('{"a": 1}', ".json"), ("a: 1", ".yaml")])
+    def test_a_byte_order_mark(self, tmp_path, text, suffix):
+        assert files(tmp_path, "\ufeff" + text, suffix) == {"a": 1}
 
     def test_a_missing_file_is_left_out(self, tmp_path, caplog):
         assert of_files([tmp_path / "no.sh"]) == {}
