@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from dataclasses import asdict
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _TABLE, _JSON, _PAGE = "result.xlsx", "result.json", "report.html"
 _SIDES = ("bench", "cmp")
+_UNFINISHED = ".config_check_result.tmp"  # in the folder: a result that is not complete yet
 _SUMMARY_COLUMNS = ("filename", "pass_check")
 _MOST_IN_JSON = 10_000  # differences
 
@@ -53,17 +55,32 @@ def check_output(folder: Path, packs: tuple[Path, ...], *, force: bool = False) 
 
 def write_outputs(folder: Path, result: ConfigComparison, bench: Pack, cmp: Pack) -> list[Path]:
     """Fills `folder`, which check_output() allowed; returns what a person may want to open, the most useful
-    first. Raises IoError.
+    first. What was there stays until all is written. Raises IoError.
     """
-    _empty(folder)
-    make_directory(folder)
+    is_new = not folder.exists()
+    unfinished = folder / _UNFINISHED
+    try:
+        make_directory(folder)
+        _remove(unfinished)
+        make_directory(unfinished)
+        _fill(unfinished, result, bench, cmp)
+        _replace(folder, unfinished)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+    return [folder / _PAGE, folder / _TABLE, folder / _JSON]
+
+
+def _fill(folder: Path, result: ConfigComparison, bench: Pack, cmp: Pack) -> None:
     for name, side in zip(_SIDES, (bench, cmp)):
         make_directory(folder / name)
         side.extract(folder / name)
     _write_table(folder / _TABLE, result)
     write_text(folder / _PAGE, report_html(result))
-    write_text(folder / _JSON, result_json(result))  # last: where it is, everything is
-    return [folder / _PAGE, folder / _TABLE, folder / _JSON]
+    write_text(folder / _JSON, result_json(result))
 
 
 def result_json(result: ConfigComparison) -> str:
@@ -110,25 +127,37 @@ def _foreign(folder: Path) -> str | None:
         return None
     for name in names:
         path = folder / name
-        if name in _SIDES and path.is_dir() and not path.is_symlink():
+        if name in _SIDES and _is_folder(path):
             for inner in sorted(path.rglob("*")):
                 if inner.is_symlink() or not (inner.is_dir() or pack.place(str(inner.relative_to(path)))):
                     return str(inner)
-        elif name not in (_TABLE, _JSON, _PAGE):
+        elif name not in (_TABLE, _JSON, _PAGE, _UNFINISHED) or _is_folder(path) != (name == _UNFINISHED):
             return str(path)
-    return None if _TABLE in names or _JSON in names else str(folder / names[0])
+    is_result = any(name in (_TABLE, _JSON, _UNFINISHED) for name in names)
+    return None if is_result else str(folder / names[0])
 
 
-def _empty(folder: Path) -> None:
-    if not folder.is_dir():
-        return
+def _replace(folder: Path, unfinished: Path) -> None:
+    """Puts what is in `unfinished` in the place of everything else in `folder`."""
     try:
         for path in folder.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+            if path != unfinished:
+                _remove(path)
+        for name in (*_SIDES, _TABLE, _PAGE, _JSON):  # the last one: where it is, everything is
+            (unfinished / name).rename(folder / name)
+        unfinished.rmdir()
     except OSError as error:
-        result = IoError(f"cannot empty {folder}: {error.strerror or error}")
+        result = IoError(f"cannot replace the result in {folder}: {error.strerror or error}")
         result.errno, result.filename = error.errno, str(folder)
         raise result from error
+
+
+def _remove(path: Path) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

@@ -21,6 +21,10 @@ from msprobe import cli
 A, B, SAME = (str(DATA / f"{name}.zip") for name in ("dyn_a", "dyn_b", "dyn_b_same"))
 
 
+def contents(folder):
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 @pytest.fixture
 def command(capsys):
     """config_check(*arguments) -> (exit code, standard output, standard error)."""
@@ -187,7 +191,7 @@ class TestOutputFolder:
         assert command("-c", A, A, "-o", out)[0] == 0
 
     @pytest.mark.parametrize(
-        "name", ["thesis.txt", "bench/mine.txt", "cmp/weights/notes", "sub/x", "bench/env"]
+        "name", ["thesis.txt", "bench/mine.txt", "cmp/weights/notes", "sub/x", "bench/env", "result.xlsx/x"]
     )
     def test_anything_else_is_not_deleted(self, command, tmp_path, name):
         path = tmp_path / "o" / name
@@ -200,6 +204,31 @@ class TestOutputFolder:
         assert command("-c", A, A, "-o", tmp_path / "o", "--force")[0] == 0
         assert not path.exists() or name == "bench/env"
         assert (tmp_path / "o/result.xlsx").exists()
+
+    @pytest.mark.parametrize("is_there", [False, True])
+    def test_what_fails_leaves_the_earlier_result(self, command, tmp_path, is_there):
+        out = tmp_path / "o"
+        if is_there:
+            command("-c", A, A, "-o", out)
+        before = contents(out)
+        limited = (
+            "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (6000, 6000)); "  # not enough for the sheets
+            "from msprobe import cli; sys.exit(cli.main(sys.argv[1:]))"
+        )
+        ours = [sys.executable, "-c", limited, "config_check", "-c", A, B, "-o", out]
+        done = subprocess.run(ours, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert contents(out) == before
+        assert command("-c", A, B, "-o", out)[0] == 1
+
+    def test_one_that_was_killed_is_in_nobodys_way(self, command, tmp_path):
+        out = tmp_path / "o"
+        unfinished = out / ".config_check_result.tmp"
+        (unfinished / "bench").mkdir(parents=True)
+        assert command("-c", A, A, "-o", out)[0] == 0
+        assert not unfinished.exists()
 
     def test_an_empty_folder_is_used_and_a_file_is_refused(self, command, tmp_path):
         (tmp_path / "o").mkdir()
