@@ -151,6 +151,20 @@ class RandomCalls:
         except Exception as error:
             self._give_up(error)
 
+    def note_generator(self, generator: Any) -> None:
+        """Keeps the seed of a torch.Generator that draws at a place for the first time: where it is seeded
+        nobody can look on. As note().
+        """
+        if not self._active or not hasattr(generator, "initial_seed"):
+            return
+        try:
+            caller = sys._getframe(2)
+            if len(self._seeds) < _MOST_SEEDS and not _is_inside_a_wrapper(caller):
+                seed, where = str(generator.initial_seed()), _frame_text(caller)
+                self._seeds.append({"call": "torch.Generator", "arguments": seed, "where": where})
+        except Exception as error:
+            self._give_up(error)
+
     def _describe(self, number: int, caller: FrameType) -> None:
         if _is_inside_a_wrapper(caller):
             self._counter.leave_out(number)
@@ -166,7 +180,7 @@ class RandomCalls:
     # ---- wrappers
 
     def _wrapper(self, op: str, original: Any, module_name: str, attribute: str) -> Callable[..., Any]:
-        count, note = self._counting(op), self.note
+        count, note, note_generator = self._counting(op), self.note, self.note_generator
         compiling = _compiling()
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -174,6 +188,7 @@ class RandomCalls:
                 number = count()
                 if number is not None:
                     note(number)
+                    note_generator(kwargs.get("generator"))
             return original(*args, **kwargs)
 
         if op in SEEDING:

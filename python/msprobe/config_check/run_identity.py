@@ -44,8 +44,10 @@ def _run_id() -> str:
     shared = _of_store()
     if shared is not None:
         return shared
-    # The launcher is the parent of all processes of a machine.
-    if os.environ.get("RANK") or multiprocessing.parent_process() is not None:
+    # The launcher is the parent of all processes of a machine; one alone may have been started by a shell,
+    # which starts the next run, too.
+    is_launched = bool(os.environ.get("RANK")) and os.environ.get("WORLD_SIZE") != "1"
+    if is_launched or multiprocessing.parent_process() is not None:
         return f"launcher {os.uname().nodename} {os.getppid()} {_start_of(os.getppid())}"
     return _id_of_process(os.getpid())
 

@@ -240,8 +240,10 @@ def _processes() -> Settings:
 
 
 def _model(model: Any) -> Settings:
+    from torch.nn.parameter import is_lazy
+
     root: nn.Module = model
-    parameters = list(root.parameters())
+    parameters = [one for one in root.parameters() if not is_lazy(one)]
     dtypes = sorted({str(one.dtype) for one in parameters})
     return {
         "class": f"{type(root).__module__}.{type(root).__qualname__}",

@@ -42,7 +42,8 @@ def measure_all(tensors: Sequence[Any], checksum: str, *, in_float32: bool) -> l
     checksum: "crc32" of the elements, in the pass of the statistics; or "md5", which takes ten times as long.
     Tensors of a device are copied to the host for it, a few at a time.
     """
-    small = sum(tensor.numel() for tensor in tensors) < _SMALL
+    sizes = [_size(tensor) for tensor in tensors]
+    small = sum(sizes) < _SMALL
     if small or len(tensors) < 2:
         return [_measure(_prepared(tensor), checksum, in_float32) for tensor in tensors]
     found: dict[int, Measured] = {}
@@ -50,13 +51,20 @@ def measure_all(tensors: Sequence[Any], checksum: str, *, in_float32: bool) -> l
     threads = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(threads) as pool:
         # The largest first: the last one to end decides.
-        for i in sorted(range(len(tensors)), key=lambda i: -tensors[i].numel()):
+        for i in sorted(range(len(tensors)), key=lambda i: -sizes[i]):
             if len(waiting) >= 2 * threads:
                 done, future = waiting.popleft()
                 found[done] = future.result()
             waiting.append((i, pool.submit(_measure, _prepared(tensors[i]), checksum, in_float32)))
         found.update((i, future.result()) for i, future in waiting)
     return [found[i] for i in range(len(tensors))]
+
+
+def _size(tensor: Any) -> int:
+    """Elements; none of the parameter of a lazy module, which cannot be asked."""
+    from torch.nn.parameter import is_lazy
+
+    return 0 if is_lazy(tensor) else tensor.numel()
 
 
 @dataclass

@@ -119,6 +119,17 @@ class TestAgainstTheExistingTool:
             str(tmp_path / "p.zip"), str(tmp_path / "p.zip"), str(tmp_path / "out")
         ).agree
 
+    def test_another_run_of_one_process_begins_anew(self, tmp_path):
+        """Its rank may come from the shell, which is the parent of both."""
+        script = tmp_path / "t.py"
+        script.write_text(
+            "import sys, torch\nfrom msprobe import ConfigChecker\n"
+            "ConfigChecker(hyperparameters={'lr': sys.argv[2]}, output_zip_path=sys.argv[1])\n"
+        )
+        for rate in "12":
+            run(script, tmp_path / "p.zip", rate, RANK="0", WORLD_SIZE="1")
+        assert tree(tmp_path / "p.zip", "hyperparameters/hyperparameters_dynamic.json") == {"lr": "2"}
+
 
 class TestCollecting:
     def test_every_step_up_to_the_limit(self, tmp_path):
@@ -145,6 +156,17 @@ class TestCollecting:
         assert prints["empty"]["shape"] == [0]
         assert prints["half.bias"]["dtype"] == "torch.float16"
         assert len(prints["linear.weight"]["crc32"]) == 8
+
+    def test_a_lazy_module_hides_no_other_weight(self, tmp_path):
+        model = nn.Sequential(nn.Linear(4, 3), nn.LazyLinear(2))
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        for _ in range(2):
+            model(torch.ones(1, 4))
+        weights = [list(tree(tmp_path / "p.zip", f"weights/step{i}/rank0/weight.json")) for i in range(2)]
+        assert weights == [["0.weight", "0.bias"], ["0.weight", "0.bias", "1.weight", "1.bias"]]
+        prints = tree(tmp_path / "p.zip", "msprobe/fingerprints/weights/step0/rank0.json")
+        assert "no value yet" in prints["1.weight"]["unmeasured"]
+        assert tree(tmp_path / "p.zip", "msprobe/settings/rank0.json")["model"]["parameters"] == 15
 
     def test_one_changed_element_is_seen(self, tmp_path):
         for side in "ab":

@@ -125,6 +125,24 @@ def test_seeds_and_their_arguments(calls):
     ]
 
 
+def test_seeds_of_the_generators_that_draw(calls):
+    generator = torch.Generator().manual_seed(11)
+    for _ in range(3):
+        torch.rand(2, generator=generator)
+    torch.empty(2).normal_(generator=torch.Generator().manual_seed(12))
+    torch.rand(2, generator=None)
+    with pytest.raises(TypeError):
+        torch.rand(2, generator="no")
+    torch.rand(2)
+    assert len(calls.counted()["torch.rand"]) == 4
+    found = calls.seeds()
+    assert [(seed["call"], seed["arguments"]) for seed in found] == [
+        ("torch.Generator", "11"),
+        ("torch.Generator", "12"),
+    ]
+    assert found[0]["where"].endswith("torch.rand(2, generator=generator)")
+
+
 def test_errors_are_those_of_the_function(calls):
     with pytest.raises(ValueError, match=r"empty range|randrange"):
         random.randint(5, 1)
