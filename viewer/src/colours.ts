@@ -48,6 +48,12 @@ export function classOf(info: Info, value: number | null): number {
   return info.intervals.findIndex(([low, high]) => (value >= low && value < high) || (value === high && (high === low || high === top)));
 }
 
+/** The limits between the intervals of the file; none where there are gaps between them, as with checksums. */
+export function boundsOf(intervals: [number, number][]): number[] {
+  const bounds = intervals.slice(1).map(([low]) => low);
+  return bounds.every((bound, at) => bound === intervals[at]![1]) ? bounds : [];
+}
+
 /** The index of noise may be the worst there is: a graph that differs by rounding alone is no alarm. */
 export function isOnlyRounding(info: Info, cell: OverviewCell): boolean {
   return cell.worst !== null && numberOf(cell.ulps) <= info.rounding;

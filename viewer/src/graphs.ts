@@ -39,11 +39,11 @@ async function openAddress(fragment: string): Promise<void> {
   const place = fromFragment(fragment);
   const files = state.files.value ?? [];
   const isKnown = files.some((entry) => entry.name === place.file);
-  if (place.file && !isKnown) tell(t("notHere", place.file));
   const only = files.length === 1 && !state.dumps.value.length ? files[0]!.name : undefined;
   const isElsewhere = place.file && state.file.value; // what is shown stays
   const name = isKnown ? place.file : isElsewhere ? undefined : state.file.value || only;
   if (name) await openFile(name, place);
+  if (place.file && !isKnown) tell(t("notHere", place.file));
 }
 
 /** Once more, as the address wanted it. */
@@ -78,6 +78,7 @@ export async function openFile(name: string, place?: Place): Promise<void> {
     state.file.value = name;
     state.info.value = null;
     state.failure.value = "";
+    state.notice.value = ""; // of the file before
     state.layout.value = null;
     forgetGraph(new Tree());
   });

@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 // What nodes can be coloured by, and how its classes are called.
+import { boundsOf } from "./colours";
 import { cellNumber, short } from "./names";
 import { isOwn } from "./own_data";
 import * as state from "./state";
@@ -53,7 +54,11 @@ export function className(number: number): string {
   return isGuarded ? t("classRounding") : `${below} ${short(ends[number]!)}`;
 }
 
-export const boundsText = (): string => (state.colour.value.bounds ?? state.scale.value.bounds).join(" ");
+export function boundsText(): string {
+  const { by, bounds } = state.colour.value;
+  const ofFile = by === "index" ? boundsOf(state.info.value?.intervals ?? []) : [];
+  return (bounds ?? (ofFile.length ? ofFile : state.scale.value.bounds)).join(" ");
+}
 
 export const parseBounds = (text: string): number[] =>
   text.split(/[\s,;]+/).filter(Boolean).map(Number).filter(Number.isFinite).slice(0, 9);

@@ -93,7 +93,7 @@ export const scale = computed<Scale>(() => {
 
 export const colours = computed(() =>
   info.value
-    ? palette(info.value, colour.value.bounds?.length && colour.value.by === "index" ? "own" : colour.value.by, scale.value.classes, dark.value)
+    ? palette(info.value, colour.value.by, scale.value.classes, dark.value)
     : { classes: [], unmatched: "#c7c7c7", none: "#eeeeee" },
 );
 

@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import { fromFragment, toFragment } from "../src/address";
 import { inChinese } from "../src/chinese_sentences";
-import { classOf, contrast, isOnlyRounding, palette, softOn, textOn } from "../src/colours";
+import { boundsOf, classOf, contrast, isOnlyRounding, palette, softOn, textOn } from "../src/colours";
 import { EmbeddedSource, type Content } from "../src/embedded";
 import { cellNumber, label, short } from "../src/names";
 import { ownKey } from "../src/own_data";
@@ -46,6 +46,13 @@ describe("colours", () => {
       }
     },
   );
+});
+
+describe("the limits of the classes of a file", () => {
+  it("are those between its intervals", () => {
+    expect(boundsOf([[0, 0.2], [0.2, 0.8], [0.8, 1]])).toEqual([0.2, 0.8]);
+    expect([boundsOf([[1, 1], [0, 0]]), boundsOf([])]).toEqual([[], []]);
+  });
 });
 
 describe("a graph in the heat map", () => {

@@ -595,6 +595,36 @@ def test_no_call_is_suspicious_where_nothing_is_known_of_it(page, tmp_path):
         page.until(f"{SELECTED}[0]?.includes('.forward')")
 
 
+def test_the_limits_of_the_classes_are_changed_and_the_colours_stay(page, tmp_path):
+    colours = "[...document.querySelectorAll('.class i')].map(one => one.style.background).join()"
+    field = "document.querySelector('.bounds input')"
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, address)
+        before = page.run(f"return {colours}")
+        assert page.run(f"return {field}.value") == "0.2 0.4 0.8"
+        page.run(f"{field}.value = '0.1 0.4 0.6'; {field}.form.requestSubmit(); return 1")
+        page.until("document.querySelector('.class').textContent.startsWith('≤ 0.1')")
+        assert page.run(f"return {colours}") == before
+        assert page.run(f"return {field}.value") == "0.1 0.4 0.6"
+
+
+def test_a_notice_is_of_the_file_that_is_shown(page, tmp_path):
+    target, _ = model()
+    write(tmp_path / "single.vis.db", {(0, 0): (target, None)})
+    write(tmp_path / "two.vis.db")
+    with shown(page, tmp_path, tmp_path / "state") as address:
+        page.go(f"{address}#f=single.vis.db")
+        page.until("document.title.startsWith('single')")
+        settle(page)
+        tap(page, "n")
+        page.until("document.querySelector('.notice')")
+        page.run("location.hash = 'f=two.vis.db'; return 1")
+        page.until("document.title.startsWith('two')")
+        assert page.run("return document.querySelector('.notice')") is None
+        page.run("location.hash = 'f=none.vis.db'; return 1")
+        page.until("document.querySelector('.notice')?.innerText === 'There is no file none.vis.db here.'")
+
+
 def test_the_legend_counts_the_micro_step_that_is_shown(page, tmp_path):
     calls = [Node(f"Torch.a.{i}.forward", micro=int(i > 0), overflow=level) for i, level in enumerate(LEVELS)]
     path = tmp_path / "a.vis.db"
