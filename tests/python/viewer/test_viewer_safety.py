@@ -447,7 +447,7 @@ def test_only_the_form_for_the_token_may_run_a_script_of_its_own(server):
 
 @pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
 def test_the_form_for_the_token_keeps_what_the_link_shows(server, running):
-    running.go(f"http://127.0.0.1:{server.port}/#file=a.vis.db&step=0&rank=0&node=Tensor.add.1.forward")
+    running.go(f"http://127.0.0.1:{server.port}/#f=a.vis.db&s=0&r=0&n=0Tensor.add.1.forward")
     running.run(f"document.forms[0].token.value = '{TOKEN}'; setTimeout(() => document.forms[0].submit())")
     running.until("document.querySelector('#app') || document.querySelector('.pane')")
     assert running.run("return location.search") == ""
