@@ -292,6 +292,7 @@ export function lookOf(): Look {
   const [target, golden] = state.selected.value;
   return {
     dark: state.dark.value,
+    compares: state.info.value?.compare ?? false,
     palette: state.colours.value,
     classes: state.classes.value,
     selected: [target === null ? -1 : tree.idOf(0, target), golden === null ? -1 : tree.idOf(1, golden)],

@@ -3,6 +3,7 @@
 // Both sides as a picture: PNG of what is in sight, SVG of all that is opened.
 import { colourOf, textOn } from "./colours";
 import { INDENT, OPEN, ROW, ROW_HEIGHT } from "./layout";
+import { marksOf } from "./marks";
 import { label, short } from "./names";
 import * as state from "./state";
 import { UNMATCHED } from "./types";
@@ -44,7 +45,9 @@ export function svg(): string {
   const layout = state.layout.value;
   const tree = state.tree.value;
   const colours = state.colours.value;
-  const sides = state.info.value?.compare ? 2 : 1;
+  const compares = state.info.value?.compare ?? false;
+  const sides = compares ? 2 : 1;
+  const hidesValues = ["overflow", "kind"].includes(state.colour.value.by);
   const dark = state.dark.value;
   const WIDE = state.view.value.width;
   const parts: string[] = [];
@@ -61,10 +64,11 @@ export function svg(): string {
     if (kind === OPEN) parts.push(box(layout.height[i]!, dark ? "#1a1f26" : "#ffffff"));
     parts.push(box(ROW_HEIGHT, fill));
     const [first, second] = label(node.name, tree.node(tree.parentOf(layout.id[i]!))?.name ?? "");
-    const value = node.class === UNMATCHED ? "" : short(node.value);
+    const value = node.class === UNMATCHED || hidesValues ? "" : short(node.value);
+    const facts = [...marksOf(node, compares).reverse(), value].filter(Boolean).join(" ");
     const style = `y="${y + 17}" fill="${textOn(fill)}"`;
     parts.push(`<g><title>${escaped(node.name)}</title><text x="${x + 10}" ${style}><tspan font-weight="600">${escaped(first)}</tspan> ${escaped(second)}</text></g>`);
-    if (value) parts.push(`<text x="${x + WIDE - 2 * inset - 8}" ${style} text-anchor="end" font-weight="600">${value}</text>`);
+    if (facts) parts.push(`<text x="${x + WIDE - 2 * inset - 8}" ${style} text-anchor="end" font-weight="600">${facts}</text>`);
   }
   const height = layout?.total ?? 10;
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDE * sides}" height="${height}" viewBox="0 0 ${WIDE * sides} ${height}" font-family="system-ui, sans-serif" font-size="12"><rect width="100%" height="100%" fill="${dark ? "#0f1216" : "#f4f5f7"}"/>${parts.join("\n")}</svg>\n`;

@@ -5,11 +5,13 @@ import { MINIMAP, type View } from "./camera";
 import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { label, short } from "./names";
+import { ADDED, BY_HAND, marksOf, REMOVED } from "./marks";
 import type { Tree } from "./tree";
 import { NO_VALUE, UNMATCHED, type NodeRow, type Side } from "./types";
 
 export interface Look {
   dark: boolean;
+  compares: boolean; // two graphs
   palette: Palette;
   classes: Set<number>; // of the filter; empty: no filter
   selected: [number, number];
@@ -248,11 +250,10 @@ export class Scene {
       put(look.words.rounding, `italic 11px ${FONT}`, soft);
     }
     if (node.overflow > 0) put(look.words.overflow[node.overflow] ?? "", `600 10.5px ${FONT}`, colour);
-    if (node.links) put("⇄", `12px ${FONT}`, soft);
-    if (node.merged) put("Σ", `12px ${FONT}`, soft);
-    if (node.class === UNMATCHED && node.depth > 0) put(node.side === 0 ? "+" : "−", `700 13px ${FONT}`, colour);
-    if (node.how === "manual") put("✎", `12px ${FONT}`, ink.accent);
-    if (node.how === "moved") put("⇅", `12px ${FONT}`, soft);
+    for (const mark of marksOf(node, look.compares)) {
+      if (mark === ADDED || mark === REMOVED) put(mark, `700 13px ${FONT}`, colour);
+      else put(mark, `12px ${FONT}`, mark === BY_HAND ? ink.accent : soft);
+    }
     if (node.below) x = this.below(context, node, open, x, middle, look, ink);
     context.textAlign = "left";
     return x;

@@ -132,7 +132,7 @@ const chinese: Record<Word, string> = {
   byIndex: "精度指标", byDifference: "差异(抑制噪声)", byOutputs: "输出差异", byInputs: "输入差异", byWeights: "权重差异",
   byGradients: "梯度差异", byOverflow: "溢出", byKind: "节点类型", byCommunication: "通信", byOwn: "自有数据", ownLoad: "自有数据 (JSON)", ownLoaded: "已加载 {} 个数值。", ownMissing: "此处没有该链接的自有数据:请加载(更多 → 自有数据)。", bounds: "级别界限",
   boundsHelp: "数字,以空格分隔", apply: "应用", reset: "重置",
-  classEqual: "相等", classRounding: "舍入", sends: "发送到", receives: "接收自", exchanges: "交换于",
+  classEqual: "相等", classRounding: "舍入", sends: "发送到", receives: "接收自", exchanges: "交换对象",
   helpTitle: "快捷键", keySearch: "搜索", keyNext: "下一个 / 上一个可疑节点", keyFirst: "首个差异点", keyMove: "在可见节点间移动", keyAlone: "同上,另一侧保持不变(用于手动匹配)",
   keyOpen: "展开 / 收起,或转到父节点", keyToggle: "展开或收起", keyZoom: "缩放;鼠标:Ctrl + 滚轮", keyFit: "适应窗口", keyEscape: "清除过滤与搜索", keyMatch: "匹配所选的两个节点", keyTheme: "主题", keyPeer: "切换到另一侧",
   helpMouse: "拖动可移动,滚轮可滚动,Ctrl + 滚轮可缩放,单击选择,双击(或单击箭头)展开。两侧同步移动。",

@@ -5,6 +5,7 @@ import { fromFragment, toFragment } from "../src/address";
 import { inChinese } from "../src/chinese_sentences";
 import { boundsOf, classOf, contrast, isOnlyRounding, palette, softOn, textOn } from "../src/colours";
 import { EmbeddedSource, type Content } from "../src/embedded";
+import { marksOf } from "../src/marks";
 import { cellNumber, label, short } from "../src/names";
 import { ownKey } from "../src/own_data";
 import { suspicious } from "../src/suspicious";
@@ -65,6 +66,18 @@ describe("a graph in the heat map", () => {
 
   it("is no alarm where all differences are rounding", () => {
     expect([cell(1, 64), cell(1, 65), cell(1, "inf"), cell(1, null), cell(null, 0)].map((one) => isOnlyRounding(info, one))).toEqual([true, false, false, false, false]);
+  });
+});
+
+describe("marks", () => {
+  it("say what is on one side only, whatever the class", () => {
+    const alone = (side: Side, compare: boolean, more: Partial<NodeRow> = {}) => marksOf(node(side, "a", { class: 0, ...more }), compare);
+    expect([alone(0, true), alone(1, true), alone(0, false), alone(0, true, { depth: 0 })]).toEqual([["+"], ["−"], [], []]);
+  });
+
+  it("say what happened to a node", () => {
+    const all = node(0, "a", { peer: "b", links: 1, merged: 2 });
+    expect([marksOf({ ...all, how: "manual" }, true), marksOf({ ...all, how: "moved" }, true)]).toEqual([["⇄", "Σ", "✎"], ["⇄", "Σ", "⇅"]]);
   });
 });
 
