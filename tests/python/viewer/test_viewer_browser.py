@@ -580,6 +580,40 @@ def look_around(page, mode):
     assert page.faults == [], mode
 
 
+# Texts and descriptions in the page, without names of nodes and files, stacks and names of columns.
+SAID = """
+const found = [];
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const place = walker.currentNode.parentElement;
+  if (!place.closest('.mono, .name, .stack, .tensors thead, option')) found.push(walker.currentNode.data);
+}
+for (const name of ['title', 'aria-label', 'placeholder'])
+  for (const one of document.querySelectorAll(`[${name}]:not(.tensors *):not(canvas)`))
+    found.push(one.getAttribute(name));
+return found;
+"""
+
+
+@pytest.mark.parametrize("mode", ["pm_cmp", "ranks_cmp", "struct_cmp", "nan_oc_build", "single_build"])
+def test_no_english_is_left_in_chinese(page, results, tmp_path, mode):
+    (file,) = (results / mode).glob("*.vis.db")
+    english = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
+    with shown(page, file, tmp_path / "state") as address:
+        open_page(page, address)
+        press(page, "中文")
+        for key in ("f", "n", "?"):
+            tap(page, key)
+            assert [one for one in page.run(SAID) if english.search(one)] == [], key
+        page.key("Escape")
+        for tabs in (".lower-head", ".side"):
+            for number in range(page.run(f"return document.querySelectorAll('{tabs} [role=tab]').length")):
+                page.run(f"document.querySelectorAll('{tabs} [role=tab]')[{number}].click()")
+                settle(page)
+                assert [one for one in page.run(SAID) if english.search(one)] == [], (tabs, number)
+        press(page, "English")
+
+
 def test_no_call_is_suspicious_where_nothing_is_known_of_it(page, tmp_path):
     target, _ = model()
     with shown(page, write(tmp_path / "a.vis.db", {(0, 0): (target, None)}), tmp_path / "state") as address:
