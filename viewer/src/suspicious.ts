@@ -4,8 +4,8 @@
 import type { Info } from "./types";
 
 /** The filter of the nodes; null: nothing is known of this file that makes a node suspicious. */
-export function suspicious(info: Pick<Info, "compare" | "task" | "overflow">, by: string): "overflowing" | "added" | "suspicious" | null {
-  if (info.overflow && (by === "overflow" || !info.compare)) return "overflowing";
+export function suspicious(info: Pick<Info, "compare" | "task" | "levels">, by: string): "overflowing" | "added" | "suspicious" | null {
+  if (info.levels && (by === "overflow" || !info.compare)) return "overflowing";
   if (!info.compare) return null;
   return info.task === "structure" ? "added" : "suspicious";
 }

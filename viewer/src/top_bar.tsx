@@ -29,7 +29,7 @@ export function TopBar() {
       {info && (
         <>
           <Places />
-          {(info.compare || info.overflow) && <button class="primary" disabled={state.progress.value < 1} onClick={() => void attempt(() => showFinding(0))} title="f">
+          {(info.compare || info.levels) && <button class="primary" disabled={state.progress.value < 1} onClick={() => void attempt(() => showFinding(0))} title="f">
             {info.compare ? t("firstDivergence") : t("firstOverflow")}
           </button>}
           <span class="group">

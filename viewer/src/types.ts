@@ -84,6 +84,8 @@ export interface Info {
   ranks: number[];
   microSteps: number;
   overflow: boolean;
+  /** Overflow levels are known: from the file (`overflow`), or from its statistics. */
+  levels: boolean;
   colours: string[];
   intervals: [number, number][];
   unmatchedColour: string;

@@ -82,7 +82,7 @@ describe("marks", () => {
 });
 
 describe("suspicious", () => {
-  const file = (compare: boolean, overflow: boolean, task = "summary") => ({ compare, overflow, task });
+  const file = (compare: boolean, levels: boolean, task = "summary") => ({ compare, levels, task });
 
   it("is nothing in a graph without levels that is compared with nothing", () => {
     expect(["kind", "overflow", "own:a"].map((by) => suspicious(file(false, false, ""), by))).toEqual([null, null, null]);

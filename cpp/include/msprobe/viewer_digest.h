@@ -13,7 +13,7 @@
 namespace msprobe::viewer {
 
 /// Changes with what a digest holds.
-inline constexpr int kDigestFormat = 5;
+inline constexpr int kDigestFormat = 6;
 
 /// One step and rank of a `.vis.db` of the existing tool or of msprobe.
 struct DigestSource {
@@ -29,8 +29,9 @@ using DigestProgress = std::function<bool(std::size_t, std::size_t)>;
 ///
 /// Tables: `node` (a row for each node: `side` 0 is the target, 1 the golden one; `pos` counts in post-order,
 /// children before parents, so that the nodes below one are those from `first` to `pos`; a node whose parent
-/// does not exist, a second root, and what hangs below itself, hang below the root), `shape` (dtypes and
-/// shapes of a node) and `stack`, each text once, `flow` (the marks of tensors that some node gives and
+/// does not exist, a second root, and what hangs below itself, hang below the root; `overflow` 0 to 3, none
+/// to critical, of a file without an overflow check by NaN and infinities in its statistics), `shape` (dtypes
+/// and shapes of a node) and `stack`, each text once, `flow` (the marks of tensors that some node gives and
 /// another receives), `series` (a column of `node` again, as one array in the order of `pos`), `own` (empty:
 /// for values of users).
 ///

@@ -169,6 +169,12 @@ ResultReader::~ResultReader() = default;
 
 bool ResultReader::has_own_tables() const noexcept { return state_->has_own_tables; }
 
+bool ResultReader::has_overflow_levels() {
+  return guarded(state_->source, [&] {
+    return state_->number("SELECT EXISTS(SELECT 1 FROM tb_config WHERE overflow_check <> 0)") != 0;
+  });
+}
+
 std::size_t ResultReader::count() {
   return guarded(state_->source, [&] {
     return static_cast<std::size_t>(state_->number("SELECT count(*)" + state_->of_this_graph()));

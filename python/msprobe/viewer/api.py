@@ -135,6 +135,7 @@ def _open(opened: OpenFile, asked: Answer) -> Answer:
         "ranks": config.ranks,
         "microSteps": config.micro_steps,
         "overflow": config.has_overflow,
+        "levels": config.has_overflow or result.has_statistics(),  # of which they can be told
         "colours": [colour for colour, _, _ in config.colours],
         "intervals": [[low, high] for _, low, high in config.colours],
         "unmatchedColour": config.unmatched_colour,

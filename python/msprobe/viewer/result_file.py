@@ -36,6 +36,7 @@ _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-journal")
 _LONGEST_QUERY = 30.0  # seconds; a damaged index can make a query endless
 _MOST_COPIED = 8 << 30
+_MOST_ASKED = 2000  # nodes, for what a file holds
 _REQUIRED = ("node_name", "up_node", "node_order", "data_source", "step", "rank")
 _OPTIONAL = {
     "node_type": "'0'",
@@ -101,6 +102,12 @@ class ResultFile:
         connection = self.connection()
         with damage(self.path), time_limit(connection):
             return connection.execute(sql, values).fetchall()
+
+    def has_statistics(self) -> bool:
+        """Of tensors; asked of the first nodes."""
+        column = self.columns["output_data"]
+        sql = f"SELECT 1 FROM (SELECT {column} AS cells FROM tb_nodes LIMIT {_MOST_ASKED}) WHERE cells LIKE ?"
+        return bool(self.rows(f"{sql} LIMIT 1", '%"Max"%'))
 
     @property
     def is_copy(self) -> bool:

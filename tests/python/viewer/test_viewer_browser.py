@@ -531,7 +531,7 @@ MODES = [
 ]
 # Where there is nothing to go to.
 NOTHING_SUSPICIOUS = (
-    "Nothing is suspicious: there is nothing to compare with, and the file has no overflow levels. "
+    "Nothing is suspicious: there is nothing to compare with, and the file holds no statistics. "
     "A class of the legend can be walked through too."
 )
 NO_FAULT = {
@@ -615,8 +615,9 @@ def test_no_english_is_left_in_chinese(page, results, tmp_path, mode):
 
 
 def test_no_call_is_suspicious_where_nothing_is_known_of_it(page, tmp_path):
-    target, _ = model()
-    with shown(page, write(tmp_path / "a.vis.db", {(0, 0): (target, None)}), tmp_path / "state") as address:
+    calls = [Node(f"Torch.a.{number}.forward") for number in range(3)]
+    path = write(tmp_path / "a.vis.db", {(0, 0): (Node("DefaultModel", calls, 0), None)})
+    with shown(page, path, tmp_path / "state") as address:
         open_page(page, address)
         for key in ("n", "p"):
             tap(page, key)

@@ -386,6 +386,24 @@ def test_batch_operations_have_all_their_links(tmp_path, asking):
     assert [(one["kind"], one["rank"]) for one in found] == [("send", 1), ("receive", 2)]
 
 
+def test_without_an_overflow_check_the_statistics_tell_what_overflows(tmp_path, asking):
+    good, bad = {"x": plain()}, {"x": {**plain(), "Max": "inf"}}
+    nan = {"x": {**plain(), **dict.fromkeys(("Max", "Min", "Mean", "Norm"), "nan")}}
+    calls = {
+        "Torch.empty.0.forward": ({}, nan),  # nobody has written there yet
+        "Torch.good.0.forward": (good, good),
+        "Torch.born.0.forward": (good, nan),
+        "Torch.passed.0.forward": (nan, bad),
+        "Torch.ended.0.forward": (bad, good),
+    }
+    nodes = [Node(name, inputs=inputs, outputs=outputs) for name, (inputs, outputs) in calls.items()]
+    ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (Node("DefaultModel", nodes, 0), None)}))
+    found = ask("list", sort="order")["nodes"]
+    assert [node["overflow"] for node in found] == [0, 0, 3, 2, 1, 0]
+    assert [one["node"] for one in ask("findings")["findings"]] == [*list(calls)[2:]]
+    assert ask("next", only="overflowing")["node"]["name"] == "Torch.born.0.forward"
+
+
 def test_the_next_node_that_overflows(tmp_path, asking):
     levels = (None, "medium", None, "critical")
     nodes = [Node(f"Torch.a.{number}.forward", overflow=level) for number, level in enumerate(levels)]
