@@ -7,6 +7,7 @@ import { about, askGraph, isExported, source, type Pending } from "./asking";
 import { search } from "./lists";
 import { attempt, tell } from "./notices";
 import { askLists, LONGEST_LIST, type ListPlace } from "./opening";
+import { keepOwnColours, ownColoursKey } from "./own_colours";
 import { isOwn, keepOwnData, ownKey, type OwnData } from "./own_data";
 import { rememberPlace } from "./place";
 import { valuesChanged } from "./scene";
@@ -74,6 +75,15 @@ export async function refreshValues(): Promise<void> {
   state.values.value += 1;
   await arrange();
   await searching;
+}
+
+/** The colour of a class, in this theme; null: all of this colouring as they were. */
+export function setClassColour(number: number, to: string | null): void {
+  const key = ownColoursKey(state.colour.value.by, state.dark.value);
+  const { [key]: _, ...others } = state.ownColours.value;
+  const classes = state.colours.value.classes.map((one, at) => (at === number ? to! : one.toLowerCase()));
+  state.ownColours.value = to === null ? others : { ...others, [key]: classes };
+  keepOwnColours(state.ownColours.value);
 }
 
 export function setClasses(classes: Set<number>): void {

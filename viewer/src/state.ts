@@ -6,6 +6,7 @@ import type { View } from "./camera";
 import { inChinese } from "./chinese_sentences";
 import { palette } from "./colours";
 import type { Layout } from "./layout";
+import { keptOwnColours, ownColoursKey, type OwnColours } from "./own_colours";
 import { keptOwnData, type OwnData } from "./own_data";
 import { UNREACHABLE } from "./source";
 import { Tree } from "./tree";
@@ -59,6 +60,7 @@ export const rank = signal(0);
 export const micro = signal(-1);
 export const colour = signal<Colour>({ by: "index" });
 export const classes = signal<Set<number>>(new Set());
+export const ownColours = signal<OwnColours>(keptOwnColours());
 export const ownData = signal<OwnData[]>(keptOwnData());
 export const workspace = signal(kept("workspace") ?? "");
 
@@ -91,10 +93,11 @@ export const scale = computed<Scale>(() => {
   return known ?? { bounds: [], classes: 0, smallIsBad: false };
 });
 
-export const colours = computed(() =>
-  info.value
-    ? palette(info.value, colour.value.by, scale.value.classes, dark.value)
-    : { classes: [], unmatched: "#c7c7c7", none: "#eeeeee" },
-);
+export const colours = computed(() => {
+  if (!info.value) return { classes: [], unmatched: "#c7c7c7", none: "#eeeeee" };
+  const found = palette(info.value, colour.value.by, scale.value.classes, dark.value);
+  const own = ownColours.value[ownColoursKey(colour.value.by, dark.value)];
+  return own?.length === found.classes.length ? { ...found, classes: own } : found;
+});
 
 export const activeName = computed(() => selected.value[active.value]);

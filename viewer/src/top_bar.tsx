@@ -3,7 +3,7 @@
 import type { Signal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { isExported } from "./asking";
-import { colourBy, loadOwnData, setColour } from "./colouring";
+import { colourBy, loadOwnData, setClassColour, setColour } from "./colouring";
 import { showFinding, step } from "./findings";
 import { goTo, openFile } from "./graphs";
 import { attempt, copy } from "./notices";
@@ -12,7 +12,7 @@ import { savePng, saveSvg } from "./picture";
 import { rememberPlace } from "./place";
 import * as state from "./state";
 import { keep, t } from "./state";
-import { boundsText, colourNames, parseBounds } from "./scales";
+import { boundsText, className, colourNames, parseBounds } from "./scales";
 
 export function TopBar() {
   const info = state.info.value;
@@ -169,6 +169,7 @@ function More() {
           </label>
           <button>{t("apply")}</button>
         </form>}
+        <ClassColours />
       </div>
       <input
         ref={file}
@@ -182,6 +183,25 @@ function More() {
         }}
       />
     </details>
+  );
+}
+
+function ClassColours() {
+  return (
+    <fieldset class="class-colours">
+      <legend>{t("classColours")}</legend>
+      {state.colours.value.classes.map((colour, number) => (
+        <input
+          key={number}
+          type="color"
+          value={colour.toLowerCase()}
+          title={className(number)}
+          aria-label={className(number)}
+          onInput={(event) => setClassColour(number, event.currentTarget.value)}
+        />
+      ))}
+      <button onClick={() => setClassColour(-1, null)}>{t("reset")}</button>
+    </fieldset>
   );
 }
 

@@ -7,6 +7,7 @@ import { boundsOf, classOf, contrast, isOnlyRounding, palette, softOn, textOn } 
 import { EmbeddedSource, type Content } from "../src/embedded";
 import { marksOf } from "../src/marks";
 import { cellNumber, label, short } from "../src/names";
+import { ownColoursKey, readOwnColours } from "../src/own_colours";
 import { ownKey } from "../src/own_data";
 import { suspicious } from "../src/suspicious";
 import { columnsOf, csv, difference, sorted, tabbed } from "../src/tensors";
@@ -248,5 +249,15 @@ describe("an exported page", () => {
     expect(await source.ask("next", { only: "overflowing" })).toMatchObject({ node: null });
     await expect(source.ask("list", { text: "(", within: "regex" })).rejects.toThrow();
     await expect(source.ask("match", {})).rejects.toThrow();
+  });
+});
+
+describe("own colours", () => {
+  it("are kept by colouring and theme, and only what is one", () => {
+    const kept = { "index light": ["#ffffff", "#ff0000"], "kind dark": ["red"], "index dark": [], overflow: 5 };
+    expect(readOwnColours(JSON.stringify(kept))).toEqual({ "index light": ["#ffffff", "#ff0000"] });
+    expect(["", "null", "[1", "5"].map(readOwnColours)).toEqual([{}, {}, {}, {}]);
+    expect(readOwnColours(null)).toEqual({});
+    expect(ownColoursKey("index", true)).toBe("index dark");
   });
 });

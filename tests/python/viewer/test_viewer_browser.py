@@ -643,6 +643,24 @@ def test_the_limits_of_the_classes_are_changed_and_the_colours_stay(page, tmp_pa
         assert page.run(f"return {field}.value") == "0.1 0.4 0.6"
 
 
+def test_the_colours_of_the_classes_are_changed_and_kept(page, tmp_path):
+    colours = "[...document.querySelectorAll('.class i')].map(one => one.style.background)"
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, address)
+        before = page.run(f"return {colours}")
+        page.run(
+            "const one = document.querySelectorAll('.class-colours input')[1]; one.value = '#123456';"
+            "one.dispatchEvent(new Event('input', {bubbles: true})); return 1"
+        )
+        after = [before[0], "rgb(18, 52, 86)", *before[2:]]
+        page.until(f"JSON.stringify({colours}) === {json.dumps(json.dumps(after, separators=(',', ':')))}")
+        page.run("location.reload(); return 1")
+        page.until(f"{colours}[1] === 'rgb(18, 52, 86)'")
+        press(page, "Reset")
+        page.until(f"{colours}[1] === {json.dumps(before[1])}")
+        assert page.run(f"return {colours}") == before
+
+
 def test_a_notice_is_of_the_file_that_is_shown(page, tmp_path):
     target, _ = model()
     write(tmp_path / "single.vis.db", {(0, 0): (target, None)})
