@@ -45,6 +45,21 @@ char* after_space(char* p) {
   }
 }
 
+char* after_blanks(char* p) {
+  for (;; p += 16) {
+    const unsigned other = ~bits_of(_mm_cmpeq_epi8(load(p), _mm_set1_epi8(' '))) & 0xffff;
+    if (other != 0) return p + std::countr_zero(other);
+  }
+}
+
+char* after_digits(char* p) {
+  for (;; p += 16) {
+    const __m128i values = _mm_sub_epi8(load(p), _mm_set1_epi8('0'));  // of others than digits: above 9
+    const unsigned other = ~bits_of(_mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values)) & 0xffff;
+    if (other != 0) return p + std::countr_zero(other);
+  }
+}
+
 // The first character that ends a piece of text; `high` tells whether others than ASCII stand before it.
 char* end_of_plain_text(char* p, bool& high) {
   for (;; p += 16) {
@@ -72,6 +87,16 @@ char* after_space(char* p) {
   return p;
 }
 
+char* after_blanks(char* p) {
+  while (*p == ' ') ++p;
+  return p;
+}
+
+char* after_digits(char* p) {
+  while (is_digit(*p)) ++p;
+  return p;
+}
+
 char* end_of_plain_text(char* p, bool& high) {
   for (; !ends_text(*p); ++p) high |= static_cast<unsigned char>(*p) >= 0x80;
   return p;
@@ -84,11 +109,6 @@ constexpr std::array<std::string_view, 3> kNumberWords = {"NaN", "Infinity", "In
 
 bool is_number_word(std::string_view text) {
   return std::find(kNumberWords.begin(), kNumberWords.end(), text) != kNumberWords.end();
-}
-
-char* after_digits(char* p) {
-  while (is_digit(*p)) ++p;
-  return p;
 }
 
 // Where the first digit of a number stands that is not 0, as a power of ten; that of 0 is the least there is.
@@ -215,6 +235,18 @@ char* JsonScanner::end_of_token(const Scan& scan) {
 // ---- What stands there
 
 char JsonScanner::skip_space() {
+  // Mostly a line break and an indentation. The zeros behind the end are no character to go on with.
+  if (*at_ == '\n') {
+    char* const next = after_blanks(at_ + 1);
+    if (static_cast<unsigned char>(*next) > ' ') {
+      at_ = next;
+      return *next;
+    }
+  }
+  return skip_any_space();
+}
+
+char JsonScanner::skip_any_space() {
   for (;;) {
     at_ = after_space(at_);
     token_ = at_;
@@ -226,6 +258,15 @@ char JsonScanner::skip_space() {
 
 std::string_view JsonScanner::text() {
   token_ = at_;
+  bool high = false;
+  if (char* const quote = end_of_plain_text(at_ + 1, high); *quote == '"' && !high) {  // most texts
+    at_ = quote + 1;
+    return {token_ + 1, quote};
+  }
+  return any_text();
+}
+
+std::string_view JsonScanner::any_text() {
   bool high = false;
   bool has_escapes = false;
   char* const end = end_of_token([&](char* p) {
@@ -285,8 +326,37 @@ std::string_view JsonScanner::decode(char* begin, char* end) {
   return {begin, out};
 }
 
+namespace {
+
+constexpr std::size_t kLongestPlainNumber = 300;  // digits: below the largest double
+
+// The end of the digits at `p`, maybe with a sign before and a point between them; null: something else
+// stands there, or behind them.
+char* end_of_plain_number(char* p) {
+  if (*p == '-') ++p;
+  char* end = after_digits(p);
+  if (end == p || (*p == '0' && end > p + 1)) return nullptr;
+  if (*end == '.') {
+    char* const fraction = end + 1;
+    end = after_digits(fraction);
+    if (end == fraction) return nullptr;
+  }
+  return *end == 'e' || *end == 'E' || *end == '\0' ? nullptr : end;
+}
+
+}  // namespace
+
 std::string_view JsonScanner::number() {
   token_ = at_;
+  char* const plain_end = end_of_plain_number(at_);
+  if (plain_end != nullptr && plain_end <= at_ + kLongestPlainNumber) {
+    at_ = plain_end;
+    return {token_, plain_end};
+  }
+  return any_number();
+}
+
+std::string_view JsonScanner::any_number() {
   const char* problem = nullptr;
   bool is_word = false;
   bool has_exponent = false;
@@ -331,8 +401,7 @@ std::string_view JsonScanner::number() {
   const std::string_view digits(token_, end);
   if (is_word && !is_number_word(digits.substr(*token_ == '-' ? 1 : 0))) refuse_at(end, "a value");
   at_ = end;
-  constexpr std::size_t kLongest = 300;
-  if (!is_word && (has_exponent || digits.size() > kLongest)) check_number(digits);
+  if (!is_word && (has_exponent || digits.size() > kLongestPlainNumber)) check_number(digits);
   return digits;
 }
 

@@ -27,6 +27,7 @@ class JsonScanner {
   /// The next character that is no white space, without taking it; '\0': the document ends.
   char peek() {
     if (static_cast<unsigned char>(*at_) > ' ') return *at_;
+    if (*at_ == ' ' && static_cast<unsigned char>(at_[1]) > ' ') return *++at_;  // behind a colon
     return skip_space();
   }
   /// Takes what peek() has shown, a sign.
@@ -54,6 +55,10 @@ class JsonScanner {
 
  private:
   char skip_space();
+  char skip_any_space();
+  /// What begins at token_, of any form and length.
+  std::string_view any_text();
+  std::string_view any_number();
   void skip_mark();
   /// Moves the window on, so that it begins with token_: false where there is no more.
   bool more();

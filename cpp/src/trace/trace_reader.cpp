@@ -85,10 +85,11 @@ struct Frame {
     field = Field::kOther;
     problem = nullptr;
     index = 0;
-    leaf = {};
-    group_id = {};
     is_placement = false;
     has_placement = false;
+    if (!opens_object) return;  // a list is no leaf
+    leaf = {};
+    group_id = {};
   }
 };
 
@@ -188,10 +189,13 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   Text kept(std::string_view text);
   /// Keeps a text that occurs often once.
   Text interned(std::string_view text);
-  /// The same for one that is mostly equal to `last`, the last of its kind.
-  Text interned_like(Text& last, std::string_view text);
+  /// The same for one that was not asked for lately.
+  Text interned_slowly(std::string_view text);
   Scalar kept_scalar(Kind kind, std::string_view text);
-  std::uint32_t fitting(std::size_t number);
+  std::uint32_t fitting(std::size_t number) {
+    if (number > std::numeric_limits<std::uint32_t>::max()) fail("found more than can be counted in 32 bits");
+    return static_cast<std::uint32_t>(number);
+  }
 
   Trace& trace_;
   const bool is_debug_;
@@ -220,15 +224,10 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   };
   std::unordered_map<std::string, Text, Hash, std::equal_to<>> interned_;
   std::size_t interned_bytes_ = 0;
-  Text last_type_, last_dtype_, last_shape_, last_path_;
+  std::array<Text, 64> recent_;  // of them, each in a place that its looks give: few are asked for in turns
 };
 
 // ---- Texts
-
-std::uint32_t TraceBuilder::fitting(std::size_t number) {
-  if (number > std::numeric_limits<std::uint32_t>::max()) fail("found more than can be counted in 32 bits");
-  return static_cast<std::uint32_t>(number);
-}
 
 Text TraceBuilder::kept(std::string_view text) {
   if (text.empty()) return {};
@@ -239,6 +238,14 @@ Text TraceBuilder::kept(std::string_view text) {
 
 Text TraceBuilder::interned(std::string_view text) {
   if (text.empty()) return {};
+  const auto byte = [text](std::size_t i) { return std::size_t{static_cast<unsigned char>(text[i])}; };
+  const std::size_t looks = text.size() * 7 + byte(text.size() / 2) * 5 + byte(text.size() - 1);
+  Text& recent = recent_[looks % recent_.size()];
+  if (trace_.text(recent) != text) recent = interned_slowly(text);
+  return recent;
+}
+
+Text TraceBuilder::interned_slowly(std::string_view text) {
   if (const auto known = interned_.find(text); known != interned_.end()) return known->second;
   interned_bytes_ += text.size();
   if (interned_bytes_ > most_interned_) {
@@ -249,11 +256,6 @@ Text TraceBuilder::interned(std::string_view text) {
   const Text result = kept(text);
   interned_.emplace(text, result);
   return result;
-}
-
-Text TraceBuilder::interned_like(Text& last, std::string_view text) {
-  if (trace_.text(last) != text) last = interned(text);
-  return last;
 }
 
 // Words are few; numbers and texts are many.
@@ -527,19 +529,17 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
       if (kind != Kind::kComposite || !printed_whole_numbers_) {
         frame.problem = "\"shape\": expected a list of whole numbers";
       }
-      leaf.shape = interned_like(last_shape_, text);
+      leaf.shape = interned(text);
       break;
     case Field::kType:
       frame.is_leaf = is_text;
-      leaf.type = interned_like(last_type_, text);
+      leaf.type = interned(text);
       break;
     case Field::kRequiresGrad:
       if (kind != Kind::kBool) frame.problem = "\"requires_grad\": expected true or false";
       leaf.requires_grad = text == "True";
       break;
-    case Field::kDtype:
-      leaf.dtype = interned_like(last_dtype_, text_or_null("\"dtype\": expected a text or null"));
-      break;
+    case Field::kDtype: leaf.dtype = interned(text_or_null("\"dtype\": expected a text or null")); break;
     case Field::kMd5: leaf.md5 = kept(text_or_null("\"md5\": expected a text or null")); break;
     case Field::kDataName:
       leaf.data_name = kept(text_or_null("\"data_name\": expected a text or null"));
@@ -557,7 +557,7 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
 void TraceBuilder::add_null() {
   Item item;
   item.part = part_.value_or(Part::kSaved);
-  item.path = interned_like(last_path_, path_);
+  item.path = interned(path_);
   trace_.items_.push_back(item);
 }
 
@@ -565,7 +565,7 @@ void TraceBuilder::add_leaf(Frame& frame) {
   Item& leaf = frame.leaf;
   leaf.kind = leaf.dtype.length > 0 ? Item::Kind::kTensor : Item::Kind::kValue;
   leaf.part = part_.value_or(Part::kSaved);
-  leaf.path = interned_like(last_path_, path_);
+  leaf.path = interned(path_);
   if (frame.problem != nullptr) refuse_record(frame.problem);
   trace_.has_md5_ |= leaf.md5.length > 0;
   if (frame.group_id.length > 0) {

@@ -65,8 +65,13 @@ std::string random_document(std::mt19937& random, std::size_t size) {
   while (text.size() < size) {
     if (text.size() > 1) text += ",";
     text.append(random() % 40, ' ');
-    switch (random() % 4) {
+    if (random() % 4 == 0) text += '\n' + std::string(random() % 40, ' ');
+    switch (random() % 5) {
       case 0: text += random() % 2 == 0 ? "-Infinity" : "null"; break;
+      case 2:
+        text += "-7" + std::string(random() % 40, '1');
+        if (random() % 2 == 0) text += "." + std::string(1 + random() % 40, '3');
+        break;
       case 1: text += "-1" + std::string(random() % 200, '0') + ".25e-3"; break;
       default: {
         const std::size_t count = random() % 1000 == 0 ? 100000 : random() % 20;
@@ -107,6 +112,17 @@ TEST_CASE("parse_json_file: the same refusal as from memory, wherever the file i
     INFO(round << ": " << at);
     REQUIRE(from_file(bad, dir / "a.json") == from_string(bad, dir / "a.json"));
   }
+}
+
+TEST_CASE("parse_json: what is no number is refused") {
+  const TempDir dir;
+  for (const char* text : {"[01]", "[-]", "[-.5]", "[1.]", "[1.e5]", "[.5]", "[1e]", "[--1]", "[1 2]"}) {
+    INFO(text);
+    CHECK(from_string(text, dir / "a.json").back().find("found no JSON") != std::string::npos);
+  }
+  const auto expected = from_string("[0, -0, 10, 0.0]", dir / "a.json");
+  CHECK(expected.size() == 6);
+  CHECK(from_string("[0,\t-0,\n10,\r0.0]", dir / "a.json") == expected);
 }
 
 TEST_CASE("parse_json: words that are numbers") {
