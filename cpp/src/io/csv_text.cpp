@@ -2,24 +2,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/csv_text.h"
 
-#include <array>
+#include <algorithm>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace msprobe::io::csv {
 
 namespace {
 
-constexpr std::array<bool, 256> kNeedQuotes = [] {
-  std::array<bool, 256> table{};
-  for (const unsigned char c : {',', '"', '\r', '\n'}) table[c] = true;
-  return table;
-}();
+constexpr bool is_special(char c) { return c == ',' || c == '"' || c == '\r' || c == '\n'; }
 
-// Looks at all characters, whatever the first ones are: nothing waits for a jump.
+#ifdef __SSE2__
+
+// Whether one of the sixteen characters is special.
+bool has_special(__m128i text) {
+  const auto is = [text](char c) { return _mm_cmpeq_epi8(text, _mm_set1_epi8(c)); };
+  const __m128i special = _mm_or_si128(_mm_or_si128(is(','), is('"')), _mm_or_si128(is('\r'), is('\n')));
+  return _mm_movemask_epi8(special) != 0;
+}
+
+// Looks at all characters, the last ones maybe twice: most cells have nothing special.
 bool needs_quotes(std::string_view cell) {
-  bool found = false;
-  for (const char c : cell) found |= kNeedQuotes[static_cast<unsigned char>(c)];
+  const char* const text = cell.data();
+  const char* const end = text + cell.size();
+  const auto eight = [](const char* p) { return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)); };
+  const auto sixteen = [](const char* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); };
+  if (cell.size() < 8) return std::any_of(text, end, is_special);
+  if (cell.size() < 16) return has_special(_mm_unpacklo_epi64(eight(text), eight(end - 8)));
+  bool found = has_special(sixteen(end - 16));
+  for (const char* p = text; p + 16 < end; p += 16) found |= has_special(sixteen(p));
   return found;
 }
+
+#else
+
+bool needs_quotes(std::string_view cell) { return std::any_of(cell.begin(), cell.end(), is_special); }
+
+#endif
 
 }  // namespace
 
@@ -29,10 +50,12 @@ void append_cell(std::string& text, std::string_view cell) {
     return;
   }
   text += '"';
-  for (const char c : cell) {
-    if (c == '"') text += '"';
-    text += c;
+  for (std::size_t quote = cell.find('"'); quote != cell.npos; quote = cell.find('"')) {
+    text += cell.substr(0, quote + 1);
+    text += '"';
+    cell.remove_prefix(quote + 1);
   }
+  text += cell;
   text += '"';
 }
 

@@ -119,6 +119,11 @@ TEST_CASE("SheetWriter: a csv row with one empty cell is not an empty line") {
   CHECK(csv_of({""}) == "\"\"");
 }
 
+TEST_CASE("SheetWriter: numbers that recur in a csv row stand there each time") {
+  CHECK(csv_of({0.1, 0.0, -0.0, 0.1, 1e300, -0.1, 0.0, 1e300, -0.0, 0.1}) ==
+        "0.1,0.0,-0.0,0.1,1e+300,-0.1,0.0,1e+300,-0.0,0.1");
+}
+
 TEST_CASE("SheetWriter: text that a spreadsheet takes for a formula is guarded on request") {
   CHECK(csv_of({"=1", "+1", "-1", "@a", "\tx", "a=1", -1.5}, true) == "'=1,'+1,'-1,'@a,'\tx,a=1,-1.5");
   CHECK(csv_of({"\rx"}, true) == "\"'\rx\"");

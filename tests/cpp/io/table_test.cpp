@@ -65,6 +65,23 @@ TEST_CASE("CsvWriter: quotes only what needs it, ends lines with CRLF, starts wi
         "a,,b c,\"d,e\",\"f\"\"g\",\"h\ni\",\"j\rk\",l;'m\r\n\"\"\r\n,\r\n");
 }
 
+TEST_CASE("CsvWriter: a sign that needs quotes is seen wherever it stands, in cells of any length") {
+  for (std::size_t length = 1; length < 40; ++length) {
+    CsvWriter plain;
+    plain.add({std::string(length, 'a')});
+    REQUIRE(plain.text().find('"') == std::string::npos);
+    for (std::size_t at = 0; at < length; ++at) {
+      for (const std::string sign : {",", "\"", "\r", "\n"}) {
+        const std::string before(at, 'a'), behind(length - at - 1, 'b');
+        const std::string shown = sign == "\"" ? "\"\"" : sign;
+        CsvWriter writer;
+        writer.add({before + sign + behind});
+        REQUIRE(writer.text().substr(3) == '"' + before + shown + behind + "\"\r\n");
+      }
+    }
+  }
+}
+
 TEST_CASE("read_csv: reads back what CsvWriter wrote") {
   const TempDir dir;
   const Row header{"name", "quote \" and, comma", "line\r\nbreak"};
