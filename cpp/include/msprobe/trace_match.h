@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
+#include "msprobe/thread_pool.h"
 #include "msprobe/trace_reader.h"
 
 namespace msprobe::trace {
@@ -51,9 +52,11 @@ struct RecordMatches {
 /// Pairs records. Modules, their gradients and what save() was given: by name, then without the class in the
 /// name (kFuzzy). Calls of operators: aligned within each call of a module (a longest common subsequence of
 /// the operators' names, in which pairs of equal shapes count more), then by name (kMoved). Backward records
-/// follow their forward record. Without construct.json (null) all calls form one sequence.
+/// follow their forward record. Without construct.json (null) all calls form one sequence. `pool`: null, to
+/// use the calling thread alone.
 MSPROBE_API RecordMatches match_records(const Trace& left, const Construct* left_construct,
-                                        const Trace& right, const Construct* right_construct);
+                                        const Trace& right, const Construct* right_construct,
+                                        ThreadPool* pool = nullptr);
 
 /// Index into Trace::all_items().
 using ItemIndex = std::uint32_t;
@@ -88,8 +91,9 @@ struct ItemMatches {
 
 /// Pairs the items of records that were paired: those of the same place in the record, of the same shape, and
 /// of dtypes that are equal or both one of float32, float16 and bfloat16. Rows: record by record, in each
-/// inputs, parameters, outputs, gradients.
-MSPROBE_API ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records);
+/// inputs, parameters, outputs, gradients. `pool`: as for match_records().
+MSPROBE_API ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records,
+                                    ThreadPool* pool = nullptr);
 
 /// Pairs items by the existing tool's fuzzy rule: both lists are walked at once, and an item is paired with
 /// the first one waiting on the other side whose shape is equal and whose name is equal without the count (of

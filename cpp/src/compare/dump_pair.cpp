@@ -43,11 +43,11 @@ DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::pat
   }
   const auto pointer = [](const auto& optional) { return optional ? &*optional : nullptr; };
   pair.records = trace::match_records(pair.left, pointer(pair.left_construct), pair.right,
-                                      pointer(pair.right_construct));
+                                      pointer(pair.right_construct), &pool);
   pair.matches = !options.data_mapping.empty()
                      ? trace::match_items_mapped(pair.left, pair.right, options.data_mapping)
                  : options.fuzzy ? trace::match_items_fuzzy(pair.left, pair.right)
-                                 : trace::match_items(pair.left, pair.right, pair.records);
+                                 : trace::match_items(pair.left, pair.right, pair.records, &pool);
   return pair;
 }
 

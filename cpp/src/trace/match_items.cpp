@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "msprobe/trace_match.h"
+#include "trace/in_threads.h"
 
 namespace msprobe::trace {
 namespace {
@@ -49,10 +50,10 @@ int row_group(const Item& item) {
   }
 }
 
-// Calls visit(record, item) for every item in the order of rows.
+// Calls visit(record, item) for every item of the records [begin, end) in the order of rows.
 template <typename Visit>
-void for_each_row(const Trace& trace, const Visit& visit) {
-  for (std::uint32_t r = 0; r < trace.records().size(); ++r) {
+void for_each_row(const Trace& trace, std::uint32_t begin, std::uint32_t end, const Visit& visit) {
+  for (std::uint32_t r = begin; r < end; ++r) {
     const Record& record = trace.records()[r];
     const auto items = trace.items(record);
     for (int group = 0; group < 4; ++group) {
@@ -63,6 +64,11 @@ void for_each_row(const Trace& trace, const Visit& visit) {
   }
 }
 
+template <typename Visit>
+void for_each_row(const Trace& trace, const Visit& visit) {
+  for_each_row(trace, 0, static_cast<std::uint32_t>(trace.records().size()), visit);
+}
+
 ItemPair alone(std::uint32_t record, ItemIndex item) {
   ItemPair pair;
   pair.left_record = record;
@@ -71,7 +77,10 @@ ItemPair alone(std::uint32_t record, ItemIndex item) {
   return pair;
 }
 
-void collect_right_only(const Trace& right, const std::vector<bool>& taken, ItemMatches& matches) {
+// Which items of the right side are paired. Bytes: those of different records are set by different threads.
+using Taken = std::vector<std::uint8_t>;
+
+void collect_right_only(const Trace& right, const Taken& taken, ItemMatches& matches) {
   for_each_row(right, [&](std::uint32_t record, ItemIndex item) {
     if (!taken[item]) matches.right_only.push_back({.record = record, .item = item});
   });
@@ -81,7 +90,7 @@ void collect_right_only(const Trace& right, const std::vector<bool>& taken, Item
 // last one was found.
 class RecordSearch {
  public:
-  RecordSearch(const Trace& left, const Trace& right, std::vector<bool>& taken)
+  RecordSearch(const Trace& left, const Trace& right, Taken& taken)
       : left_(left), right_(right), taken_(taken) {}
 
   void find(const Record& record, ItemPair& pair) {
@@ -110,7 +119,7 @@ class RecordSearch {
 
  private:
   const Trace &left_, &right_;
-  std::vector<bool>& taken_;
+  Taken& taken_;
   std::size_t next_ = 0;
 };
 
@@ -173,23 +182,34 @@ std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item) 
   return name;
 }
 
-ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records) {
+ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records,
+                        ThreadPool* pool) {
   ItemMatches matches;
-  matches.pairs.reserve(left.all_items().size());
-  std::vector<bool> taken(right.all_items().size());
-  RecordSearch search(left, right, taken);
-  std::uint32_t last = kNoMatch;
-  for_each_row(left, [&](std::uint32_t record, ItemIndex item) {
-    const Match& found = records.of_left[record];
-    ItemPair pair = alone(record, item);
-    pair.right_record = found.index;
-    if (record != last) search.start();
-    last = record;
-    if (found) {
+  const auto record_count = static_cast<std::uint32_t>(left.records().size());
+  constexpr std::uint32_t kRecordsAtOnce = 4096;
+  std::vector<std::size_t> first_rows;  // of each part of the records
+  std::size_t rows = 0;
+  for (std::uint32_t r = 0; r < record_count; rows += left.records()[r++].item_count) {
+    if (r % kRecordsAtOnce == 0) first_rows.push_back(rows);
+  }
+  matches.pairs.resize(rows);
+  Taken taken(right.all_items().size());
+  in_threads(pool, first_rows.size(), [&](std::size_t part) {
+    const auto begin = static_cast<std::uint32_t>(part) * kRecordsAtOnce;
+    const std::uint32_t end = std::min(record_count, begin + kRecordsAtOnce);
+    std::size_t row = first_rows[part];
+    RecordSearch search(left, right, taken);
+    std::uint32_t last = kNoMatch;
+    for_each_row(left, begin, end, [&](std::uint32_t record, ItemIndex item) {
+      const Match& found = records.of_left[record];
+      ItemPair& pair = matches.pairs[row++] = alone(record, item);
+      pair.right_record = found.index;
+      if (record != last) search.start();
+      last = record;
+      if (!found) return;
       search.find(right.records()[found.index], pair);
       if (pair.right) pair.right.how = found.how;
-    }
-    matches.pairs.push_back(pair);
+    });
   });
   collect_right_only(right, taken, matches);
   return matches;
@@ -199,7 +219,7 @@ ItemMatches match_items_fuzzy(const Trace& left, const Trace& right) {
   Queue lefts(left), rights(right);
   ItemMatches matches;
   matches.pairs.resize(lefts.items.size());
-  std::vector<bool> taken(right.all_items().size());
+  Taken taken(right.all_items().size());
   for (std::size_t i = 0; i < lefts.items.size(); ++i) {
     matches.pairs[i] = alone(lefts.items[i].record, lefts.items[i].item);
   }
@@ -243,7 +263,7 @@ ItemMatches match_items_mapped(const Trace& left, const Trace& right,
     by_name.try_emplace(item_name(right, record, item), RightItem{.record = record, .item = item});
   });
   ItemMatches matches;
-  std::vector<bool> taken(right.all_items().size());
+  Taken taken(right.all_items().size());
   for_each_row(left, [&](std::uint32_t record, ItemIndex item) {
     ItemPair pair = alone(record, item);
     const std::string name = item_name(left, record, item);

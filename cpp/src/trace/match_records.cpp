@@ -1,12 +1,15 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <unordered_map>
 
 #include "msprobe/trace_match.h"
 #include "trace/align.h"
+#include "trace/in_threads.h"
+#include "trace/name_index.h"
 #include "trace/parent_cursor.h"
 
 namespace msprobe::trace {
@@ -46,31 +49,38 @@ struct Call {
 class Side {
  public:
   Side(const Trace& trace, const Construct* construct) : trace_(trace), construct_(construct) {
-    std::unordered_map<std::string_view, std::uint32_t> known;
+    std::vector<std::uint32_t> known = make_slots(trace.records().size());
+    const auto name_of = [this](std::uint32_t call) { return calls[call].name; };
     for (std::uint32_t i = 0; i < trace.records().size(); ++i) {
       const NameParts parts = split(trace.name(trace.records()[i]));
       if (!parts.is_call) {
         others.push_back(i);
         continue;
       }
-      const auto [entry, is_new] = known.try_emplace(parts.call, calls.size());
-      if (is_new) calls.push_back({.name = parts.call});
-      (parts.is_backward ? calls[entry->second].backward : calls[entry->second].forward) = i;
+      std::uint32_t& slot = find_slot(known, parts.call, name_of);
+      if (slot == kFreeSlot) {
+        slot = static_cast<std::uint32_t>(calls.size());
+        calls.push_back({.name = parts.call});
+      }
+      (parts.is_backward ? calls[slot].backward : calls[slot].forward) = i;
     }
     group_by_place();
+    tokens.reserve(calls.size());
+    for (const Call& call : calls) tokens.push_back(token(call));
   }
 
   const std::unordered_map<std::string, std::vector<std::uint32_t>>& by_place() const { return by_place_; }
 
+  std::vector<Call> calls;
+  std::vector<Token> tokens;          // of the calls
+  std::vector<std::uint32_t> others;  // records that are no calls of operators
+
+ private:
   Token token(const Call& call) const {
     const std::uint32_t record = call.forward != kNoMatch ? call.forward : call.backward;
     return token_of(without_last_part(call.name), trace_, trace_.records()[record]);
   }
 
-  std::vector<Call> calls;
-  std::vector<std::uint32_t> others;  // records that are no calls of operators
-
- private:
   // By the call of the module in which they ran, without the module's class.
   void group_by_place() {
     ParentCursor parents(construct_);
@@ -96,11 +106,10 @@ class Side {
 
 class Matcher {
  public:
-  Matcher(const Trace& left, const Construct* left_construct, const Trace& right,
-          const Construct* right_construct)
-      : left_trace_(left), right_trace_(right), left_(left, left_construct), right_(right, right_construct) {
-    matches_.of_left.resize(left.records().size());
-    matches_.of_right.resize(right.records().size());
+  Matcher(const Trace& left_trace, const Side& left, const Trace& right_trace, const Side& right)
+      : left_trace_(left_trace), right_trace_(right_trace), left_(left), right_(right) {
+    matches_.of_left.resize(left_trace.records().size());
+    matches_.of_right.resize(right_trace.records().size());
   }
 
   RecordMatches run() {
@@ -159,7 +168,7 @@ class Matcher {
     const auto tokens = [](const Side& side, const std::vector<std::uint32_t>& calls) {
       std::vector<Token> result;
       result.reserve(calls.size());
-      for (const std::uint32_t call : calls) result.push_back(side.token(side.calls[call]));
+      for (const std::uint32_t call : calls) result.push_back(side.tokens[call]);
       return result;
     };
     for (const auto& [i, j] : align(tokens(left_, left), tokens(right_, right))) {
@@ -184,7 +193,7 @@ class Matcher {
   }
 
   const Trace &left_trace_, &right_trace_;
-  const Side left_, right_;
+  const Side &left_, &right_;
   RecordMatches matches_;
   std::vector<bool> left_calls_, right_calls_;  // paired
 };
@@ -218,8 +227,13 @@ void append_without_count(std::string& out, std::string_view name) {
 }
 
 RecordMatches match_records(const Trace& left, const Construct* left_construct, const Trace& right,
-                            const Construct* right_construct) {
-  return Matcher(left, left_construct, right, right_construct).run();
+                            const Construct* right_construct, ThreadPool* pool) {
+  std::array<std::unique_ptr<const Side>, 2> sides;
+  in_threads(pool, 2, [&](std::size_t i) {
+    sides[i] = i == 0 ? std::make_unique<Side>(left, left_construct)
+                      : std::make_unique<Side>(right, right_construct);
+  });
+  return Matcher(left, *sides[0], right, *sides[1]).run();
 }
 
 }  // namespace msprobe::trace

@@ -228,6 +228,22 @@ TEST_CASE("match: items of another shape or of a dtype that is not compared stay
         input + " - " + std::to_string(int(NoMatchReason::kNoRecord)));
 }
 
+TEST_CASE("match: the same in threads, for more records than one takes at once") {
+  std::vector<Call> calls, others;
+  for (std::size_t i = 0; i < 9000; ++i) {
+    const Call call{.name = "Torch.add", .shape = "[" + std::to_string(i % 7) + "]"};
+    if (i % 1000 != 3) calls.push_back(call);
+    if (i % 1000 != 500) others.push_back(call);
+  }
+  const Trace left = run_of(calls), right = run_of(others);
+  msprobe::ThreadPool pool(3);
+  const RecordMatches records = match_records(left, nullptr, right, nullptr, &pool);
+  CHECK(told(left, right, records) == told(left, right, match(left, right)));
+  const ItemMatches items = match_items(left, right, records, &pool);
+  CHECK(items.pairs.size() == 2 * calls.size());
+  CHECK(item_lines(left, right, items) == item_lines(left, right, match_items(left, right, records)));
+}
+
 TEST_CASE("match: fuzzy pairs skip counts and classes, in order, and never pair other shapes") {
   const Trace left = run_of({{"Torch.add", "[1]"}, {"Torch.mul", "[2]"}, {"Torch.add", "[3]"}});
   const Trace right = run_of({{"Torch.mul", "[2]"}, {"Torch.add", "[3]"}, {"Torch.add", "[9]"}});
