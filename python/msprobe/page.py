@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 
 def filled(page: str, values: dict[str, str]) -> str:
@@ -18,6 +19,13 @@ def filled(page: str, values: dict[str, str]) -> str:
         assert mark, f"the page has no mark {name}"
         parts += [before, value]
     return "".join([*parts, rest])
+
+
+def file_beside(module_file: str, name: str) -> str:
+    """The text of a file in the folder of a module, by its `__file__`. Without importlib.resources: it loads
+    much of the standard library.
+    """
+    return Path(module_file).with_name(name).read_text("utf-8")
 
 
 def for_script(text: str) -> str:

@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 
 from msprobe.checkpoint.console import sentence
 from msprobe.checkpoint.layers import place_of
 from msprobe.native import __version__
-from msprobe.page import filled, for_script, strict
+from msprobe.page import file_beside, filled, for_script, strict
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ _MOST_NAMES = 1000
 
 def report_html(result: CheckpointResult, failing: Sequence[Failure]) -> str:
     data = json.dumps(strict(_data(result, failing)), allow_nan=False, separators=(",", ":"))
-    page = resources.files("msprobe.checkpoint").joinpath("report.html").read_text("utf-8")
+    page = file_beside(__file__, "report.html")
     return filled(page, {"DATA": for_script(data)})
 
 

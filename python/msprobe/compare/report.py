@@ -9,12 +9,11 @@ data looks like is the concern of these files and of the native report_rows() on
 from __future__ import annotations
 
 import json
-from importlib import resources
 
 from msprobe.atomic_file import write_text
 from msprobe.compare.verdict_file import count, culprit_content, sentence, status
 from msprobe.native import __version__
-from msprobe.page import filled, for_script, strict
+from msprobe.page import file_beside, filled, for_script, strict
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -44,18 +43,14 @@ def report_html(result: CompareResult, culprits: list[Culprit]) -> str:
     content = strict(_data(result, culprits, set(embedded)))
     data = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return filled(
-        _file("report.html"),
+        file_beside(__file__, "report.html"),
         {
-            "STYLE": _file("report.css"),
+            "STYLE": file_beside(__file__, "report.css"),
             "DATA": for_script(data),
             "ROWS": blocks,
-            "SCRIPT": _file("report.js"),
+            "SCRIPT": file_beside(__file__, "report.js"),
         },
     )
-
-
-def _file(name: str) -> str:
-    return resources.files("msprobe.compare").joinpath(name).read_text("utf-8")
 
 
 def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:

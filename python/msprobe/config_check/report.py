@@ -5,13 +5,12 @@
 from __future__ import annotations
 
 from html import escape
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from msprobe.config_check.check_result import ERROR, Cell, CheckResult, shown
 from msprobe.config_check.wording import sentence
 from msprobe.native import __version__
-from msprobe.page import filled
+from msprobe.page import file_beside, filled
 
 if TYPE_CHECKING:
     from msprobe.config_check.comparison import ConfigComparison
@@ -25,7 +24,7 @@ _LONGEST_CELL = 1000
 
 def report_html(result: ConfigComparison) -> str:
     """The text of the page."""
-    page = resources.files("msprobe.config_check").joinpath("report.html").read_text("utf-8")
+    page = file_beside(__file__, "report.html")
     values = {
         "BADGE": '<span class="badge agree">alike</span>'
         if result.agree

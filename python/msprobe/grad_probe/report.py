@@ -13,10 +13,10 @@ import json
 import sys
 from array import array
 from dataclasses import asdict, dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from msprobe.native import __version__
+from msprobe.page import file_beside
 
 if TYPE_CHECKING:
     from msprobe.grad_probe.verdict import Verdict
@@ -47,7 +47,7 @@ class RankCells:
 
 def report_html(verdict: Verdict, ranks: list[RankCells]) -> str:
     """The text of the page."""
-    template = resources.files("msprobe.grad_probe").joinpath("report.html").read_text("utf-8")
+    template = file_beside(__file__, "report.html")
     before, mark, after = template.partition(_MARK)
     assert mark, "report.html has no mark for its data"
     return before + _for_script(_data(verdict, ranks)) + after
