@@ -10,6 +10,7 @@ Ours and the existing tool take turns, in processes of their own that hold the s
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import resource
@@ -20,11 +21,13 @@ import tempfile
 import zipfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import measure
 
-_MIB = 1024  # of weights
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _RANKS, _WEIGHTS = 64, 300  # of the packs
 _STEPS, _MANY_STEPS = 2, 10  # the existing tool would need minutes for the latter
 _DRAW_ROUNDS = 20  # of each round of the others: draws take microseconds
@@ -47,6 +50,8 @@ class Record:
     md5: list[float] = field(default_factory=list)
     plain_md5: list[float] = field(default_factory=list)
     theirs: list[float] = field(default_factory=list)
+    llama: list[float] = field(default_factory=list)
+    their_llama: list[float] = field(default_factory=list)
     compare: list[float] = field(default_factory=list)
     compare_cpu: list[float] = field(default_factory=list)
     their_compare: list[float] = field(default_factory=list)
@@ -56,11 +61,7 @@ class Record:
 
 
 def measure_processes(python: str, reference: str, folder: Path, rounds: int, record: Record) -> None:
-    settings = {"folder": str(folder), "mib": _MIB}
-    with (
-        measure.Worker(python, "config_check_worker.py", settings, folder / "ours.log") as ours,
-        measure.Worker(reference, "config_check_worker.py", settings, folder / "theirs.log") as theirs,
-    ):
+    with _workers(python, reference, folder, "equal") as (ours, theirs):
         _measure_draws(ours, theirs, rounds * _DRAW_ROUNDS, record)
         for _ in range(rounds):
             ours.ask("patch")
@@ -69,6 +70,23 @@ def measure_processes(python: str, reference: str, folder: Path, rounds: int, re
             record.md5.append(ours.ask("collect", {"checksum": "md5"})[1])
             record.plain_md5.append(ours.ask("md5"))
             record.theirs.append(theirs.ask("collect", {})[1])
+    with _workers(python, reference, folder, "llama") as (ours, theirs):
+        for _ in range(rounds):
+            record.llama.append(ours.ask("collect", {})[1])
+            record.their_llama.append(theirs.ask("collect", {})[1])
+
+
+@contextlib.contextmanager
+def _workers(
+    python: str, reference: str, folder: Path, weights: str
+) -> Iterator[tuple[measure.Worker, measure.Worker]]:
+    """Ours and the existing tool with the same weights."""
+    settings = {"folder": str(folder), "weights": weights}
+    with (
+        measure.Worker(python, "config_check_worker.py", settings, folder / "ours.log") as ours,
+        measure.Worker(reference, "config_check_worker.py", settings, folder / "theirs.log") as theirs,
+    ):
+        yield ours, theirs
 
 
 def _measure_draws(ours: measure.Worker, theirs: measure.Worker, rounds: int, record: Record) -> None:
@@ -195,22 +213,41 @@ def to_markdown(record: Record) -> str:
     text = measure.table(["", "processor time", f"of a step of {_STEP * 1e3:.0f} ms"], rows)
 
     gain = measure.median_ratio(record.theirs, record.crc32)
+    llama_gain = measure.median_ratio(record.their_llama, record.llama)
     bound = measure.median_ratio(record.md5, record.plain_md5)
     text += "\n" + measure.table(
-        [f"weights of {_MIB / 1024:.0f} GiB", "time", ""],
+        ["weights in float32, 1 GiB", "time", ""],
         [
             [
-                "CRC-32, the default",
+                "0.25 B parameters of a Llama, CRC-32",
+                measure.duration(statistics.median(record.llama)),
+                measure.against(llama_gain, _LEAST_COLLECT, at_most=False) + " than the existing tool",
+            ],
+            [
+                "0.25 B parameters of a Llama, existing tool, no checksum",
+                measure.duration(statistics.median(record.their_llama)),
+                "",
+            ],
+            [
+                "256 of 4 MiB, CRC-32",
                 measure.duration(statistics.median(record.crc32)),
                 measure.against(gain, _LEAST_COLLECT, at_most=False) + " than the existing tool",
             ],
             [
-                "MD5",
+                "256 of 4 MiB, MD5",
                 measure.duration(statistics.median(record.md5)),
                 f"{bound:.2f} times MD5 alone on all cores",
             ],
-            ["MD5 alone on all cores", measure.duration(statistics.median(record.plain_md5)), ""],
-            ["existing tool, no checksum", measure.duration(statistics.median(record.theirs)), ""],
+            [
+                "256 of 4 MiB, MD5 alone on all cores",
+                measure.duration(statistics.median(record.plain_md5)),
+                "",
+            ],
+            [
+                "256 of 4 MiB, existing tool, no checksum",
+                measure.duration(statistics.median(record.theirs)),
+                "",
+            ],
         ],
     )
     rows = [

@@ -25,11 +25,28 @@ _DRAWS = 1000
 _DEPTH = 12  # calls between the training loop and the code that draws
 
 
+def equal_shapes() -> list[tuple[int, ...]]:
+    """1 GiB in float32, in matrices of 4 MiB, which stay in the cache of many a processor."""
+    return [(1024, 1024)] * 256
+
+
+def llama_shapes() -> list[tuple[int, ...]]:
+    """0.25 B parameters, 0.92 GiB in float32, in the proportions of a Llama: 15 blocks of width 1024, and an
+    embedding and a head of 125 MiB each.
+    """
+    width, inner, words, key_values = 1024, 3072, 32000, 256
+    attention = [(width, width), (key_values, width), (key_values, width), (width, width)]
+    block = [(width,), *attention, (width,), (inner, width), (inner, width), (width, inner)]
+    return [(words, width), *(block * 15), (width,), (words, width)]
+
+
+_SHAPES = {"equal": equal_shapes, "llama": llama_shapes}
+
+
 class Weights(nn.Module):
-    def __init__(self, mib: int) -> None:
+    def __init__(self, shapes: list[tuple[int, ...]]) -> None:
         super().__init__()
-        side = 1024  # 4 MiB each
-        self.layers = nn.ParameterList(nn.Parameter(torch.randn(side, side)) for _ in range(mib // 4))
+        self.layers = nn.ParameterList(nn.Parameter(torch.randn(shape)) for shape in shapes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x
@@ -40,7 +57,7 @@ class Session:
         self._folder = Path(settings["folder"])
         self._number = 0
         torch.manual_seed(0)
-        self._model = Weights(settings["mib"])
+        self._model = Weights(_SHAPES[settings["weights"]]())
 
     def draw(self) -> float:
         """Seconds of the processor for the random numbers of a step."""

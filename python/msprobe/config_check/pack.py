@@ -23,6 +23,7 @@ DYNAMIC: Final = "hyperparameters/hyperparameters_dynamic.json"
 # ---- what only msprobe knows: in a folder of its own, which the existing tool does not look at
 OWN: Final = "msprobe/"
 ABOUT: Final = OWN + "pack.json"
+FINGERPRINTS: Final = OWN + "fingerprints/"
 
 
 def dataset(step: int, rank: int) -> str:
@@ -39,7 +40,7 @@ def random_calls(rank: int) -> str:
 
 def fingerprints(kind: str, step: int, rank: int) -> str:
     """Type, shape and checksum of the tensors of dataset() or weights(); `kind` is the name of the folder."""
-    return f"{OWN}fingerprints/{kind}/step{step}/rank{rank}.json"
+    return f"{FINGERPRINTS}{kind}/step{step}/rank{rank}.json"
 
 
 def settings(rank: int) -> str:
@@ -56,8 +57,8 @@ KINDS: Final = {
     "dataset": re.compile(rf"dataset/step{_NUMBER}/rank{_NUMBER}/dataset\.json"),
     "weights": re.compile(rf"weights/step{_NUMBER}/rank{_NUMBER}/weight\.json"),
     "random": re.compile(rf"random/rank(){_NUMBER}\.json"),
-    "dataset fingerprints": re.compile(rf"{OWN}fingerprints/dataset/step{_NUMBER}/rank{_NUMBER}\.json"),
-    "weights fingerprints": re.compile(rf"{OWN}fingerprints/weights/step{_NUMBER}/rank{_NUMBER}\.json"),
+    "dataset fingerprints": re.compile(rf"{FINGERPRINTS}dataset/step{_NUMBER}/rank{_NUMBER}\.json"),
+    "weights fingerprints": re.compile(rf"{FINGERPRINTS}weights/step{_NUMBER}/rank{_NUMBER}\.json"),
     "settings": re.compile(rf"{OWN}settings/rank(){_NUMBER}\.json"),
     "seeds": re.compile(rf"{OWN}seeds/rank(){_NUMBER}\.json"),
 }

@@ -133,8 +133,10 @@ class Pack:
         return tree
 
     def extract(self, folder: Path) -> None:
-        """Writes every entry to its place below `folder`, which has no files yet. Raises IoError."""
-        names = list(self._names())
+        """Writes the entries to their places below `folder`, which has no files yet: all but fingerprints,
+        which are half of them and tell a person nothing. Raises IoError.
+        """
+        names = [name for name in self._names() if not name.startswith(pack.FINGERPRINTS)]
         for parent in dict.fromkeys((folder / name).parent for name in names):
             make_directory(parent)
         # What takes long is the file system, which can do several things at once.

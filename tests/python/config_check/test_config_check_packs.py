@@ -196,6 +196,15 @@ class TestHostile:
             assert any("no part of a pack" in problem for problem in found.problems)
         assert sorted(p.name for p in tmp_path.rglob("*")) == ["a", "b", "env", "p.zip"]
 
+    def test_fingerprints_stay_in_the_pack(self, tmp_path):
+        print_of = "msprobe/fingerprints/weights/step0/rank0.json"
+        write_pack(tmp_path / "p.zip", {**OURS, "env": {}, print_of: {}, "msprobe/seeds/rank0.json": {}})
+        with read_pack(tmp_path / "p.zip") as found:
+            found.extract(tmp_path / "a")
+        assert {path.name for path in (tmp_path / "a").rglob("*")} == {
+            "env", "msprobe", "pack.json", "seeds", "rank0.json"
+        }  # fmt: skip
+
     def test_links_and_devices(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "p.zip", "w") as archive:
             archive.writestr("env", "{}")
