@@ -30,12 +30,12 @@ def check_settings(bench: Pack, cmp: Pack, likelihood: Likelihood) -> CheckResul
         return None
     result = CheckResult("settings", COLUMNS)
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
-    kinds: set[object] = set()
+    kinds: set[str] = set()
     for rank in ranks:
         left, right = (
             dict(flattened(side.json(files[0, rank]) or {})) for side, files in zip((bench, cmp), sides)
         )
-        how = left.pop(_HOW, None), right.pop(_HOW, None)
+        how = shown(left.pop(_HOW, None)), shown(right.pop(_HOW, None))
         kinds.update(how)
         # Of what only a training knows the command can say nothing.
         names = {*left, *right} if how[0] == how[1] else left.keys() & right.keys()

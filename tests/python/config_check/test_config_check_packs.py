@@ -292,7 +292,10 @@ class TestHostile:
         source = random.Random(11)
 
         def tree(depth):
-            keys = ("a", "b", "max", "min", "mean", "norm", "count", "stack", "calls", "states", "lr", "wd")
+            keys = (
+                "a", "b", "max", "min", "mean", "norm", "count", "stack", "calls", "states", "lr", "wd",
+                "collected", "torch", "api_key",
+            )  # fmt: skip
             pick = source.choice
             return {
                 key: tree(depth - 1)
@@ -303,7 +306,10 @@ class TestHostile:
 
         for round_ in range(120):
             for side in "ab":
-                write_pack(tmp_path / f"{side}.zip", {**OURS, **{name: tree(2) for name in names}})
+                write_pack(
+                    tmp_path / f"{side}.zip",
+                    {**(OURS if round_ % 3 else {}), **{name: tree(2) for name in names}},
+                )
             paths = [str(tmp_path / f"{side}.zip") for side in "ab"]
             if round_ % 10 == 0:
                 assert ConfigChecker.compare(*paths, str(tmp_path / "out")).checks
