@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "msprobe/graph_file.h"
 
@@ -62,7 +62,11 @@ struct FileConfig {
   std::string target, golden;        // folders
 };
 
-/// Writes a file: complete in commit(), or not at all. One thread at a time. Throws IoError.
+/// Writes a file: complete in commit(), or not at all. One thread at a time. Throws IoError, and FormatError
+/// where two nodes have one name.
+///
+/// All graphs come first, those of one step and rank together: their rows are not
+/// inserted one by one, but written as pages of the file, in the order of the tables and the indices.
 class GraphDatabase {
  public:
   explicit GraphDatabase(const std::filesystem::path& path);
@@ -70,12 +74,17 @@ class GraphDatabase {
   GraphDatabase(const GraphDatabase&) = delete;
   GraphDatabase& operator=(const GraphDatabase&) = delete;
 
+  /// What is added next is of this graph.
+  void begin_graph(const GraphKey& graph);
   void add_stack(std::string_view id, std::string_view frames);
-  void add_nodes(const GraphKey& graph, std::span<const NodeRow> rows);
+  /// In their order. What the rows borrow must live until end_unit().
+  void add_nodes(std::vector<NodeRow> rows);
+  /// After the graphs of one step and rank.
+  void end_unit();
   /// The column matched_distributed of a row that is there.
   void set_distributed(std::string_view id, std::string_view json);
-  /// Once, when all rows are there: that is faster than to keep them up with every row.
-  void add_indices();
+  /// Once, after all graphs.
+  void end_graphs();
   void add_finding(const Finding& finding);
   /// What comes after all rows.
   void finish(const FileConfig& config);

@@ -80,7 +80,7 @@ class Job {
       advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
     link_step();
-    database.add_indices();
+    database.end_graphs();
     if (job_.findings) {
       for (const Finding& finding : job_.findings()) database.add_finding(finding);
     }
@@ -202,11 +202,13 @@ class Job {
         static_cast<double>(work) / static_cast<double>(target.size() + (reference ? reference->size() : 0));
     write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts);
     if (reference) write_graph(*golden, *reference, nullptr);
+    database_->end_unit();
     count(prepared, target, reference ? reference->whole().unmatched : 0);
   }
 
   // `verdicts`: null for the reference and for a graph alone.
   void write_graph(const Graph& graph, const GraphRows& rows, const std::vector<NodeVerdict>* verdicts) {
+    database_->begin_graph(rows.key());
     for (std::size_t i = 0; i < rows.stacks().size(); ++i)
       database_->add_stack(rows.stack_id(i), rows.stacks()[i]);
     const std::vector<OverflowLevel> levels = worst_levels(graph);
@@ -224,8 +226,8 @@ class Job {
       });
       if (writing.valid()) writing.get();
       report(static_cast<std::size_t>(static_cast<double>(end - begin) * work_per_row_));
-      writing = std::async(std::launch::async, [this, &rows, pieces = std::move(pieces)] {
-        for (const auto& piece : pieces) database_->add_nodes(rows.key(), piece);
+      writing = std::async(std::launch::async, [this, pieces = std::move(pieces)]() mutable {
+        for (auto& piece : pieces) database_->add_nodes(std::move(piece));
       });
     }
     if (writing.valid()) writing.get();
