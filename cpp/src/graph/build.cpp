@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <future>
 #include <map>
 
 #include "base/reversed.h"
@@ -321,9 +322,15 @@ Dump read_dump(const std::filesystem::path& folder, int step, int rank) {
     const std::filesystem::path path = folder / name;
     return std::filesystem::exists(path, ignored) ? read(path) : decltype(read(path))();
   };
-  return {.trace = trace::read_trace(folder / "dump.json"),
-          .construct = read_if_there("construct.json", trace::read_construct),
-          .stacks = read_if_there("stack.json", trace::read_stacks),
+  // dump.json is much the longest.
+  auto construct =
+      std::async(std::launch::async, [&] { return read_if_there("construct.json", trace::read_construct); });
+  auto stacks =
+      std::async(std::launch::async, [&] { return read_if_there("stack.json", trace::read_stacks); });
+  trace::Trace trace = trace::read_trace(folder / "dump.json");
+  return {.trace = std::move(trace),
+          .construct = construct.get(),
+          .stacks = stacks.get(),
           .step = step,
           .rank = rank};
 }

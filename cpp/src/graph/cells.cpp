@@ -255,8 +255,11 @@ class CellWriter {
   static void add_statistics(Cell& cell, const Parameter& parameter,
                              const trace::StatisticsPair& statistics) {
     for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
+      const std::optional<double> number = statistics.left_numbers[i];
       if (parameter.merged) {
         cell.add_number(kStatisticNames[i], (*parameter.merged)[i]);
+      } else if (number && statistics.left[i].kind == Scalar::Kind::kFloat) {
+        cell.add_number(kStatisticNames[i], *number);
       } else {
         cell.add_scalar(kStatisticNames[i], *parameter.trace, statistics.left[i]);
       }

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "msprobe/graph_file.h"
 
@@ -78,7 +78,7 @@ class GraphDatabase {
   void begin_graph(const GraphKey& graph);
   void add_stack(std::string_view id, std::string_view frames);
   /// In their order. What the rows borrow must live until end_unit().
-  void add_nodes(std::vector<NodeRow> rows);
+  void add_nodes(std::span<const NodeRow> rows);
   /// After the graphs of one step and rank.
   void end_unit();
   /// The column matched_distributed of a row that is there.

@@ -226,8 +226,8 @@ class Job {
       });
       if (writing.valid()) writing.get();
       report(static_cast<std::size_t>(static_cast<double>(end - begin) * work_per_row_));
-      writing = std::async(std::launch::async, [this, pieces = std::move(pieces)]() mutable {
-        for (auto& piece : pieces) database_->add_nodes(std::move(piece));
+      writing = std::async(std::launch::async, [this, pieces = std::move(pieces)] {
+        for (const auto& piece : pieces) database_->add_nodes(piece);
       });
     }
     if (writing.valid()) writing.get();

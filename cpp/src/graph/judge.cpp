@@ -23,8 +23,8 @@ bool is_present(const Scalar& scalar) {
 }
 
 // Max or min is NaN or infinite.
-bool is_bad(const Parameter& parameter) {
-  const auto numbers = statistics_of(parameter, nullptr).left_numbers;
+bool is_bad(const trace::StatisticsPair& statistics) {
+  const auto& numbers = statistics.left_numbers;
   return std::any_of(numbers.begin(), numbers.begin() + 2,
                      [](std::optional<double> number) { return number && !std::isfinite(*number); });
 }
@@ -59,9 +59,10 @@ Index statistics_index(const Pair& pair) {
   for (std::size_t i = 0; i < others.size(); ++i) {
     const Parameter& output = pair.ours.outputs[i];
     if (!has_maximum(output)) continue;
-    if (is_bad(output)) return {1, true};
+    const trace::StatisticsPair statistics = statistics_of(output, others[i]);
+    if (is_bad(statistics)) return {1, true};
     if (others[i] == nullptr) continue;
-    for (const auto& one : statistics_of(output, others[i]).differences) raise(index, one.relative);
+    for (const auto& one : statistics.differences) raise(index, one.relative);
   }
   return index;
 }
@@ -95,7 +96,7 @@ Share smallest_share(const std::vector<Parameter>& parameters, std::span<const t
     const Parameter& parameter = parameters[i];
     const std::string_view shape = trace::shape_text(*parameter.trace, *parameter.item);
     if (!has_maximum(parameter) || shape == "[]") continue;
-    if (is_bad(parameter)) share.is_bad = true;
+    if (is_bad(statistics_of(parameter, nullptr))) share.is_bad = true;
     if (const auto ratio = metrics[i].one_thousandth.number()) {
       share.smallest = std::min({share.smallest.value_or(1), *ratio, 1.0});
     }
