@@ -157,20 +157,44 @@ Roots create_tables(const std::filesystem::path& path) {
   return roots;
 }
 
+// What belongs into rows that are written. It may take more than the memory: SQLite keeps a database without
+// a name in a file when it grows.
+class Links {
+ public:
+  Links() { database_.exec("PRAGMA journal_mode = OFF; BEGIN"); }
+
+  void add(std::string_view id, std::string_view json) { Binder(add_).text(id).text(json).run(); }
+
+  template <typename Take>
+  void each(const Take& take) {
+    SQLite::Statement rows(database_, "SELECT id, json FROM links");
+    while (rows.executeStep()) take(rows.getColumn(0).getString(), rows.getColumn(1).getString());
+  }
+
+ private:
+  static SQLite::Database create() {
+    SQLite::Database database("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
+    database.exec("CREATE TABLE links (id TEXT, json TEXT)");
+    return database;
+  }
+
+  SQLite::Database database_ = create();
+  SQLite::Statement add_{database_, "INSERT INTO links VALUES (?,?)"};
+};
+
 }  // namespace
 
 struct GraphDatabase::State {
   explicit State(const std::filesystem::path& path)
       : path(path),
         file(path),
-        trees(std::in_place, file.temporary(), path, create_tables(file.temporary())) {}
+        trees(std::make_unique<GraphTrees>(file.temporary(), path, create_tables(file.temporary()))) {}
 
   std::filesystem::path path;
   io::AtomicFile file;
-  std::optional<GraphTrees> trees;        // until end_graphs()
-  std::optional<SQLite::Database> links;  // until then: what belongs into rows that are written
-  std::optional<SQLite::Statement> add_link;
-  std::optional<SQLite::Database> database;  // from then on
+  std::unique_ptr<GraphTrees> trees;           // until end_graphs()
+  std::unique_ptr<Links> links;                // until then
+  std::unique_ptr<SQLite::Database> database;  // from then on
   int findings = 0;
 
   // Runs `work`; what the database complains of becomes an IoError.
@@ -184,23 +208,12 @@ struct GraphDatabase::State {
     }
   }
 
-  // Links may take more than the memory: SQLite keeps those of a database without a name in a file.
-  void keep_link(std::string_view id, std::string_view json) {
-    if (!links) {
-      links.emplace("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
-      links->exec("PRAGMA journal_mode = OFF; CREATE TABLE links (id TEXT, json TEXT); BEGIN");
-      add_link.emplace(*links, "INSERT INTO links VALUES (?,?)");
-    }
-    Binder(*add_link).text(id).text(json).run();
-  }
-
   void set_links() {
     if (!links) return;
     SQLite::Statement update(*database, "UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?");
-    SQLite::Statement link(*links, "SELECT json, id FROM links");
-    while (link.executeStep()) {
-      Binder(update).text(link.getColumn(0).getString()).text(link.getColumn(1).getString()).run();
-    }
+    links->each(
+        [&](const std::string& id, const std::string& json) { Binder(update).text(json).text(id).run(); });
+    links.reset();
   }
 
   void add_config(const FileConfig& config) {
@@ -250,14 +263,17 @@ void GraphDatabase::add_nodes(std::span<const NodeRow> rows) {
 void GraphDatabase::end_unit() { state_->trees->end_unit(); }
 
 void GraphDatabase::set_distributed(std::string_view id, std::string_view json) {
-  state_->go([&] { state_->keep_link(id, json); });
+  state_->go([&] {
+    if (!state_->links) state_->links = std::make_unique<Links>();
+    state_->links->add(id, json);
+  });
 }
 
 void GraphDatabase::end_graphs() {
   state_->trees->finish();
   state_->trees.reset();  // and what it has in memory
   state_->go([&] {
-    state_->database.emplace(open_database(state_->file.temporary()));
+    state_->database = std::make_unique<SQLite::Database>(open_database(state_->file.temporary()));
     state_->database->exec("BEGIN EXCLUSIVE");
     state_->set_links();
   });

@@ -68,7 +68,7 @@ class File {
 
 // Different from each other; about so long, in no order.
 std::vector<std::string> texts(std::size_t count, std::size_t shortest, std::size_t longest) {
-  std::mt19937 random(static_cast<unsigned>(count));  // NOLINT(cert-msc51-cpp): the same texts every time
+  std::mt19937 random(static_cast<unsigned>(count));
   std::vector<std::string> result;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t length = shortest + random() % (longest - shortest + 1);
