@@ -167,6 +167,8 @@ class CellWriter {
   void write(const std::vector<Parameter>& parameters, const std::vector<Parameter>& others,
              std::string& out) {
     const auto pairs = pair_parameters(parameters, others);
+    constexpr std::size_t kUsual = 300;  // bytes of a tensor, and as many of its results
+    out.reserve(parameters.size() * (has_match_ ? 2 * kUsual : kUsual) + 2);
     out += '{';
     for (std::size_t i = 0; i < parameters.size(); ++i, ++row_) {
       if (i > 0) out += ", ";

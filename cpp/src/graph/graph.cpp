@@ -172,6 +172,7 @@ void Graph::read_data(NodeId id, NodeData& data) const {
   if (node.record == Node::kNoRecord) return;
   const trace::Trace& trace = dump(id).trace;
   const auto items = trace.items(trace.records()[node.record]);
+  data.inputs.reserve(items.size());
   const auto take = [&](auto&& wanted, std::vector<Parameter>& into) {
     for (const Item& item : items) {
       if (wanted(item.part)) into.push_back({.trace = &trace, .item = &item, .merged = {}});

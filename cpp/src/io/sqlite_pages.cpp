@@ -101,9 +101,13 @@ Record& Record::text(std::string_view text) {
   return *this;
 }
 
+// The length of the types counts itself, too: one byte, or two.
+std::size_t Record::head() const noexcept { return types_.size() + (types_.size() < 0x7f ? 1 : 2); }
+
+std::size_t Record::size() const noexcept { return head() + values_.size(); }
+
 void Record::append_to(std::string& out) const {
-  // The length of the types counts itself, too: one byte, or two.
-  append_varint(out, types_.size() + (types_.size() < 0x7f ? 1 : 2));
+  append_varint(out, head());
   out += types_;
   out += values_;
 }

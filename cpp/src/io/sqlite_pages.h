@@ -29,9 +29,12 @@ class Record {
   /// A whole number is kept as one, as in columns of whole numbers; NaN is null.
   Record& real(double value);
   Record& text(std::string_view text);
+  std::size_t size() const noexcept;
   void append_to(std::string& out) const;
 
  private:
+  std::size_t head() const noexcept;
+
   std::string types_, values_;
 };
 

@@ -20,17 +20,19 @@ std::size_t local_bytes(std::size_t bytes, std::size_t most) {
   return wanted <= most ? wanted : kLeast;
 }
 
-void append_record(PageFile& file, std::string_view record, std::size_t most, std::string& cell) {
-  const std::size_t local = local_bytes(record.size(), most);
-  cell += record.substr(0, local);
-  record.remove_prefix(local);
-  if (record.empty()) return;
+// Most records fit into their page, and are not copied on the way.
+void append_record(PageFile& file, const Record& record, std::size_t most, std::string& cell) {
+  const std::size_t begin = cell.size(), local = local_bytes(record.size(), most);
+  record.append_to(cell);
+  if (local == record.size()) return;
+  const std::string rest = cell.substr(begin + local);
+  cell.resize(begin + local);
   append_page_number(cell, file.next());
-  while (!record.empty()) {
-    const std::string_view part = record.substr(0, kOfOverflow);
-    record.remove_prefix(part.size());
+  for (std::string_view left = rest; !left.empty();) {
+    const std::string_view part = left.substr(0, kOfOverflow);
+    left.remove_prefix(part.size());
     std::string page;
-    append_page_number(page, record.empty() ? 0 : PageFile::after(file.next()));
+    append_page_number(page, left.empty() ? 0 : PageFile::after(file.next()));
     page += part;
     page.resize(kPageSize);
     file.add(page);
@@ -42,12 +44,10 @@ void append_record(PageFile& file, std::string_view record, std::size_t most, st
 // ---- RowTree
 
 std::int64_t RowTree::add(const Record& record) {
-  record_.clear();
-  record.append_to(record_);
   cell_.clear();
-  append_varint(cell_, record_.size());
+  append_varint(cell_, record.size());
   append_varint(cell_, static_cast<std::uint64_t>(row_ + 1));
-  append_record(file_, record_, kMostOfRow, cell_);
+  append_record(file_, record, kMostOfRow, cell_);
   if (!page_.fits(cell_.size())) {
     children_.push_back({file_.add(page_.bytes()), row_});
     page_ = Page(PageKind::kRows);
@@ -118,11 +118,9 @@ KeyCutter::Cut KeyCutter::cut(std::string after) { return {take(), std::move(aft
 // ---- KeyRun
 
 void KeyRun::add(const Record& key) {
-  record_.clear();
-  key.append_to(record_);
   cell_.clear();
-  append_varint(cell_, record_.size());
-  append_record(*file_, record_, kMostOfKey, cell_);
+  append_varint(cell_, key.size());
+  append_record(*file_, key, kMostOfKey, cell_);
   keep(cutter_.add(cell_));
 }
 

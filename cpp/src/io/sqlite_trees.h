@@ -35,7 +35,7 @@ class RowTree {
   std::int64_t row_ = 0;
   Page page_{PageKind::kRows};
   std::vector<Child> children_;
-  std::string record_, cell_;
+  std::string cell_;
 };
 
 /// Cuts the cells of a level of keys into pages; a cell between two pages belongs to the level above.
@@ -86,7 +86,7 @@ class KeyRun {
   std::optional<KeyCutter::Cut> first_;
   std::vector<Child> children_;
   Page last_{PageKind::kKeys};
-  std::string record_, cell_;
+  std::string cell_;
 };
 
 /// An index, of runs of keys one after the other.
