@@ -5,8 +5,6 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
-#include <cerrno>
-
 #include "graph/graph_trees.h"
 #include "graph/legend.h"
 #include "io/sqlite_error.h"
