@@ -9,15 +9,16 @@ import math
 import os
 import struct
 from collections import deque
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from msprobe.native import UnsupportedError, torch_adapter
 from msprobe.torch_state import memory_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from concurrent.futures import Future
 
 CHECKSUMS = ("crc32", "md5")
@@ -183,13 +184,24 @@ def _walk(slot: _Slot, value: Any, depth: int, slots: list[_Slot], tensors: list
         slots.append(slot)
         tensors.append(value)
         return
-    if depth >= _DEEPEST or not isinstance(value, (list, tuple, dict)):
+    members = _members(value) if depth < _DEEPEST else None
+    if members is None:
         return
-    items = value.items() if isinstance(value, dict) else enumerate(value)
     node: dict[str, Any] = {}
     slot.owner[slot.key] = node
-    for key, item in items:
+    for key, item in members:
         _walk(_Slot(node, str(key), f"{slot.tag}.{key}"), item, depth + 1, slots, tensors)
+
+
+def _members(value: Any) -> Iterable[tuple[Any, Any]] | None:
+    """What a container holds: lists, mappings as a tokenizer returns them, data classes. None: no container."""
+    if isinstance(value, Mapping):
+        return value.items()
+    if isinstance(value, (list, tuple)):
+        return enumerate(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return [(one.name, getattr(value, one.name, None)) for one in fields(value)]
+    return None
 
 
 def measure_weights(model: Any, checksum: str) -> tuple[Any, Any]:

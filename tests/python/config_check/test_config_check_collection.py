@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import math
 import os
 import subprocess
 import sys
 import zipfile
+from collections import UserDict
 from pathlib import Path
 
 import pytest
@@ -194,6 +196,20 @@ class TestCollecting:
         expected = hashlib.md5(model.linear.weight.detach().numpy().tobytes()).hexdigest()
         assert prints["linear.weight"]["md5"] == expected
         assert prints["empty"]["md5"] == hashlib.md5(b"").hexdigest()
+
+    def test_inputs_in_containers_that_are_no_dict(self, tmp_path):
+        @dataclasses.dataclass
+        class Batch:
+            ids: torch.Tensor
+            words: str = "text"
+
+        model = Net()
+        ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
+        model(torch.ones(1, 4), encoding=UserDict(ids=torch.ones(2)), batch=Batch(torch.zeros(3)))
+        found = tree(tmp_path / "p.zip", "dataset/step0/rank0/dataset.json")["kwargs"]
+        assert found["encoding"]["ids"]["norm"] == pytest.approx(math.sqrt(2))
+        assert found["batch"]["ids"]["max"] == 0.0
+        assert found["batch"]["words"] == ""
 
     def test_inputs_of_any_kind(self, tmp_path):
         model = Net()
