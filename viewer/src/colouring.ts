@@ -8,7 +8,7 @@ import { search } from "./lists";
 import { attempt, tell } from "./notices";
 import { askLists, LONGEST_LIST, type ListPlace } from "./opening";
 import { keepOwnColours, ownColoursKey } from "./own_colours";
-import { isOwn, keepOwnData, ownKey, type OwnData } from "./own_data";
+import { isOwn, keepOwnData, ownKey, textsOf, type OwnData } from "./own_data";
 import { rememberPlace } from "./place";
 import { valuesChanged } from "./scene";
 import type { Question } from "./source";
@@ -97,7 +97,7 @@ export function setClasses(classes: Set<number>): void {
 /** What the menu of colours offers. */
 export function colourBy(by: string): Colour {
   const own = ownDataOf(by);
-  return own ? { by, bounds: own.bounds } : { by };
+  return own?.bounds ? { by, bounds: own.bounds } : { by };
 }
 
 const ownDataOf = (by: string): OwnData | undefined => state.ownData.value.find(({ key }) => by === `own:${key}`);
@@ -116,13 +116,15 @@ export async function loadOwnData(name: string, text: string): Promise<void> {
     return tell(said(`own data: this is no JSON: ${(error as Error).message}`));
   }
   const key = ownKey(JSON.stringify(data));
-  const answer = await askGraph<OwnAnswer>("own", { data, key });
-  if (!answer) return;
-  const own: OwnData = { key, name, bounds: answer.bounds, data };
+  const notes = textsOf(data).length;
+  const hasNumbers = notes === 0 || Object.values(data as object).some((value) => typeof value === "number");
+  const answer = hasNumbers ? await askGraph<OwnAnswer>("own", { data, key }) : null;
+  if (hasNumbers && !answer) return;
+  const own: OwnData = { key, name, bounds: answer?.bounds ?? null, data };
   state.ownData.value = [...state.ownData.value.filter((one) => one.key !== key), own];
   keepOwnData(own);
-  tell(t("ownLoaded", answer.count));
-  await colourGraph(colourBy(`own:${key}`));
+  tell([answer && t("ownLoaded", answer.count), notes && t("notesLoaded", notes)].filter(Boolean).join(" "));
+  if (answer) await colourGraph(colourBy(`own:${key}`));
 }
 
 /** Before a graph is coloured by own data the server is given them: it may never have had them for this graph. */

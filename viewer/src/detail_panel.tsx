@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { useState } from "preact/hooks";
 import { goTo } from "./graphs";
+import { NOTE } from "./marks";
 import { short } from "./names";
 import { Name } from "./node_row";
 import { attempt, copy } from "./notices";
@@ -59,8 +60,11 @@ export function DetailPanel() {
 function Facts({ detail }: { detail: Detail }) {
   const target = detail.target ?? detail.golden!;
   const info = state.info.value!;
+  const names = new Set([detail.target?.name, detail.golden?.name]);
+  const notes = [...names].map((name) => name && state.notes.value.get(name)).filter(Boolean);
   return (
     <p class="facts">
+      {notes.map((note) => <span key={note} class="note-text">{NOTE} <b>{note}</b></span>)}
       {typeof target.index === "number" && <span>{t("index")} <b>{short(target.index)}</b></span>}
       {target.overflow && <span>{t("overflowLevel")} <b>{t(OVERFLOW_WORDS[["", "medium", "high", "critical"].indexOf(target.overflow)] ?? "none")}</b></span>}
       {info.compare && !(detail.target && detail.golden) && <span class="alone">{t("noCounterpart")}{target.reason ? `: ${said(target.reason)}` : ""}</span>}

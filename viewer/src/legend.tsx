@@ -16,7 +16,8 @@ export function Legend() {
   void state.layout.value;
   const tree = state.tree.value;
   const root = tree.node(tree.roots[0]);
-  const numbers: number[] = Array.from({ length: state.scale.value.classes }, (_, i) => i);
+  const hasNoValues = info.task === "structure" && state.colour.value.by === "index";
+  const numbers: number[] = Array.from({ length: hasNoValues ? 0 : state.scale.value.classes }, (_, i) => i);
   const hasUnmatched = info.compare && !["overflow", "kind"].includes(state.colour.value.by);
   if (hasUnmatched) numbers.push(UNMATCHED);
   const change = (number: number, more: boolean): void => {

@@ -1,13 +1,35 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of the user that nodes can be coloured by. The server keeps them with each graph, by a key that is made of
-// them, so nobody's data stand in for another's; the page keeps them to send them for the next graph.
+// Numbers of the user that nodes can be coloured by, and texts: notes. The server keeps the numbers with each graph, by
+// a key that is made of them, so nobody's data stand in for another's; the page keeps them to send them for the next graph.
 
 export interface OwnData {
   key: string;
   name: string; // of the file
-  bounds: number[]; // of the classes
-  data: unknown; // node -> number
+  bounds: number[] | null; // of the classes; null: there are no numbers, and nothing to colour by
+  data: unknown; // node -> number or text
+}
+
+/** Node -> text. */
+export type Notes = ReadonlyMap<string, string>;
+
+const LONGEST_NOTE = 500; // characters
+
+/** The texts of own data; of two for a node both. */
+export function notesOf(all: OwnData[]): Notes {
+  const notes = new Map<string, string>();
+  for (const { data } of all) {
+    for (const [node, text] of textsOf(data)) {
+      const before = notes.get(node);
+      notes.set(node, (before ? `${before} · ${text}` : text).slice(0, LONGEST_NOTE));
+    }
+  }
+  return notes;
+}
+
+export function textsOf(data: unknown): [string, string][] {
+  if (typeof data !== "object" || data === null || Array.isArray(data)) return [];
+  return Object.entries(data).filter((entry): entry is [string, string] => typeof entry[1] === "string" && entry[1].trim() !== "");
 }
 
 export const isOwn = (by: string): boolean => by.startsWith("own:");

@@ -301,6 +301,7 @@ export function lookOf(): Look {
     hidesValues: ["overflow", "kind"].includes(state.colour.value.by),
     showsIndex: state.colour.value.by === "index",
     edges: edges(),
+    notes: state.notes.value,
     words: { more: t("more"), worst: t("worst"), rounding: t("rounding"), overflow: OVERFLOW_WORDS.map((word) => t(word)) },
   };
 }

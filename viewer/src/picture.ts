@@ -65,7 +65,7 @@ export function svg(): string {
     parts.push(box(ROW_HEIGHT, fill));
     const [first, second] = label(node.name, tree.node(tree.parentOf(layout.id[i]!))?.name ?? "");
     const value = node.class === UNMATCHED || hidesValues ? "" : short(node.value);
-    const facts = [...marksOf(node, compares).reverse(), value].filter(Boolean).join(" ");
+    const facts = [...marksOf(node, compares, state.notes.value).reverse(), value].filter(Boolean).join(" ");
     const style = `y="${y + 17}" fill="${textOn(fill)}"`;
     parts.push(`<g><title>${escaped(node.name)}</title><text x="${x + 10}" ${style}><tspan font-weight="600">${escaped(first)}</tspan> ${escaped(second)}</text></g>`);
     if (facts) parts.push(`<text x="${x + WIDE - 2 * inset - 8}" ${style} text-anchor="end" font-weight="600">${facts}</text>`);

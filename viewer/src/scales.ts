@@ -27,7 +27,7 @@ export function scaleName(by: string): string {
 }
 
 export function colourNames(info: Info, now: string): [string, string][] {
-  const names = [...Object.keys(info.scales), ...state.ownData.value.map(({ key }) => `own:${key}`)];
+  const names = [...Object.keys(info.scales), ...state.ownData.value.filter(({ bounds }) => bounds !== null).map(({ key }) => `own:${key}`)];
   if (!names.includes(now)) names.push(now);
   return names.map((by) => [by, scaleName(by)]);
 }

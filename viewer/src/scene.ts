@@ -5,7 +5,8 @@ import { MINIMAP, type View } from "./camera";
 import { colourOf, mix, softOn, textOn, type Palette } from "./colours";
 import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "./layout";
 import { label, short } from "./names";
-import { ADDED, BY_HAND, marksOf, REMOVED } from "./marks";
+import { ADDED, BY_HAND, marksOf, NOTE, REMOVED } from "./marks";
+import type { Notes } from "./own_data";
 import type { Tree } from "./tree";
 import { NO_VALUE, UNMATCHED, type NodeRow, type Side } from "./types";
 
@@ -20,6 +21,7 @@ export interface Look {
   showsIndex: boolean;
   hidesValues: boolean; // of a colouring that is no measure
   edges: Edge[]; // of the selected node
+  notes: Notes;
   words: { more: string; rounding: string; worst: string; overflow: string[] };
 }
 
@@ -250,9 +252,9 @@ export class Scene {
       put(look.words.rounding, `italic 11px ${FONT}`, soft);
     }
     if (node.overflow > 0) put(look.words.overflow[node.overflow] ?? "", `600 10.5px ${FONT}`, colour);
-    for (const mark of marksOf(node, look.compares)) {
+    for (const mark of marksOf(node, look.compares, look.notes)) {
       if (mark === ADDED || mark === REMOVED) put(mark, `700 13px ${FONT}`, colour);
-      else put(mark, `12px ${FONT}`, mark === BY_HAND ? ink.accent : soft);
+      else put(mark, `12px ${FONT}`, mark === BY_HAND || mark === NOTE ? ink.accent : soft);
     }
     if (node.below) x = this.below(context, node, open, x, middle, look, ink);
     context.textAlign = "left";

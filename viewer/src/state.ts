@@ -7,7 +7,7 @@ import { inChinese } from "./chinese_sentences";
 import { palette } from "./colours";
 import type { Layout } from "./layout";
 import { keptOwnColours, ownColoursKey, type OwnColours } from "./own_colours";
-import { keptOwnData, type OwnData } from "./own_data";
+import { keptOwnData, notesOf, type OwnData } from "./own_data";
 import { UNREACHABLE } from "./source";
 import { Tree } from "./tree";
 import type { Colour, Detail, FileEntry, Finding, Info, Matches, NodeRow, Scale, Side, Wanted } from "./types";
@@ -62,6 +62,7 @@ export const colour = signal<Colour>({ by: "index" });
 export const classes = signal<Set<number>>(new Set());
 export const ownColours = signal<OwnColours>(keptOwnColours());
 export const ownData = signal<OwnData[]>(keptOwnData());
+export const notes = computed(() => notesOf(ownData.value));
 export const workspace = signal(kept("workspace") ?? "");
 
 export const tree = signal(new Tree());

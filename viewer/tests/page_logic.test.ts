@@ -8,7 +8,7 @@ import { EmbeddedSource, type Content } from "../src/embedded";
 import { marksOf } from "../src/marks";
 import { cellNumber, label, short } from "../src/names";
 import { ownColoursKey, readOwnColours } from "../src/own_colours";
-import { ownKey } from "../src/own_data";
+import { notesOf, ownKey } from "../src/own_data";
 import { suspicious } from "../src/suspicious";
 import { columnsOf, csv, difference, sorted, tabbed } from "../src/tensors";
 import { Tree } from "../src/tree";
@@ -259,5 +259,16 @@ describe("own colours", () => {
     expect(["", "null", "[1", "5"].map(readOwnColours)).toEqual([{}, {}, {}, {}]);
     expect(readOwnColours(null)).toEqual({});
     expect(ownColoursKey("index", true)).toBe("index dark");
+  });
+});
+
+describe("notes", () => {
+  it("are the texts of own data, of two files both", () => {
+    const own = (data: unknown) => ({ key: "k", name: "n", bounds: null, data });
+    const notes = notesOf([own({ a: "first", b: 5, c: " ", d: ["x"] }), own({ a: "second" }), own("text"), own(["text"]), own(null)]);
+    expect([...notes]).toEqual([["a", "first · second"]]);
+    expect(notesOf([own({ a: "x".repeat(900) })]).get("a")!.length).toBe(500);
+    expect(marksOf(node(0, "a"), true, notes)).toContain("※");
+    expect(marksOf(node(0, "b"), true, notes)).not.toContain("※");
   });
 });

@@ -330,6 +330,23 @@ def chosen(page, label):
     return page.run(f"return {box_of(label)}.value")
 
 
+def test_own_data_may_hold_notes(page, tmp_path):
+    hostile = "<img src=x onerror=alert(1)> looked at on Monday"
+    note = "document.querySelector('.note-text b')?.innerText"
+    options = f"[...{box_of('Colour')}.options].length"
+    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        open_page(page, address)
+        before = page.run(f"return {options}")
+        give_own(page, json.dumps({"Tensor.add.1.forward": hostile, "nobody": "text"}))
+        page.until("document.querySelector('.notice')?.innerText === '2 notes loaded.'")
+        assert page.run(f"return {options}") == before  # there is nothing to colour by
+        page.run("document.querySelector('.finding').click()")
+        page.until(f"{note} === {json.dumps(hostile)}")
+        page.run("location.reload(); return 1")
+        page.until(f"{note} === {json.dumps(hostile)}")
+        assert page.run("return document.querySelector('.lower img')") is None
+
+
 def test_lists_are_those_of_the_graph_that_is_shown(page, tmp_path):
     graphs = {(0, 0): model(0.5), (0, 1): (Node("DefaultModel", kind=0, peer="DefaultModel"),) * 2}
     with shown(page, write(tmp_path / "a.vis.db", graphs), tmp_path / "state") as address:
@@ -494,7 +511,7 @@ def test_own_data_colours_the_graph(page, tmp_path):
         legend = [float(bound) for bound in re.findall(r"\d+(?:\.\d+)?", text(page, ".legend"))]
         assert {2.0, 3.0, 4.0, 5.0} <= set(legend), legend
         before = page.run("return location.hash")
-        for wrong, reason in (("{", "JSON"), ('{"a": "b"}', "none of its members is a number")):
+        for wrong, reason in (("{", "JSON"), ('{"a": [1]}', "none of its members is a number")):
             give_own(page, wrong)
             page.until(f"document.body.innerText.includes({json.dumps(reason)})")
             assert page.run("return location.hash") == before
