@@ -194,7 +194,7 @@ def _walk(slot: _Slot, value: Any, depth: int, slots: list[_Slot], tensors: list
 
 
 def _members(value: Any) -> Iterable[tuple[Any, Any]] | None:
-    """What a container holds: lists, mappings as a tokenizer returns them, data classes. None: no container."""
+    """What lists, mappings (as a tokenizer returns them) and data classes hold. None: no container."""
     if isinstance(value, Mapping):
         return value.items()
     if isinstance(value, (list, tuple)):
