@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SMALL = 6000  # nodes; a digest of so many is made while the page waits
+_HEAD_START = 0.7  # seconds; of the page's first picture, which would wait for the same disk
 MOST_FILES = 500  # that the page lists
 _DEEPEST = 3
 _MOST_OPEN = 4
@@ -166,9 +167,9 @@ class Making:
         self._process: subprocess.Popen[str] | None = None
         self.progress = 0.0
         self.fault: str | None = None
-        sql = "SELECT count(*) FROM tb_nodes WHERE step=? AND rank=?"
-        self.nodes = int(result.rows(sql, step, rank)[0][0])
-        if self.nodes <= _SMALL:
+        self._is_removed = threading.Event()
+        sql = "SELECT count(*) FROM (SELECT 1 FROM tb_nodes WHERE step=? AND rank=? LIMIT ?)"
+        if result.rows(sql, step, rank, _SMALL + 1)[0][0] <= _SMALL:
             self._here()
         else:
             threading.Thread(target=self._beside, daemon=True).start()
@@ -185,6 +186,7 @@ class Making:
         return self.graph
 
     def remove(self) -> None:
+        self._is_removed.set()
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
         with contextlib.suppress(OSError):
@@ -201,6 +203,8 @@ class Making:
         kept = DigestCache(graph.result, graph.step, graph.rank)
         try:
             if not kept.fetch(self._path):
+                if self._is_removed.wait(_HEAD_START):
+                    return
                 self._make_beside()
                 kept.keep(self._path)
             graph.warm_up()

@@ -24,7 +24,7 @@ def made(monkeypatch):
     times = []
 
     def make(self):
-        times.append(self.nodes)
+        times.append(self._path)
         build(self._graph.result, 0, 0, self._path)
 
     monkeypatch.setattr("msprobe.viewer.library._SMALL", 3)
