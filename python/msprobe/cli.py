@@ -141,6 +141,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"msprobe: error: {error}")
     except KeyboardInterrupt:
         return 130
+    except ImportError as error:  # Ctrl-C while a native module starts arrives as its cause
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        return 130
     except BrokenPipeError:  # e.g. `msprobe ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141

@@ -257,6 +257,13 @@ class TestGradCompare:
         monkeypatch.setattr(comparator, "compare_ranks", interrupt)
         assert msprobe("grad_compare", A, B, "-o", tmp_path) == (130, "", "")
 
+    def test_ctrl_c_while_a_native_module_starts(self, monkeypatch, msprobe, tmp_path):
+        def fail_to_start(*_, **__):  # as the loader of native modules reports an interrupt
+            raise ImportError("initialization failed") from KeyboardInterrupt()
+
+        monkeypatch.setattr(comparator, "compare_ranks", fail_to_start)
+        assert msprobe("grad_compare", A, B, "-o", tmp_path) == (130, "", "")
+
     def test_ctrl_c_while_pictures_are_drawn(self, tmp_path):
         runs = tmp_path / "run"
         names = [f"p{index}" for index in range(2000)]
