@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -120,7 +121,8 @@ def build_native(build: Path) -> None:
     configure: list[str | Path] = ["cmake", "-S", _ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", *options]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
     targets = ["msprobe_bench_kernels", "msprobe_bench_plain_read"]
-    compile_: list[str | Path] = ["cmake", "--build", build, "--parallel", "--target", *targets]
+    jobs = str(os.cpu_count() or 1)  # or make starts all at once
+    compile_: list[str | Path] = ["cmake", "--build", build, "--parallel", jobs, "--target", *targets]
     subprocess.run(compile_, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -22,10 +22,10 @@ def filled(page: str, values: dict[str, str]) -> str:
 
 
 def file_beside(module_file: str, name: str) -> str:
-    """The text of a file in the folder of a module, by its `__file__`. Without importlib.resources: it loads
-    much of the standard library.
+    """The text of a file in or below the folder of a module, by its `__file__`. Without
+    importlib.resources: it loads much of the standard library.
     """
-    return Path(module_file).with_name(name).read_text("utf-8")
+    return Path(module_file).parent.joinpath(name).read_text("utf-8")
 
 
 def for_script(text: str) -> str:

@@ -4,6 +4,7 @@
 
 /// Tensors as the columns input_data and output_data of a `.vis.db` hold them, and how far two are apart.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,8 +23,10 @@ struct CellMetric {
   bool small_is_bad = false;
 };
 
+inline constexpr std::size_t kCellMetrics = 13;
+
 /// All of them, in the order of the columns of a digest.
-MSPROBE_API std::span<const CellMetric> cell_metrics() noexcept;
+MSPROBE_API std::span<const CellMetric, kCellMetrics> cell_metrics() noexcept;
 
 /// Of a field: "1.5", "13.7%" (0.137), "nan", "inf"; nothing for what is no number.
 MSPROBE_API std::optional<double> cell_number(std::string_view text);

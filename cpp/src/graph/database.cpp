@@ -7,6 +7,7 @@
 
 #include "graph/graph_trees.h"
 #include "graph/legend.h"
+#include "io/sqlite_binder.h"
 #include "io/sqlite_error.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
@@ -98,41 +99,6 @@ PRAGMA cache_size = -65536;
 PRAGMA temp_store = MEMORY;
 )";
 
-// Binds values one after the other. A std::string must outlive run(); of other texts a copy is made.
-class Binder {
- public:
-  explicit Binder(SQLite::Statement& statement) : statement_(statement) {}
-
-  Binder& text(const std::string& text) {
-    statement_.bindNoCopy(++position_, text);
-    return *this;
-  }
-  Binder& text(std::string_view text) {
-    statement_.bind(++position_, std::string(text));
-    return *this;
-  }
-  template <typename Text>
-  Binder& text_or_null(const Text& text) {
-    return text.empty() ? null() : this->text(text);
-  }
-  Binder& number(std::int64_t value) {
-    statement_.bind(++position_, value);
-    return *this;
-  }
-  Binder& null() {
-    statement_.bind(++position_);
-    return *this;
-  }
-  void run() {
-    statement_.exec();
-    statement_.reset();
-  }
-
- private:
-  SQLite::Statement& statement_;
-  int position_ = 0;
-};
-
 SQLite::Database open_database(const std::filesystem::path& path) {
   // One thread at a time uses it, so that it needs no locks of its own.
   const int flags = SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX;
@@ -161,7 +127,7 @@ class Links {
  public:
   Links() { database_.exec("PRAGMA journal_mode = OFF; BEGIN"); }
 
-  void add(std::string_view id, std::string_view json) { Binder(add_).text(id).text(json).run(); }
+  void add(std::string_view id, std::string_view json) { io::Binder(add_).text(id).text(json).run(); }
 
   template <typename Take>
   void each(const Take& take) {
@@ -209,8 +175,9 @@ struct GraphDatabase::State {
   void set_links() {
     if (!links) return;
     SQLite::Statement update(*database, "UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?");
-    links->each(
-        [&](const std::string& id, const std::string& json) { Binder(update).text(json).text(id).run(); });
+    links->each([&](const std::string& id, const std::string& json) {
+      io::Binder(update).text(json).text(id).run();
+    });
     links.reset();
   }
 
@@ -219,7 +186,7 @@ struct GraphDatabase::State {
     const std::string colours = config.is_comparison ? colours_json(config.mode) : "null";
     const std::string metrics = config.is_comparison ? metrics_json(config.mode) : "";
     SQLite::Statement statement(*database, "INSERT INTO tb_config VALUES ('1',?,?,?,?,?,?,?,?)");
-    Binder(statement)
+    io::Binder(statement)
         .text(std::string_view(config.is_comparison ? "compare" : "build"))
         .text(task)
         .text_or_null(metrics)
@@ -230,10 +197,10 @@ struct GraphDatabase::State {
         .text(config.step_list)
         .run();
     SQLite::Statement info(*database, "INSERT INTO msprobe_info VALUES (?,?)");
-    Binder(info).text("schema"sv).text("1"sv).run();
-    Binder(info).text("version"sv).text(std::string_view(MSPROBE_VERSION)).run();
-    Binder(info).text("target"sv).text(config.target).run();
-    if (config.is_comparison) Binder(info).text("golden"sv).text(config.golden).run();
+    io::Binder(info).text("schema"sv).text("1"sv).run();
+    io::Binder(info).text("version"sv).text(std::string_view(MSPROBE_VERSION)).run();
+    io::Binder(info).text("target"sv).text(config.target).run();
+    if (config.is_comparison) io::Binder(info).text("golden"sv).text(config.golden).run();
   }
 };
 
@@ -280,7 +247,7 @@ void GraphDatabase::end_graphs() {
 void GraphDatabase::add_finding(const Finding& finding) {
   state_->go([&] {
     SQLite::Statement statement(*state_->database, "INSERT INTO msprobe_findings VALUES (?,?,?,?,?)");
-    Binder(statement)
+    io::Binder(statement)
         .number(finding.step)
         .number(finding.rank)
         .number(++state_->findings)

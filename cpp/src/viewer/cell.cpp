@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-constexpr std::array<CellMetric, 13> kMetrics = {{
+constexpr std::array<CellMetric, kCellMetrics> kMetrics = {{
     {"MaxRelativeErr", false},
     {"MinRelativeErr", false},
     {"MeanRelativeErr", false},
@@ -176,7 +176,7 @@ std::optional<double> difference_of_statistics(const Cell& target, const Cell* g
 
 }  // namespace
 
-std::span<const CellMetric> cell_metrics() noexcept { return kMetrics; }
+std::span<const CellMetric, kCellMetrics> cell_metrics() noexcept { return kMetrics; }
 
 std::optional<double> cell_number(std::string_view text) {
   text = trimmed(text);

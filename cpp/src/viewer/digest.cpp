@@ -11,10 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "io/sqlite_binder.h"
 #include "io/sqlite_error.h"
 #include "msprobe/error.h"
 #include "msprobe/viewer_cell.h"
 #include "msprobe/viewer_digest.h"
+#include "trace/uninitialised.h"
 #include "viewer/json_texts.h"
 #include "viewer/node_tree.h"
 #include "viewer/result_reader.h"
@@ -30,10 +32,9 @@ constexpr std::size_t kRowsPerReport = 2000;
 enum Group : std::size_t { kInput, kWeight, kGradient, kOutput, kWorst };
 constexpr std::array<const char*, 5> kGroupColumns = {"input_ulps", "weight_ulps", "gradient_ulps",
                                                       "output_ulps", "worst_ulps"};
-constexpr std::size_t kMetricCount = 13;
 
 using Ulps = std::array<double, kGroupColumns.size()>;
-using Metrics = std::array<double, kMetricCount>;
+using Metrics = std::array<double, kCellMetrics>;
 
 constexpr Ulps kNoUlps = {kNothing, kNothing, kNothing, kNothing, kNothing};
 
@@ -98,7 +99,7 @@ bool has_bad_numbers(const Cells& cells) {
 // As the overflow check of a graph has it, for files that were made without one. What stands in memory that
 // nobody has written yet means nothing.
 int overflow_of_cells(std::string_view name, const Cells& inputs, const Cells& outputs) {
-  if (name.starts_with("Torch.empty")) return 0;
+  if (trace::is_uninitialised(name)) return 0;
   const bool is_bad = has_bad_numbers(inputs);
   if (!has_bad_numbers(outputs)) return is_bad ? 1 : 0;
   return is_bad ? 2 : 3;
@@ -139,7 +140,7 @@ void select(Group group, const Cells& inputs, const Cells& outputs, bool gradien
 Metrics metrics_of(const Cells& cells) {
   Metrics worst;
   worst.fill(kNothing);
-  for (std::size_t i = 0; i < kMetricCount; ++i) {
+  for (std::size_t i = 0; i < kCellMetrics; ++i) {
     const CellMetric& metric = cell_metrics()[i];
     for (const auto& [name, cell] : cells) {
       const auto value = cell.number(metric.name);
@@ -328,7 +329,7 @@ void match(Side& target, Side& golden) {
 std::string tables() {
   std::string columns;
   for (const char* const name : kGroupColumns) columns.append(name).append(" REAL, ");
-  for (std::size_t i = 0; i < kMetricCount; ++i) columns.append(metric_column(i)).append(" REAL, ");
+  for (std::size_t i = 0; i < kCellMetrics; ++i) columns.append(metric_column(i)).append(" REAL, ");
   return "CREATE TABLE node (side INTEGER, pos INTEGER, name TEXT, parent INTEGER, first INTEGER, depth "
          "INTEGER, "
          "kind INTEGER, children INTEGER, micro INTEGER, source INTEGER, value REAL, overflow INTEGER, peer "
@@ -351,58 +352,7 @@ constexpr const char* kIndices =
     "CREATE INDEX node_depth ON node (depth, side, pos);"
     "ANALYZE;";  // or the index of names is not used
 
-constexpr int kColumnsOfNode = 18 + static_cast<int>(kGroupColumns.size() + kMetricCount);
-
-// Binds the values of a row one after the other. Texts must outlive run().
-class Row {
- public:
-  Row(SQLite::Database& database, const std::string& table, int columns)
-      : statement_(database, "INSERT INTO " + table + " VALUES (?" + repeated(columns - 1) + ")") {}
-
-  Row& integer(std::int64_t value) {
-    statement_.bind(++position_, value);
-    return *this;
-  }
-  Row& place(std::uint32_t value) {
-    if (value != kNone) return integer(value);
-    ++position_;
-    return *this;
-  }
-  Row& real(double value) {
-    statement_.bind(++position_, value);
-    return *this;
-  }
-  // An empty one is NULL.
-  Row& text_or_null(const std::string& text) {
-    ++position_;
-    if (!text.empty()) statement_.bindNoCopy(position_, text);
-    return *this;
-  }
-  Row& text(const std::string& text) {
-    statement_.bindNoCopy(++position_, text);
-    return *this;
-  }
-  Row& bytes(const void* data, std::size_t size) {
-    statement_.bindNoCopy(++position_, size == 0 ? "" : data, static_cast<int>(size));
-    return *this;
-  }
-  void run() {
-    statement_.exec();
-    statement_.reset();
-    statement_.clearBindings();
-    position_ = 0;
-  }
-
- private:
-  static std::string repeated(int count) {
-    std::string text;
-    for (int i = 0; i < count; ++i) text += ",?";
-    return text;
-  }
-
-  SQLite::Statement statement_;
-  int position_ = 0;
-};
+constexpr int kColumnsOfNode = 18 + static_cast<int>(kGroupColumns.size() + kCellMetrics);
 
 class Writer {
  public:
@@ -419,8 +369,9 @@ class Writer {
   }
 
   void add_texts(const char* table, const auto& texts) {
-    Row row(database_, table, 2);
-    for (std::uint32_t i = 0; i < texts.size(); ++i) row.integer(i).text(texts[i]).run();
+    SQLite::Statement insert = insert_into(table, 2);
+    io::Binder row(insert);
+    for (std::uint32_t i = 0; i < texts.size(); ++i) row.number(i).text(texts[i]).run();
   }
 
   void finish() {
@@ -430,17 +381,22 @@ class Writer {
 
  private:
   void add_nodes(int number, const Side& side, const Texts& texts) {
-    Row row(database_, "node", kColumnsOfNode);
+    SQLite::Statement insert = insert_into("node", kColumnsOfNode);
+    io::Binder row(insert);
+    const auto place = [&](std::uint32_t pos) { pos == kNone ? row.null() : row.number(pos); };
     const NodeTree& tree = side.tree;
     for (std::uint32_t pos = 0; pos < tree.size(); ++pos) {
       const std::uint32_t node = tree.node(pos);
       const NodeValues& of = side.values[node];
       const std::string how(side.hows[pos]);
-      row.integer(number).integer(pos).text(texts.names[side.places[node].name]);
-      row.place(tree.parent(pos)).integer(tree.first(pos)).integer(tree.depth(pos));
-      row.integer(of.kind).integer(tree.children(pos)).integer(of.micro).integer(of.source);
-      row.real(of.value).integer(of.overflow).place(side.peers[pos]).text_or_null(how);
-      row.integer(of.stack).integer(of.shape).integer(of.has_links ? 1 : 0).integer(of.is_merged ? 1 : 0);
+      row.number(number).number(pos).text(texts.names[side.places[node].name]);
+      place(tree.parent(pos));
+      row.number(tree.first(pos)).number(tree.depth(pos));
+      row.number(of.kind).number(tree.children(pos)).number(of.micro).number(of.source);
+      row.real(of.value).number(of.overflow);
+      place(side.peers[pos]);
+      row.text_or_null(how).number(of.stack).number(of.shape);
+      row.number(of.has_links ? 1 : 0).number(of.is_merged ? 1 : 0);
       if (node < side.ulps.size()) {
         for (const double value : side.ulps[node]) row.real(value);
       } else {
@@ -480,7 +436,7 @@ class Writer {
       numbers(kGroupColumns.at(i),
               [&](std::uint32_t node) { return node < side.ulps.size() ? side.ulps[node].at(i) : kNothing; });
     }
-    for (std::size_t i = 0; i < kMetricCount; ++i) {
+    for (std::size_t i = 0; i < kCellMetrics; ++i) {
       numbers(metric_column(i), [&](std::uint32_t node) {
         return node < side.metrics.size() ? side.metrics[node].at(i) : kNothing;
       });
@@ -489,11 +445,8 @@ class Writer {
 
   template <typename T>
   void add_array(int side, const std::string& name, const std::vector<T>& values) {
-    Row(database_, "series", 3)
-        .integer(side)
-        .text(name)
-        .bytes(values.data(), values.size() * sizeof(T))
-        .run();
+    SQLite::Statement insert = insert_into("series", 3);
+    io::Binder(insert).number(side).text(name).bytes(values.data(), values.size() * sizeof(T)).run();
   }
 
   // Only what is both given and received.
@@ -501,16 +454,23 @@ class Writer {
     std::vector<Mark> marks = side.marks;
     for (Mark& one : marks) one.node = side.tree.place_of(one.node);
     std::sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.key() < b.key(); });
-    Row row(database_, "flow", 4);
+    SQLite::Statement insert = insert_into("flow", 4);
+    io::Binder row(insert);
     for (auto begin = marks.begin(); begin != marks.end();) {
       const auto end =
           std::find_if(begin, marks.end(), [&](const Mark& one) { return one.mark != begin->mark; });
       const bool is_both = begin->is_given != (end - 1)->is_given;
       for (auto one = begin; is_both && one != end; ++one) {
-        row.integer(number).integer(one->mark).integer(one->is_given ? 1 : 0).integer(one->node).run();
+        row.number(number).number(one->mark).number(one->is_given ? 1 : 0).number(one->node).run();
       }
       begin = end;
     }
+  }
+
+  SQLite::Statement insert_into(const std::string& table, int columns) {
+    std::string places = "?";
+    for (int i = 1; i < columns; ++i) places += ",?";
+    return {database_, "INSERT INTO " + table + " VALUES (" + places + ")"};
   }
 
   SQLite::Database database_;

@@ -112,6 +112,7 @@ struct ResultReader::State {
   DigestSource source;
   SQLite::Database database;
   bool has_own_tables = false;
+  bool is_alone = false;                 // the file holds no other graph
   std::string selected, selected_cells;  // columns
   std::optional<SQLite::Statement> cells;
 
@@ -120,6 +121,8 @@ struct ResultReader::State {
     database.exec(
         "PRAGMA query_only=1; PRAGMA trusted_schema=0; PRAGMA cache_size=-4000; PRAGMA temp_store=2");
     has_own_tables = database.tableExists("msprobe_nodes");
+    is_alone = number("SELECT NOT EXISTS(SELECT 1 FROM tb_nodes WHERE step<>" + std::to_string(source.step) +
+                      " OR rank<>" + std::to_string(source.rank) + ")") != 0;
     std::set<std::string, std::less<>> present = {"rowid"};
     SQLite::Statement columns(database, "PRAGMA table_info(tb_nodes)");
     while (columns.executeStep()) present.insert(columns.getColumn(1).getString());
@@ -184,13 +187,10 @@ std::size_t ResultReader::count() {
 void ResultReader::nodes(int side, const std::function<void(const ResultRow&)>& take) {
   guarded(state_->source, [&] {
     // Rows lie in the order of the file, and an index would visit them by it only where there are others.
-    const bool is_alone = state_->number("SELECT NOT EXISTS(SELECT 1 FROM tb_nodes WHERE step<>" +
-                                         std::to_string(state_->source.step) + " OR rank<>" +
-                                         std::to_string(state_->source.rank) + ")") != 0;
-    SQLite::Statement query =
-        state_->query("SELECT " + state_->selected + " FROM tb_nodes " + (is_alone ? "NOT INDEXED " : "") +
-                          "WHERE step=? AND rank=? AND data_source=? ORDER BY rowid",
-                      side);
+    SQLite::Statement query = state_->query("SELECT " + state_->selected + " FROM tb_nodes " +
+                                                (state_->is_alone ? "NOT INDEXED " : "") +
+                                                "WHERE step=? AND rank=? AND data_source=? ORDER BY rowid",
+                                            side);
     std::array<std::string, kColumns.size()> buffers;
     const auto text = [&](int column) {
       return text_of(query.getColumn(column), buffers.at(static_cast<std::size_t>(column)));

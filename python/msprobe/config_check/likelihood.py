@@ -8,8 +8,9 @@ import functools
 import json
 import re
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
+
+from msprobe.page import file_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +66,7 @@ class Likelihood:
 
 @functools.lru_cache(maxsize=1)
 def table() -> Likelihood:
-    text = resources.files("msprobe.config_check").joinpath("likelihood.json").read_text("utf-8")
+    text = file_beside(__file__, "likelihood.json")
     return Likelihood(
         [
             Rule(

@@ -13,11 +13,11 @@ import gzip
 import json
 import re
 import tempfile
-from importlib import resources
 from pathlib import Path
 
 from msprobe.atomic_file import write_text
 from msprobe.native import InvalidArgument
+from msprobe.page import file_beside
 from msprobe.viewer.api import Api
 from msprobe.viewer.colouring import UNMATCHED
 from msprobe.viewer.detail import detail
@@ -75,7 +75,7 @@ def page(content: dict[str, Any]) -> str:
 
 
 def _file(name: str) -> str:
-    return resources.files("msprobe.viewer").joinpath("page", name).read_text("utf-8")
+    return file_beside(__file__, f"page/{name}")
 
 
 def _content(path: Path, graph: Graph) -> tuple[dict[str, Any], int, int]:

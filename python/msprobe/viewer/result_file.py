@@ -196,11 +196,6 @@ def _json(text: object) -> object:
         return None
 
 
-def text_of(value: object) -> str:
-    """Of a cell that should be a text; a file may hold anything."""
-    return _text(value) if isinstance(value, bytes) else "" if value is None else str(value)
-
-
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 

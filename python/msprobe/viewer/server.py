@@ -20,7 +20,7 @@ import socket
 import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from msprobe.native import Error, log
@@ -242,4 +242,4 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def page_file(name: str) -> bytes:
-    return resources.files("msprobe.viewer").joinpath("page", name).read_bytes()
+    return Path(__file__).parent.joinpath("page", name).read_bytes()

@@ -32,6 +32,15 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerPage]:
 
 
 @pytest.fixture
+def page(running: ViewerPage) -> Iterator[ViewerPage]:
+    """Nothing may go wrong in a page."""
+    running.size(1500, 950)
+    running.faults.clear()
+    yield running
+    assert running.faults == []
+
+
+@pytest.fixture
 def asking() -> Iterator[Callable[[Path], Ask]]:
     """Asks about a file: `ask("list", text="linear")`, of step 0 and rank 0 unless said otherwise."""
     libraries = []

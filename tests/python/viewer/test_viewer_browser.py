@@ -5,88 +5,28 @@ files."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from pathlib import Path
 
 import pytest
-from archives import unpack
 from msprobe.viewer.export import export
-from viewer_page import CHROMIUM, MISSING, serving
+from viewer_actions import (
+    BLOCK,
+    SELECTED,
+    choose,
+    chosen,
+    is_selected,
+    open_page,
+    press,
+    settle,
+    shown,
+    tap,
+    text,
+)
+from viewer_page import CHROMIUM, MISSING
 from viewer_samples import FC, UP, Node, model, plain, tensor, write
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
-
-SAMPLES = Path(__file__).resolve().parents[2] / "data/graph/samples"
-BLOCK = "Module.layers.1.Block.forward.0"
-
-# How many nodes are in a class of the colouring, but for those without a counterpart.
-COLOURED = (
-    "[...document.querySelectorAll('.class')].filter(one => !one.textContent.startsWith('unmatched'))"
-    ".reduce((sum, one) => sum + Number(one.querySelector('b')?.textContent ?? 0), 0)"
-)
-SELECTED = "[...document.querySelectorAll('.pane-head .path')].map(e => e.textContent)"
-
-
-@pytest.fixture
-def page(running):
-    """Nothing may go wrong in a page."""
-    running.size(1500, 950)
-    running.faults.clear()
-    yield running
-    assert running.faults == []
-
-
-def selected(page):
-    return page.run(f"return {SELECTED}")
-
-
-def is_selected(page, target, golden):
-    page.until(
-        f"JSON.stringify({SELECTED}) === {json.dumps(json.dumps([target, golden], separators=(',', ':')))}"
-    )
-
-
-def press(page, text):
-    """A button by its text."""
-    begins = f"b => b.textContent.trim().startsWith({json.dumps(text)})"
-    find = f"[...document.querySelectorAll('button')].find({begins})"
-    page.until(f"{find} && !{find}.disabled")
-    page.run(f"{find}.click()")
-
-
-def text(page, selector="body"):
-    return page.run(f"return document.querySelector({json.dumps(selector)})?.innerText ?? ''")
-
-
-@contextlib.contextmanager
-def shown(page, path, state):
-    """A server whose page is left before it ends: no request is cut off."""
-    with serving(path, state) as address:
-        try:
-            yield address
-        finally:
-            page.go("about:blank")
-
-
-def tap(page, key):
-    """A key, and what it does is done."""
-    page.key(key)
-    settle(page)
-
-
-def settle(page):
-    page.until("document.querySelector('main')?.getAttribute('aria-busy') !== 'true'")
-
-
-def open_page(page, address, **options):
-    page.run("localStorage.clear(); return 1") if page.run("return location.protocol") == "http:" else None
-    page.go("about:blank")
-    page.go(address, **options)
-    page.until(
-        "document.querySelector('.finding, .node, .picked, .tab-body p.pad:not(.soft), [role=alert], .files')"
-    )
 
 
 def test_the_way_of_a_user(page, tmp_path):
@@ -302,51 +242,6 @@ def test_steps_and_ranks_keep_the_selection(page, tmp_path):
         page.until("location.hash.includes('r=1') || location.hash.includes('r=0')")
 
 
-def give_own(page, content):
-    page.run(
-        "const input = document.querySelector('.menu input[type=file]');"
-        "const chosen = new DataTransfer();"
-        f"chosen.items.add(new File([{json.dumps(content)}], 'own.json'));"
-        "input.files = chosen.files; input.dispatchEvent(new Event('change', {bubbles: true}))"
-    )
-
-
-def box_of(label):
-    """A list of the top bar."""
-    return (
-        "[...document.querySelectorAll('label.place')]"
-        f".find(one => one.textContent.startsWith({json.dumps(label)}))?.querySelector('select')"
-    )
-
-
-def choose(page, label, value):
-    page.run(
-        f"const box = {box_of(label)}; box.value = {json.dumps(str(value))};"
-        "box.dispatchEvent(new Event('change', {bubbles: true}))"
-    )
-
-
-def chosen(page, label):
-    return page.run(f"return {box_of(label)}.value")
-
-
-def test_own_data_may_hold_notes(page, tmp_path):
-    hostile = "<img src=x onerror=alert(1)> looked at on Monday"
-    note = "document.querySelector('.note-text b')?.innerText"
-    options = f"[...{box_of('Colour')}.options].length"
-    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
-        open_page(page, address)
-        before = page.run(f"return {options}")
-        give_own(page, json.dumps({"Tensor.add.1.forward": hostile, "nobody": "text"}))
-        page.until("document.querySelector('.notice')?.innerText === '2 notes loaded.'")
-        assert page.run(f"return {options}") == before  # there is nothing to colour by
-        page.run("document.querySelector('.finding').click()")
-        page.until(f"{note} === {json.dumps(hostile)}")
-        page.run("location.reload(); return 1")
-        page.until(f"{note} === {json.dumps(hostile)}")
-        assert page.run("return document.querySelector('.lower img')") is None
-
-
 def test_lists_are_those_of_the_graph_that_is_shown(page, tmp_path):
     graphs = {(0, 0): model(0.5), (0, 1): (Node("DefaultModel", kind=0, peer="DefaultModel"),) * 2}
     with shown(page, write(tmp_path / "a.vis.db", graphs), tmp_path / "state") as address:
@@ -358,36 +253,6 @@ def test_lists_are_those_of_the_graph_that_is_shown(page, tmp_path):
         page.until("document.body.innerText.includes('Both sides have the same structure')")
         choose(page, "Rank", 0)
         page.until("document.querySelectorAll('.node').length === 3")
-
-
-def test_own_data_stay_with_the_user(page, tmp_path):
-    graphs = {(0, 0): model(), (0, 1): model()}
-    with shown(page, write(tmp_path / "a.vis.db", graphs), tmp_path / "state") as address:
-        open_page(page, address)
-        give_own(page, json.dumps({FC: 1.0, BLOCK: 6.0}))
-        page.until(f"location.hash.includes('own') && {COLOURED} === 2")
-        mine = chosen(page, "Colour")
-        choose(page, "Rank", 1)
-        page.until(f"location.hash.includes('r=1') && {COLOURED} === 2")
-        give_own(page, json.dumps({FC: 77.0}))  # as another user would
-        page.until(f"{COLOURED} === 1")
-        assert chosen(page, "Colour") != mine
-        choose(page, "Colour", "difference")
-        page.until("location.hash.includes('by=difference')")
-        choose(page, "Colour", mine)
-        page.until(f"{COLOURED} === 2")
-        link = page.run("return location.href")
-        page.go("about:blank")
-        page.go(link)
-        page.until(f"document.querySelector('.class b') && {COLOURED} === 2")
-        press(page, "Search")
-        page.until("document.querySelector('.sort option[value=colour]')")
-        page.run(
-            "const box = document.querySelector('.sort select'); box.value = 'colour';"
-            "box.dispatchEvent(new Event('change', {bubbles: true}))"
-        )
-        page.until("document.querySelectorAll('.node').length === 2")
-        assert page.run("return document.querySelector('.node').title") == BLOCK
 
 
 def test_copies_reach_the_clipboard_without_a_secure_context(page, tmp_path):
@@ -502,182 +367,6 @@ def test_a_node_can_be_looked_at_while_values_are_read(page, tmp_path):
         page.cdp.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
 
 
-def test_own_data_colours_the_graph(page, tmp_path):
-    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
-        open_page(page, address)
-        give_own(page, json.dumps({FC: 1.0, UP: 6.0, BLOCK: "none", "of no node": 3.5}))
-        page.until("location.hash.includes('own')")
-        page.until("document.body.innerText.includes('3 values loaded')")
-        legend = [float(bound) for bound in re.findall(r"\d+(?:\.\d+)?", text(page, ".legend"))]
-        assert {2.0, 3.0, 4.0, 5.0} <= set(legend), legend
-        before = page.run("return location.hash")
-        for wrong, reason in (("{", "JSON"), ('{"a": [1]}', "none of its members is a number")):
-            give_own(page, wrong)
-            page.until(f"document.body.innerText.includes({json.dumps(reason)})")
-            assert page.run("return location.hash") == before
-    page.faults.clear()  # the browser notes the refused request
-
-
-def test_chinese_is_complete(page, tmp_path):
-    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
-        open_page(page, address)
-        press(page, "中文")
-        page.until("document.documentElement.lang === 'zh-CN'")
-        for number in range(4):
-            page.run(f"document.querySelectorAll('.side [role=tab]')[{number}].click()")
-            page.run("return new Promise(done => setTimeout(done, 200))")
-            words = set(re.findall(r"[A-Za-z]{3,}", text(page, ".side .tabs") + text(page, ".top .primary")))
-            assert words == set()
-        give_own(page, "{}")
-        page.until("document.querySelector('.notice')?.innerText === '自有数据:没有任何一项是数值'")
-        press(page, "English")
-    page.faults.clear()  # the browser notes the refused request
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """Of the existing tool: a result of every mode."""
-    folder = tmp_path_factory.mktemp("results")
-    unpack(SAMPLES / "results.tar.xz", folder)
-    return folder
-
-
-MODES = [
-    *("single_cmp", "md5_ranks", "tensor_cmp", "struct_cmp", "micro_cmp", "nan_oc_cmp", "pm_tppp"),
-    *("steps_cmp", "var_default", "micro_build", "nan_oc_build", "ranks_build", "pm_build"),
-]
-# Where there is nothing to go to.
-NOTHING_SUSPICIOUS = (
-    "Nothing is suspicious: there is nothing to compare with, and the file holds no statistics. "
-    "A class of the legend can be walked through too."
-)
-NO_FAULT = {
-    NOTHING_SUSPICIOUS,
-    "No further suspicious node in this direction.",
-    "Nothing differs, and nothing overflows.",
-    "Nothing overflows, and there is nothing to compare with.",
-}
-
-
-def test_every_mode_of_the_existing_tool_can_be_looked_at(page, results, tmp_path):
-    with shown(page, results, tmp_path / "state") as address:
-        page.go(address)
-        page.until("document.querySelector('.files')")
-        for mode in MODES:
-            (file,) = (results / mode).glob("*.vis.db")
-            page.run(f"location.hash = 'f=' + encodeURIComponent({json.dumps(f'{mode}/{file.name}')})")
-            page.until(f"document.title.startsWith({json.dumps(mode)})")
-            page.until("document.querySelector('.finding, .tab-body p.pad:not(.soft)')")
-            look_around(page, mode)
-
-
-def look_around(page, mode):
-    for key in ("f", "n", "n", "p"):
-        page.run("document.querySelector('.notice')?.click()")  # one of another graph
-        tap(page, key)
-        said = set(page.run("return [...document.querySelectorAll('.notice')].map(e => e.innerText)"))
-        assert said <= NO_FAULT, (mode, key, said)
-    for tabs in (".side", ".lower-head"):
-        for number in range(page.run(f"return document.querySelectorAll('{tabs} [role=tab]').length")):
-            page.run(f"document.querySelectorAll('{tabs} [role=tab]')[{number}].click()")
-            settle(page)
-            page.until("!document.querySelector('.work').innerText.includes('Loading')")
-    colours = page.run(f"return [...{box_of('Colour')}.options].map(one => one.value)")
-    assert len(colours) == (2 if mode.endswith("build") else len(set(colours))) >= 2
-    for colour in colours:
-        choose(page, "Colour", colour)
-        settle(page)
-    for place in ("Step", "Rank", "Micro"):
-        last = page.run(f"return [...({box_of(place)}?.options ?? [])].at(-1)?.value ?? null")
-        if last is not None:
-            choose(page, place, last)
-            settle(page)
-            assert chosen(page, place) == last
-    assert page.run("return document.querySelector('[role=alert]')") is None
-    assert page.faults == [], mode
-
-
-# Texts and descriptions in the page, without names of nodes and files, stacks and names of columns.
-SAID = """
-const found = [];
-const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-while (walker.nextNode()) {
-  const place = walker.currentNode.parentElement;
-  if (!place.closest('.mono, .name, .stack, .tensors thead, option')) found.push(walker.currentNode.data);
-}
-for (const name of ['title', 'aria-label', 'placeholder'])
-  for (const one of document.querySelectorAll(`[${name}]:not(.tensors *):not(canvas)`))
-    found.push(one.getAttribute(name));
-return found;
-"""
-
-
-@pytest.mark.parametrize("mode", ["pm_cmp", "ranks_cmp", "struct_cmp", "nan_oc_build", "single_build"])
-def test_no_english_is_left_in_chinese(page, results, tmp_path, mode):
-    (file,) = (results / mode).glob("*.vis.db")
-    english = re.compile(r"[A-Za-z]{2,} [A-Za-z]{2,}")
-    with shown(page, file, tmp_path / "state") as address:
-        open_page(page, address)
-        press(page, "中文")
-        for key in ("f", "n", "?"):
-            tap(page, key)
-            assert [one for one in page.run(SAID) if english.search(one)] == [], key
-        page.key("Escape")
-        for tabs in (".lower-head", ".side"):
-            for number in range(page.run(f"return document.querySelectorAll('{tabs} [role=tab]').length")):
-                page.run(f"document.querySelectorAll('{tabs} [role=tab]')[{number}].click()")
-                settle(page)
-                assert [one for one in page.run(SAID) if english.search(one)] == [], (tabs, number)
-        press(page, "English")
-
-
-def test_no_call_is_suspicious_where_nothing_is_known_of_it(page, tmp_path):
-    calls = [Node(f"Torch.a.{number}.forward") for number in range(3)]
-    path = write(tmp_path / "a.vis.db", {(0, 0): (Node("DefaultModel", calls, 0), None)})
-    with shown(page, path, tmp_path / "state") as address:
-        open_page(page, address)
-        for key in ("n", "p"):
-            tap(page, key)
-            page.until(f"document.querySelector('.notice')?.innerText === {json.dumps(NOTHING_SUSPICIOUS)}")
-            assert selected(page) == [""]
-            page.run("document.querySelector('.notice').click()")
-        press(page, "call")
-        settle(page)
-        tap(page, "n")
-        page.until(f"{SELECTED}[0]?.includes('.forward')")
-
-
-def test_the_limits_of_the_classes_are_changed_and_the_colours_stay(page, tmp_path):
-    colours = "[...document.querySelectorAll('.class i')].map(one => one.style.background).join()"
-    field = "document.querySelector('.bounds input')"
-    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
-        open_page(page, address)
-        before = page.run(f"return {colours}")
-        assert page.run(f"return {field}.value") == "0.2 0.4 0.8"
-        page.run(f"{field}.value = '0.1 0.4 0.6'; {field}.form.requestSubmit(); return 1")
-        page.until("document.querySelector('.class').textContent.startsWith('≤ 0.1')")
-        assert page.run(f"return {colours}") == before
-        assert page.run(f"return {field}.value") == "0.1 0.4 0.6"
-
-
-def test_the_colours_of_the_classes_are_changed_and_kept(page, tmp_path):
-    colours = "[...document.querySelectorAll('.class i')].map(one => one.style.background)"
-    with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
-        open_page(page, address)
-        before = page.run(f"return {colours}")
-        page.run(
-            "const one = document.querySelectorAll('.class-colours input')[1]; one.value = '#123456';"
-            "one.dispatchEvent(new Event('input', {bubbles: true})); return 1"
-        )
-        after = [before[0], "rgb(18, 52, 86)", *before[2:]]
-        page.until(f"JSON.stringify({colours}) === {json.dumps(json.dumps(after, separators=(',', ':')))}")
-        page.run("location.reload(); return 1")
-        page.until(f"{colours}[1] === 'rgb(18, 52, 86)'")
-        press(page, "Reset")
-        page.until(f"{colours}[1] === {json.dumps(before[1])}")
-        assert page.run(f"return {colours}") == before
-
-
 def test_a_notice_is_of_the_file_that_is_shown(page, tmp_path):
     target, _ = model()
     write(tmp_path / "single.vis.db", {(0, 0): (target, None)})
@@ -693,23 +382,6 @@ def test_a_notice_is_of_the_file_that_is_shown(page, tmp_path):
         assert page.run("return document.querySelector('.notice')") is None
         page.run("location.hash = 'f=none.vis.db'; return 1")
         page.until("document.querySelector('.notice')?.innerText === 'There is no file none.vis.db here.'")
-
-
-def test_the_legend_counts_the_micro_step_that_is_shown(page, tmp_path):
-    calls = [Node(f"Torch.a.{i}.forward", micro=int(i > 0), overflow=level) for i, level in enumerate(LEVELS)]
-    path = tmp_path / "a.vis.db"
-    write(path, {(0, 0): (Node("DefaultModel", calls, 0), None)}, overflow=True, micro_steps=2)
-    legend = "[...document.querySelectorAll('.class b')].map(one => Number(one.textContent)).join()"
-    with shown(page, path, tmp_path / "state") as address:
-        open_page(page, address)
-        for micro, counts in (("-1", "2,1,0,1"), ("0", "2,0,0,0"), ("1", "1,1,0,1")):
-            choose(page, "Micro", micro)
-            page.until(f"{legend} === {json.dumps(counts)}")
-        choose(page, "Colour", "kind")  # the module, and the calls
-        page.until(f"{legend} === '1,2,0,0'")
-
-
-LEVELS = (None, "medium", "critical")
 
 
 def test_an_exported_page_needs_no_server(page, tmp_path):
