@@ -20,7 +20,7 @@ FOLDER = Path(__file__).resolve().parent
 REPOSITORY = FOLDER.parents[1]
 sys.path[:0] = [str(REPOSITORY / "tests/python"), str(REPOSITORY / "tests/python/viewer")]
 
-import test_viewer_browser as way  # noqa: E402  # the same steps that the tests take
+import viewer_actions as way  # noqa: E402  # the same steps that the tests take
 from browser import CHROMIUM, MISSING  # noqa: E402
 from viewer_page import ViewerPage  # noqa: E402
 

@@ -18,6 +18,7 @@ from viewer_actions import (
     is_selected,
     open_page,
     press,
+    press_exactly,
     settle,
     shown,
     tap,
@@ -75,14 +76,6 @@ def test_the_way_of_a_user(page, tmp_path):
         page.until("document.querySelectorAll('.pairs li').length === 2")
         assert "token" not in link
     assert path.read_bytes() == before
-
-
-def press_exactly(page, name, inside):
-    find = (
-        f"[...document.querySelectorAll('{inside} button')].find(b => b.textContent === {json.dumps(name)})"
-    )
-    page.until(f"{find} && !{find}.disabled")
-    page.run(f"{find}.click()")
 
 
 def spot(page, side, name):

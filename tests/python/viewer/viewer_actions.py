@@ -37,6 +37,14 @@ def press(page, text):
     page.run(f"{find}.click()")
 
 
+def press_exactly(page, name, inside):
+    find = (
+        f"[...document.querySelectorAll('{inside} button')].find(b => b.textContent === {json.dumps(name)})"
+    )
+    page.until(f"{find} && !{find}.disabled")
+    page.run(f"{find}.click()")
+
+
 def text(page, selector="body"):
     return page.run(f"return document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
