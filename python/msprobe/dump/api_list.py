@@ -39,14 +39,16 @@ def listed_apis() -> Iterator[ListedApi]:
         home = _loaded(group["home"])
         if home is None:
             continue
-        for path in group["names"]:
+        renamed = group.get("renamed", {})
+        for path in (*group["names"], *renamed):
             *inner, attribute = path.split(".")
             owner = home
             for part in inner:
                 owner = getattr(owner, part, None)
             function = getattr(owner, attribute, None)
             if callable(function):
-                yield ListedApi(f"{group['prefix']}.{attribute}", owner, attribute, function)
+                name = renamed.get(attribute, attribute)
+                yield ListedApi(f"{group['prefix']}.{name}", owner, attribute, function)
 
 
 def _loaded(path: str) -> Any:

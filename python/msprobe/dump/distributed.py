@@ -19,6 +19,11 @@ class WatchedWork:
         self._work = work
         self._done: Callable[[], None] | None = done
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """FSDP2 waits for what is an instance of `torch.distributed.Work`, and for nothing else."""
+        return type(self._work)
+
     def wait(self, *args: Any, **kwargs: Any) -> Any:
         if self._done is None:
             return True
