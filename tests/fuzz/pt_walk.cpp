@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "fuzz_target.h"
+#include "io/pickle.h"
 
 namespace msprobe::fuzz {
 namespace {
@@ -20,7 +21,7 @@ volatile unsigned touched = 0;
 
 class Walk {
  public:
-  explicit Walk(std::size_t most) : left_(most) {}
+  explicit Walk(std::uint64_t most) : left_(most) {}
 
   void into(const PtValue* value, int depth) {
     if (value == nullptr) return;
@@ -82,14 +83,13 @@ class Walk {
     touch(tensor.data, static_cast<std::size_t>((last + 1) * item));
   }
 
-  std::size_t left_;
+  std::uint64_t left_;
 };
 
 }  // namespace
 
 void walk(const PtValue& root, std::size_t description_bytes) {
-  constexpr std::size_t kMostSteps = std::size_t{1} << 24;
-  Walk(std::max(kMostSteps, description_bytes)).into(&root, 1);
+  Walk(io::most_steps(description_bytes)).into(&root, 1);
 }
 
 }  // namespace msprobe::fuzz

@@ -420,7 +420,6 @@ void PickleValues::charge(std::size_t bytes) {
 const PtValue* run_pickle(std::span<const std::uint8_t> pickle, const std::string& path,
                           const std::string& where, PickleValues& values, const PickleCalls& calls,
                           std::size_t* length) {
-  constexpr std::uint64_t kSteps = 1 << 24;
   Machine machine(pickle, values, calls);
   PtValue* root = nullptr;
   try {
@@ -429,7 +428,7 @@ const PtValue* run_pickle(std::span<const std::uint8_t> pickle, const std::strin
     throw FormatError(path, where + " byte " + std::to_string(machine.position()), error.what());
   }
   try {
-    make_finite(*root, std::max<std::uint64_t>(kSteps, pickle.size()), values);
+    make_finite(*root, most_steps(pickle.size()), values);
   } catch (const PickleError& error) {
     throw FormatError(path, where, error.what());
   }

@@ -4,6 +4,7 @@
 // A pickle is a program for a stack machine that builds a value. Opcodes: Lib/pickletools.py of CPython.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -51,6 +52,15 @@ struct PickleCalls {
   /// The object outside of the pickle that `id` names.
   std::function<PtValue*(const PtValue& id)> persistent;
 };
+
+/// The most values that walking through a pickle of `bytes` bytes may meet, shared ones each time: real files
+/// share little, and a few bytes shall not keep a reader busy for long.
+constexpr std::uint64_t most_steps(std::uint64_t bytes) {
+  constexpr std::uint64_t kLeast = 1 << 16;
+  constexpr std::uint64_t kMost = 1 << 24;
+  constexpr std::uint64_t kPerByte = 64;
+  return std::max(bytes, bytes > kMost / kPerByte ? kMost : std::max(kLeast, bytes * kPerByte));
+}
 
 /// Runs a pickle of protocol 2 to 5 and returns its value; in the result no value contains itself (PtValue).
 /// Opcodes that only protocols 0 and 1 use, and those for extension registries and out-of-band buffers, are

@@ -173,10 +173,19 @@ TEST_CASE("run_pickle: deep nesting ends in an error, not on the stack") {
 }
 
 TEST_CASE("run_pickle: a few bytes that stand for many values") {
-  // Each tuple holds the one before twice: 2^60 values when written out.
-  std::string pickle = kBegin + "N";
-  for (int i = 0; i < 60; ++i) pickle += "2\x86";
-  CHECK(refusal_of(pickle + '.').find("shared values nest in each other") != std::string::npos);
+  // Each tuple holds the one before twice: 2^depth values when written out.
+  const auto doubled = [](int depth, std::size_t other_bytes) {
+    std::string pickle = kBegin;
+    for (std::size_t i = 0; i < other_bytes / 2; ++i) pickle += "N0";
+    pickle += 'N';
+    for (int i = 0; i < depth; ++i) pickle += "2\x86";
+    return pickle + '.';
+  };
+  CHECK(refusal_of(doubled(60, 0)).find("shared values nest in each other") != std::string::npos);
+  CHECK(refusal_of(doubled(15, 0)) == "accepted");
+  CHECK(refusal_of(doubled(16, 0)).find("at most 65536 values") != std::string::npos);
+  CHECK(refusal_of(doubled(16, 1 << 12)) == "accepted");  // a larger file may hold more
+  CHECK(refusal_of(doubled(24, 1 << 22)).find("at most 16777216 values") != std::string::npos);
 }
 
 TEST_CASE("run_pickle: random programs of valid opcodes") {
