@@ -10,7 +10,7 @@ from msprobe.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 
 # What the help of a command shows last, where its own text has no example.
@@ -32,6 +32,14 @@ _EXAMPLES = {
 
 
 class Parser(argparse.ArgumentParser):
+    def __init__(self, **settings: Any) -> None:
+        """No option can be abbreviated, so that a new one takes nothing from an old one. Texts of more than
+        one line keep their lines.
+        """
+        has_lines = any("\n" in settings.get(text, "") for text in ("description", "epilog"))
+        shape = argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter
+        super().__init__(**{"formatter_class": shape, "allow_abbrev": False, **settings})
+
     def format_help(self) -> str:
         """With an example in every one."""
         text = super().format_help()
@@ -53,6 +61,21 @@ def add_two_runs(group: argparse._ActionsContainer, runs: str, runs_help: str, f
     add("-gp", "--golden_path", dest="golden", metavar="GOLDEN", help="the same as GOLDEN")
     add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
     add("-i", "--input_path", dest="input", metavar="FILE", help=file_help)
+
+
+def add_output(group: argparse._ActionsContainer, what: str) -> None:
+    """The folder for `what`, which has a default as in the existing tool, with and without the option."""
+    group.add_argument(
+        "-o",
+        "--output_path",
+        "--output",
+        dest="output",
+        metavar="OUT",
+        nargs="?",
+        default="./output",
+        const="./output",
+        help=f"folder for {what}, made if needed (default: ./output)",
+    )
 
 
 def add_threads(group: argparse._ActionsContainer) -> None:

@@ -63,7 +63,6 @@ def main(arguments: list[str]) -> int:
         prog="msprobe completion",
         description="Prints a script by which a shell completes commands and options.",
         epilog="exit code: 0 the script is printed, 2 an error",
-        allow_abbrev=False,
     )
     parser.add_argument("shell", choices=("bash", "zsh"), help="the shell")
     asked = parser.parse_args(arguments)

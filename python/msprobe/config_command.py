@@ -77,7 +77,6 @@ def init(arguments: list[str]) -> int:
         prog="msprobe init",
         description="Writes a configuration with comments, for msprobe run and PrecisionDebugger.",
         epilog="exit code: 0 the file is written, 2 an error",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "file", metavar="FILE", nargs="?", default="config.yaml", help="(default: config.yaml)"
@@ -106,7 +105,6 @@ def main(arguments: list[str]) -> int:
         usage="msprobe config check [options] FILE",
         description="Checks a configuration and says what it records.",
         epilog="exit code: 0 the file is right, 2 it is not; warnings are printed and change nothing",
-        allow_abbrev=False,
     )
     parser.add_argument("check", choices=("check",), help="the only thing to do so far")
     parser.add_argument("file", metavar="FILE", help="config.yaml or config.json")

@@ -225,8 +225,6 @@ def _parser() -> argparse.ArgumentParser:
         description="Finds where two runs part, from everything that both have: configuration, data, initial "
         "weights, losses, gradients, operators, optimizer; and stops at the first cause.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("a", metavar="RUN_A", help="the reference")

@@ -52,7 +52,6 @@ def main(arguments: list[str]) -> int:
         prog="msprobe doctor",
         description="Says what is installed, what works and what is in the way; for bug reports, too.",
         epilog="exit code: 0 all works, 1 something does not, 2 an error",
-        allow_abbrev=False,
     )
     add_screen(parser, "print the findings as JSON", "print problems only")
     asked = parser.parse_args(arguments)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_screen, add_threads, add_two_runs
+from msprobe.command_line import Parser, add_output, add_screen, add_threads, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -303,8 +303,6 @@ def _parser() -> argparse.ArgumentParser:
         usage="msprobe graph [options] [GOLDEN] TARGET | msprobe graph [options] -i compare.json",
         description="Shows the hierarchy of a model and where two runs of it differ; see msprobe view.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     _add_inputs(parser)
     _add_rules(parser)
@@ -365,15 +363,7 @@ def _add_merging(parser: argparse.ArgumentParser) -> None:
 def _add_results(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add(
-        "-o",
-        "--output_path",
-        "--output",
-        dest="output",
-        metavar="OUT",
-        default="./output",
-        help="folder for the results, made if needed (default: ./output)",
-    )
+    add_output(group, "the results")
     add("--file_type", choices=("db", "json"), default="db", help="db")
     add("-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored")
     add("-progress_log", "--is_print_progress_log", dest="progress_log", action="store_true",

@@ -101,8 +101,6 @@ def _parser() -> argparse.ArgumentParser:
         description="Runs a training script, which need not be changed, and records it: the set-up, losses, "
         "gradients, and what modules and functions got and gave. Models and steps are found by themselves.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("-c", "--config", metavar="FILE", help="config.yaml or config.json; see msprobe init")

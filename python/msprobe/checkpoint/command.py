@@ -70,7 +70,6 @@ def config_check_main(arguments: list[str]) -> int:
         prog="msprobe config_check",
         usage="msprobe config_check --compare A B [-o OUT]",
         description="Compares the parameters of two checkpoints.",
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("-c", "--compare", metavar=("A", "B"), nargs=2, required=True, help="the checkpoints")
@@ -147,8 +146,6 @@ def _parser() -> argparse.ArgumentParser:
         usage="msprobe ckpt [options] A B | msprobe ckpt [options] A --hash-only",
         description="Compares two checkpoints of any layout, parameter by parameter; nothing in them is run.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument_group("what is compared").add_argument
     add("checkpoints", metavar="A B", nargs="+", help="the checkpoints")

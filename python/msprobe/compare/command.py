@@ -11,7 +11,7 @@ import os
 import sys
 
 from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_screen, add_threads, add_timeout, add_two_runs
+from msprobe.command_line import Parser, add_output, add_screen, add_threads, add_timeout, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -124,8 +124,6 @@ def _parser() -> argparse.ArgumentParser:
         usage="msprobe compare [options] GOLDEN TARGET | msprobe compare [options] -i compare.json",
         description="Compares two data dumps: where does a difference come into being?",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     _add_inputs(parser)
     _add_rules(parser)
@@ -192,17 +190,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 def _add_results(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add(
-        "-o",
-        "--output_path",
-        "--output",
-        dest="output",
-        metavar="OUT",
-        nargs="?",
-        default="./output",
-        const="./output",
-        help="folder for the results, made if needed (default: ./output)",
-    )
+    add_output(group, "the results")
     add("-c", "--compare_only", action="store_true", help="leave out advisor_{time}.txt")
     add("-da", "--diff_analyze", action="store_true", help="accepted: the verdict is always there")
     add("--xlsx", action="store_true", help="the table as xlsx, which is the default")

@@ -27,7 +27,6 @@ def _parser() -> argparse.ArgumentParser:
         description="Merges the results of several ranks into one spreadsheet: a sheet per index, a column "
         "per rank.",
         epilog="exit code: 0 the file is written, its path is printed; 2 an error",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "-i",

@@ -109,8 +109,6 @@ def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
         "msprobe config_check -c BENCH.zip (CMP.zip | --live) [-o OUT] [--force]",
         description="Were two training runs set up alike? Collects what decides that, and compares it.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
         add_help=exits,
     )
     add = parser.add_argument

@@ -43,7 +43,6 @@ def _parser() -> argparse.ArgumentParser:
         description="Makes dump.json, stack.json and construct.json (level debug: debug.json) of the event "
         'logs that a data dump leaves with "json": "deferred", or when its process is killed.',
         epilog="exit code: 0 done, also when the end of a log is missing, which is said; 2 an error",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "path",

@@ -53,7 +53,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="msprobe grad_compare",
         description="Compares the gradient signs of two training runs: where do they part?",
         epilog="exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error",
-        allow_abbrev=False,
     )
     parser.add_argument("a", metavar="A", help="dump path of the first run, or one rank directory of it")
     parser.add_argument("b", metavar="B", help="dump path of the second run, or one rank directory of it")

@@ -10,7 +10,7 @@ import argparse
 import os
 from typing import Any
 
-from msprobe.command_line import Parser, thread_count
+from msprobe.command_line import Parser, add_output, thread_count
 from msprobe.printable import printable
 
 _MOST_FRAMES = 6
@@ -42,7 +42,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="msprobe nan_analyze",
         description="Finds the call, and the rank, that made the first infinity or NaN of a step.",
         epilog="exit code: 0 nothing found, 1 found, 2 an error, or nothing found but a rank cannot be read",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "-i",
@@ -52,17 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
         help="folder of a step of a data dump, with rank0, rank1, ...; or the folder of one rank",
     )
-    parser.add_argument(
-        "-o",
-        "--output_path",
-        "--output",
-        dest="output",
-        metavar="OUT",
-        nargs="?",
-        default="./output",
-        const="./output",
-        help="folder for the result, made if needed (default: ./output)",
-    )
+    add_output(parser, "the result")
     parser.add_argument(
         "--threads",
         metavar="N",

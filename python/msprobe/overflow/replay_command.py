@@ -47,7 +47,6 @@ def _parser() -> argparse.ArgumentParser:
         "and on the CPU. An overflow of both is normal: it follows from the values. Without a device, half "
         "precision is checked against float32.",
         epilog="exit code: 0 every overflow is normal, 1 one is not, 2 an error",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "-api_info",

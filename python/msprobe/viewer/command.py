@@ -118,8 +118,6 @@ def _parser() -> argparse.ArgumentParser:
         prog="msprobe view",
         description="Shows results of graph comparisons (*.vis.db) as a web page of this machine.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("path", metavar="FILE_OR_FOLDER", help="a result *.vis.db, a folder with such files, or a dump")
