@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "compare/row_statistics.h"
 #include "msprobe/compare_report.h"
@@ -68,6 +69,7 @@ class Column {
       return std::to_chars(begin, end, number, std::chars_format::general, kDigits);
     });
   }
+  std::size_t size() const noexcept { return text_.size(); }
   std::string take() noexcept { return std::move(text_); }
 
  private:
@@ -139,28 +141,33 @@ class RowColumns {
 
   // Takes the columns, so that none stands in memory twice.
   std::string json() {
-    std::string text = "{\"strings\":[" + strings_.take_json() + ']';
-    const auto list = [&text](std::string_view name, Column& column) {
-      text += ",\"";
-      text += name;
-      text += "\":[";
-      text += column.take();
-      text += ']';
-    };
-    list("row", row_);
-    list("record", record_);
-    list("item", item_);
-    list("otherRecord", other_record_);
-    list("otherItem", other_item_);
-    list("type", type_);
-    list("otherType", other_type_);
-    list("error", error_);
-    list("relative", relative_);
-    list("result", result_);
-    list("message", message_);
-    list("colour", colour_);
-    list("match", match_);
-    return text + '}';
+    const std::array<std::pair<std::string_view, Column*>, 13> columns = {{
+        {"row", &row_},
+        {"record", &record_},
+        {"item", &item_},
+        {"otherRecord", &other_record_},
+        {"otherItem", &other_item_},
+        {"type", &type_},
+        {"otherType", &other_type_},
+        {"error", &error_},
+        {"relative", &relative_},
+        {"result", &result_},
+        {"message", &message_},
+        {"colour", &colour_},
+        {"match", &match_},
+    }};
+    constexpr std::size_t kMarks = 8;  // around a list
+    std::string text = strings_.take_json();
+    std::size_t size = text.size() + 2 * kMarks;
+    for (const auto& [name, column] : columns) size += name.size() + column->size() + kMarks;
+    text.reserve(size);
+    text.insert(0, "{\"strings\":[");
+    text += ']';
+    for (const auto& [name, column] : columns) {
+      text.append(",\"").append(name).append("\":[").append(column->take()).append(1, ']');
+    }
+    text += '}';
+    return text;
   }
 
  private:

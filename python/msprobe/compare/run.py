@@ -275,10 +275,12 @@ class _Comparison:
             rows = core.report_rows(pair, self._report_rows)
             table, advice, summary = writing.result()
         assert chain.walk is not None
+        mode = pair.mode
+        del pair  # before what is said of it stands in memory once more
         result = PairResult(
             step=files.step,
             rank=files.rank,
-            mode=pair.mode,
+            mode=mode,
             target=files.target,
             golden=files.golden,
             table=table,
