@@ -4,10 +4,11 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "compare/row_statistics.h"
@@ -83,28 +84,57 @@ class Column {
   std::string text_;
 };
 
-// Each text once.
+// Each text once, in the JSON of all of them alone: a table beside it has the places.
 class Strings {
  public:
   std::int64_t index(std::string_view text) {
-    if (const auto known = places_.find(text); known != places_.end()) return known->second;
-    places_.emplace(text, count_);
-    if (count_ > 0) json_ += ',';
+    const std::size_t size = json_.size();
+    if (size > 0) json_ += ',';
+    const std::size_t begin = json_.size();
     trace::append_json_string(json_, text);
-    return count_++;
+    std::uint32_t& slot = slot_of(std::string_view(json_).substr(begin));
+    if (slot != kFree) {
+      json_.resize(size);
+      return slot;
+    }
+    const auto number = static_cast<std::uint32_t>(ends_.size());
+    slot = number;
+    ends_.push_back(json_.size());
+    if (2 * ends_.size() > slots_.size()) double_slots();
+    return number;
   }
   std::string take_json() noexcept {
-    places_.clear();
+    slots_ = {};
+    ends_ = {};
     return std::move(json_);
   }
 
  private:
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> places_;
-  std::int64_t count_ = 0;
+  static constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();
+
+  // With its quotes.
+  std::string_view written(std::size_t number) const {
+    const std::size_t begin = number == 0 ? 0 : ends_[number - 1] + 1;
+    return std::string_view(json_).substr(begin, ends_[number] - begin);
+  }
+
+  // That of a text as it is written, or the free one that it would have.
+  std::uint32_t& slot_of(std::string_view text) {
+    std::size_t place = std::hash<std::string_view>()(text);
+    for (;; ++place) {
+      std::uint32_t& slot = slots_[place & (slots_.size() - 1)];
+      if (slot == kFree || written(slot) == text) return slot;
+    }
+  }
+
+  void double_slots() {
+    slots_.assign(2 * slots_.size(), kFree);
+    for (std::size_t i = 0; i < ends_.size(); ++i) slot_of(written(i)) = static_cast<std::uint32_t>(i);
+  }
+
   std::string json_;
+  std::vector<std::size_t> ends_;
+  std::vector<std::uint32_t> slots_ = std::vector<std::uint32_t>(1024, kFree);
 };
 
 // ---- Rows
