@@ -27,7 +27,7 @@ struct Text {
   std::uint32_t length = 0;
 };
 
-/// One JSON value: a statistic, a number, a flag.
+/// One JSON value: a statistic, a number, a flag. A trace has many: 8 bytes.
 struct Scalar {
   enum class Kind : std::uint8_t {
     kAbsent,     // the key is not there
@@ -38,9 +38,18 @@ struct Scalar {
     kText,       // the text itself
     kComposite,  // a list or an object; text: of a list in `value`, as Python prints it, "[2, 3]", else empty
   };
-  Text text;
-  Kind kind = Kind::kAbsent;
+  /// Bytes that a text may have.
+  static constexpr std::uint32_t kMostLength = (1U << 28) - 1;
+
+  constexpr Scalar() = default;
+  constexpr Scalar(Text text, Kind of) : offset(text.offset), length(text.length), kind(of) {}
+  constexpr Text text() const noexcept { return {offset, length}; }
+
+  std::uint32_t offset = 0;
+  std::uint32_t length : 28 = 0;
+  Kind kind : 4 = Kind::kAbsent;
 };
+static_assert(sizeof(Scalar) == 8);
 
 /// A leaf of a record: a tensor, a scalar, a null. An object is a leaf when it has a key "type" whose value
 /// is a text.
@@ -108,7 +117,7 @@ constexpr bool holds_gradients(std::string_view record) noexcept {
 class MSPROBE_API Trace {
  public:
   std::string_view text(Text text) const noexcept { return {texts_.data() + text.offset, text.length}; }
-  std::string_view text(const Scalar& scalar) const noexcept { return text(scalar.text); }
+  std::string_view text(const Scalar& scalar) const noexcept { return text(scalar.text()); }
   /// As double: of kInteger, kFloat; nothing for the other kinds. Beyond the range of double: 0 or infinite.
   std::optional<double> number(const Scalar& scalar) const noexcept;
 

@@ -37,7 +37,7 @@ bool same_text(const Pair& pair, Text a, Text b) { return pair.left.text(a) == p
 // Most are, and need not be read as numbers.
 bool same_statistics(const Pair& pair, const Item& left, const Item& right) {
   const auto same = [&pair](const Scalar& a, const Scalar& b) {
-    return a.kind == b.kind && same_text(pair, a.text, b.text);
+    return a.kind == b.kind && same_text(pair, a.text(), b.text());
   };
   return same(left.max, right.max) && same(left.min, right.min) && same(left.mean, right.mean) &&
          same(left.norm, right.norm);
@@ -75,7 +75,7 @@ double relative_distance(const StatisticNumbers& a, const StatisticNumbers& b, d
 }
 
 Distance value_distance(const Pair& pair, const Item& left, const Item& right) {
-  if (same_text(pair, left.value.text, right.value.text)) return {};
+  if (same_text(pair, left.value.text(), right.value.text())) return {};
   const auto a = pair.left.number(left.value), b = pair.right.number(right.value);
   const bool are_floats = left.value.kind == Scalar::Kind::kFloat || right.value.kind == Scalar::Kind::kFloat;
   if (!a || !b || !are_floats) return {.ulps = kInfinity, .equal = false};
@@ -99,8 +99,8 @@ Distance tensor_distance(const Pair& pair, const Item& left, const Item& right, 
     result.equal = metrics->max_absolute.number().value_or(1) == 0;
     apart = std::max(apart, norm > 0 ? metrics->euclidean.value / norm : metrics->euclidean.value);
   }
-  const bool same_bools =
-      same_text(pair, left.max.text, right.max.text) && same_text(pair, left.min.text, right.min.text);
+  const bool same_bools = same_text(pair, left.max.text(), right.max.text()) &&
+                          same_text(pair, left.min.text(), right.min.text());
   const double unit = std::max(epsilon(dtype), epsilon(pair.left.text(left.dtype)));
   if (dtype == "torch.bool") {
     result.equal = result.equal && same_bools;

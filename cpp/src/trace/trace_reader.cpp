@@ -179,7 +179,11 @@ Text TraceBuilder::interned_slowly(std::string_view text) {
 // Words are few; numbers and texts are many.
 Scalar TraceBuilder::kept_scalar(Kind kind, std::string_view text) {
   const bool is_word = kind == Kind::kNull || kind == Kind::kBool || kind == Kind::kComposite;
-  return {.text = is_word ? interned(text) : kept(text), .kind = kind};
+  if (text.size() > Scalar::kMostLength) {
+    fail("found a value of " + std::to_string(text.size() >> 20) + " MiB");
+    return {};
+  }
+  return {is_word ? interned(text) : kept(text), kind};
 }
 
 // ---- The document, its header, its records
