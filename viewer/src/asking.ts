@@ -37,6 +37,7 @@ export type Pending = { pending?: number };
 /** An answer about the graph that is shown; waits while its values are being read. Null: it is not shown any more. */
 export async function askGraph<Answer>(name: string, question: Question = {}): Promise<Answer | null> {
   await shown;
+  if (!state.info.value) return null; // another file is being opened
   const asked = about();
   const sameGraph = (): boolean => (["file", "step", "rank", "micro"] as const).every((key) => about()[key] === asked[key]);
   state.busy.value += 1;

@@ -165,6 +165,7 @@ async function followProgress(): Promise<void> {
   const tree = state.tree.value;
   while (state.tree.value === tree) {
     await new Promise((done) => setTimeout(done, 500));
+    if (state.tree.value !== tree) return; // about() is of another file by now, maybe not wholly yet
     const answer = await source.ask<TreeAnswer>("tree", about());
     if (state.tree.value !== tree) return;
     state.progress.value = answer.ready ? 1 : answer.progress;

@@ -18,7 +18,7 @@ export async function askLists(tree: Tree, wanted: ListPlace[], ask: (nodes: Lis
   let portion: ListPlace[] = [];
   let room = MOST_NODES;
   const send = async (): Promise<void> => {
-    const answer = portion.length ? await ask(portion) : null;
+    const answer = portion.length && state.tree.value === tree ? await ask(portion) : null;
     if (answer && state.tree.value === tree) use(answer);
     portion = [];
     room = MOST_NODES;

@@ -5,6 +5,7 @@ files."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 
@@ -334,30 +335,54 @@ def test_a_link_names_the_matches_that_are_applied(page, tmp_path):
         page.until("document.querySelector('.finding') && location.hash.includes('w=')")
 
 
-def test_a_node_can_be_looked_at_while_values_are_read(page, tmp_path):
-    slow = """
-        const ask = window.fetch;
-        window.isReading = true;
-        window.fetch = async (path, ...more) => {
-          const answer = await ask(path, ...more);
-          if (path !== 'api/tree' || !window.isReading) return answer;
-          return new Response(JSON.stringify({...await answer.json(), ready: false, progress: 0.5}));
-        };"""
+SLOW = """
+    const ask = window.fetch;
+    window.isReading = true;
+    window.fetch = async (path, ...more) => {
+      if (path === 'api/open') await new Promise(done => setTimeout(done, window.openingTakes ?? 0));
+      const answer = await ask(path, ...more);
+      if (path !== 'api/tree' || !window.isReading) return answer;
+      return new Response(JSON.stringify({...await answer.json(), ready: false, progress: 0.5}), answer);
+    };"""
+
+
+@contextlib.contextmanager
+def reading(page):
+    """Values of graphs are being read until `window.isReading` is false; to open a file takes
+    `window.openingTakes` milliseconds."""
     page.cdp.send("Page.enable")
-    script = page.cdp.send("Page.addScriptToEvaluateOnNewDocument", {"source": slow})
+    script = page.cdp.send("Page.addScriptToEvaluateOnNewDocument", {"source": SLOW})
     try:
-        with shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
-            page.go("about:blank")
-            page.go(address)
-            page.until("document.querySelector('.notice')?.innerText.includes('50 %')")
-            settle(page)
-            x, y = spot(page, 0, BLOCK)
-            page.click(x, y)
-            page.until("document.querySelector('.lower-body').innerText.includes('no tensors')")
-            page.run("window.isReading = false")
-            page.until("document.querySelector('.finding')")
+        yield
     finally:
         page.cdp.send("Page.removeScriptToEvaluateOnNewDocument", {"identifier": script["identifier"]})
+
+
+def test_a_node_can_be_looked_at_while_values_are_read(page, tmp_path):
+    with reading(page), shown(page, write(tmp_path / "a.vis.db"), tmp_path / "state") as address:
+        page.go("about:blank")
+        page.go(address)
+        page.until("document.querySelector('.notice')?.innerText.includes('50 %')")
+        settle(page)
+        x, y = spot(page, 0, BLOCK)
+        page.click(x, y)
+        page.until("document.querySelector('.lower-body').innerText.includes('no tensors')")
+        page.run("window.isReading = false")
+        page.until("document.querySelector('.finding')")
+
+
+def test_another_file_can_be_opened_while_values_are_read(page, tmp_path):
+    write(tmp_path / "first.vis.db", {(7, 3): model(0.5)})
+    write(tmp_path / "second.vis.db")  # has no step 7 and no rank 3
+    with reading(page), shown(page, tmp_path, tmp_path / "state") as address:
+        page.go("about:blank")
+        page.go(f"{address}#f=first.vis.db")
+        page.until("document.querySelector('.notice')?.innerText.includes('50 %')")
+        page.run("window.openingTakes = 1500; location.hash = 'f=second.vis.db'; return 1")
+        page.until("document.title.startsWith('second')")
+        page.run("window.isReading = false")
+        page.until("document.querySelector('.finding')")
+        assert page.run("return document.querySelector('[role=alert]')") is None
 
 
 def test_a_notice_is_of_the_file_that_is_shown(page, tmp_path):
