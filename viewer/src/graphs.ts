@@ -71,9 +71,12 @@ export async function makeGraph(target: string, golden: string | null): Promise<
   }
 }
 
+let graphNumber = 0; // of the last one that was asked for
+
 // ---- a file
 
 export async function openFile(name: string, place?: Place): Promise<void> {
+  graphNumber += 1; // a graph of the file before that is on its way stays there
   batch(() => {
     state.file.value = name;
     state.info.value = null;
@@ -134,8 +137,6 @@ async function show(place: GraphPlace, open: [Side, string][], node: [Side, stri
   void attempt(loadMatching);
   if (node) await attempt(() => reveal(node[0], node[1]));
 }
-
-let graphNumber = 0;
 
 /** False: the user has gone elsewhere meanwhile. */
 async function showGraph(place: GraphPlace, open: [Side, string][]): Promise<boolean> {
