@@ -96,7 +96,8 @@ class Cell {
     add_plain(key, !flag ? "null" : *flag ? "True" : "False");
   }
   void add_scalar(std::string_view key, const trace::Trace& trace, const Scalar& scalar) {
-    switch (scalar.kind) {
+    const Scalar::Kind kind = scalar.kind;  // a field of four bits, of which not all are used
+    switch (kind) {
       case Scalar::Kind::kAbsent:
       case Scalar::Kind::kNull: return add_plain(key, "null");
       case Scalar::Kind::kBool:

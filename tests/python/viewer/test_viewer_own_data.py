@@ -27,7 +27,7 @@ def test_own_data_may_hold_notes(page, tmp_path):
         assert page.run(f"return {options}") == before  # there is nothing to colour by
         page.run("document.querySelector('.finding').click()")
         page.until(f"{note} === {json.dumps(hostile)}")
-        page.run("location.reload(); return 1")
+        page.page.reload()
         page.until(f"{note} === {json.dumps(hostile)}")
         assert page.run("return document.querySelector('.lower img')") is None
 
@@ -102,7 +102,7 @@ def test_the_colours_of_the_classes_are_changed_and_kept(page, tmp_path):
         )
         after = [before[0], "rgb(18, 52, 86)", *before[2:]]
         page.until(f"JSON.stringify({colours}) === {json.dumps(json.dumps(after, separators=(',', ':')))}")
-        page.run("location.reload(); return 1")
+        page.page.reload()
         page.until(f"{colours}[1] === 'rgb(18, 52, 86)'")
         press(page, "Reset")
         page.until(f"{colours}[1] === {json.dumps(before[1])}")
