@@ -42,6 +42,7 @@ struct Scalar {
   static constexpr std::uint32_t kMostLength = (1U << 28) - 1;
 
   constexpr Scalar() = default;
+  /// `text`: of at most kMostLength bytes; whoever reads a file checks it.
   constexpr Scalar(Text text, Kind of) : offset(text.offset), length(text.length), kind(of) {}
   constexpr Text text() const noexcept { return {offset, length}; }
 

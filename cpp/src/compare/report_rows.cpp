@@ -4,8 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <functional>
-#include <limits>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -16,6 +14,7 @@
 #include "msprobe/compare_walk.h"
 #include "trace/item_text.h"
 #include "trace/json_text.h"
+#include "trace/name_index.h"
 
 namespace msprobe::compare {
 namespace {
@@ -93,14 +92,14 @@ class Strings {
     const std::size_t begin = json_.size();
     trace::append_json_string(json_, text);
     std::uint32_t& slot = slot_of(std::string_view(json_).substr(begin));
-    if (slot != kFree) {
+    if (slot != trace::kFreeSlot) {
       json_.resize(size);
       return slot;
     }
     const auto number = static_cast<std::uint32_t>(ends_.size());
     slot = number;
     ends_.push_back(json_.size());
-    if (2 * ends_.size() > slots_.size()) double_slots();
+    if (2 * ends_.size() > slots_.size()) add_slots();
     return number;
   }
   std::string take_json() noexcept {
@@ -110,31 +109,24 @@ class Strings {
   }
 
  private:
-  static constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();
-
   // With its quotes.
   std::string_view written(std::size_t number) const {
     const std::size_t begin = number == 0 ? 0 : ends_[number - 1] + 1;
     return std::string_view(json_).substr(begin, ends_[number] - begin);
   }
 
-  // That of a text as it is written, or the free one that it would have.
   std::uint32_t& slot_of(std::string_view text) {
-    std::size_t place = std::hash<std::string_view>()(text);
-    for (;; ++place) {
-      std::uint32_t& slot = slots_[place & (slots_.size() - 1)];
-      if (slot == kFree || written(slot) == text) return slot;
-    }
+    return trace::find_slot(slots_, text, [this](std::size_t number) { return written(number); });
   }
 
-  void double_slots() {
-    slots_.assign(2 * slots_.size(), kFree);
+  void add_slots() {
+    slots_ = trace::make_slots(slots_.size());
     for (std::size_t i = 0; i < ends_.size(); ++i) slot_of(written(i)) = static_cast<std::uint32_t>(i);
   }
 
   std::string json_;
   std::vector<std::size_t> ends_;
-  std::vector<std::uint32_t> slots_ = std::vector<std::uint32_t>(1024, kFree);
+  std::vector<std::uint32_t> slots_ = trace::make_slots(512);
 };
 
 // ---- Rows

@@ -59,7 +59,7 @@ constexpr std::uint64_t most_steps(std::uint64_t bytes) {
   constexpr std::uint64_t kLeast = 1 << 16;
   constexpr std::uint64_t kMost = 1 << 24;
   constexpr std::uint64_t kPerByte = 64;
-  return std::max(bytes, bytes > kMost / kPerByte ? kMost : std::max(kLeast, bytes * kPerByte));
+  return std::max(bytes, std::clamp(std::min(bytes, kMost) * kPerByte, kLeast, kMost));
 }
 
 /// Runs a pickle of protocol 2 to 5 and returns its value; in the result no value contains itself (PtValue).

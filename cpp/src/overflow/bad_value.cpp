@@ -90,10 +90,6 @@ std::string describe(const Trace& trace, const Item& item) {
   return text + (is_max ? " has Max " : " has Min ") + std::string(trace.text(is_max ? item.max : item.min));
 }
 
-bool is_uninitialised(std::string_view record) noexcept {
-  return record.starts_with("Torch.empty") || record.starts_with("Tensor.new_empty");
-}
-
 bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept {
   if (values.worst_out != Badness::kInfinite || values.worst_in != Badness::kInfinite) return false;
   return std::find(kFills.begin(), kFills.end(), trace::operator_of(record)) != kFills.end();

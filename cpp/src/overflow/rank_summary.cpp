@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "overflow/bad_value.h"
+#include "trace/uninitialised.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -23,7 +24,7 @@ class Walk {
       const std::string_view name = trace_.name(record);
       if (is_communication(name)) {
         add_communication(record, name);
-      } else if (!is_uninitialised(name)) {
+      } else if (!trace::is_uninitialised(name)) {
         look_at(record, name);
       }
       ++number_;

@@ -180,7 +180,9 @@ Text TraceBuilder::interned_slowly(std::string_view text) {
 Scalar TraceBuilder::kept_scalar(Kind kind, std::string_view text) {
   const bool is_word = kind == Kind::kNull || kind == Kind::kBool || kind == Kind::kComposite;
   if (text.size() > Scalar::kMostLength) {
-    fail("found a value of " + std::to_string(text.size() >> 20) + " MiB");
+    constexpr int kMebibyte = 20;
+    fail("expected values below " + std::to_string((Scalar::kMostLength + 1) >> kMebibyte) +
+         " MiB, found one of " + std::to_string(text.size() >> kMebibyte) + " MiB");
     return {};
   }
   return {is_word ? interned(text) : kept(text), kind};

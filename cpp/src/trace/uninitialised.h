@@ -2,20 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "trace/record_name.h"
 
 namespace msprobe::trace {
 
-/// Whether the result of a call, "Torch.empty.0.forward", holds whatever the memory held before: it says
+/// Whether the result of a call, "Torch.empty_like.0.forward", holds whatever the memory held before: it says
 /// nothing about a run.
-inline bool is_uninitialised(std::string_view record) {
-  constexpr std::array<std::string_view, 6> kOperators = {
-      "empty", "empty_like", "empty_with_format", "new_empty_strided", "new_empty", "empty_strided"};
-  return std::find(kOperators.begin(), kOperators.end(), operator_of(record)) != kOperators.end();
+inline bool is_uninitialised(std::string_view record) noexcept {
+  const std::string_view name = operator_of(record);
+  return name.starts_with("empty") || name.starts_with("new_empty");
 }
 
 }  // namespace msprobe::trace
