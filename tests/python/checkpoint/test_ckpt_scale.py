@@ -97,10 +97,11 @@ def write_copies(folder: Path, model: Model) -> list[Path]:
     return [folder / name for name in ("dcp", "model.safetensors", "zip.pt", "legacy.pth")]
 
 
-def require_all_equal(paths: list[Path], parameters: int) -> None:
+def require_all_equal(paths: list[Path], parameters: int, *, optimizer: bool = False) -> None:
+    options = CheckpointOptions(hash=True, threads=1, optimizer=optimizer)
     for left in paths:
         for right in paths:
-            result = compare_checkpoints(left, right, CheckpointOptions(hash=True, threads=1))
+            result = compare_checkpoints(left, right, options)
             assert result.same, (left, right)
             assert len(result.rows) == parameters
 
@@ -112,21 +113,49 @@ def test_every_kind_against_every_other(samples: Path, tmp_path: Path) -> None:
     require_all_equal([*(samples / name for name in megatron), *write_copies(tmp_path, model)], 53)
 
 
-def test_written_by_megatron_today(tmp_path: Path) -> None:
+def test_states_of_both_optimizers_of_megatron(samples: Path) -> None:
+    """The distributed optimizer names nothing in its file; the other one has the same states by number."""
+    paths = [samples / name for name in ("j_optimizer", "k_optimizer_tp2_dp2")]
+    require_all_equal(paths, 4 * 17, optimizer=True)
+
+
+def written_by_megatron(folder: Path, script: str, layouts: dict[str, list[str]]) -> list[Path]:
     """MSPROBE_TEST_MEGATRON: an interpreter with torch, megatron-core and psutil."""
     python = os.environ.get("MSPROBE_TEST_MEGATRON")
     if not python:
         pytest.skip("MSPROBE_TEST_MEGATRON names no interpreter")
-    script = Path(__file__).resolve().parents[2] / "data/checkpoint/make_ckpt.py"
+    path = Path(__file__).resolve().parents[2] / "data/checkpoint" / script
+    for name, options in layouts.items():
+        subprocess.run([python, path, folder / name, *options], check=True, capture_output=True)
+    return [folder / name for name in layouts]
+
+
+def test_written_by_megatron_today(tmp_path: Path) -> None:
     layouts = {
         "one": ["--tp", "1"],
         "shards": ["--tp", "2", "--pp", "2"],
         "chunks": ["--pp", "2", "--vpp", "2"],
         "sharded": ["--tp", "2", "--dist"],
     }
-    for name, options in layouts.items():
-        command = [python, script, tmp_path / name, *options, "--layers", "4", "--glu"]
-        subprocess.run(command, check=True, capture_output=True)
+    common = ["--layers", "4", "--glu"]
+    paths = written_by_megatron(
+        tmp_path, "make_ckpt.py", {name: [*options, *common] for name, options in layouts.items()}
+    )
     model = read_model(tmp_path / "one/iter_0000005/mp_rank_00/model_optim_rng.pt")
     copies = write_copies(tmp_path, model)
-    require_all_equal([*(tmp_path / name for name in layouts), *copies], len(model))
+    require_all_equal([*paths, *copies], len(model))
+
+
+@pytest.mark.parametrize("experts", [0, 4])
+def test_states_written_by_megatron_today(tmp_path: Path, experts: int) -> None:
+    """The states of its optimizers, distributed and not, in several layouts."""
+    layouts = {
+        "whole": ["--plain"],
+        "shards": ["--tp", "2", "--pp", "2"],
+        "buckets": ["--dp", "2", "--bucket", "1000"],
+    }
+    if experts:
+        layouts = {"whole": ["--plain"], "together": ["--dp", "2"], "apart": ["--ep", "2"]}
+        layouts = {name: [*options, "--experts", str(experts)] for name, options in layouts.items()}
+    paths = written_by_megatron(tmp_path, "make_distrib_optim.py", layouts)
+    require_all_equal(paths, 260 if experts else 212, optimizer=True)
