@@ -9,10 +9,13 @@ forked from a server that has imported torch already, so that one costs a fracti
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import json
 import multiprocessing
 import os
+import signal
 import socket
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -28,9 +31,12 @@ LEVELS = ("L0", "L1", "mix")
 # ---- processes
 
 
-def _work(answers: Any, environment: dict[str, str], function: Callable[..., Any], arguments: Any) -> None:
+def _work(
+    answers: Any, stacks: str, environment: dict[str, str], function: Callable[..., Any], arguments: Any
+) -> None:
     import torch
 
+    faulthandler.register(signal.SIGUSR1, open(stacks, "w"))  # noqa: SIM115 - open as long as the process
     os.environ.update(environment)
     torch.set_num_threads(1)
     try:
@@ -39,12 +45,30 @@ def _work(answers: Any, environment: dict[str, str], function: Callable[..., Any
         answers.send((False, traceback.format_exc()))
 
 
+def _threads(process: Any, stacks: Path) -> str:
+    """What the threads of a process that does not end are waiting for, and the Python frames of each."""
+    lines = []
+    for task in sorted(Path(f"/proc/{process.pid}/task").iterdir()):
+        with contextlib.suppress(OSError):
+            status = (task / "status").read_text()
+            state = next(line for line in status.splitlines() if line.startswith("State:"))
+            lines.append(f"{(task / 'comm').read_text().strip()}: {state}, {(task / 'wchan').read_text()}")
+    with contextlib.suppress(OSError):
+        os.kill(process.pid, signal.SIGUSR1)
+        time.sleep(1)
+    return "\n".join([*lines, stacks.read_text()])
+
+
 class Child:
     """A scenario in a process of its own."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any, **environment: str) -> None:
         self._answers, answers = CONTEXT.Pipe(duplex=False)
-        self.process = CONTEXT.Process(target=_work, args=(answers, environment, function, arguments))
+        file, stacks = tempfile.mkstemp()
+        os.close(file)
+        self._stacks = Path(stacks)
+        work = (answers, stacks, environment, function, arguments)
+        self.process = CONTEXT.Process(target=_work, args=work)
         self.process.start()
         answers.close()
 
@@ -52,7 +76,7 @@ class Child:
         """What the function returned; fails with its traceback, or when it takes too long or dies."""
         try:
             if not self._answers.poll(timeout):
-                raise AssertionError(f"no answer within {timeout} s")
+                raise AssertionError(f"no answer within {timeout} s\n{self._threads()}")
             try:
                 fine, answer = self._answers.recv()
             except EOFError:
@@ -60,6 +84,8 @@ class Child:
                 raise AssertionError(f"the process died: {self.process.exitcode}") from None
             assert fine, answer
             self.process.join(timeout)
+            if self.process.is_alive():
+                raise AssertionError(f"answered, and did not end within {timeout} s\n{self._threads()}")
             assert self.process.exitcode == 0, f"exit code {self.process.exitcode}"
             return answer
         finally:
@@ -70,6 +96,10 @@ class Child:
             self.process.kill()
             self.process.join()
         self._answers.close()
+        self._stacks.unlink(missing_ok=True)
+
+    def _threads(self) -> str:
+        return _threads(self.process, self._stacks)
 
 
 def run(function: Callable[..., Any], *arguments: Any, timeout: float = 60, **environment: str) -> Any:
