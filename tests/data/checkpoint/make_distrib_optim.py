@@ -16,13 +16,9 @@ import os
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 import torch.multiprocessing as mp
-from make_ckpt import global_name, shard
+from make_ckpt import begin, build_chunk, build_config, end, fill, folder_of, saved_args, value_of
 from torch.overrides import TorchFunctionMode
-
-ITERATION = 5
-HIDDEN, HEADS, WORDS = 16, 4, 64
 
 
 class OnCpu(TorchFunctionMode):
@@ -35,37 +31,6 @@ class OnCpu(TorchFunctionMode):
         if func is torch.Tensor.type and len(args) == 1 and not kwargs:
             return "torch.cuda." + func(*args).rpartition(".")[2]
         return func(*args, **kwargs)
-
-
-def build(o, ps):
-    from megatron.core.models.gpt import GPTModel
-    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
-    from megatron.core.transformer import TransformerConfig
-
-    experts = dict(num_moe_experts=o.experts, add_bias_linear=False) if o.experts else {}
-    config = TransformerConfig(
-        num_layers=o.layers,
-        hidden_size=HIDDEN,
-        num_attention_heads=HEADS,
-        use_cpu_initialization=True,
-        bf16=True,
-        params_dtype=torch.bfloat16,
-        pipeline_dtype=torch.bfloat16,
-        tensor_model_parallel_size=o.tp,
-        pipeline_model_parallel_size=o.pp,
-        expert_model_parallel_size=o.ep,
-        **experts,
-    )
-    model = GPTModel(
-        config,
-        get_gpt_layer_local_spec(num_experts=o.experts, moe_grouped_gemm=False),
-        vocab_size=WORDS,
-        max_sequence_length=8,
-        pre_process=ps.is_pipeline_first_stage(),
-        post_process=ps.is_pipeline_last_stage(),
-        share_embeddings_and_output_weights=False,
-    )
-    return config, model
 
 
 def named_states(optimizer, model):
@@ -85,90 +50,59 @@ def named_states(optimizer, model):
                     yield names[parameter], slice(None), copy, part.optimizer.state[copy]
 
 
+def set_states(o, ranks, optimizer, model):
+    parameters = dict(model.named_parameters())
+    for name, part, copy, moments in named_states(optimizer, model):
+        values = [value_of(o, ranks, name, parameters[name], o.seed + i).reshape(-1)[part] for i in range(3)]
+        targets = copy, moments["exp_avg"], moments["exp_avg_sq"]
+        for target, wanted in zip(targets, (values[0], values[1], values[2] ** 2)):
+            target.data.copy_(wanted.view(target.shape))
+
+
 def work(rank, o, world, port):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), CUDA_DEVICE_MAX_CONNECTIONS="1")
-    dist.init_process_group("gloo", rank=rank, world_size=world)
-    torch.Tensor.cuda = lambda self, *a, **k: self
-    torch.cuda.synchronize = lambda *a, **k: None
-    torch.cuda.current_device = lambda: "cpu"
+    os.environ.update(CUDA_DEVICE_MAX_CONNECTIONS="1")
     OnCpu().__enter__()
+    ranks = begin(rank, o, world, port)
     from megatron.core import parallel_state as ps
     from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig
     from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 
-    ps.initialize_model_parallel(o.tp, o.pp, expert_model_parallel_size=o.ep)
-    config, model = build(o, ps)
-    tp_rank, pp_rank = ps.get_tensor_model_parallel_rank(), ps.get_pipeline_model_parallel_rank()
-    ep_rank = ps.get_expert_model_parallel_rank()
-
-    def values(name, parameter, seed):
-        whole = global_name(name, pp_rank, o.pp, 0, o.layers // o.pp, ep_rank, (o.experts or 1) // o.ep)
-        return shard(whole, parameter, o.tp, tp_rank, False, seed, 0.0)
-
-    def write_weights():
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.copy_(values(name, parameter, 1))
-
+    dtypes = dict(bf16=True, params_dtype=torch.bfloat16)
+    config = build_config(o, pipeline_dtype=torch.bfloat16, **dtypes)
+    model = build_chunk(o, config)
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16()
-    write_weights()
-    ours = DistributedDataParallelConfig(use_distributed_optimizer=not o.plain, bucket_size=o.bucket)
-    wrapped = DistributedDataParallel(config, ours, model)
+    fill(o, ranks, model)
+    reduction = DistributedDataParallelConfig(use_distributed_optimizer=not o.plain, bucket_size=o.bucket)
     settings = OptimizerConfig(
         optimizer="adam",
         lr=1e-3,
         weight_decay=0.01,
         clip_grad=0.0,
-        bf16=True,
-        params_dtype=torch.bfloat16,
         use_distributed_optimizer=not o.plain,
+        **dtypes,
     )
+    wrapped = DistributedDataParallel(config, reduction, model)
     optimizer = get_megatron_optimizer(settings, [wrapped], use_gloo_process_groups=True)
     optimizer.step()  # makes the states
-    write_weights()
-    parameters = dict(model.named_parameters())
-    for name, part, copy, moments in named_states(optimizer, model):
-        of = parameters[name]
-        targets = (copy, values(name, of, 1)), (moments["exp_avg"], values(name, of, 2))
-        for target, full in (*targets, (moments["exp_avg_sq"], values(name, of, 3) ** 2)):
-            target.data.copy_(full.reshape(-1)[part].view(target.shape))
+    fill(o, ranks, model)
+    set_states(o, ranks, optimizer, model)
 
-    ranks = f"mp_rank_{tp_rank:02d}" + (f"_{pp_rank:03d}" if o.pp > 1 else "")
-    folder = Path(o.out) / f"iter_{ITERATION:07d}" / (ranks + (f"_{ep_rank:03d}" if o.ep > 1 else ""))
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(folder_of(o, ranks))
     if not o.plain:
         optimizer.save_parameter_state(str(folder / "distrib_optim.pt"))
     if o.ep > 1 or ps.get_data_parallel_rank() == 0:
-        args = argparse.Namespace(
-            num_layers=o.layers,
-            hidden_size=HIDDEN,
-            num_attention_heads=HEADS,
-            num_experts=o.experts,
-            padded_vocab_size=WORDS,
-            tensor_model_parallel_size=o.tp,
-            pipeline_model_parallel_size=o.pp,
-            virtual_pipeline_model_parallel_size=None,
-            expert_model_parallel_size=o.ep,
-            swiglu=False,
-            world_size=world,
-            params_dtype=torch.bfloat16,
-            ckpt_format="torch",
-            untie_embeddings_and_output_weights=True,
-            use_distributed_optimizer=not o.plain,
-        )
+        args = saved_args(o, world)
+        args.use_distributed_optimizer = not o.plain
         state = {
             "model": model.state_dict_for_save_checkpoint(),
             "optimizer": optimizer.state_dict(),
             "args": args,
-            "iteration": ITERATION,
+            "iteration": o.iteration,
             "checkpoint_version": 3.0,
         }
         torch.save(state, folder / "model_optim_rng.pt")
-    dist.barrier()
-    if rank == 0:
-        (Path(o.out) / "latest_checkpointed_iteration.txt").write_text(str(ITERATION))
-    dist.destroy_process_group()
+    end(rank, o)
 
 
 if __name__ == "__main__":
@@ -178,6 +112,8 @@ if __name__ == "__main__":
     for name, default in numbers.items():
         a.add_argument(f"--{name}", type=int, default=default)
     a.add_argument("--plain", action="store_true")
+    a.set_defaults(hidden=16, heads=4, vocab=64, vpp=None, glu=False, tied=False)
+    a.set_defaults(dtype="bf16", seed=1, noise=0.0, iteration=5)
     o = a.parse_args()
     world = o.tp * o.pp * max(o.dp, o.ep)
     mp.spawn(work, (o, world, 20000 + os.getpid() % 20000), nprocs=world)

@@ -119,14 +119,16 @@ def test_states_of_both_optimizers_of_megatron(samples: Path) -> None:
     require_all_equal(paths, 4 * 17, optimizer=True)
 
 
-def written_by_megatron(folder: Path, script: str, layouts: dict[str, list[str]]) -> list[Path]:
+def written_by_megatron(
+    folder: Path, script: str, layouts: dict[str, list[str]], common: list[str]
+) -> list[Path]:
     """MSPROBE_TEST_MEGATRON: an interpreter with torch, megatron-core and psutil."""
     python = os.environ.get("MSPROBE_TEST_MEGATRON")
     if not python:
         pytest.skip("MSPROBE_TEST_MEGATRON names no interpreter")
     path = Path(__file__).resolve().parents[2] / "data/checkpoint" / script
     for name, options in layouts.items():
-        subprocess.run([python, path, folder / name, *options], check=True, capture_output=True)
+        subprocess.run([python, path, folder / name, *options, *common], check=True, capture_output=True)
     return [folder / name for name in layouts]
 
 
@@ -137,25 +139,26 @@ def test_written_by_megatron_today(tmp_path: Path) -> None:
         "chunks": ["--pp", "2", "--vpp", "2"],
         "sharded": ["--tp", "2", "--dist"],
     }
-    common = ["--layers", "4", "--glu"]
-    paths = written_by_megatron(
-        tmp_path, "make_ckpt.py", {name: [*options, *common] for name, options in layouts.items()}
-    )
+    paths = written_by_megatron(tmp_path, "make_ckpt.py", layouts, ["--layers", "4", "--glu"])
     model = read_model(tmp_path / "one/iter_0000005/mp_rank_00/model_optim_rng.pt")
     copies = write_copies(tmp_path, model)
     require_all_equal([*paths, *copies], len(model))
 
 
-@pytest.mark.parametrize("experts", [0, 4])
-def test_states_written_by_megatron_today(tmp_path: Path, experts: int) -> None:
+DENSE = {
+    "whole": ["--plain"],
+    "shards": ["--tp", "2", "--pp", "2"],
+    "buckets": ["--dp", "2", "--bucket", "1000"],
+}
+EXPERTS = {"whole": ["--plain"], "together": ["--dp", "2"], "apart": ["--ep", "2"]}
+
+
+@pytest.mark.parametrize(
+    ("layouts", "common", "parameters"), [(DENSE, [], 212), (EXPERTS, ["--experts", "4"], 260)]
+)
+def test_states_written_by_megatron_today(
+    tmp_path: Path, layouts: dict[str, list[str]], common: list[str], parameters: int
+) -> None:
     """The states of its optimizers, distributed and not, in several layouts."""
-    layouts = {
-        "whole": ["--plain"],
-        "shards": ["--tp", "2", "--pp", "2"],
-        "buckets": ["--dp", "2", "--bucket", "1000"],
-    }
-    if experts:
-        layouts = {"whole": ["--plain"], "together": ["--dp", "2"], "apart": ["--ep", "2"]}
-        layouts = {name: [*options, "--experts", str(experts)] for name, options in layouts.items()}
-    paths = written_by_megatron(tmp_path, "make_distrib_optim.py", layouts)
-    require_all_equal(paths, 260 if experts else 212, optimizer=True)
+    paths = written_by_megatron(tmp_path, "make_distrib_optim.py", layouts, common)
+    require_all_equal(paths, parameters, optimizer=True)

@@ -45,20 +45,6 @@ def _work(
         answers.send((False, traceback.format_exc()))
 
 
-def _threads(process: Any, stacks: Path) -> str:
-    """What the threads of a process that does not end are waiting for, and the Python frames of each."""
-    lines = []
-    for task in sorted(Path(f"/proc/{process.pid}/task").iterdir()):
-        with contextlib.suppress(OSError):
-            status = (task / "status").read_text()
-            state = next(line for line in status.splitlines() if line.startswith("State:"))
-            lines.append(f"{(task / 'comm').read_text().strip()}: {state}, {(task / 'wchan').read_text()}")
-    with contextlib.suppress(OSError):
-        os.kill(process.pid, signal.SIGUSR1)
-        time.sleep(1)
-    return "\n".join([*lines, stacks.read_text()])
-
-
 class Child:
     """A scenario in a process of its own."""
 
@@ -99,7 +85,17 @@ class Child:
         self._stacks.unlink(missing_ok=True)
 
     def _threads(self) -> str:
-        return _threads(self.process, self._stacks)
+        """What the threads of a process that does not end are waiting for, and the Python frames of each."""
+        lines = []
+        for task in Path("/proc").glob(f"{self.process.pid}/task/*"):
+            with contextlib.suppress(OSError):  # it ends after all
+                name, status, place = ((task / of).read_text() for of in ("comm", "status", "wchan"))
+                state = next(line for line in status.splitlines() if line.startswith("State:"))
+                lines.append(f"{name.strip()}: {state}, {place}")
+        with contextlib.suppress(OSError):
+            os.kill(self.process.pid, signal.SIGUSR1)
+            time.sleep(1)
+        return "\n".join([*lines, self._stacks.read_text()])
 
 
 def run(function: Callable[..., Any], *arguments: Any, timeout: float = 60, **environment: str) -> Any:
