@@ -102,38 +102,51 @@ def _measure_size(python: str, reference: str | None, size: str, rounds: int, ou
             case: _worker(reference, size, _config(*_CASES[case]), out / size / f"reference_{case}")
             for case in ("L0", "L1", "mix")
         }
-    steps = _STEPS[size]
     everyone = [unloaded, *workers.values(), *theirs.values()]
     try:
-        for worker in (unloaded, *workers.values()):
-            worker.ask("plain_steps", 2)
-        for case, worker in workers.items():
-            peaks = []
-            for request in ("plain_steps", "steps"):
-                worker.ask("reset_peak")
-                worker.ask(request, 3)
-                peaks.append(worker.ask("peak_mib"))
-            results[case].extra_mib = peaks[1] - peaks[0]
-        if theirs:
-            for worker in theirs.values():
-                worker.ask("steps", 1)
-            _check_results(workers["L1"], theirs["L1"])
-        for index in range(rounds):
-            order = list(_CASES)
-            random.Random(index).shuffle(order)
-            for case in order:
-                result, worker = results[case], workers[case]
-                result.unloaded.append(statistics.median(unloaded.ask("plain_steps", steps)))
-                result.plain.append(statistics.median(worker.ask("plain_steps", steps)))
-                result.recorded.append(statistics.median(worker.ask("steps", steps)))
-                if case == "tensor L1":
-                    result.write.append(worker.ask("plain_write"))
-                if case in theirs and index < 3:  # its steps take seconds
-                    result.reference.append(statistics.median(theirs[case].ask("steps", 1)))
+        unloaded.ask("plain_steps", 2)
+        for worker in theirs.values():
+            worker.ask("steps", 1)
+        # Tensors come last: their files are removed, and what was just removed slows the making of others.
+        for cases in ([case for case in _CASES if case != "tensor L1"], ["tensor L1"]):
+            for case in cases:
+                results[case].extra_mib = _extra_memory(workers[case])
+            if theirs and "L1" in cases:
+                _check_results(workers["L1"], theirs["L1"])
+            for index in range(rounds):
+                random.Random(index).shuffle(cases)
+                for case in cases:
+                    reference_worker = theirs.get(case) if index < 3 else None  # its steps take seconds
+                    _measure_round(results[case], unloaded, workers[case], reference_worker)
     finally:
         for worker in everyone:
             worker.close()
     return list(results.values())
+
+
+def _extra_memory(worker: Worker) -> float:
+    """MiB at the peak of recorded steps above that of plain ones."""
+    worker.ask("plain_steps", 2)
+    peaks = []
+    for request in ("plain_steps", "steps"):
+        worker.ask("reset_peak")
+        worker.ask(request, 3)
+        peaks.append(float(worker.ask("peak_mib")))
+    return peaks[1] - peaks[0]
+
+
+def _measure_round(result: Result, unloaded: Worker, worker: Worker, reference: Worker | None) -> None:
+    def median(of: Worker, request: str, steps: int) -> float:
+        return float(statistics.median(of.ask(request, steps)))
+
+    steps = _STEPS[result.size]
+    result.unloaded.append(median(unloaded, "plain_steps", steps))
+    result.plain.append(median(worker, "plain_steps", steps))
+    result.recorded.append(median(worker, "steps", steps))
+    if result.case == "tensor L1":
+        result.write.append(worker.ask("plain_write"))
+    if reference is not None:
+        result.reference.append(median(reference, "steps", 1))
 
 
 def _row(result: Result) -> list[str]:

@@ -106,6 +106,8 @@ class Training:
         self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=0.0)
         self._debugger: Any = None
         self._step = 0
+        # Only then: for minutes, ext4 searches longer for a new file the more files were removed.
+        self._removes_steps = settings["config"] is not None and settings["config"]["task"] == "tensor"
         if settings["config"] is not None:
             path = self._directory / "config.json"
             path.write_text(json.dumps({**settings["config"], "dump_path": str(self._directory / "dump")}))
@@ -137,7 +139,7 @@ class Training:
             debugger.step()
             self._step += 1
         seconds = time.perf_counter() - begin
-        if debugger is not None and self._step > 1:  # the latest stays, to be looked at
+        if self._removes_steps and debugger is not None and self._step > 1:  # the latest is looked at
             shutil.rmtree(self._directory / "dump" / f"step{self._step - 2}", ignore_errors=True)
         return seconds
 

@@ -29,9 +29,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kQueuedBytes = std::uint64_t{256} << 20;
-// So many bytes of events wake the thread that formats them: often enough to leave little for close(), which
-// does the rest itself.
-constexpr std::size_t kFormatEvery = std::size_t{32} << 10;
+// The thread that formats and writes looks for work by itself while steps follow each other: to be woken
+// would cost a training thread more than all these looks. What has come since the last look is left for
+// close().
+constexpr std::chrono::milliseconds kBetweenLooks{4};
+constexpr int kLooksAfterStep = 25;
+constexpr std::size_t kFormatEvery = std::size_t{8} << 10;  // bytes of events: less is not worth a look
 constexpr const char* kLogName = "trace.msprobe";
 constexpr const char* kTensorDirectory = "dump_tensor_data";
 
@@ -75,7 +78,7 @@ struct Step {
   std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
   std::size_t formatted = 0;  // bytes of the log that the writer has formatted
   std::size_t written = 0;    // bytes of the log that the JSON files hold
-  bool begun = false;         // the writer has put first files into the directory
+  bool begun = false;         // the log is in the directory
   bool ending = false;        // close() was called
   std::string problem;        // the first one, for one warning
 };
@@ -115,6 +118,7 @@ struct Recorder::State {
   std::uint64_t flushes_wanted = 0;
   std::uint64_t flushes_done = 0;
   bool busy = false;                            // somebody does the work of the writer
+  bool asleep = false;                          // the writer looks for nothing until it is woken
   std::vector<std::shared_ptr<Step>> finished;  // whose memory the writer gives back
   bool ending = false;
   std::size_t overflows = 0;
@@ -129,10 +133,7 @@ struct Recorder::State {
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      work.wait(lock, [&] {
-        return !busy && (ending || !files.empty() || flushes_done < flushes_wanted || wants_writer() ||
-                         !finished.empty());
-      });
+      wait_for_work(lock);
       if (!files.empty()) {
         write_next_file(lock);
       } else if (wants_writer()) {
@@ -144,6 +145,23 @@ struct Recorder::State {
         forget_finished(lock);
       } else if (ending) {
         return;
+      }
+    }
+  }
+
+  bool has_work() const {
+    return !busy &&
+           (ending || !files.empty() || flushes_done < flushes_wanted || wants_writer() || !finished.empty());
+  }
+
+  void wait_for_work(std::unique_lock<std::mutex>& lock) {
+    for (int looks = 0; !has_work(); looks = step ? 0 : looks + 1) {
+      if (looks < kLooksAfterStep) {
+        work.wait_for(lock, kBetweenLooks);
+      } else {
+        asleep = true;
+        work.wait(lock, [&] { return has_work(); });
+        asleep = false;
       }
     }
   }
@@ -211,12 +229,11 @@ struct Recorder::State {
     finish(oldest, lock);
   }
 
-  // The log gets its place in the directory, and the JSON files exist from the beginning.
-  void begin(Step& begun) {
-    // A log that has lost its file (the folder was removed) still holds the step, for the JSON files.
-    begun.log->move_to(begun.directory / kLogName);
-    if (begun.exporter) begun.exporter->write(begun.directory);
-  }
+  // The log gets its place in the directory. One that has lost its file (the folder was removed) still holds
+  // the step, for the JSON files. These come with the first flush: empty ones before would tell nothing, and
+  // a file system such as ext4 searches longer for a new file the more of them were replaced in the last
+  // seconds.
+  void begin(Step& begun) { begun.log->move_to(begun.directory / kLogName); }
 
   void finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock) {
     steps.pop_front();
@@ -237,7 +254,6 @@ struct Recorder::State {
     if (reusable && !spare) spare = std::move(of->log);
     finished.push_back(std::move(of));
     done.notify_all();
-    work.notify_one();
   }
 
   void write_next_file(std::unique_lock<std::mutex>& lock) {
@@ -289,12 +305,6 @@ struct Recorder::State {
     lock.lock();
   }
 
-  std::uint64_t request_flush() {
-    const std::uint64_t flush = ++flushes_wanted;
-    work.notify_all();
-    return flush;
-  }
-
   // Keeps what passes the filter from changing, unless everything passes: then nothing of it ever changes.
   std::unique_lock<std::mutex> lock_filter() const {
     return filter.keeps_all() ? std::unique_lock<std::mutex>() : std::unique_lock(mutex);
@@ -307,10 +317,6 @@ struct Recorder::State {
       last->problem = "a backward ran after step(): what it would have recorded is lost";
     }
     return false;
-  }
-
-  void wake_for_text() {
-    if (step->exporter && step->log->committed().size() >= step->formatted + kFormatEvery) work.notify_one();
   }
 };
 
@@ -358,7 +364,7 @@ void Recorder::open(const fs::path& directory) {
   s.step = s.last = step;
   s.steps.push_back(std::move(step));
   s.fault_reported = s.late_reported = false;
-  s.work.notify_one();
+  if (s.asleep) s.work.notify_one();
 }
 
 bool Recorder::is_open() const noexcept {
@@ -368,13 +374,14 @@ bool Recorder::is_open() const noexcept {
 
 void Recorder::begin_flush() {
   const std::lock_guard lock(state_->mutex);
-  state_->request_flush();
+  ++state_->flushes_wanted;
 }
 
 void Recorder::flush() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
-  const std::uint64_t flush = s.request_flush();
+  const std::uint64_t flush = ++s.flushes_wanted;
+  s.work.notify_all();
   s.done.wait(lock, [&] { return s.flushes_done >= flush && s.queued_bytes == 0; });
   s.report_problem(lock, s.last);
 }
@@ -516,7 +523,6 @@ void Recorder::part(trace::RecordId record, trace::Part part, std::string_view e
   const std::lock_guard lock(state_->mutex);
   if (!state_->can_record()) return;
   state_->step->log->part(record, part, elements);
-  state_->wake_for_text();
 }
 
 trace::SlotId Recorder::new_slot() {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <string>
@@ -121,6 +122,39 @@ TEST_CASE("recorder: files are complete after flush(), and the step goes on") {
   const std::string text = read_bytes(rank / "dump.json");
   CHECK(contains(text, "Torch.add.0.forward"));
   CHECK(contains(text, "Torch.add.1.forward"));
+}
+
+TEST_CASE("recorder: a flush that nobody waits for is done soon, also after a long pause") {
+  const TempDir folder;
+  const fs::path rank = folder / "dump/step0/rank";
+  Recorder recorder(Options{});
+  for (const bool after_pause : {false, true}) {
+    // Long enough for the thread that writes to stop looking for work.
+    if (after_pause) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const fs::path directory = rank / (after_pause ? "later" : "at_once");
+    recorder.open(directory);
+    record_call(recorder, "Torch.add.0.forward");
+    recorder.begin_flush();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!fs::exists(directory / "dump.json") && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    CHECK(contains(read_bytes(directory / "dump.json"), "Torch.add.0.forward"));
+    recorder.close();
+    CHECK(test::entries_below(directory) == kFiles);
+  }
+}
+
+TEST_CASE("recorder: a step makes each of its files once") {
+  const TempDir folder;
+  const fs::path rank = folder / "dump/step0/rank";
+  Recorder recorder(Options{});
+  recorder.open(rank);
+  record_call(recorder, "Torch.add.0.forward");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(test::entries_below(rank) == std::vector<std::string>{"trace.msprobe"});
+  recorder.close();
+  CHECK(test::entries_below(rank) == kFiles);
 }
 
 TEST_CASE("recorder: steps do not mix") {
