@@ -17,6 +17,7 @@ def summarize(
     threads: int = 1,
     device_path: bool = False,
 ) -> dict[str, float | int | bytes | list[int] | None]: ...
+def diagnosis_members(tensor: torch.Tensor) -> str: ...
 
 @final
 class GradProbe:

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
+#include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
 #include "msprobe/trace.h"
 
@@ -161,5 +162,9 @@ class MSPROBE_API Recorder {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// What a tensor entry of diagnosis.json (docs/formats/diagnosis.md) says of the elements: JSON members from
+/// "crc32" on, without braces.
+MSPROBE_API std::string diagnosis_members(const stats::Summary& summary);
 
 }  // namespace msprobe::dump

@@ -185,8 +185,7 @@ class _Step:
             report.open_map("buffers")
             for name, parameter in parameters:
                 with report.noting(f"parameter {name!r}"):
-                    entry = {"requires_grad": parameter.requires_grad, **measure(parameter)}
-                    report.set("parameters", name, entry)
+                    report.set("parameters", name, measure(parameter, parameter.requires_grad))
             for name, buffer in self._named("named_buffers"):
                 with report.noting(f"buffer {name!r}"):
                     report.set("buffers", name, measure(buffer))

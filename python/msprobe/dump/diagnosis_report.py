@@ -4,16 +4,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import make_directory, write_text
+from msprobe.dump.json_text import json_text
 from msprobe.native import Error
 from msprobe.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 FILE = "diagnosis.json"
@@ -36,10 +36,10 @@ class DiagnosisReport:
         self._fault_count = 0
 
     def set(self, section: str, name: str, value: Any) -> None:
-        self._maps.setdefault(section, {})[name] = json.dumps(value)
+        self._maps.setdefault(section, {})[name] = json_text(value)
 
     def append(self, section: str, value: Any) -> None:
-        self._lists.setdefault(section, []).append(json.dumps(value))
+        self._lists.setdefault(section, []).append(json_text(value))
 
     def open_map(self, section: str) -> None:
         """The section is in the file even when nothing is set."""
@@ -48,19 +48,14 @@ class DiagnosisReport:
     def open_list(self, section: str) -> None:
         self._lists.setdefault(section, [])
 
-    @contextlib.contextmanager
-    def noting(self, doing: str) -> Iterator[None]:
-        """What raises inside becomes a line of the file. No mode and no subclass of the program sees what
-        torch is asked inside.
+    def noting(self, doing: str) -> _Noting:
+        """`with`: what raises inside becomes a line of the file. No mode and no subclass of the program sees
+        what torch is asked inside.
         """
-        import torch
+        return _Noting(self, doing)
 
-        disable_torch_function: Any = torch._C.DisableTorchFunction
-        try:
-            with disable_torch_function():
-                yield
-        except Exception as error:  # whatever it is, the training goes on
-            self.note(f"{doing}: {_text_of(error)}")
+    def note_error(self, doing: str, error: Exception) -> None:
+        self.note(f"{doing}: {_text_of(error)}")
 
     def note(self, fault: str) -> None:
         self._fault_count += 1
@@ -102,3 +97,26 @@ def _text_of(error: Exception) -> str:
     except Exception:  # an exception class of the program that cannot be shown
         text = "without a readable message"
     return f"{type(error).__name__}: {text}"
+
+
+class _Noting:
+    """Entered for everything that is measured, so it is a class, not a generator."""
+
+    __slots__ = ("_doing", "_guard", "_report")
+
+    def __init__(self, report: DiagnosisReport, doing: str) -> None:
+        import torch
+
+        self._report = report
+        self._doing = doing
+        self._guard: Any = torch._C.DisableTorchFunction()
+
+    def __enter__(self) -> None:
+        self._guard.__enter__()
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        self._guard.__exit__(kind, error, trace)
+        if isinstance(error, Exception):  # whatever it is, the training goes on
+            self._report.note_error(self._doing, error)
+            return True
+        return False

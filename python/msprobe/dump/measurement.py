@@ -5,61 +5,66 @@
 from __future__ import annotations
 
 import functools
+import json
 import types
 from typing import TYPE_CHECKING, Any
 
-from msprobe.native import UnsupportedError, torch_adapter
+from msprobe.dump.json_text import Json
+from msprobe.native import UnsupportedError, import_torch, torch_adapter
 from msprobe.torch_state import OMITTED, memory_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Entry = dict[str, Any]
-
-_STATISTICS = ("min", "max", "mean", "norm")
-_RARE_COUNTS = ("nan_count", "pos_inf_count", "neg_inf_count")
 _DEEPEST = 20
 
 
-def measure(tensor: Any) -> Entry:
-    """Type, shape, CRC-32 and statistics of a tensor. What cannot be measured has the reason instead.
+def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
+    """Type, shape, CRC-32 and statistics of a tensor, after `requires_grad` where it is given. What cannot be
+    measured has the reason instead.
 
     Reads memory only: nothing becomes part of the graph. Of a DTensor the shard of this process is measured,
     of a sparse tensor its values.
     """
-    from torch.nn.parameter import is_lazy
-
-    entry: Entry = {"dtype": str(tensor.dtype)}
-    if is_lazy(tensor):
-        return {**entry, "unmeasured": "the parameter of a lazy module has no value yet"}
+    members = [f'"dtype": "{tensor.dtype}"']
+    if requires_grad is not None:
+        members.insert(0, f'"requires_grad": {"true" if requires_grad else "false"}')
+    if _tools().is_lazy(tensor):
+        members.append('"unmeasured": "the parameter of a lazy module has no value yet"')
+        return _entry(members)
     if not tensor.is_nested:
-        entry["shape"] = [size if isinstance(size, int) else str(size) for size in tensor.shape]
+        members.append(f'"shape": {_shape_text(tensor.shape)}')
     memory, part = memory_of(tensor)
     if part:
-        entry["part"] = part
+        members.append(f'"part": {json.dumps(part)}')
     try:
-        summary = _adapter().summarize(memory, checksum="native")
+        members.append(_tools().members(memory))
     except UnsupportedError as error:
-        return {**entry, "unmeasured": str(error)}
-    if summary["crc32"] is not None:
-        entry["crc32"] = f"{summary['crc32']:08x}"
-    for name in _STATISTICS:
-        entry[name] = summary[name]
-    if summary["mean_imag"] is not None:
-        entry["mean_imag"] = summary["mean_imag"]
-    for name in _RARE_COUNTS:
-        if summary[name]:
-            entry[name] = summary[name]
-    return entry
+        members.append(f'"unmeasured": {json.dumps(str(error))}')
+    return _entry(members)
 
 
-# Asked for thousands of tensors in a step; finding it takes longer than measuring a small one.
+def _entry(members: list[str]) -> Json:
+    return Json(f"{{{', '.join(members)}}}")
+
+
+def _shape_text(shape: Any) -> str:
+    sizes = list(shape)
+    if all(type(size) is int for size in sizes):
+        return str(sizes)
+    return json.dumps([size if isinstance(size, int) else str(size) for size in sizes])
+
+
+# Asked for thousands of tensors in a step; finding them takes longer than measuring a small one.
 @functools.lru_cache(maxsize=1)
-def _adapter() -> types.ModuleType:
-    return torch_adapter()
+def _tools() -> types.SimpleNamespace:
+    import_torch()
+    from torch.nn.parameter import is_lazy
+
+    return types.SimpleNamespace(is_lazy=is_lazy, members=torch_adapter().diagnosis_members)
 
 
-def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Entry]]:
+def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Json]]:
     """Each tensor and each setting in nested lists, tuples and dicts, by its path."""
     import torch
 
@@ -74,4 +79,5 @@ def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Ent
             yield from entries(f"{path}.{name}", item, depth + 1)
     else:
         short = plain(value)
-        yield path, {"type": type(value).__qualname__} if short is OMITTED else {"value": short}
+        found = {"type": type(value).__qualname__} if short is OMITTED else {"value": short}
+        yield path, Json(json.dumps(found))

@@ -17,16 +17,22 @@ if TYPE_CHECKING:
 
 
 def settings(path: str, module: nn.Module, report: DiagnosisReport) -> dict[str, Any]:
-    """Mode and settings of a module: what its attributes hold. Properties are not asked, they run code."""
+    """Mode and settings of a module: what its attributes hold. Properties are not asked, they run code.
+
+    Call it inside of report.noting().
+    """
     attributes = object.__getattribute__(module, "__dict__")
     found = {}
     for name, value in attributes.items():
         if name.startswith("_") or name == "training":
             continue
-        with report.noting(f"module {path!r}, attribute {name!r}"):
+        try:  # not report.noting(): there are thousands of attributes
             short = plain(value)
-            if short is not OMITTED:
-                found[name] = short
+        except Exception as error:
+            report.note_error(f"module {path!r}, attribute {name!r}", error)
+            continue
+        if short is not OMITTED:
+            found[name] = short
     return {
         "class": f"{type(module).__module__}.{type(module).__qualname__}",
         "training": plain(attributes.get("training")),

@@ -1,0 +1,54 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+
+#include "msprobe/dump.h"
+#include "trace/json_text.h"
+
+namespace msprobe::dump {
+namespace {
+
+void append_key(std::string& text, std::string_view name) {
+  if (!text.empty()) text += ", ";
+  text.append(1, '"').append(name).append("\": ");
+}
+
+void append_member(std::string& text, std::string_view name, const std::optional<double>& value) {
+  append_key(text, name);
+  if (value) {
+    trace::append_json_real(text, *value);
+  } else {
+    text += "null";
+  }
+}
+
+}  // namespace
+
+std::string diagnosis_members(const stats::Summary& summary) {
+  std::string text;
+  if (summary.crc32) {
+    std::array<char, 11> quoted;
+    std::snprintf(quoted.data(), quoted.size(), "\"%08x\"", *summary.crc32);
+    append_key(text, "crc32");
+    text += quoted.data();
+  }
+  append_member(text, "min", summary.min);
+  append_member(text, "max", summary.max);
+  append_member(text, "mean", summary.mean);
+  append_member(text, "norm", summary.norm);
+  if (summary.mean_imag) append_member(text, "mean_imag", summary.mean_imag);
+  const auto append_count = [&](std::string_view name, std::int64_t count) {
+    if (count == 0) return;
+    append_key(text, name);
+    text += std::to_string(count);
+  };
+  append_count("nan_count", summary.nan_count);
+  append_count("pos_inf_count", summary.pos_inf_count);
+  append_count("neg_inf_count", summary.neg_inf_count);
+  return text;
+}
+
+}  // namespace msprobe::dump
