@@ -180,7 +180,10 @@ struct Recorder::State {
   // While it lives, the work of the writer is done by whoever made it.
   struct Busy {
     explicit Busy(State& of) : state(of) { state.busy = true; }
-    ~Busy() { state.busy = false; }
+    ~Busy() {
+      state.busy = false;
+      if (state.asleep) state.work.notify_one();  // what was asked for meanwhile
+    }
     Busy(const Busy&) = delete;
     Busy& operator=(const Busy&) = delete;
     State& state;

@@ -26,7 +26,7 @@ def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
     Reads memory only: nothing becomes part of the graph. Of a DTensor the shard of this process is measured,
     of a sparse tensor its values.
     """
-    members = [f'"dtype": "{tensor.dtype}"']
+    members = [f'"dtype": {_dtype_text(tensor.dtype)}']
     if requires_grad is not None:
         members.insert(0, f'"requires_grad": {"true" if requires_grad else "false"}')
     if _tools().is_lazy(tensor):
@@ -46,6 +46,11 @@ def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
 
 def _entry(members: list[str]) -> Json:
     return Json(f"{{{', '.join(members)}}}")
+
+
+@functools.lru_cache(maxsize=64)
+def _dtype_text(dtype: Any) -> str:
+    return json.dumps(str(dtype))
 
 
 def _shape_text(shape: Any) -> str:
