@@ -155,6 +155,7 @@ class PrecisionDebugger:
         if PrecisionDebugger._instance is not None:
             atexit.unregister(PrecisionDebugger._instance._feature.close)
             PrecisionDebugger._instance._feature.close()
+            PrecisionDebugger._instance._feature.release()
             PrecisionDebugger._instance = None
 
 

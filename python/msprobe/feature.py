@@ -46,3 +46,10 @@ class Feature:
     def close(self) -> None:
         """Takes every hook off, and returns when everything seen so far is on disk."""
         raise NotImplementedError
+
+    def release(self) -> None:
+        """After close(): lets the model go, where the process goes on.
+
+        Not at the end of the process: the last reference to a model of DistributedDataParallel ends its
+        process group, which waits, holding Python's lock, for threads that may wait for that lock.
+        """

@@ -219,6 +219,7 @@ class _Dump:
 
     def close(self) -> None:
         self._dump.close()
+        self._dump.release()
 
 
 class _ConfigCheck:

@@ -219,8 +219,11 @@ class DataDump(Feature):
             self._stop()
             self._diagnosis.end_step()
             self._session.end()
+
+    def release(self) -> None:
+        if os.getpid() == self._process:
             self._session.forget_modules()
-            self._model = self._watched = self._hooks = None  # the model may go before the process does
+            self._model = self._watched = self._hooks = None
             self._compiled = []
 
     def _forget(self) -> None:

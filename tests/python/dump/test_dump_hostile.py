@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dump_support import Dump, debugger, run
+from dump_support import Dump, captured, debugger, run
 
 # ---- wrong use
 
@@ -360,3 +360,21 @@ def test_the_end_of_the_process(tmp_path, end):
     dump = Dump(tmp_path).check()
     assert {"Module.0.Linear.forward.0", "Functional.linear.0.backward"} <= set(dump.names)
     assert not list(tmp_path.rglob("*.tmp*"))
+
+
+def keep_until_the_end(directory: Path, level: str) -> None:
+    import torch
+
+    class Model(torch.nn.Linear):
+        def __del__(self) -> None:
+            (directory / "deleted").touch()
+
+    with captured(directory, Model(2, 2), level=level):
+        pass
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_a_model_is_not_deleted_at_the_end_of_the_process(tmp_path, level):
+    # One of DistributedDataParallel waits for threads that may wait for Python's lock.
+    run(keep_until_the_end, tmp_path, level)
+    assert not (tmp_path / "deleted").exists()
