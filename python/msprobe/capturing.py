@@ -62,6 +62,7 @@ class capture(ContextDecorator):  # noqa: N801
         recording, self._recording = self._recording, None
         assert recording is not None
         recording.end("ended" if kind is None else kind.__name__, always=True)
+        recording.release()
 
 
 def _modules(model: Any) -> list[Any]:

@@ -38,6 +38,7 @@ class RunRecording:
         self._session = Session(self._make_recorders, models)
         self._file: RunFile | None = None
         self._recorded: dict[str, str] = {}
+        self._dump: _Dump | None = None
         self._begun = False
         self._counts_random_calls = False
         self._process = os.getpid()
@@ -99,7 +100,12 @@ class RunRecording:
                 self._file.write(outcome, self._session.seen, self._recorded)
         except Error as error:
             log.warning("%s", error)
+
+    def release(self) -> None:
+        """After end(): lets go of the models, as Feature.release() does, where the process goes on."""
         self._session.forget_models()
+        if self._dump is not None:
+            self._dump.release()
 
     def _is_there(self, part: str, path: str) -> bool:
         """Whether a part was recorded at all; a note says why it was not. (The others are always written, but
@@ -128,7 +134,8 @@ class RunRecording:
                 self._note("the script has a PrecisionDebugger of its own: its dump is left to that")
             else:
                 self._recorded["dump"] = DUMP
-                result.append(_Dump(self._settings.dump, self._note))
+                self._dump = _Dump(self._settings.dump, self._note)
+                result.append(self._dump)
         self._file.write("running", self._session.seen, self._recorded)
         return result
 
@@ -219,6 +226,8 @@ class _Dump:
 
     def close(self) -> None:
         self._dump.close()
+
+    def release(self) -> None:
         self._dump.release()
 
 

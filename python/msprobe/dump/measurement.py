@@ -26,9 +26,8 @@ def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
     Reads memory only: nothing becomes part of the graph. Of a DTensor the shard of this process is measured,
     of a sparse tensor its values.
     """
-    members = [f'"dtype": {_dtype_text(tensor.dtype)}']
-    if requires_grad is not None:
-        members.insert(0, f'"requires_grad": {"true" if requires_grad else "false"}')
+    members = [] if requires_grad is None else [f'"requires_grad": {json.dumps(requires_grad)}']
+    members.append(f'"dtype": {_dtype_text(tensor.dtype)}')
     if _tools().is_lazy(tensor):
         members.append('"unmeasured": "the parameter of a lazy module has no value yet"')
         return _entry(members)
