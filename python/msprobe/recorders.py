@@ -228,6 +228,7 @@ class _Dump:
         self._dump.close()
 
     def release(self) -> None:
+        self._models, self._start = [], None
         self._dump.release()
 
 
