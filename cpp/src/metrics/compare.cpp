@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/convert.h"
@@ -87,8 +88,7 @@ std::size_t element_bytes(const Plan& plan) {
   return sizeof(double);
 }
 
-// -----------------------------------------------------------------------------------------------------
-// pieces
+// ---------------------------------------------------------------------------------------------------- pieces
 
 // Memory of one thread for one side of a block.
 struct Scratch {
@@ -191,8 +191,7 @@ void count_kinds(const void* left, const void* right, Element element, std::size
   }
 }
 
-// ---------------------------------------------------------------------------------------------------
-// segments
+// -------------------------------------------------------------------------------------------------- segments
 
 // The lanes added as a balanced tree: always the same order.
 double fold(const double (&lanes)[kLanes]) {
@@ -253,15 +252,16 @@ class Segment {
     const Plan& plan = pair_.plan;
     const Piece l = piece_of(pair_.left, pair_.left_dtype, plan, first, count, left_scratch_);
     const Piece r = piece_of(pair_.right, pair_.right_dtype, plan, first, count, right_scratch_);
-    metrics_.equal_bits += pair_.equal_as_they_are
-                               ? kernels().count_equal(l.raw, r.raw, count, element_size(pair_.left_dtype))
-                               : kernels().count_equal(l.common, r.common, count, element_bytes(plan));
+    const std::int64_t equal =
+        pair_.equal_as_they_are ? kernels().count_equal(l.raw, r.raw, count, element_size(pair_.left_dtype))
+                                : kernels().count_equal(l.common, r.common, count, element_bytes(plan));
+    metrics_.equal_bits += equal;
     if (plan.common == Common::kComplex) {
       add_complex(static_cast<const double*>(l.common), static_cast<const double*>(r.common), count);
       return;
     }
     const std::size_t whole = count / kLanes * kLanes;
-    if (whole > 0) add(l.common, r.common, whole);
+    if (whole > 0) add(l.common, r.common, whole, std::cmp_equal(equal, count));
     if (whole < count) {
       const std::size_t bytes = element_bytes(plan);
       add_last(static_cast<const std::byte*>(l.common) + whole * bytes,
@@ -269,10 +269,14 @@ class Segment {
     }
   }
 
-  // `count`: a multiple of kLanes.
-  void add(const void* left, const void* right, std::size_t count) {
+  // `count`: a multiple of kLanes. `are_equal`: both sides are the same bits.
+  void add(const void* left, const void* right, std::size_t count, bool are_equal) {
     const Plan& plan = pair_.plan;
     const auto e = static_cast<std::size_t>(plan.element);
+    if (are_equal && plan.relative == Relative::kPlain &&
+        kernels().add_equals[e](left, count, &lanes_, &state_)) {
+      return;
+    }
     const auto r = static_cast<std::size_t>(plan.relative);
     if (kernels().add_finite[e][r](left, right, count, plan.shift, &lanes_, &state_)) return;
     kernels().add_any[e][r](left, right, count, plan.shift, &lanes_, &state_);
@@ -362,8 +366,7 @@ class Segment {
   Scratch right_scratch_;
 };
 
-// ---------------------------------------------------------------------------------------------------- the
-// whole
+// ------------------------------------------------------------------------------------------------- the whole
 
 // The first pair of a block, given by its first one, for which `is_in` is true of the metrics of a run of
 // pairs that holds it.

@@ -12,8 +12,6 @@
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
-#include <utility>
-
 #include "base/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,7 +27,6 @@ using Floats = hn::CappedTag<float, kLanes>;
 using Doubles = hn::CappedTag<double, kLanes>;
 using FloatsOfDoubles = hn::Rebind<float, Doubles>;
 constexpr std::size_t kDoubleWidth = hn::MaxLanes(Doubles());
-constexpr std::size_t kDoubleVectors = kLanes / kDoubleWidth;
 
 // ------------------------------------------------------------------------------------------ loading elements
 
@@ -167,230 +164,352 @@ constexpr T threshold(double value) {
   }
 }
 
-// -------------------------------------------------------------------------------------------------- one
-// block
+// ------------------------------------------------------------------------------------------------ one block
 
+// A row is kLanes pairs, which fill so many vectors of D. They are taken one after the other, each over the
+// whole block: what one of them adds up stays in registers.
 template <typename D>
-HWY_INLINE hn::TFromD<D> largest(D d, hn::Vec<D> x) {
-  return hn::GetLane(hn::MaxOfLanes(d, x));
+constexpr std::size_t kVectors = kLanes / hn::MaxLanes(D());
+
+// Where there are 16 registers, sums and extremes are taken in turns.
+constexpr bool kManyRegisters = MSPROBE_METRICS_AVX512 || HWY_ARCH_ARM_A64;
+
+// Adds the sums to those of the lanes from `first` on.
+template <std::size_t parts>
+HWY_INLINE void flush(const hn::Vec<Doubles> (&sums)[parts], double* first) {
+  const Doubles dd;
+  for (std::size_t i = 0; i < parts; ++i) {
+    double* const lane = first + i * kDoubleWidth;
+    hn::StoreU(hn::Add(hn::LoadU(dd, lane), sums[i]), dd, lane);
+  }
 }
 
-// The sums of a block.
+// The sums of one vector.
+template <typename D>
 struct Sums {
-  hn::Vec<Doubles> dot[kDoubleVectors];
-  hn::Vec<Doubles> squared_distance[kDoubleVectors];
-  hn::Vec<Doubles> left_sum[kDoubleVectors];
-  hn::Vec<Doubles> right_sum[kDoubleVectors];
-  hn::Vec<Doubles> left_squares[kDoubleVectors];
-  hn::Vec<Doubles> right_squares[kDoubleVectors];
-  hn::Vec<Doubles> max_absolute[kDoubleVectors];
+  static constexpr std::size_t kSums = kParts<D>;
+  hn::Vec<Doubles> dot[kSums];
+  hn::Vec<Doubles> squared_distance[kSums];
+  hn::Vec<Doubles> left_sum[kSums];
+  hn::Vec<Doubles> right_sum[kSums];
+  hn::Vec<Doubles> left_squares[kSums];
+  hn::Vec<Doubles> right_squares[kSums];
+  hn::Vec<Doubles> max_absolute[kSums];
 
   HWY_INLINE Sums() {
-    for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-      dot[v] = squared_distance[v] = left_sum[v] = right_sum[v] = hn::Zero(Doubles());
-      left_squares[v] = right_squares[v] = max_absolute[v] = hn::Zero(Doubles());
+    for (std::size_t i = 0; i < kSums; ++i) {
+      dot[i] = squared_distance[i] = left_sum[i] = right_sum[i] = hn::Zero(Doubles());
+      left_squares[i] = right_squares[i] = max_absolute[i] = hn::Zero(Doubles());
     }
   }
 
-  HWY_INLINE void add(std::size_t v, hn::Vec<Doubles> n, hn::Vec<Doubles> b) {
-    dot[v] = hn::MulAdd(n, b, dot[v]);
-    left_squares[v] = hn::MulAdd(n, n, left_squares[v]);
-    right_squares[v] = hn::MulAdd(b, b, right_squares[v]);
-    left_sum[v] = hn::Add(left_sum[v], n);
-    right_sum[v] = hn::Add(right_sum[v], b);
-    const auto difference = hn::Sub(n, b);
-    squared_distance[v] = hn::MulAdd(difference, difference, squared_distance[v]);
-    max_absolute[v] = larger_magnitude(max_absolute[v], difference);
+  HWY_INLINE void add(hn::Vec<D> n, hn::Vec<D> b) {
+    const D d;
+    add(0, widen<0>(d, n), widen<0>(d, b));
+    if constexpr (kSums == 2) add(1, widen<1>(d, n), widen<1>(d, b));
   }
 
   // NaN and Inf come out of their squares as what they are.
   HWY_INLINE bool finite() const {
     const Doubles dd;
     auto all = hn::Zero(dd);
-    for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-      all = hn::Add(all, hn::Add(left_squares[v], right_squares[v]));
-    }
+    for (std::size_t i = 0; i < kSums; ++i) all = hn::Add(all, hn::Add(left_squares[i], right_squares[i]));
     return hn::AllTrue(dd, hn::Lt(all, hn::Inf(dd)));
   }
 
-  HWY_INLINE void flush_to(PairLanes* lanes, PairState* state) const {
-    const Doubles dd;
-    const auto flush = [dd](const hn::Vec<Doubles>* sums, double* out) {
-      for (std::size_t v = 0; v < kDoubleVectors; ++v) {
-        double* const lane = out + v * kDoubleWidth;
-        hn::StoreU(hn::Add(hn::LoadU(dd, lane), sums[v]), dd, lane);
-      }
-    };
-    flush(dot, lanes->dot);
-    flush(squared_distance, lanes->squared_distance);
-    flush(left_sum, lanes->left_sum);
-    flush(right_sum, lanes->right_sum);
-    flush(left_squares, lanes->left_squares);
-    flush(right_squares, lanes->right_squares);
-    auto most = max_absolute[0];
-    for (std::size_t v = 1; v < kDoubleVectors; ++v) most = hn::Max(most, max_absolute[v]);
-    const double found = largest(dd, most);
-    if (found > state->max_absolute) state->max_absolute = found;
+  // `first`: the lane of the vector's first element.
+  HWY_INLINE void flush_to(std::size_t first, PairLanes* lanes, PairState* state) const {
+    flush(dot, lanes->dot + first);
+    flush(squared_distance, lanes->squared_distance + first);
+    flush(left_sum, lanes->left_sum + first);
+    flush(right_sum, lanes->right_sum + first);
+    flush(left_squares, lanes->left_squares + first);
+    flush(right_squares, lanes->right_squares + first);
+    for (const auto& most : max_absolute) {
+      const double found = hn::GetLane(hn::MaxOfLanes(Doubles(), most));
+      if (found > state->max_absolute) state->max_absolute = found;
+    }
+  }
+
+ private:
+  HWY_INLINE void add(std::size_t i, hn::Vec<Doubles> n, hn::Vec<Doubles> b) {
+    dot[i] = hn::MulAdd(n, b, dot[i]);
+    left_squares[i] = hn::MulAdd(n, n, left_squares[i]);
+    right_squares[i] = hn::MulAdd(b, b, right_squares[i]);
+    left_sum[i] = hn::Add(left_sum[i], n);
+    right_sum[i] = hn::Add(right_sum[i], b);
+    const auto difference = hn::Sub(n, b);
+    squared_distance[i] = hn::MulAdd(difference, difference, squared_distance[i]);
+    max_absolute[i] = larger_magnitude(max_absolute[i], difference);
   }
 };
 
-// What is taken of the elements in their own type.
+// The least and the largest elements of one side, in one vector.
 template <typename D>
-struct Own {
-  static constexpr std::size_t kVectors = kLanes / hn::MaxLanes(D());
-  hn::Vec<D> left_min[kVectors];
-  hn::Vec<D> left_max[kVectors];
-  hn::Vec<D> right_min[kVectors];
-  hn::Vec<D> right_max[kVectors];
-  hn::Vec<D> max_relative[kVectors];
-  std::size_t thousandth = 0;
-  std::size_t five_thousandths = 0;
-  std::size_t nan = 0;
-  std::size_t valid = 0;
+struct Range {
+  hn::Vec<D> min = hn::Inf(D());
+  hn::Vec<D> max = hn::Neg(hn::Inf(D()));
 
-  HWY_INLINE Own() {
-    const D d;
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      left_min[v] = right_min[v] = hn::Inf(d);
-      left_max[v] = right_max[v] = hn::Neg(hn::Inf(d));
-      max_relative[v] = hn::Zero(d);
-    }
+  HWY_INLINE Range() {}  // NOLINT(modernize-use-equals-default): a defaulted one is not compiled for the set
+
+  HWY_INLINE void add(hn::Vec<D> x) {
+    min = hn::Min(min, x);
+    max = hn::Max(max, x);
   }
 
-  HWY_INLINE void flush_to(PairState* state) {
+  HWY_INLINE void add_valid(hn::Mask<D> valid, hn::Vec<D> x) {
+    min = hn::Min(min, hn::IfThenElse(valid, x, hn::Inf(D())));
+    max = hn::Max(max, hn::IfThenElse(valid, x, hn::Neg(hn::Inf(D()))));
+  }
+
+  HWY_INLINE void flush_to(Extremes* extremes) const {
     const D d;
-    for (std::size_t v = 1; v < kVectors; ++v) {
-      left_min[0] = hn::Min(left_min[0], left_min[v]);
-      left_max[0] = hn::Max(left_max[0], left_max[v]);
-      right_min[0] = hn::Min(right_min[0], right_min[v]);
-      right_max[0] = hn::Max(right_max[0], right_max[v]);
-      max_relative[0] = hn::Max(max_relative[0], max_relative[v]);
-    }
-    const auto lower = [d](double& least, hn::Vec<D> x) {
-      const double found = static_cast<double>(hn::GetLane(hn::MinOfLanes(d, x)));
-      if (found < least) least = found;
-    };
-    const auto raise = [d](double& most, hn::Vec<D> x) {
-      const double found = static_cast<double>(largest(d, x));
-      if (found > most) most = found;
-    };
-    lower(state->left.min, left_min[0]);
-    raise(state->left.max, left_max[0]);
-    lower(state->right.min, right_min[0]);
-    raise(state->right.max, right_max[0]);
-    raise(state->max_relative, max_relative[0]);
-    state->finite_pairs += static_cast<std::int64_t>(valid);
-    state->below_thousandth += static_cast<std::int64_t>(thousandth);
-    state->below_five_thousandths += static_cast<std::int64_t>(five_thousandths);
-    state->relative_nan += static_cast<std::int64_t>(nan);
+    const auto least = static_cast<double>(hn::GetLane(hn::MinOfLanes(d, min)));
+    const auto most = static_cast<double>(hn::GetLane(hn::MaxOfLanes(d, max)));
+    if (least < extremes->min) extremes->min = least;
+    if (most > extremes->max) extremes->max = most;
+  }
+};
+
+// What is taken of the elements of one vector in their own type. Each lane counts for itself.
+template <typename D>
+struct Own {
+  using Bits = hn::RebindToUnsigned<D>;
+  Range<D> left;
+  Range<D> right;
+  hn::Vec<D> max_relative = hn::Zero(D());
+  hn::Vec<Bits> valid = hn::Zero(Bits());
+  hn::Vec<Bits> thousandth = hn::Zero(Bits());
+  hn::Vec<Bits> five_thousandths = hn::Zero(Bits());
+  hn::Vec<Bits> nan = hn::Zero(Bits());
+
+  HWY_INLINE Own() {}  // NOLINT(modernize-use-equals-default): see Range
+
+  static HWY_INLINE void count(hn::Mask<D> mask, hn::Vec<Bits>* counter) {
+    *counter = hn::Sub(*counter, hn::BitCast(Bits(), hn::VecFromMask(D(), mask)));
+  }
+
+  HWY_INLINE void flush_to(PairState* state) const {
+    left.flush_to(&state->left);
+    right.flush_to(&state->right);
+    const auto found = static_cast<double>(hn::GetLane(hn::MaxOfLanes(D(), max_relative)));
+    if (found > state->max_relative) state->max_relative = found;
+    state->finite_pairs += total(valid);
+    state->below_thousandth += total(thousandth);
+    state->below_five_thousandths += total(five_thousandths);
+    state->relative_nan += total(nan);
+  }
+
+ private:
+  static HWY_INLINE std::int64_t total(hn::Vec<Bits> counter) {
+    return static_cast<std::int64_t>(hn::GetLane(hn::SumOfLanes(Bits(), counter)));
   }
 };
 
 template <typename Load, Relative relative, bool masked>
-struct Block {
+class Block {
+ public:
   using D = typename Load::D;
-  using T = hn::TFromD<D>;
-  static constexpr std::size_t kWidth = hn::MaxLanes(D());
 
-  Sums sums;
-  Own<D> own;
-  hn::Vec<D> left_shift;
-  hn::Vec<D> right_shift;
+  HWY_INLINE Block(const void* left, const void* right, std::size_t count, ZeroShift shift)
+      : left_(static_cast<const T*>(left)),
+        right_(static_cast<const T*>(right)),
+        count_(count),
+        left_shift_(hn::Set(D(), static_cast<hn::TFromD<D>>(shift.left))),
+        right_shift_(hn::Set(D(), static_cast<hn::TFromD<D>>(shift.right))) {}
 
-  HWY_INLINE explicit Block(ZeroShift shift)
-      : left_shift(hn::Set(D(), static_cast<T>(shift.left))),
-        right_shift(hn::Set(D(), static_cast<T>(shift.right))) {}
+  HWY_INLINE void add_all() {
+    for (std::size_t v = 0; v < kVectors<D>; ++v) {
+      Sums<D> sums;
+      Own<D> own;
+      if constexpr (kManyRegisters) {
+        add_rows(v, [&](hn::Vec<D> n, hn::Vec<D> b) HWY_ATTR {
+          add_sums(n, b, &sums);
+          add_own(n, b, &own);
+        });
+      } else {
+        add_rows(v, [&](hn::Vec<D> n, hn::Vec<D> b) HWY_ATTR { add_sums(n, b, &sums); });
+        add_rows(v, [&](hn::Vec<D> n, hn::Vec<D> b) HWY_ATTR { add_own(n, b, &own); });
+      }
+      sums_[v] = sums;
+      own_[v] = own;
+    }
+  }
 
-  template <std::size_t v>
-  HWY_INLINE void add(hn::Vec<D> n, hn::Vec<D> b) {
+  HWY_INLINE bool finite() const {
+    for (const Sums<D>& sums : sums_) {
+      if (!sums.finite()) return false;
+    }
+    return true;
+  }
+
+  HWY_INLINE void flush_to(PairLanes* lanes, PairState* state) const {
+    for (std::size_t v = 0; v < kVectors<D>; ++v) {
+      sums_[v].flush_to(v * hn::MaxLanes(D()), lanes, state);
+      own_[v].flush_to(state);
+    }
+    if constexpr (!masked) state->finite_pairs += static_cast<std::int64_t>(count_);
+  }
+
+ private:
+  using T = typename Load::T;
+
+  template <typename Add>
+  HWY_INLINE void add_rows(std::size_t v, Add add) const {
+    const T* const n = left_ + v * hn::MaxLanes(D());
+    const T* const b = right_ + v * hn::MaxLanes(D());
+    for (std::size_t i = 0; i < count_; i += kLanes) add(Load::load(n + i), Load::load(b + i));
+  }
+
+  static HWY_INLINE hn::Mask<D> valid(hn::Vec<D> n, hn::Vec<D> b) {
     const D d;
-    [[maybe_unused]] hn::Mask<D> valid;
-    if constexpr (masked) {
-      valid = hn::And(hn::Lt(hn::Abs(n), hn::Inf(d)), hn::Lt(hn::Abs(b), hn::Inf(d)));
-      own.left_min[v] = hn::Min(own.left_min[v], hn::IfThenElse(valid, n, hn::Inf(d)));
-      own.left_max[v] = hn::Max(own.left_max[v], hn::IfThenElse(valid, n, hn::Neg(hn::Inf(d))));
-      own.right_min[v] = hn::Min(own.right_min[v], hn::IfThenElse(valid, b, hn::Inf(d)));
-      own.right_max[v] = hn::Max(own.right_max[v], hn::IfThenElse(valid, b, hn::Neg(hn::Inf(d))));
-      own.valid += hn::CountTrue(d, valid);
-      n = hn::IfThenElseZero(valid, n);
-      b = hn::IfThenElseZero(valid, b);
-    } else {
-      own.left_min[v] = hn::Min(own.left_min[v], n);
-      own.left_max[v] = hn::Max(own.left_max[v], n);
-      own.right_min[v] = hn::Min(own.right_min[v], b);
-      own.right_max[v] = hn::Max(own.right_max[v], b);
-    }
-    constexpr std::size_t first = v * kParts<D>;
-    sums.add(first, widen<0>(d, n), widen<0>(d, b));
-    if constexpr (kParts<D> == 2) sums.add(first + 1, widen<1>(d, n), widen<1>(d, b));
+    return hn::And(hn::Lt(hn::Abs(n), hn::Inf(d)), hn::Lt(hn::Abs(b), hn::Inf(d)));
+  }
 
-    auto error = relative_error<relative>(d, n, b, left_shift, right_shift);
-    auto below = hn::Lt(error, hn::Set(d, threshold<relative, T>(kThousandth)));
-    auto below_five = hn::Lt(error, hn::Set(d, threshold<relative, T>(kFiveThousandths)));
+  HWY_INLINE void add_sums(hn::Vec<D> n, hn::Vec<D> b, Sums<D>* sums) const {
     if constexpr (masked) {
-      below = hn::And(below, valid);
-      below_five = hn::And(below_five, valid);
-      error = hn::IfThenElseZero(valid, error);
+      const auto both = valid(n, b);
+      n = hn::IfThenElseZero(both, n);
+      b = hn::IfThenElseZero(both, b);
     }
-    own.thousandth += hn::CountTrue(d, below);
-    own.five_thousandths += hn::CountTrue(d, below_five);
+    sums->add(n, b);
+  }
+
+  HWY_INLINE void add_own(hn::Vec<D> n, hn::Vec<D> b, Own<D>* own) const {
+    const D d;
+    [[maybe_unused]] hn::Mask<D> both;
+    if constexpr (masked) {
+      both = valid(n, b);
+      own->left.add_valid(both, n);
+      own->right.add_valid(both, b);
+      Own<D>::count(both, &own->valid);
+      n = hn::IfThenElseZero(both, n);
+      b = hn::IfThenElseZero(both, b);
+    } else {
+      own->left.add(n);
+      own->right.add(b);
+    }
+    using F = hn::TFromD<D>;
+    auto error = relative_error<relative>(d, n, b, left_shift_, right_shift_);
+    auto below = hn::Lt(error, hn::Set(d, threshold<relative, F>(kThousandth)));
+    auto below_five = hn::Lt(error, hn::Set(d, threshold<relative, F>(kFiveThousandths)));
+    if constexpr (masked) {
+      below = hn::And(below, both);
+      below_five = hn::And(below_five, both);
+      error = hn::IfThenElseZero(both, error);
+    }
+    Own<D>::count(below, &own->thousandth);
+    Own<D>::count(below_five, &own->five_thousandths);
     if constexpr (relative != Relative::kPlain) {
       const auto is_number = hn::Eq(error, error);
-      own.nan += hn::CountTrue(d, hn::Not(is_number));
+      Own<D>::count(hn::Not(is_number), &own->nan);
       error = hn::IfThenElseZero(is_number, error);
     }
-    own.max_relative[v] = hn::Max(own.max_relative[v], error);
+    own->max_relative = hn::Max(own->max_relative, error);
   }
 
-  template <std::size_t... v>
-  HWY_INLINE void add_row(const typename Load::T* n, const typename Load::T* b, std::index_sequence<v...>) {
-    (add<v>(Load::load(n + v * kWidth), Load::load(b + v * kWidth)), ...);
-  }
-
-  HWY_INLINE void add_all(const void* left, const void* right, std::size_t count) {
-    const auto* n = static_cast<const typename Load::T*>(left);
-    const auto* b = static_cast<const typename Load::T*>(right);
-    for (std::size_t i = 0; i < count; i += kLanes) {
-      hwy::Prefetch(n + i + kPrefetch);
-      hwy::Prefetch(b + i + kPrefetch);
-      add_row(n + i, b + i, std::make_index_sequence<Own<D>::kVectors>());
-    }
-  }
-
-  // Memory is asked for this far ahead: the processor's own prefetcher stops at the end of each page.
-  static constexpr std::size_t kPrefetch = 4096 / sizeof(typename Load::T);
+  const T* left_;
+  const T* right_;
+  std::size_t count_;
+  hn::Vec<D> left_shift_;
+  hn::Vec<D> right_shift_;
+  Sums<D> sums_[kVectors<D>];
+  Own<D> own_[kVectors<D>];
 };
 
 template <typename Load, Relative relative>
 bool add_finite(const void* left, const void* right, std::size_t count, ZeroShift shift, PairLanes* lanes,
                 PairState* state) {
-  Block<Load, relative, false> block(shift);
-  block.add_all(left, right, count);
-  if (!block.sums.finite()) return false;
-  block.sums.flush_to(lanes, state);
-  block.own.valid = count;
-  block.own.flush_to(state);
+  Block<Load, relative, false> block(left, right, count, shift);
+  block.add_all();
+  if (!block.finite()) return false;
+  block.flush_to(lanes, state);
   return true;
 }
 
 template <typename Load, Relative relative>
 void add_any(const void* left, const void* right, std::size_t count, ZeroShift shift, PairLanes* lanes,
              PairState* state) {
-  Block<Load, relative, true> block(shift);
-  block.add_all(left, right, count);
-  block.sums.flush_to(lanes, state);
-  block.own.flush_to(state);
+  Block<Load, relative, true> block(left, right, count, shift);
+  block.add_all();
+  block.flush_to(lanes, state);
+}
+
+// ----------------------------------------------------------------------------------------- a block of equals
+
+// What one vector adds up of either side.
+template <typename D>
+struct OneSide {
+  hn::Vec<Doubles> sum[kParts<D>];
+  hn::Vec<Doubles> squares[kParts<D>];
+  Range<D> range;
+
+  HWY_INLINE OneSide() {
+    for (std::size_t i = 0; i < kParts<D>; ++i) sum[i] = squares[i] = hn::Zero(Doubles());
+  }
+
+  HWY_INLINE void add(hn::Vec<D> x) {
+    range.add(x);
+    add(0, widen<0>(D(), x));
+    if constexpr (kParts<D> == 2) add(1, widen<1>(D(), x));
+  }
+
+  HWY_INLINE bool finite() const {
+    const Doubles dd;
+    auto all = hn::Zero(dd);
+    for (const auto& some : squares) all = hn::Add(all, some);
+    return hn::AllTrue(dd, hn::Lt(all, hn::Inf(dd)));
+  }
+
+  HWY_INLINE void flush_to(std::size_t first, PairLanes* lanes, PairState* state) const {
+    flush(sum, lanes->left_sum + first);
+    flush(sum, lanes->right_sum + first);
+    flush(squares, lanes->dot + first);
+    flush(squares, lanes->left_squares + first);
+    flush(squares, lanes->right_squares + first);
+    range.flush_to(&state->left);
+    range.flush_to(&state->right);
+  }
+
+ private:
+  HWY_INLINE void add(std::size_t i, hn::Vec<Doubles> x) {
+    sum[i] = hn::Add(sum[i], x);
+    squares[i] = hn::MulAdd(x, x, squares[i]);
+  }
+};
+
+template <typename Load>
+bool add_equals(const void* data, std::size_t count, PairLanes* lanes, PairState* state) {
+  using D = typename Load::D;
+  OneSide<D> sides[kVectors<D>];
+  const auto* const x = static_cast<const typename Load::T*>(data);
+  for (std::size_t i = 0; i < count; i += kLanes) {
+    for (std::size_t v = 0; v < kVectors<D>; ++v) sides[v].add(Load::load(x + i + v * hn::MaxLanes(D())));
+  }
+  for (const OneSide<D>& side : sides) {
+    if (!side.finite()) return false;
+  }
+  for (std::size_t v = 0; v < kVectors<D>; ++v) sides[v].flush_to(v * hn::MaxLanes(D()), lanes, state);
+  state->finite_pairs += static_cast<std::int64_t>(count);
+  state->below_thousandth += static_cast<std::int64_t>(count);
+  state->below_five_thousandths += static_cast<std::int64_t>(count);
+  return true;
 }
 
 // -------------------------------------------------------------------------------------------------- equality
 
+// Comes first, so it asks for the memory of the next blocks: the processor's own prefetcher stops at the end
+// of each page.
 template <typename T>
 std::int64_t count_equal_as(const T* left, const T* right, std::size_t count) {
   const hn::CappedTag<T, 64 / sizeof(T)> d;
   constexpr std::size_t width = hn::MaxLanes(d);
+  constexpr std::size_t ahead = 4096 / sizeof(T);
   std::size_t equal = 0;
   std::size_t i = 0;
   for (; i + width <= count; i += width) {
+    hwy::Prefetch(left + i + ahead);
+    hwy::Prefetch(right + i + ahead);
     equal += hn::CountTrue(d, hn::Eq(hn::LoadU(d, left + i), hn::LoadU(d, right + i)));
   }
   for (; i < count; ++i) equal += left[i] == right[i];
@@ -420,6 +539,11 @@ std::int64_t count_equal(const void* left, const void* right, std::size_t count,
   }
 }
 
+template <typename Load>
+void put_equals(Kernels& kernels, Element element) {
+  kernels.add_equals[static_cast<std::size_t>(element)] = add_equals<Load>;
+}
+
 template <typename Load, Relative relative>
 void put(Kernels& kernels, Element element) {
   const auto e = static_cast<std::size_t>(element);
@@ -432,6 +556,10 @@ void put(Kernels& kernels, Element element) {
 
 void find_kernels_here(Kernels& kernels) {
   kernels.count_equal = count_equal;
+  put_equals<Float32>(kernels, Element::kFloat32);
+  put_equals<BFloat16>(kernels, Element::kBFloat16);
+  put_equals<Float16>(kernels, Element::kFloat16);
+  put_equals<Float64>(kernels, Element::kFloat64);
   put<Float32, Relative::kPlain>(kernels, Element::kFloat32);
   put<Float32, Relative::kMayBeNaN>(kernels, Element::kFloat32);
   put<BFloat16, Relative::kPlain>(kernels, Element::kBFloat16);

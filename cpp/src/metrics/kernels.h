@@ -68,6 +68,7 @@ struct ZeroShift {
 /// when an element is not finite (or the squares overflow); the second leaves such pairs out.
 using AddFinite = bool (*)(const void* left, const void* right, std::size_t count, ZeroShift shift,
                            PairLanes* lanes, PairState* state);
+using AddEquals = bool (*)(const void* data, std::size_t count, PairLanes* lanes, PairState* state);
 using AddAny = void (*)(const void* left, const void* right, std::size_t count, ZeroShift shift,
                         PairLanes* lanes, PairState* state);
 
@@ -78,6 +79,8 @@ struct Kernels {
   /// converted to.
   AddFinite add_finite[kElements][kRelatives];
   AddAny add_any[kElements][kRelatives];
+  /// As add_finite does where both sides are the same bits and relative errors are kPlain, with one of them.
+  AddEquals add_equals[kElements];
 };
 
 /// The best kernels for this processor; found once.

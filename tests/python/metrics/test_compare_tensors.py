@@ -223,6 +223,23 @@ def test_near_values_of_every_size(name: str, count: int) -> None:
     check(x, x)
 
 
+@pytest.mark.parametrize("name", [*REAL])
+@pytest.mark.parametrize("special", [None, 0.0, NAN, INF])
+def test_blocks_of_equals_beside_others(name: str, special: float | None) -> None:
+    """Both sides have the same bits but in one block, and in some places no finite number."""
+    count = 9000
+    x = make(name, count, 22)
+    if special is not None and name in FLOATS:
+        x[1500::700] = special
+    y = x.clone()
+    y[4100:4200] = make(name, 100, 23)
+    check(x, x)
+    check(x, y)
+    check(y, x)
+    if name == "float16":
+        check(x, y, float16_arithmetic=True)
+
+
 @pytest.mark.parametrize("left", [*COMPLEX, "float32", "int16"])
 @pytest.mark.parametrize("right", COMPLEX)
 def test_complex(left: str, right: str) -> None:
@@ -390,6 +407,8 @@ for name in ("float32", "float64", "float16"):
     for own in (False, True):
         m = _core.compare_tensors(n.astype(name), b.astype(name), float16_arithmetic=own)
         found[f"{name} {own}"] = {k: v.hex() if isinstance(v, float) else v for k, v in m.items()}
+    m = _core.compare_tensors(n.astype(name), n.astype(name))
+    found[f"{name} equal"] = {k: v.hex() if isinstance(v, float) else v for k, v in m.items()}
 n = g.integers(0, 65536, 70001).astype(np.uint16)
 b = g.integers(0, 65536, 70001).astype(np.uint16)
 m = _core.compare_tensors(n, b, left_dtype="bfloat16", right_dtype="bfloat16")
