@@ -68,3 +68,16 @@ def test_a_changed_bit_in_any_piece_is_a_damaged_file(tmp_path: Path, side: str,
     found = row(tmp_path)
     assert found["Cosine"] == "unsupported"
     assert "not found or read failed" in found["Err_message"]
+
+
+@pytest.mark.parametrize("place", [0.02, 0.98])
+def test_the_same_changed_bit_on_both_sides_is_damage_too(tmp_path: Path, place: float) -> None:
+    """Files that are the same share one checksum, which must be that of both files."""
+    values = array("f", [1.0, 2.0] * (2 * PIECE))
+    compared(tmp_path, len(values), values, values)
+    for side in ("target", "golden"):
+        path = tmp_path / side / "dump_tensor_data" / NAME
+        content = bytearray(path.read_bytes())
+        content[int(len(content) * place)] ^= 1
+        path.write_bytes(content)
+    assert "not found or read failed" in row(tmp_path)["Err_message"]
