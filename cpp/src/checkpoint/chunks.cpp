@@ -32,6 +32,10 @@ bool is_dense(const Piece& piece, DType dtype) {
   return memory_of(piece, dtype).size() <= 2 * bytes;
 }
 
+void read_ahead(const Piece& piece, DType dtype) {
+  if (is_dense(piece, dtype)) io::read_ahead(memory_of(piece, dtype));
+}
+
 InMemory::InMemory(const Piece& piece, DType dtype) {
   if (!is_dense(piece, dtype)) return;
   part_ = memory_of(piece, dtype);

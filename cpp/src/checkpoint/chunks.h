@@ -26,8 +26,10 @@ bool is_scattered(const Piece& piece);
 /// Whether at least half of the memory from the first to the last element is that of elements.
 bool is_dense(const Piece& piece, DType dtype);
 
-/// A part of memory while it is worked on: read in one go, and given back afterwards. Nothing happens for a
-/// piece that is not dense.
+/// Reads the memory of a piece in one go. Nothing happens for one that is not dense.
+void read_ahead(const Piece& piece, DType dtype);
+
+/// The same while it is worked on: it is given back afterwards.
 class InMemory {
  public:
   InMemory(const Piece& piece, DType dtype);

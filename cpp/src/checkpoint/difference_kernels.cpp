@@ -214,8 +214,6 @@ HWY_INLINE std::size_t count_equal(const T* left, const T* right, std::size_t co
   const hn::RebindToUnsigned<decltype(d)> bits;
   auto equal = hn::Zero(bits);
   for (std::size_t row = 0; row < count; row += kLanes) {
-    prefetch_row(left + row);
-    prefetch_row(right + row);
     for (std::size_t i = row; i < row + kLanes; i += hn::MaxLanes(d)) {
       const auto n = hn::BitCast(bits, hn::LoadU(d, left + i));
       const auto b = hn::BitCast(bits, hn::LoadU(d, right + i));
@@ -278,6 +276,7 @@ class Block {
     Vector max_absolute = max_absolute_;
     Vector excess = excess_;
     for (std::size_t i = begin; i < end; i += kLanes) {
+      prefetch_row(group == 0 ? left_ + i : right_ + i);
       const Vector n = Load::template load<group>(left_ + i, v);
       const Vector b = Load::template load<group>(right_ + i, v);
       const Vector absolute = lanes.add(n, b);

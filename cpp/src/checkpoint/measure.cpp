@@ -20,7 +20,7 @@ namespace msprobe::checkpoint {
 namespace {
 
 // What threads do together is added up, in a fixed order, after so many chunks. Files stay in memory that
-// long, on both sides.
+// long, on both sides: each time that a part of them is given back, all threads are interrupted.
 constexpr std::size_t kBatch = 64;
 
 // Elements that are looked at several times, for their difference and their hashes, while they are in the
@@ -32,10 +32,6 @@ constexpr std::int64_t kLeastRun = 256;
 
 // A chunk whose elements lie far apart counts as so many: the system maps the pages around each of them.
 constexpr std::size_t kScatteredWeight = 8;
-
-// After so many batches all files are given back: what the system maps around the pages that are touched
-// reaches into chunks that have been given back before.
-constexpr unsigned kBatchesInMemory = 4;
 
 // Of `count` elements, of which the first one has this number in the parameter.
 ContentHash hash_run(const std::uint8_t* data, DType dtype, std::size_t count, std::uint64_t element) {
@@ -122,11 +118,9 @@ class Work {
       take_(chunks_[i].row, found[i]);
       done_ += chunks_[i].bytes;
     }
-    has_scattered_ |= weight_ > chunks_.size();
     chunks_.clear();
     weight_ = 0;
-    if (has_scattered_ || ++batches_ % kBatchesInMemory == 0) give_back_();
-    has_scattered_ = false;
+    give_back_();
     if (progress_ && !progress_(done_, total_))
       throw InvalidArgument("comparing checkpoints: ended on request");
   }
@@ -139,8 +133,6 @@ class Work {
   Take take_;
   GiveBack give_back_;
   std::vector<Chunk> chunks_;
-  unsigned batches_ = 0;
-  bool has_scattered_ = false;
   std::size_t weight_ = 0;
   std::uint64_t done_ = 0;
 };
@@ -248,8 +240,8 @@ class PairWork {
     const Row& row = pairing_.rows[chunk.row];
     const Shape& whole_shape = left(row).shape;
     const Both both{chunk.left, chunk.right, left(row).dtype, right(row).dtype};
-    const InMemory left_memory(chunk.left, both.left_dtype);
-    const InMemory right_memory(chunk.right, both.right_dtype);
+    read_ahead(chunk.left, both.left_dtype);
+    read_ahead(chunk.right, both.right_dtype);
     const std::optional<Element> element = fast_way(both.left_dtype, both.right_dtype);
     if (element && inner_of(both, whole_shape).count >= kLeastRun)
       return look_at_runs(both, whole_shape, *element);
@@ -341,7 +333,7 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
       pool, options.progress, checkpoint.bytes(),
       [&](const Chunk& chunk) {
         const Parameter& parameter = parameters[chunk.row];
-        const InMemory memory(chunk.left, parameter.dtype);
+        read_ahead(chunk.left, parameter.dtype);
         Found found;
         found.left = hash_box(chunk.left, parameter.dtype, parameter.shape);
         return found;

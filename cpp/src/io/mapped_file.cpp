@@ -48,12 +48,16 @@ void advise(std::span<const std::uint8_t> part, bool whole_pages_only, int advic
 
 }  // namespace
 
-void read_ahead([[maybe_unused]] std::span<const std::uint8_t> part) noexcept {
-#ifdef MADV_POPULATE_READ
-  advise(part, false, MADV_POPULATE_READ);
-#elif defined(__linux__)
-  advise(part, false, MADV_WILLNEED);
-#endif
+void read_ahead(std::span<const std::uint8_t> part) noexcept {
+  // One touch maps all pages around it that the system has (Linux: 64 KiB). MADV_POPULATE_READ looks at each
+  // page by itself and takes twice as long for pages that are in memory.
+  constexpr std::size_t kAround = 64 << 10;
+  std::uint8_t touched = 0;
+  for (std::size_t i = 0; i < part.size(); i += kAround) {
+    touched ^= *const_cast<const volatile std::uint8_t*>(&part[i]);
+  }
+  if (!part.empty()) touched ^= *const_cast<const volatile std::uint8_t*>(&part.back());
+  static_cast<void>(touched);
 }
 
 void give_back([[maybe_unused]] std::span<const std::uint8_t> part) noexcept {
