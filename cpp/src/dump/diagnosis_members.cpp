@@ -1,10 +1,9 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-#include <cstdio>
 #include <optional>
 #include <string_view>
 
+#include "base/crc32_text.h"
 #include "msprobe/dump.h"
 #include "trace/json_text.h"
 
@@ -30,10 +29,8 @@ void append_member(std::string& text, std::string_view name, const std::optional
 std::string diagnosis_members(const stats::Summary& summary) {
   std::string text;
   if (summary.crc32) {
-    std::array<char, 11> quoted;
-    std::snprintf(quoted.data(), quoted.size(), "\"%08x\"", *summary.crc32);
     append_key(text, "crc32");
-    text += quoted.data();
+    text.append(1, '"').append(crc32_text(*summary.crc32)).append(1, '"');
   }
   append_member(text, "min", summary.min);
   append_member(text, "max", summary.max);

@@ -3,9 +3,9 @@
 #include "grad_probe/summary_table.h"
 
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
+#include "base/crc32_text.h"
 #include "msprobe/table.h"
 
 namespace msprobe::grad_probe {
@@ -41,12 +41,6 @@ std::string share_text(std::int64_t count, std::int64_t total) {
   return total == 0 ? "0" : io::format_double(static_cast<double>(count) / static_cast<double>(total));
 }
 
-std::string checksum_text(std::uint32_t crc) {
-  std::array<char, 9> text{};
-  std::snprintf(text.data(), text.size(), "%08x", static_cast<unsigned>(crc));
-  return text.data();
-}
-
 std::string shape_text(std::span<const std::int64_t> shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
@@ -77,7 +71,7 @@ std::vector<Column> columns(const Options& options) {
   result.push_back({"param_name", [](const Measurement& m) { return m.name; }});
   if (options.level == Level::kL0) {
     // The existing tool's name for a CRC-32.
-    result.push_back({"MD5", [](const Measurement& m) { return checksum_text(m.summary.crc32.value()); }});
+    result.push_back({"MD5", [](const Measurement& m) { return crc32_text(m.summary.crc32.value()); }});
   }
   if (options.level == Level::kL2) {
     for (Column& column : interval_columns(options.bounds)) result.push_back(std::move(column));

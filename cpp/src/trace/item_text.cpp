@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/item_text.h"
 
-#include <cstdio>
-
 #include "base/crc32.h"
+#include "base/crc32_text.h"
 
 namespace msprobe::trace {
 namespace {
@@ -60,9 +59,7 @@ std::string md5_text(const Trace& trace, const Item& item) {
     if (text == "Infinity") text = "inf";
     if (text == "-Infinity") text = "-inf";
   }
-  std::array<char, 9> digits{};
-  std::snprintf(digits.data(), digits.size(), "%08x", crc32(0, text.data(), text.size()));
-  return digits.data();
+  return crc32_text(crc32(0, text.data(), text.size()));
 }
 
 }  // namespace msprobe::trace
