@@ -42,11 +42,17 @@ bool same(const Trace& left, const Item& a, const Trace& right, const Item& b) {
   const auto same_text = [&](msprobe::trace::Text x, msprobe::trace::Text y) {
     return left.text(x) == right.text(y);
   };
-  return a.part == b.part && a.kind == b.kind && a.requires_grad == b.requires_grad &&
-         same_text(a.path, b.path) && same_text(a.type, b.type) && same_text(a.dtype, b.dtype) &&
-         same_text(a.shape, b.shape) && same_text(a.md5, b.md5) && same_text(a.data_name, b.data_name) &&
-         same_scalar(a.max, b.max) && same_scalar(a.min, b.min) && same_scalar(a.mean, b.mean) &&
-         same_scalar(a.norm, b.norm) && same_scalar(a.value, b.value);
+  const msprobe::trace::TensorPlacement* const place = left.placement(a);
+  const msprobe::trace::TensorPlacement* const other_place = right.placement(b);
+  const bool same_place =
+      place == nullptr || other_place == nullptr
+          ? place == other_place
+          : same_text(place->shape, other_place->shape) && same_text(place->mesh, other_place->mesh);
+  return same_place && left.group_id(a) == right.group_id(b) && a.part == b.part && a.kind == b.kind &&
+         a.requires_grad == b.requires_grad && same_text(a.path, b.path) && same_text(a.type, b.type) &&
+         same_text(a.dtype, b.dtype) && same_text(a.shape, b.shape) && same_text(a.md5, b.md5) &&
+         same_text(a.data_name, b.data_name) && same_scalar(a.max, b.max) && same_scalar(a.min, b.min) &&
+         same_scalar(a.mean, b.mean) && same_scalar(a.norm, b.norm) && same_scalar(a.value, b.value);
 }
 
 // The bytes of a record are a value of their own: read alone, they give the same items.

@@ -20,10 +20,12 @@ inline constexpr int kJsonDepth = 64;
 
 /// Receives the events of a document and knows how deep it is. A subclass hides what it wants to see: null(),
 /// boolean(bool), number(text), text(text), key(text), begin(is_object), end(is_object). Any of them may call
-/// fail().
+/// fail(). With take_object() it may also take an object that the scanner has peeked at from it as a whole:
+/// true if it did, and there are no events of it.
 template <typename Derived>
 class JsonHandler {
  protected:
+  io::JsonScanner& scanner() noexcept { return *scanner_; }
   /// Ends the parsing; the first problem is kept.
   void fail(std::string problem) {
     if (problem_.empty()) problem_ = std::move(problem);
@@ -95,6 +97,10 @@ template <typename Derived>
 void JsonHandler<Derived>::value() {
   switch (scanner_->peek()) {
     case '{':
+      if constexpr (requires { self().take_object(); }) {
+        if (self().take_object()) break;
+      }
+      return begin();
     case '[': return begin();
     case '"': self().text(scanner_->text()); break;
     case 'n':

@@ -7,102 +7,22 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
+#include "io/json_bytes.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 
 namespace msprobe::io {
 namespace {
 
-// Zeros behind the end: they stop every search, and vectors may be read beyond it.
-constexpr std::size_t kZeros = 32;
 // Small enough for the cache of a core.
 constexpr std::size_t kWindow = std::size_t{256} << 10;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-#ifdef __SSE2__
-
-unsigned bits_of(__m128i bytes) { return static_cast<unsigned>(_mm_movemask_epi8(bytes)); }
-__m128i load(const char* text) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(text)); }
-
-char* after_space(char* p) {
-  for (;; p += 16) {
-    const __m128i bytes = load(p);
-    const auto is = [bytes](char c) { return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(c)); };
-    const unsigned other =
-        ~bits_of(_mm_or_si128(_mm_or_si128(is(' '), is('\n')), _mm_or_si128(is('\t'), is('\r')))) & 0xffff;
-    if (other != 0) return p + std::countr_zero(other);
-  }
-}
-
-char* after_blanks(char* p) {
-  for (;; p += 16) {
-    const unsigned other = ~bits_of(_mm_cmpeq_epi8(load(p), _mm_set1_epi8(' '))) & 0xffff;
-    if (other != 0) return p + std::countr_zero(other);
-  }
-}
-
-char* after_digits(char* p) {
-  for (;; p += 16) {
-    const __m128i values = _mm_sub_epi8(load(p), _mm_set1_epi8('0'));  // of others than digits: above 9
-    const unsigned other = ~bits_of(_mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values)) & 0xffff;
-    if (other != 0) return p + std::countr_zero(other);
-  }
-}
-
-// The first character that ends a piece of text; `high` tells whether others than ASCII stand before it.
-char* end_of_plain_text(char* p, bool& high) {
-  for (;; p += 16) {
-    const __m128i bytes = load(p);
-    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(0x1f)), bytes);
-    const unsigned stop =
-        bits_of(_mm_or_si128(control, _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
-                                                   _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')))));
-    const unsigned beyond = bits_of(bytes);
-    if (stop != 0) {
-      high |= (beyond & ((stop & (0U - stop)) - 1)) != 0;
-      return p + std::countr_zero(stop);
-    }
-    high |= beyond != 0;
-  }
-}
-
-#else
-
-bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-bool ends_text(char c) { return c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' '; }
-
-char* after_space(char* p) {
-  while (is_space(*p)) ++p;
-  return p;
-}
-
-char* after_blanks(char* p) {
-  while (*p == ' ') ++p;
-  return p;
-}
-
-char* after_digits(char* p) {
-  while (is_digit(*p)) ++p;
-  return p;
-}
-
-char* end_of_plain_text(char* p, bool& high) {
-  for (; !ends_text(*p); ++p) high |= static_cast<unsigned char>(*p) >= 0x80;
-  return p;
-}
-
-#endif
+constexpr std::size_t kLongestPlainNumber = 300;  // digits: below the largest double
 
 // The longer one before the one it begins with.
 constexpr std::array<std::string_view, 3> kNumberWords = {"NaN", "Infinity", "Inf"};
@@ -182,7 +102,7 @@ bool is_second_half(std::uint32_t c) { return c >= 0xdc00 && c <= 0xdfff; }
 
 JsonScanner::JsonScanner(std::string& content, std::filesystem::path path)
     : path_(std::move(path)), size_(content.size()) {
-  content.append(kZeros, '\0');
+  content.append(kJsonZeros, '\0');
   begin_ = at_ = token_ = content.data();
   end_ = begin_ + size_;
   skip_mark();
@@ -196,7 +116,7 @@ JsonScanner::JsonScanner(const std::filesystem::path& path)
   }
   file_->advise_sequential();
   size_ = static_cast<std::size_t>(file_->size());
-  window_.resize(std::min(size_, kWindow) + kZeros);
+  window_.resize(std::min(size_, kWindow) + kJsonZeros);
   begin_ = end_ = at_ = token_ = window_.data();
   more();
   skip_mark();
@@ -209,13 +129,13 @@ bool JsonScanner::more() {
   const auto taken = at_ - token_;
   passed_ = position_of(token_);
   std::memmove(window_.data(), token_, kept);
-  if (kept + kZeros >= window_.size() / 2) window_.resize(2 * window_.size());  // a long text
-  const std::size_t count = std::min(size_ - next, window_.size() - kZeros - kept);
+  if (kept + kJsonZeros >= window_.size() / 2) window_.resize(2 * window_.size());  // a long text
+  const std::size_t count = std::min(size_ - next, window_.size() - kJsonZeros - kept);
   file_->read(next, {reinterpret_cast<std::uint8_t*>(window_.data()) + kept, count});
   begin_ = token_ = window_.data();
   at_ = begin_ + taken;
   end_ = begin_ + kept + count;
-  std::memset(end_, 0, kZeros);
+  std::memset(end_, 0, kJsonZeros);
   return true;
 }
 
@@ -291,7 +211,9 @@ std::string_view JsonScanner::any_text() {
   if (*end == '\0') refuse(position_of(end), "found a NUL byte, expected text");
   if (*end != '"') refuse_at(end, "a control character in a text is written as \\u00XX");
   at_ = end + 1;
-  return has_escapes ? decode(begin, end) : raw;
+  if (!has_escapes) return raw;
+  decoded_ = position();
+  return decode(begin, end);
 }
 
 std::string_view JsonScanner::decode(char* begin, char* end) {
@@ -326,34 +248,13 @@ std::string_view JsonScanner::decode(char* begin, char* end) {
   return {begin, out};
 }
 
-namespace {
-
-constexpr std::size_t kLongestPlainNumber = 300;  // digits: below the largest double
-
-// The end of the digits at `p`, maybe with a sign before and a point between them; null: something else
-// stands there, or behind them.
-char* end_of_plain_number(char* p) {
-  if (*p == '-') ++p;
-  char* end = after_digits(p);
-  if (end == p || (*p == '0' && end > p + 1)) return nullptr;
-  if (*end == '.') {
-    char* const fraction = end + 1;
-    end = after_digits(fraction);
-    if (end == fraction) return nullptr;
-  }
-  return *end == 'e' || *end == 'E' || *end == '\0' ? nullptr : end;
-}
-
-}  // namespace
-
 std::string_view JsonScanner::number() {
   token_ = at_;
-  char* const plain_end = end_of_plain_number(at_);
-  if (plain_end != nullptr && plain_end <= at_ + kLongestPlainNumber) {
-    at_ = plain_end;
-    return {token_, plain_end};
-  }
-  return any_number();
+  char* const end = end_of_mantissa(at_);
+  const bool is_all = end != nullptr && *end != 'e' && *end != 'E' && *end != '\0';
+  if (!is_all || end > at_ + kLongestPlainNumber) return any_number();
+  at_ = end;
+  return {token_, end};
 }
 
 std::string_view JsonScanner::any_number() {
@@ -422,6 +323,11 @@ void JsonScanner::word(std::string_view word) {
   });
   if (std::string_view(token_, end) != word) refuse_at(end, "null, true or false");
   at_ = end;
+}
+
+std::string_view JsonScanner::bytes(std::size_t begin, std::size_t end) const noexcept {
+  if (begin < std::max(passed_, decoded_)) return {};
+  return {begin_ + (begin - passed_), end - begin};
 }
 
 void JsonScanner::expect_end() {

@@ -3,25 +3,21 @@
 #include "msprobe/trace_reader.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <memory>
 
-#include "io/json_input.h"
 #include "msprobe/error.h"
 #include "trace/name_index.h"
-#include "trace/open_value.h"
-#include "trace/python_text.h"
+#include "trace/trace_builder.h"
 
 namespace msprobe::trace {
 namespace {
 
 using Part = Item::Part;
-using Kind = Scalar::Kind;
 
 // Of a tensor, the least that the file takes. Room for so many items is asked for in one piece: what is not
 // used of it is never touched and takes no memory, while a list that grows is there twice.
 constexpr std::size_t kBytesOfItem = 128;
+constexpr int kMebibyte = 20;  // as a power of 2
 
 std::optional<Part> part_of(std::string_view key) {
   if (key == "input_args") return Part::kInputArgs;
@@ -32,120 +28,33 @@ std::optional<Part> part_of(std::string_view key) {
   return std::nullopt;
 }
 
+// Of what few items have, kept apart in the order of the items: `count` items from `begin` on are dropped.
+template <typename KeptApart>
+void drop_apart(KeptApart& kept_apart, std::uint32_t begin, std::uint32_t count) {
+  const auto before = [](const auto& one, std::uint32_t item) { return one.item < item; };
+  const auto first = std::lower_bound(kept_apart.begin(), kept_apart.end(), begin, before);
+  const auto last = std::lower_bound(first, kept_apart.end(), begin + count, before);
+  for (auto one = kept_apart.erase(first, last); one != kept_apart.end(); ++one) one->item -= count;
+}
+
 // Of the paths, and of what else may be longer than what stands in the file. A real file needs less than its
 // own size; a hostile one could have a long key above very many leaves.
 std::size_t most_interned_bytes(std::size_t file_bytes) { return (std::size_t{64} << 20) + 4 * file_bytes; }
 
 }  // namespace
 
-/// Makes a Trace of the events of a file.
-class TraceBuilder : public io::JsonHandler<TraceBuilder> {
- public:
-  /// `file_bytes`: of the document.
-  TraceBuilder(Trace& trace, std::size_t file_bytes)
-      : trace_(trace),
-        is_debug_(trace.path_.filename().native().starts_with("debug")),
-        most_interned_(most_interned_bytes(file_bytes)) {}
-
-  void null() { scalar(Kind::kNull, {}); }
-  void boolean(bool value) { scalar(Kind::kBool, value ? "True" : "False"); }
-  void number(std::string_view text) {
-    const bool whole =
-        std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; });
-    scalar(whole ? Kind::kInteger : Kind::kFloat, text);
-  }
-  void text(std::string_view text) { scalar(Kind::kText, text); }
-  void key(std::string_view text);
-  void begin(bool is_object);
-  void end(bool is_object);
-
-  static Trace build(io::JsonScanner& scanner, const std::filesystem::path& path);
-
- private:
-  // Where an event stands in the document.
-  enum class Place {
-    kDocument,  // outside of everything
-    kHeader,    // in the outermost object
-    kData,      // in the object of all records
-    kRecord,    // in the object of one record
-    kElement    // below a part of a record
-  };
-
-  void scalar(Kind kind, std::string_view text);
-  void header_value(Kind kind, std::string_view text);
-  /// Where the value of the present key of the header belongs; null: nowhere.
-  Text* header_text();
-  void begin_data();
-  void begin_record(std::string_view name);
-  void record_key(std::string_view key);
-  void record_value(Kind kind, std::string_view text);
-  void end_record();
-  void end_plain_record();
-  /// "record \"x\": problem".
-  void refuse_record(const std::string& problem);
-  /// When the document has ended: makes records be found by name, and drops those that a later one replaces.
-  void index_names();
-
-  void open_frame(bool is_object);
-  void close_frame();
-  Frame& frame() noexcept { return frames_[open_frames_ - 1]; }
-  /// Appends the name of the present entry of the innermost frame to path_, if there is a frame.
-  void name_entry();
-  void element_value(Kind kind, std::string_view text);
-  void set_placement_field(std::string_view key, Kind kind, std::string_view text);
-  /// `text`: of a list what Python prints, where it may be one, else nothing.
-  void set_field(Frame& frame, Kind kind, std::string_view text);
-  /// The field whose value is read holds what nothing is kept of.
-  void set_composite_field(Frame& frame) { set_field(frame, Kind::kComposite, {}); }
-  void add_null();
-  void add_leaf(Frame& frame);
-
-  void print_value(Kind kind, std::string_view text);
-  void print_comma();
-
-  /// Keeps a text, which stands in the file.
-  Text kept(std::string_view text);
-  /// Keeps a text that occurs often once.
-  Text interned(std::string_view text);
-  /// The same for one that was not asked for lately.
-  Text interned_slowly(std::string_view text);
-  Scalar kept_scalar(Kind kind, std::string_view text);
-  std::uint32_t fitting(std::size_t number) {
-    if (number > std::numeric_limits<std::uint32_t>::max()) fail("found more than can be counted in 32 bits");
-    return static_cast<std::uint32_t>(number);
-  }
-
-  Trace& trace_;
-  const bool is_debug_;
-  const std::size_t most_interned_;
-  Place place_ = Place::kDocument;
-  std::string key_;  // of the header or the record
-  bool has_data_ = false;
-  int ignored_ = 0;  // open brackets of something that is of no interest
-
-  Record record_;
-  bool holds_gradients_ = false;      // the record
-  unsigned parts_seen_ = 0;           // of the record: a bit for each
-  std::optional<Part> part_;          // of the record; nothing: its value is of no interest
-  Frame frames_[io::kJsonDepth + 1];  // those open, the rest is kept for later
-  std::size_t open_frames_ = 0;
-  TensorPlacement placement_;  // that was read last
-  std::string path_;
-
-  // A list that may be the value of a field: what Python prints of it, while no object is met.
-  std::size_t printed_frame_ = 0;  // number of its frame; 0: none
-  bool printed_whole_numbers_ = false;
-  std::string printed_;
-
-  struct Hash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  std::unordered_map<std::string, Text, Hash, std::equal_to<>> interned_;
-  std::size_t interned_bytes_ = 0;
-  std::array<Text, 64> recent_;  // of them, each in a place that its looks give: few are asked for in turns
-};
+TraceBuilder::TraceBuilder(Trace& trace, std::size_t file_bytes)
+    : trace_(trace),
+      is_debug_(trace.path_.filename().native().starts_with("debug")),
+      interned_(trace.texts_, most_interned_bytes(file_bytes)) {}
 
 // ---- Texts
+
+Scalar::Kind TraceBuilder::kind_of_number(std::string_view text) {
+  const bool whole =
+      std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; });
+  return whole ? Kind::kInteger : Kind::kFloat;
+}
 
 Text TraceBuilder::kept(std::string_view text) {
   if (text.empty()) return {};
@@ -155,24 +64,11 @@ Text TraceBuilder::kept(std::string_view text) {
 }
 
 Text TraceBuilder::interned(std::string_view text) {
-  if (text.empty()) return {};
-  const auto byte = [text](std::size_t i) { return std::size_t{static_cast<unsigned char>(text[i])}; };
-  const std::size_t looks = text.size() * 7 + byte(text.size() / 2) * 5 + byte(text.size() - 1);
-  Text& recent = recent_[looks % recent_.size()];
-  if (trace_.text(recent) != text) recent = interned_slowly(text);
-  return recent;
-}
-
-Text TraceBuilder::interned_slowly(std::string_view text) {
-  if (const auto known = interned_.find(text); known != interned_.end()) return known->second;
-  interned_bytes_ += text.size();
-  if (interned_bytes_ > most_interned_) {
+  const Text result = interned_.keep(text);
+  if (interned_.is_full()) {
     fail("found long names above very many values, whose paths would need more than " +
-         std::to_string(most_interned_ >> 20) + " MiB");
-    return {};
+         std::to_string(interned_.most_bytes() >> kMebibyte) + " MiB");
   }
-  const Text result = kept(text);
-  interned_.emplace(text, result);
   return result;
 }
 
@@ -180,7 +76,6 @@ Text TraceBuilder::interned_slowly(std::string_view text) {
 Scalar TraceBuilder::kept_scalar(Kind kind, std::string_view text) {
   const bool is_word = kind == Kind::kNull || kind == Kind::kBool || kind == Kind::kComposite;
   if (text.size() > Scalar::kMostLength) {
-    constexpr int kMebibyte = 20;
     fail("expected values below " + std::to_string((Scalar::kMostLength + 1) >> kMebibyte) +
          " MiB, found one of " + std::to_string(text.size() >> kMebibyte) + " MiB");
     return {};
@@ -301,24 +196,45 @@ void TraceBuilder::begin_record(std::string_view name) {
   part_ = is_debug_ ? std::optional(Part::kSaved) : std::nullopt;
   parts_seen_ = 0;
   path_.clear();
+  has_form_ = !is_debug_;
+  values_.clear();
 }
 
 void TraceBuilder::record_key(std::string_view key) {
   key_ = key;
   part_ = holds_gradients_ ? Part::kGradients : part_of(key);
   if (part_ && !holds_gradients_) {
-    const unsigned bit = 1U << static_cast<unsigned>(*part_);
+    const Part part = *part_;
+    const unsigned bit = 1U << static_cast<unsigned>(part);
     if ((parts_seen_ & bit) != 0) {  // as Python's dict: the later one counts
-      const auto first = trace_.items_.begin() + record_.first_item;
-      trace_.items_.erase(std::remove_if(first, trace_.items_.end(),
-                                         [this](const Item& item) { return item.part == *part_; }),
-                          trace_.items_.end());
+      has_form_ = false;
+      drop_part(part);
     }
     parts_seen_ |= bit;
+    begin_of_part(part) = fitting(trace_.items_.size());
   }
   path_ = holds_gradients_ ? key : std::string_view();
   record_.has_input |= part_ && *part_ <= Part::kInput;
   record_.has_output |= part_ == Part::kOutput;
+}
+
+void TraceBuilder::drop_part(Part part) {
+  std::vector<Item>& items = trace_.items_;
+  const auto first = items.begin() + begin_of_part(part);
+  const auto last = std::find_if(first, items.end(), [part](const Item& item) { return item.part != part; });
+  const auto count = static_cast<std::uint32_t>(last - first);
+  const std::uint32_t begin = begin_of_part(part);
+  items.erase(first, last);
+  for (std::uint32_t& other : begins_of_parts_) other -= other > begin ? count : 0;
+  drop_apart(trace_.group_ids_, begin, count);
+  drop_apart(trace_.placements_, begin, count);
+}
+
+void TraceBuilder::drop_items(std::uint32_t first) {
+  const std::uint32_t count = fitting(trace_.items_.size()) - first;
+  trace_.items_.resize(first);
+  drop_apart(trace_.group_ids_, first, count);
+  drop_apart(trace_.placements_, first, count);
 }
 
 void TraceBuilder::record_value(Kind kind, std::string_view text) {
@@ -336,6 +252,7 @@ void TraceBuilder::refuse_record(const std::string& problem) {
 
 void TraceBuilder::end_plain_record() {
   record_.begin = begin_of_event();
+  has_form_ = false;
   end_record();
 }
 
@@ -343,184 +260,37 @@ void TraceBuilder::end_record() {
   record_.end = position();
   record_.item_count = fitting(trace_.items_.size()) - record_.first_item;
   trace_.records_.push_back(record_);
+  if (!has_form_) return;
+  forms_.keep(scanner().bytes(record_.begin, record_.end), record_, holds_gradients_, trace_.items(record_),
+              values_);
 }
 
-// ---- What stands below a record
+// ---- Records of known forms
 
-void TraceBuilder::name_entry() {
-  if (open_frames_ == 0) return;
-  Frame& parent = frame();
-  const std::size_t index = parent.index++;
-  if (holds_gradients_ && open_frames_ == 1 && !parent.is_object) return;  // parameter: [gradient]
-  if (!path_.empty()) path_ += '.';
-  if (parent.is_object) {
-    path_ += parent.key();
-  } else if (index < 10) {
-    path_ += static_cast<char>('0' + index);
-  } else {
-    path_ += std::to_string(index);
-  }
+bool TraceBuilder::take_object() {
+  if (place_ != Place::kData || is_debug_) return false;
+  const std::size_t begin = position();
+  const RecordForm* const form = forms_.take(scanner(), holds_gradients_, texts_of_values_);
+  if (form == nullptr) return false;
+  record_.begin = begin;
+  add_record(*form);
+  return true;
 }
 
-void TraceBuilder::open_frame(bool is_object) {
-  const std::size_t path_length = path_.size();
-  if (printed_frame_ > 0) {
-    printed_whole_numbers_ = false;
-    if (is_object) {  // the list is none that is printed
-      set_composite_field(frames_[printed_frame_ - 2]);
-      printed_frame_ = 0;
-    } else {
-      print_comma();
-      printed_ += '[';
-    }
-  } else if (open_frames_ > 0 && frame().is_object) {
-    if (!is_object && may_be_list(frame())) {
-      printed_ = '[';
-      printed_frame_ = open_frames_ + 1;
-      printed_whole_numbers_ = true;
-    } else {
-      printed_whole_numbers_ = false;
-      set_composite_field(frame());
-    }
+void TraceBuilder::add_record(const RecordForm& form) {
+  trace_.items_.insert(trace_.items_.end(), form.items.begin(), form.items.end());
+  const std::span items = std::span(trace_.items_).subspan(record_.first_item);
+  for (std::size_t i = 0; i < form.values.size(); ++i) {
+    const LeafValue& value = form.values[i];
+    const std::string_view text = texts_of_values_[i];
+    set_value(items[value.item], value.field, value.is_text ? Kind::kText : kind_of_number(text), text);
   }
-  name_entry();
-  const bool is_placement = is_object && open_frames_ > 0 && frame().is_object && frame().key() == "dtensor";
-  if (is_placement) placement_ = {};
-  Frame& opened = frames_[open_frames_++];
-  opened.open(is_object);
-  opened.is_placement = is_placement;
-  opened.path_length = path_length;
-  opened.first_item = trace_.items_.size();
-}
-
-void TraceBuilder::close_frame() {
-  Frame& closed = frame();
-  if (closed.is_leaf) {
-    trace_.items_.resize(closed.first_item);  // what its fields looked like
-    add_leaf(closed);
-  } else if (closed.is_placement) {
-    frames_[open_frames_ - 2].has_placement = true;
-  }
-  path_.resize(closed.path_length);
-  if (printed_frame_ > 0) printed_ += ']';
-  --open_frames_;
-  if (printed_frame_ == open_frames_ + 1) {
-    printed_frame_ = 0;
-    set_field(frame(), Kind::kComposite, printed_);
-  }
-}
-
-void TraceBuilder::element_value(Kind kind, std::string_view text) {
-  Frame& parent = frame();
-  if (printed_frame_ > 0) print_value(kind, text);
-  if (parent.is_object) set_field(parent, kind, text);
-  if (kind == Kind::kNull) {
-    const std::size_t path_length = path_.size();
-    name_entry();
-    add_null();
-    path_.resize(path_length);
-  } else {
-    ++parent.index;
-  }
-}
-
-void TraceBuilder::set_placement_field(std::string_view key, Kind kind, std::string_view text) {
-  if (kind == Kind::kText && key == "mesh") {
-    placement_.mesh = interned(text);
-  } else if (kind == Kind::kComposite) {
-    if (key == "shape") placement_.shape = interned(text);
-    if (key == "placements") placement_.placements = interned(text);
-    if (key == "mesh_shape") placement_.mesh_shape = interned(text);
-    if (key == "mesh_dims") placement_.mesh_dims = interned(text);
-    if (key == "coordinate") placement_.coordinate = interned(text);
-  }
-}
-
-void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
-  if (frame.is_placement) set_placement_field(frame.key(), kind, text);
-  Item& leaf = frame.leaf;
-  const bool is_text = kind == Kind::kText;
-  const auto text_or_null = [&](const char* problem) {
-    if (!is_text && kind != Kind::kNull) frame.problem = problem;
-    return is_text ? text : std::string_view();
-  };
-  switch (frame.field) {
-    case Field::kMax: leaf.max = kept_scalar(kind, text); break;
-    case Field::kMin: leaf.min = kept_scalar(kind, text); break;
-    case Field::kMean: leaf.mean = kept_scalar(kind, text); break;
-    case Field::kNorm: leaf.norm = kept_scalar(kind, text); break;
-    case Field::kShape:
-      if (kind != Kind::kComposite || !printed_whole_numbers_) {
-        frame.problem = "\"shape\": expected a list of whole numbers";
-      }
-      leaf.shape = interned(text);
-      break;
-    case Field::kType:
-      frame.is_leaf = is_text;
-      leaf.type = interned(text);
-      break;
-    case Field::kRequiresGrad:
-      if (kind != Kind::kBool) frame.problem = "\"requires_grad\": expected true or false";
-      leaf.requires_grad = text == "True";
-      break;
-    case Field::kDtype: leaf.dtype = interned(text_or_null("\"dtype\": expected a text or null")); break;
-    case Field::kMd5: leaf.md5 = kept(text_or_null("\"md5\": expected a text or null")); break;
-    case Field::kDataName:
-      leaf.data_name = kept(text_or_null("\"data_name\": expected a text or null"));
-      break;
-    case Field::kValue:
-    case Field::kFormat:
-    case Field::kGroupRanks: leaf.value = kept_scalar(kind, text); break;
-    case Field::kGroupId:
-      if (is_text) frame.group_id = interned(text);
-      break;
-    case Field::kOther: break;
-  }
-}
-
-void TraceBuilder::add_null() {
-  Item item;
-  item.part = part_.value_or(Part::kSaved);
-  item.path = interned(path_);
-  trace_.items_.push_back(item);
-}
-
-void TraceBuilder::add_leaf(Frame& frame) {
-  Item& leaf = frame.leaf;
-  leaf.kind = leaf.dtype.length > 0 ? Item::Kind::kTensor : Item::Kind::kValue;
-  leaf.part = part_.value_or(Part::kSaved);
-  leaf.path = interned(path_);
-  if (frame.problem != nullptr) refuse_record(frame.problem);
-  trace_.has_md5_ |= leaf.md5.length > 0;
-  if (frame.group_id.length > 0) {
-    trace_.group_ids_.push_back({.item = fitting(trace_.items_.size()), .id = frame.group_id});
-  }
-  if (frame.has_placement && leaf.kind == Item::Kind::kTensor) {
-    trace_.placements_.push_back({.item = fitting(trace_.items_.size()), .placement = placement_});
-  }
-  trace_.items_.push_back(leaf);
-}
-
-// ---- The text of a list, as Python prints it
-
-void TraceBuilder::print_comma() {
-  if (printed_.back() != '[') printed_ += ", ";
-}
-
-void TraceBuilder::print_value(Kind kind, std::string_view text) {
-  print_comma();
-  printed_whole_numbers_ &= kind == Kind::kInteger;
-  if (kind == Kind::kText) {
-    append_python_repr(printed_, text);
-  } else if (kind == Kind::kNull) {
-    printed_ += "None";
-  } else if (text.ends_with("NaN")) {
-    printed_ += "nan";
-  } else if (text.ends_with("Infinity") || text.ends_with("Inf")) {
-    printed_ += text.starts_with('-') ? "-inf" : "inf";
-  } else {
-    printed_ += text;
-  }
+  for (const Item& item : items) trace_.has_md5_ |= item.md5.length > 0;
+  record_.is_recompute = form.record.is_recompute;
+  record_.has_input = form.record.has_input;
+  record_.has_output = form.record.has_output;
+  has_form_ = false;  // one more is of no use
+  end_record();
 }
 
 // ---- The end

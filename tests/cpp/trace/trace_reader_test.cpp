@@ -15,6 +15,7 @@
 #include "catch.h"
 #include "msprobe/error.h"
 #include "refusal.h"
+#include "shown.h"
 #include "temp_dir.h"
 
 using namespace msprobe;
@@ -22,52 +23,13 @@ using namespace msprobe::trace;
 using test::contains;
 using std::string_literals::operator""s;
 using test::read_bytes;
+using test::shown;
 using test::TempDir;
 using test::write_bytes;
 
 namespace {
 
 const std::string kSample = MSPROBE_TEST_DATA "/trace/sample/";
-
-// ---- One line for each item, for comparison with what is expected
-
-std::string shown(const Trace& trace, const Scalar& scalar) {
-  switch (scalar.kind) {
-    case Scalar::Kind::kAbsent: return "-";
-    case Scalar::Kind::kNull: return "null";
-    case Scalar::Kind::kText: return '"' + std::string(trace.text(scalar)) + '"';
-    default: return std::string(trace.text(scalar));
-  }
-}
-
-std::string shown(const Trace& trace, const Item& item) {
-  static const char* const kParts[] = {"input_args", "input_kwargs", "input", "output",
-                                       "parameters", "gradients",    "saved"};
-  const auto text = [&](Text text) { return text.length == 0 ? "-" : std::string(trace.text(text)); };
-  std::string line = kParts[static_cast<int>(item.part)] + " "s + text(item.path) + ": ";
-  if (item.kind == Item::Kind::kNull) return line + "null";
-  line += text(item.type);
-  if (item.kind == Item::Kind::kTensor) {
-    line += " " + text(item.dtype) + " " + text(item.shape);
-    if (item.requires_grad) line += *item.requires_grad ? " grad" : " no grad";
-    for (const Scalar& scalar : {item.max, item.min, item.mean, item.norm})
-      line += " " + shown(trace, scalar);
-  }
-  if (item.value.kind != Scalar::Kind::kAbsent) line += " " + shown(trace, item.value);
-  if (item.md5.length > 0) line += " md5 " + text(item.md5);
-  if (item.data_name.length > 0) line += " in " + text(item.data_name);
-  return line;
-}
-
-std::vector<std::string> shown(const Trace& trace) {
-  std::vector<std::string> lines;
-  for (const Record& record : trace.records()) {
-    lines.push_back("# " + std::string(trace.name(record)) + (record.is_recompute ? " recompute" : "") +
-                    (record.has_input ? " input" : "") + (record.has_output ? " output" : ""));
-    for (const Item& item : trace.items(record)) lines.push_back(shown(trace, item));
-  }
-  return lines;
-}
 
 Trace parsed(const std::string& text, const std::string& file = "dump.json") {
   return parse_trace(text, file);
@@ -508,6 +470,28 @@ TEST_CASE("parse_trace: the group of a communication") {
   CHECK(trace.group_id(items[1]) == "77849d8c");
   CHECK(trace.text(items[1].value) == "[0, 1]");
   CHECK(trace.group_id(items[2]).empty());
+}
+
+TEST_CASE("parse_trace: the group of a communication that is replaced goes with it") {
+  const std::string group = R"({"type":"torch.ProcessGroup","group_id":"ab"})";
+  const std::string inner = R"({"type":"int","value":1,"inner":)" + group + "}";
+  const Trace trace = parsed(R"({"data":{"x":{"input_args":[null,)" + group + R"(],"output":[)" + group +
+                             R"(],"input_args":[null,null]},"y":{"output":[null,)" + inner + "]}}}");
+  const auto items = trace.items(trace.records()[0]);
+  REQUIRE(items.size() == 3);
+  CHECK(trace.group_id(items[0]) == "ab");  // the output, which is the first now
+  CHECK(trace.group_id(items[1]).empty());
+  CHECK(trace.group_id(items[2]).empty());
+  for (const Item& item : trace.items(trace.records()[1])) CHECK(trace.group_id(item).empty());
+}
+
+TEST_CASE("parse_trace: a part that stands very many times takes no longer for what stands before it") {
+  std::string text = R"({"data":{"x":{"output":[null)";
+  for (int i = 0; i < 100000; ++i) text += ",null";
+  text += "]";
+  for (int i = 0; i < 100000; ++i) text += R"(,"input":[null])";
+  const Trace trace = parsed(text + "}}}");
+  CHECK(trace.items(trace.records()[0]).size() == 100002);
 }
 
 TEST_CASE("parse_trace: where the shard of a DTensor lies") {
