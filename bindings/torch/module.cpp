@@ -8,16 +8,14 @@
 #include <torch/version.h>
 
 #include "../summary.h"
+#include "diagnosis.h"
 #include "dump.h"
 #include "grad_probe.h"
-#include "msprobe/dump.h"
 #include "msprobe/torch.h"
 
 namespace py = pybind11;
 
 namespace {
-
-constexpr std::int64_t kElementsWithoutGil = 1 << 16;  // fewer are done before another thread has it
 
 py::dict summarize(const at::Tensor& tensor, const std::string& checksum, std::vector<float> bounds,
                    bool signs, unsigned threads, bool device_path) {
@@ -33,15 +31,6 @@ py::dict summarize(const at::Tensor& tensor, const std::string& checksum, std::v
   return arguments.to_dict(summary);
 }
 
-// Asked for thousands of small tensors in a step: text at once is cheaper than a dict that becomes text.
-std::string diagnosis_members(const at::Tensor& tensor) {
-  std::optional<py::gil_scoped_release> no_gil;
-  if (tensor.numel() >= kElementsWithoutGil) no_gil.emplace();
-  msprobe::stats::SummaryOptions options;
-  options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
-  return msprobe::dump::diagnosis_members(msprobe::torch_adapter::summarize(tensor, options));
-}
-
 }  // namespace
 
 PYBIND11_MODULE(_torch, m) {
@@ -51,7 +40,7 @@ PYBIND11_MODULE(_torch, m) {
   m.def("summarize", &summarize, py::arg("tensor"), py::kw_only(), py::arg("checksum") = "none",
         py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("threads") = 1U,
         py::arg("device_path") = false);
-  m.def("diagnosis_members", &diagnosis_members, py::arg("tensor"));
+  register_diagnosis(m);
   register_grad_probe(m);
   register_dump_options(m);
   register_dump(m);

@@ -17,7 +17,14 @@ def summarize(
     threads: int = 1,
     device_path: bool = False,
 ) -> dict[str, float | int | bytes | list[int] | None]: ...
-def diagnosis_members(tensor: torch.Tensor) -> str: ...
+def diagnosis_statistics(tensor: torch.Tensor) -> str: ...
+def diagnosis_members(
+    items: list[tuple[str, Any]],
+    *,
+    of: Literal["value", "parameter", "gradient"],
+    otherwise: Callable[[str, Any], str],
+    separator: str,
+) -> str: ...
 
 @final
 class GradProbe:

@@ -120,23 +120,32 @@ def switches() -> dict[str, Any]:
     """What makes torch compute the same thing in another way, as it is on this thread now."""
     import torch
 
-    found = {name: _ask(torch, name) for name in _SWITCHES}
+    found = {name: _ask(name) for name in _SWITCHES}
     for device in ("cpu", *(name for name in _ACCELERATORS if hasattr(torch, name))):
         found[f"autocast.{device}"] = _autocast(device)
     found["environment"] = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
     return {name: value for name, value in found.items() if value is not OMITTED}
 
 
-def _ask(owner: Any, name: str) -> Any:
+def _ask(name: str) -> Any:
     # torch refuses to read a switch of its old interface after one of the new interface was set, for example.
     try:
-        for part in name.split("."):
-            owner = getattr(owner, part, OMITTED)
-            if owner is OMITTED:
-                return OMITTED
-        return plain(owner() if callable(owner) else owner)
+        path, _, last = name.rpartition(".")
+        value = getattr(_part_of_torch(path), last, OMITTED)
+        return plain(value() if callable(value) else value)
     except RuntimeError:
         return "unreadable"
+
+
+@functools.cache
+def _part_of_torch(path: str) -> Any:
+    """A module or object of torch that does not change; None: there is none."""
+    import torch
+
+    part: Any = torch
+    for name in path.split(".") if path else ():
+        part = getattr(part, name, None)
+    return part
 
 
 def _autocast(device: str) -> Any:

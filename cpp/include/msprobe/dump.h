@@ -167,4 +167,9 @@ class MSPROBE_API Recorder {
 /// "crc32" on, without braces.
 MSPROBE_API std::string diagnosis_members(const stats::Summary& summary);
 
+/// Appends `"name": value` to the members of a JSON object, behind `separator` where there are some. `value`:
+/// JSON.
+MSPROBE_API void append_diagnosis_member(std::string& members, std::string_view separator,
+                                         std::string_view name, std::string_view value);
+
 }  // namespace msprobe::dump

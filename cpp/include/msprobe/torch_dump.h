@@ -248,4 +248,11 @@ class MSPROBE_API ModuleScope {
   std::unique_ptr<Call> call_;
 };
 
+/// For each tensor its entry of diagnosis.json (docs/formats/diagnosis.md), a JSON object: dtype, shape,
+/// CRC-32 and statistics, behind `requires_grad` where that is wanted. Empty: a tensor without strided memory
+/// of its own, or one that cannot be measured, which summarize() says why. Tensors of a device are fetched
+/// together, with one synchronisation. Reads memory only. Needs no GIL.
+MSPROBE_API std::vector<std::string> diagnosis_entries(const std::vector<at::Tensor>& tensors,
+                                                       bool with_requires_grad = false);
+
 }  // namespace msprobe::torch_adapter

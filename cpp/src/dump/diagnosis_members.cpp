@@ -48,4 +48,11 @@ std::string diagnosis_members(const stats::Summary& summary) {
   return text;
 }
 
+void append_diagnosis_member(std::string& members, std::string_view separator, std::string_view name,
+                             std::string_view value) {
+  if (!members.empty()) members += separator;
+  trace::append_json_string(members, name);
+  members.append(": ").append(value);
+}
+
 }  // namespace msprobe::dump

@@ -81,12 +81,13 @@ class DataDump(Feature):
             tokens = (checked_module(model, "token_range"), *checked_range(token_range))
         if self._overflowed() or not self._open():
             return
-        self._diagnosis.begin_step(model, self._directory())
+        self._diagnosis.begin_step(model, self._directory(), watches=tokens is not None)
         if self._hooks is None:
             self._renew_hooks()
         self._collecting = True
         if tokens is None:
             self._collect()
+            self._diagnosis.watch()
         else:
             self._tokens = CallRange(*tokens, self._collect, self._pause)
 

@@ -8,11 +8,13 @@ Format: docs/formats/diagnosis.md.
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.dump.diagnosis_report import FILE, DiagnosisReport
-from msprobe.dump.measurement import entries, measure
+from msprobe.dump.diagnosis_report import FILE, LINE, DiagnosisReport
+from msprobe.dump.json_text import Json
+from msprobe.dump.measurement import entries, members
 from msprobe.dump.surroundings import settings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.hooks.functions import Hooks, OffWhileCompiled
@@ -23,6 +25,7 @@ from msprobe.torch_state import random_states, switches
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Sequence
+    from typing import Literal
 
     from torch import nn
 
@@ -48,10 +51,11 @@ class Diagnosis:
         if self._kinds:
             import_torch()
 
-    def begin_step(self, model: object, directory: str | os.PathLike[str]) -> None:
+    def begin_step(self, model: object, directory: str | os.PathLike[str], *, watches: bool = True) -> None:
         """Measures the state before the step, and installs the hooks. Does nothing in a step that has begun;
         another directory ends that first.
 
+        watches: False leaves the hooks to watch(), for whoever installs others first.
         model: a module or a list of them as start() takes them, or None: then the kinds that need one are
         left out, and the file says so.
         """
@@ -64,7 +68,14 @@ class Diagnosis:
                 return
             self.end_step()
         self._step = _Step(self._kinds, model, DiagnosisReport(path, self._kinds))
-        self._step.install()
+        self._step.install_permanent()
+        if watches:
+            self.watch()
+
+    def watch(self) -> None:
+        """Installs the hooks of the step that has begun, unless they are."""
+        if self._step is not None:
+            self._step.put_back()
 
     def end_calls(self) -> None:
         """Calls of the model are none of this step any more, unless it begins again."""
@@ -75,12 +86,11 @@ class Diagnosis:
     def aside(self) -> Iterator[None]:
         """No hook of the diagnosis is installed inside."""
         step = self._step
-        if step is not None:
-            step.take_aside()
+        was_installed = step is not None and step.take_aside()
         try:
             yield
         finally:
-            if step is not None and step is self._step:
+            if was_installed and step is not None and step is self._step:
                 step.put_back()
 
     def end_step(self) -> None:
@@ -144,10 +154,9 @@ class _Step:
 
     # ---- hooks
 
-    def install(self) -> None:
+    def install_permanent(self) -> None:
         with self.report.noting("hooks of gradients"):
             self._permanent.install()
-        self.put_back()
 
     def put_back(self) -> None:
         if self._hooks is None:
@@ -156,10 +165,13 @@ class _Step:
             with self.report.noting("hooks"):
                 self._hooks.install()
 
-    def take_aside(self) -> None:
-        if self._hooks is not None:
-            self._hooks.remove()
-            self._hooks = None
+    def take_aside(self) -> bool:
+        """Whether there were hooks."""
+        if self._hooks is None:
+            return False
+        self._hooks.remove()
+        self._hooks = None
+        return True
 
     def remove(self) -> None:
         self.take_aside()
@@ -179,16 +191,21 @@ class _Step:
             report.open_map("modules")
             for path, module in self._named("named_modules"):
                 with report.noting(f"module {path!r}"):
-                    report.set("modules", path, settings(path, module, report))
+                    report.set("modules", path, Json(json.dumps(settings(path, module, report))))
         if "parameters" in self._kinds:
             report.open_map("parameters")
             report.open_map("buffers")
-            for name, parameter in parameters:
-                with report.noting(f"parameter {name!r}"):
-                    report.set("parameters", name, measure(parameter, parameter.requires_grad))
-            for name, buffer in self._named("named_buffers"):
-                with report.noting(f"buffer {name!r}"):
-                    report.set("buffers", name, measure(buffer))
+            self._measure_all("parameters", parameters, "parameter")
+            self._measure_all("buffers", self._named("named_buffers"), "value")
+
+    def _measure_all(
+        self, section: str, named: list[tuple[str, Any]], of: Literal["parameter", "value"]
+    ) -> None:
+        with self.report.noting(section):
+            found = members(
+                named, self.report, lambda name: f"{section[:-1]} {name!r}", of=of, separator=LINE
+            )
+            self.report.add_members(section, found)
 
     def finish(self) -> None:
         if "rng" in self._kinds:
@@ -207,7 +224,7 @@ class _Step:
 
     def _measure_switches(self, moment: str) -> None:
         with self.report.noting(f"switches of torch at {moment}"):
-            self.report.set("determinism", moment, switches())
+            self.report.set("determinism", moment, Json(json.dumps(switches())))
 
     # ---- the model
 

@@ -8,7 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import make_directory, write_text
-from msprobe.dump.json_text import json_text
+from msprobe.dump.json_text import Json, json_text
 from msprobe.native import Error
 from msprobe.printable import printable
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FILE = "diagnosis.json"
 VERSION = 1
+LINE = ",\n  "  # between the members and items of a section
 _MOST_FAULTS = 100
 _LONGEST_FAULT = 500
 
@@ -30,20 +31,26 @@ class DiagnosisReport:
     def __init__(self, path: Path, kinds: Sequence[str]) -> None:
         self.path = path
         self._kinds = kinds
-        self._maps: dict[str, dict[str, str]] = {}
+        self._maps: dict[str, list[str]] = {}  # members
         self._lists: dict[str, list[str]] = {}
         self._faults: list[str] = []
         self._fault_count = 0
 
     def set(self, section: str, name: str, value: Any) -> None:
-        self._maps.setdefault(section, {})[name] = json_text(value)
+        """Sets a member of a section, which stands there once."""
+        self._maps.setdefault(section, []).append(f"{json.dumps(name)}: {json_text(value)}")
+
+    def add_members(self, section: str, members: Json) -> None:
+        """Members of a section, with LINE between them."""
+        if members:
+            self._maps.setdefault(section, []).append(members)
 
     def append(self, section: str, value: Any) -> None:
         self._lists.setdefault(section, []).append(json_text(value))
 
     def open_map(self, section: str) -> None:
         """The section is in the file even when nothing is set."""
-        self._maps.setdefault(section, {})
+        self._maps.setdefault(section, [])
 
     def open_list(self, section: str) -> None:
         self._lists.setdefault(section, [])
@@ -78,11 +85,11 @@ class DiagnosisReport:
 
     def _text(self) -> str:
         parts = [f'"version": {VERSION}', f'"kinds": {json.dumps(list(self._kinds))}']
-        for section, entries in self._maps.items():
-            lines = ",\n  ".join(f"{json.dumps(name)}: {value}" for name, value in entries.items())
+        for section, members in self._maps.items():
+            lines = LINE.join(members)
             parts.append(f'"{section}": {{\n  {lines}\n }}' if lines else f'"{section}": {{}}')
         for section, items in self._lists.items():
-            lines = ",\n  ".join(items)
+            lines = LINE.join(items)
             parts.append(f'"{section}": [\n  {lines}\n ]' if lines else f'"{section}": []')
         faults = [*self._faults]
         if self._fault_count > len(faults):

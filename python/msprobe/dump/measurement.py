@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import json
-import types
 from typing import TYPE_CHECKING, Any
 
 from msprobe.dump.json_text import Json
@@ -14,58 +13,82 @@ from msprobe.native import UnsupportedError, import_torch, torch_adapter
 from msprobe.torch_state import OMITTED, memory_of, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Literal
+
+    from msprobe.dump.diagnosis_report import DiagnosisReport
 
 _DEEPEST = 20
+
+
+def members(
+    items: Iterable[tuple[str, Any]],
+    report: DiagnosisReport,
+    doing: Callable[[str], str],
+    *,
+    of: Literal["value", "parameter", "gradient"] = "value",
+    separator: str = ", ",
+) -> Json:
+    """Members of a JSON object: each tensor and each setting in `items`, by its name. What cannot be measured
+    is left out and noted as what `doing` says of its name.
+
+    of: parameter: the entries say whether a gradient is required; gradient: what is measured is
+        the gradient of each item, null for one that is absent although wanted, nothing for a frozen one.
+
+    Reads memory only: nothing becomes part of the graph. Tensors of torch's own classes are measured all at
+    once, in native code.
+    """
+
+    def otherwise(name: str, value: Any) -> str:
+        with report.noting(doing(name)):
+            if of == "gradient":
+                gradient = value.grad
+                if gradient is None and not value.requires_grad:
+                    return ""
+                found = {name: Json("null") if gradient is None else measure(gradient)}
+            elif of == "parameter":
+                found = {name: measure(value, value.requires_grad)}
+            else:
+                found = dict(entries(name, value))
+            return separator.join(f"{json.dumps(key)}: {entry}" for key, entry in found.items())
+        return ""
+
+    return Json(_native().diagnosis_members(list(items), of=of, otherwise=otherwise, separator=separator))
 
 
 def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
     """Type, shape, CRC-32 and statistics of a tensor, after `requires_grad` where it is given. What cannot be
     measured has the reason instead.
 
-    Reads memory only: nothing becomes part of the graph. Of a DTensor the shard of this process is measured,
-    of a sparse tensor its values.
+    Of a DTensor the shard of this process is measured, of a sparse tensor its values.
     """
-    members = [] if requires_grad is None else [f'"requires_grad": {json.dumps(requires_grad)}']
-    members.append(f'"dtype": {_dtype_text(tensor.dtype)}')
-    if _tools().is_lazy(tensor):
-        members.append('"unmeasured": "the parameter of a lazy module has no value yet"')
-        return _entry(members)
+    found: dict[str, Any] = {} if requires_grad is None else {"requires_grad": requires_grad}
+    found["dtype"] = str(tensor.dtype)
+    if _lazy()(tensor):
+        found["unmeasured"] = "the parameter of a lazy module has no value yet"
+        return Json(json.dumps(found))
     if not tensor.is_nested:
-        members.append(f'"shape": {_shape_text(tensor.shape)}')
+        found["shape"] = [size if isinstance(size, int) else str(size) for size in tensor.shape]
     memory, part = memory_of(tensor)
     if part:
-        members.append(f'"part": {json.dumps(part)}')
+        found["part"] = part
     try:
-        members.append(_tools().members(memory))
+        statistics = torch_adapter().diagnosis_statistics(memory)
     except UnsupportedError as error:
-        members.append(f'"unmeasured": {json.dumps(str(error))}')
-    return _entry(members)
+        return Json(json.dumps({**found, "unmeasured": str(error)}))
+    return Json(f"{json.dumps(found)[:-1]}, {statistics}}}")
 
 
-def _entry(members: list[str]) -> Json:
-    return Json(f"{{{', '.join(members)}}}")
+# Asked for dozens of times in a step; finding it takes longer than measuring a small tensor.
+_native = functools.lru_cache(maxsize=1)(torch_adapter)
 
 
-@functools.lru_cache(maxsize=64)
-def _dtype_text(dtype: Any) -> str:
-    return json.dumps(str(dtype))
-
-
-def _shape_text(shape: Any) -> str:
-    sizes = list(shape)
-    if all(type(size) is int for size in sizes):
-        return str(sizes)
-    return json.dumps([size if isinstance(size, int) else str(size) for size in sizes])
-
-
-# Asked for thousands of tensors in a step; finding them takes longer than measuring a small one.
 @functools.lru_cache(maxsize=1)
-def _tools() -> types.SimpleNamespace:
+def _lazy() -> Callable[[Any], bool]:
     import_torch()
     from torch.nn.parameter import is_lazy
 
-    return types.SimpleNamespace(is_lazy=is_lazy, members=torch_adapter().diagnosis_members)
+    return is_lazy
 
 
 def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Json]]:

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import inspect
+import json
 import types
 from typing import TYPE_CHECKING, Any
 
-from msprobe.dump.measurement import entries, measure
+from msprobe.dump.json_text import Json
+from msprobe.dump.measurement import entries, measure, members
 from msprobe.hooks.optimizer import OptimizerUpdates
 from msprobe.hooks.training import (
     ArrivedGradients,
@@ -117,16 +119,14 @@ class GradientWatch:
                 "gradients_at_optimizer", {"optimizer": type(optimizer).__qualname__, "gradients": gradients}
             )
 
-    def _gradients(self, moment: str, parameters: Named) -> dict[str, Any]:
+    def _gradients(self, moment: str, parameters: Named) -> Json:
         """Null for a gradient that is absent although wanted; frozen parameters are left out."""
-        found: dict[str, Any] = {}
-        for name, parameter in parameters:
-            with self._report.noting(f"gradient of {name!r} {moment}"):
-                if parameter.grad is not None:
-                    found[name] = measure(parameter.grad)
-                elif parameter.requires_grad:
-                    found[name] = None
-        return found
+        found = ""
+        with self._report.noting(f"gradients {moment}"):
+            found = members(
+                parameters, self._report, lambda name: f"gradient of {name!r} {moment}", of="gradient"
+            )
+        return Json(f"{{{found}}}")
 
 
 def _kept_parameters(arguments: dict[str, Any]) -> list[Any]:
@@ -192,13 +192,17 @@ class OptimizerWatch:
             if key != "params":
                 hyper.update(entries(str(key), value))
         names = [self._name(index, position, item) for position, item in enumerate(group["params"])]
-        return {"parameters": names, "hyper": hyper}
+        return {"parameters": Json(json.dumps(names)), "hyper": hyper}
 
     def _name(self, group: int, position: int, parameter: Any) -> str:
         return self._names.get(id(parameter), f"groups.{group}.{position}")
 
     def _state(self, optimizer: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
+
+        def doing(name: str) -> str:
+            return f"{name!r} in the state of the optimizer"
+
         with self._report.noting("state of the optimizer"):
             for index, group in enumerate(optimizer.param_groups):
                 for position, parameter in enumerate(group["params"]):
@@ -206,9 +210,8 @@ class OptimizerWatch:
                     state = optimizer.state.get(parameter)
                     if state:
                         name = self._name(index, position, parameter)
-                        found[name] = dict(
-                            entry for item in state.items() for entry in entries(str(item[0]), item[1])
-                        )
+                        items = [(str(key), value) for key, value in state.items()]
+                        found[name] = Json(f"{{{members(items, self._report, doing)}}}")
         return found
 
     def _scaled_step(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:

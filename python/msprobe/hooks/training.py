@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from msprobe.hooks.functions import AttributeExchange, CodeExchange
+from msprobe.hooks.functions import CodeExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
@@ -21,72 +21,104 @@ if TYPE_CHECKING:
     Observer = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 
 
-class CallWatch:
-    """Takes calls of a Python function to an observer, whatever name it was imported under.
+class _Lead:
+    """Code that leads calls of a Python function to an observer that comes and goes.
 
-    The code is exchanged anew at each install(), so watches and exchanges of one function can stand on top of
-    each other as long as the last one installed is the first one removed.
+    It is made once for what the function was before: recorded call stacks are known by the code in them, and
+    would be new ones in every step.
     """
 
-    def __init__(self, function: types.FunctionType, observer: Observer) -> None:
-        self._function = function
-        self._observer = observer
-        self._exchange: CodeExchange | None = None
+    _made: ClassVar[dict[tuple[types.FunctionType, types.CodeType], _Lead]] = {}
 
-    def install(self) -> None:
-        self._exchange = CodeExchange(self._function, self._around)
+    def __init__(self, function: types.FunctionType) -> None:
+        self.observer: Observer | None = None
+        self._function = function
+        self._exchange = CodeExchange(function, self._around)
+        self._code: types.CodeType | None = None
+
+    @classmethod
+    def of(cls, function: types.FunctionType) -> _Lead:
+        """The one for what `function` is now."""
+        key = function, function.__code__
+        if key not in cls._made:
+            cls._made[key] = cls(function)
+        return cls._made[key]
+
+    def install(self, observer: Observer) -> None:
+        self.observer = observer
         self._exchange.install()
-        # A frame of a file without source is none of the program's: recorded call stacks leave it out.
-        self._function.__code__ = self._function.__code__.replace(co_filename="<msprobe>")
+        if self._code is None:
+            # A frame of a file without source is none of the program's: recorded call stacks leave it out.
+            self._code = self._function.__code__.replace(co_filename="<msprobe>")
+        self._function.__code__ = self._code
 
     def remove(self) -> None:
-        if self._exchange is not None:
-            self._exchange.remove()
-            self._exchange = None
+        self._exchange.remove()
+        self.observer = None
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         original.__dict__.update(self._function.__dict__)  # a decorated function has its signature there
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            return self._observer(original, args, kwargs)
+            if self.observer is None:  # it went while this was called
+                return original(*args, **kwargs)
+            return self.observer(original, args, kwargs)
 
         return call
+
+
+class CallWatch:
+    """Takes calls of a Python function to an observer, whatever name it was imported under.
+
+    Watches and exchanges of one function can stand on top of each other as long as the last one installed is
+    the first one removed.
+    """
+
+    def __init__(self, function: types.FunctionType, observer: Observer) -> None:
+        self._function = function
+        self._observer = observer
+        self._lead: _Lead | None = None
+
+    def install(self) -> None:
+        self._lead = _Lead.of(self._function)
+        self._lead.install(self._observer)
+
+    def remove(self) -> None:
+        if self._lead is not None:
+            self._lead.remove()
+            self._lead = None
 
 
 class ModelCalls:
     """Calls `before(model, args, kwargs)` at each call of one of the models, given by their id().
 
-    The call operator of all modules is exchanged. A hook of torch would be seen: those on a module by
-    nn.TransformerEncoderLayer and by whoever copies or saves the model, the global ones by torch.compile,
-    which warns of them; and the global ones that run before a call do not get keyword arguments.
+    The code behind the call operator of all modules is exchanged. A hook of torch would be seen: those on a
+    module by nn.TransformerEncoderLayer and by whoever copies or saves the model, the global ones by
+    torch.compile, which warns of them; and the global ones that run before a call do not get keyword
+    arguments. Another value for the operator itself would be looked up anew for each of the thousands of
+    classes of modules.
     """
 
     def __init__(self, models: Container[int], before: Callable[[Any, Any, Any], None]) -> None:
-        self._models = models
-        self._before = before
-        self._exchange: AttributeExchange | None = None
-
-    def install(self) -> None:
         from torch import nn
 
-        self._exchange = AttributeExchange(nn.Module, "__call__", self._around(nn.Module.__call__))
-        self._exchange.install()
+        self._models = models
+        self._before = before
+        # What __call__ of nn.Module is, whatever stands there at the moment.
+        operator = getattr(nn.Module, "_wrapped_call_impl", nn.Module._call_impl)
+        self._watch = CallWatch(cast("types.FunctionType", operator), self._call)
+
+    def install(self) -> None:
+        self._watch.install()
 
     def remove(self) -> None:
-        if self._exchange is not None:
-            self._exchange.remove()
-            self._exchange = None
+        self._watch.remove()
 
-    def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        models, before = self._models, self._before
-
-        def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if id(module) in models:
-                before(module, args, kwargs)
-            return original(module, *args, **kwargs)
-
-        return call
+    def _call(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args and id(args[0]) in self._models:
+            self._before(args[0], args[1:], kwargs)
+        return original(*args, **kwargs)
 
 
 def watch_backward(observer: Observer) -> list[CallWatch]:

@@ -1,0 +1,109 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/dump.h"
+#include "msprobe/error.h"
+#include "msprobe/torch.h"
+#include "msprobe/torch_dump.h"
+
+namespace py = pybind11;
+
+namespace {
+
+constexpr std::int64_t kElementsWithoutGil = 1 << 16;  // fewer are done before another thread has it
+
+std::string statistics(const at::Tensor& tensor) {
+  std::optional<py::gil_scoped_release> no_gil;
+  if (tensor.numel() >= kElementsWithoutGil) no_gil.emplace();
+  msprobe::stats::SummaryOptions options;
+  options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
+  return msprobe::dump::diagnosis_members(msprobe::torch_adapter::summarize(tensor, options));
+}
+
+// What of the values of a list is measured.
+enum class Of { kValue, kParameter, kGradient };
+
+Of of_named(const std::string& name) {
+  if (name == "value") return Of::kValue;
+  if (name == "parameter") return Of::kParameter;
+  if (name == "gradient") return Of::kGradient;
+  throw msprobe::InvalidArgument("of: expected value, parameter or gradient, found " + name);
+}
+
+// A name and a value of the list; where it becomes text: its place among the tensors.
+struct Named {
+  py::handle name;
+  py::handle value;
+  std::optional<std::size_t> tensor = std::nullopt;
+  bool is_null = false;
+  bool is_left_out = false;
+};
+
+// Nothing: it is no tensor of torch's own classes.
+std::optional<at::Tensor> tensor_of(py::handle value) {
+  if (!THPVariable_CheckExact(value.ptr())) return std::nullopt;
+  return THPVariable_Unpack(value.ptr());
+}
+
+std::string members(const py::list& items, const std::string& of, const py::function& otherwise,
+                    const std::string& separator) {
+  const Of measured = of_named(of);
+  std::vector<Named> all;
+  std::vector<at::Tensor> tensors;
+  std::int64_t elements = 0;
+  for (const py::handle item : items) {
+    const auto pair = py::cast<py::tuple>(item);
+    Named& one = all.emplace_back(Named{.name = pair[0].ptr(), .value = pair[1].ptr()});
+    std::optional<at::Tensor> tensor = tensor_of(one.value);
+    if (tensor && measured == Of::kGradient) {
+      const bool is_wanted = tensor->requires_grad();
+      tensor = tensor->is_leaf() || tensor->retains_grad() ? tensor->grad() : at::Tensor();
+      one.is_null = !tensor->defined() && is_wanted;
+      one.is_left_out = !tensor->defined() && !is_wanted;
+    }
+    if (!tensor || !tensor->defined()) continue;
+    one.tensor = tensors.size();
+    elements += tensor->is_cpu() && !tensor->is_nested() ? tensor->numel() : kElementsWithoutGil;
+    tensors.push_back(std::move(*tensor));
+  }
+  std::vector<std::string> entries;
+  {
+    std::optional<py::gil_scoped_release> no_gil;
+    if (elements >= kElementsWithoutGil) no_gil.emplace();
+    entries = msprobe::torch_adapter::diagnosis_entries(tensors, measured == Of::kParameter);
+  }
+  std::string text;
+  for (const Named& one : all) {
+    if (one.is_left_out) continue;
+    const bool is_known = one.is_null || (one.tensor && !entries[*one.tensor].empty());
+    const char* const name = is_known ? PyUnicode_AsUTF8(one.name.ptr()) : nullptr;
+    if (name != nullptr) {
+      msprobe::dump::append_diagnosis_member(text, separator, name,
+                                             one.is_null ? std::string_view("null") : entries[*one.tensor]);
+      continue;
+    }
+    PyErr_Clear();
+    const auto other = py::cast<std::string>(otherwise(one.name, one.value));
+    if (other.empty()) continue;
+    if (!text.empty()) text += separator;
+    text += other;
+  }
+  return text;
+}
+
+}  // namespace
+
+void register_diagnosis(py::module_& m) {
+  m.def("diagnosis_statistics", &statistics, py::arg("tensor"));
+  m.def("diagnosis_members", &members, py::arg("items"), py::kw_only(), py::arg("of"), py::arg("otherwise"),
+        py::arg("separator"));
+}
