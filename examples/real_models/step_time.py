@@ -45,29 +45,32 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=8, help="in each case of a round")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    for model in args.models:
-        plain, ratios = measure(model, args.width, args.layers, args.rounds, args.steps)
-        shown = ", ".join(
-            f"{case} {of_thread:.2f} ({of_all:.2f})" for case, (of_thread, of_all) in ratios.items()
-        )
-        print(f"{model}: " * (len(args.models) > 1) + f"{plain * 1000:.1f} ms: {shown}", flush=True)
+    # One folder for all, removed at the end: ext4 is slow to make files for a while after many were removed.
+    with tempfile.TemporaryDirectory() as folder:
+        for model in dict.fromkeys(args.models):
+            out = Path(folder, model)
+            plain, ratios = measure(model, args.width, args.layers, args.rounds, args.steps, out)
+            shown = ", ".join(
+                f"{case} {of_thread:.2f} ({of_all:.2f})" for case, (of_thread, of_all) in ratios.items()
+            )
+            print(f"{model}: " * (len(args.models) > 1) + f"{plain * 1000:.1f} ms: {shown}", flush=True)
 
 
 def measure(
-    name: str, width: int, layers: int, rounds: int, steps: int
+    name: str, width: int, layers: int, rounds: int, steps: int, out: Path
 ) -> tuple[float, dict[str, tuple[float, float]]]:
-    """Seconds of a plain step, and the ratios for the thread that trains and for all."""
+    """Seconds of a plain step, and the ratios for the thread that trains and for all; records into `out`."""
+    out.mkdir()
     torch.manual_seed(7)
     model = KINDS[name].build(width, layers).train()
     step = one_step(model, KINDS[name].batch)
     for _ in range(3):
         step()
     times: dict[str, list[Times]] = {case: [] for case in ("plain", *CASES)}
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds):
-            order = list(times)
-            for case in order[number % len(order) :] + order[: number % len(order)]:
-                times[case].append(seconds(case, model, step, steps, Path(folder, f"{case}{number}")))
+    for number in range(rounds):
+        order = list(times)
+        for case in order[number % len(order) :] + order[: number % len(order)]:
+            times[case].append(seconds(case, model, step, steps, out / f"{case}{number}"))
 
     def ratio(case: str, which: int) -> float:
         return statistics.median(
