@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dump.h"
 
+#include <c10/util/flat_hash_map.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -198,14 +199,15 @@ class DumpSession : public CallObserver,
   // ---- modules
 
   void watch_module(const py::object& module, const std::string& name) {
-    modules_.try_emplace(module.ptr(), WatchedModule{module, name, 0, nullptr});
+    auto& watched = modules_[module.ptr()];
+    if (!watched) watched = std::make_unique<WatchedModule>(WatchedModule{module, name, 0, nullptr});
   }
 
   // Where the parameters of a watched module lie that are plain tensors while it runs: name -> placement.
   void place_parameters(const py::object& module, const py::dict& placements) {
     const auto found = modules_.find(module.ptr());
     if (found == modules_.end()) return;
-    auto& elements = found->second.placements = std::make_unique<CallParts::Placements>();
+    auto& elements = found->second->placements = std::make_unique<CallParts::Placements>();
     for (const auto& [name, placement] : placements) {
       elements->emplace(name.cast<std::string>(), placement_element(placement));
     }
@@ -220,7 +222,7 @@ class DumpSession : public CallObserver,
     return make_module_call(shared_from_this(), original, with_hooks);
   }
 
-  bool watches(PyObject* module) override { return modules_.contains(module); }
+  bool watches(PyObject* module) override { return modules_.find(module) != modules_.end(); }
 
   // torch's global forward pre-hook: (module, args).
   void before_module(const py::object& module, const py::tuple& args) {
@@ -240,7 +242,7 @@ class DumpSession : public CallObserver,
   void begin_module(PyObject* module, const CallArguments& arguments) override {
     const auto found = modules_.find(module);
     if (found == modules_.end()) return;
-    WatchedModule& watched = found->second;
+    WatchedModule& watched = *found->second;
     if (watched.count == 0) called_modules_.push_back(&watched);
     OpenCall call{module, {}, nullptr, nullptr};
     set_numbered(call.name, watched.name, ".forward.", watched.count++);
@@ -453,7 +455,7 @@ class DumpSession : public CallObserver,
       if (writes_inputs()) parts_.inputs(record, call.name, arguments, inputs);
       if (writes_outputs()) parts_.output(record, call.name, result, outputs);
       if (options().data) {
-        parts_.parameters(record, call.name, parameters, modules_.at(module).placements.get());
+        parts_.parameters(record, call.name, parameters, modules_.at(module)->placements.get());
       }
     }
     if (!options().backward) return;
@@ -471,8 +473,11 @@ class DumpSession : public CallObserver,
       }
     }
     if (named.empty()) return;
-    backward_.watch_parameters(module_call.substr(0, module_call.rfind(".forward.")) + ".parameters_grad",
-                               named);
+    constexpr std::string_view kGradients = ".parameters_grad";
+    const std::string_view module = std::string_view(module_call).substr(0, module_call.rfind(".forward."));
+    std::string name;
+    name.reserve(module.size() + kGradients.size());
+    backward_.watch_parameters(name.append(module).append(kGradients), named);
   }
 
   trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
@@ -534,7 +539,7 @@ class DumpSession : public CallObserver,
   bool collecting_ = false;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
-  std::unordered_map<PyObject*, WatchedModule> modules_;
+  ska::flat_hash_map<PyObject*, std::unique_ptr<WatchedModule>> modules_;
   std::vector<py::object> modes_;               // that were pushed
   std::vector<WatchedModule*> called_modules_;  // in this step
   std::unordered_map<std::string, std::int64_t> saved_counts_;

@@ -64,11 +64,21 @@ struct StepReport {
 };
 
 /// A module call (or a phase such as "optimizer") that a thread is or was inside of.
-struct Frame {
-  std::string name;           // record name of the forward
-  std::string backward_name;  // the same call in the backward
+class Frame {
+ public:
+  /// `forward_name` is the record name of the forward.
+  Frame(std::string_view forward_name, std::shared_ptr<const Frame> around);
+
+  std::string_view name() const noexcept { return std::string_view(names_).substr(0, forward_bytes_); }
+  /// Record name of the same call in the backward.
+  std::string_view backward_name() const noexcept { return std::string_view(names_).substr(forward_bytes_); }
+
   std::shared_ptr<const Frame> parent;
   mutable bool backward_placed = false;  // in the hierarchy of its step; the recorder's own
+
+ private:
+  std::string names_;  // one behind the other: each frame is made while a training waits
+  std::size_t forward_bytes_;
 };
 
 /// "Module.a.Linear.forward.0" -> "Module.a.Linear.backward.0", "Torch.add.0.forward" ->

@@ -323,17 +323,33 @@ struct Recorder::State {
   }
 };
 
-std::string backward_name(std::string_view forward_name) {
+namespace {
+
+void append_backward_name(std::string& out, std::string_view forward_name) {
   constexpr std::string_view kForward = ".forward";
   constexpr std::string_view kBackward = ".backward";
   const std::size_t at = forward_name.rfind(kForward);
-  if (at == std::string_view::npos) return std::string(forward_name);
+  if (at == std::string_view::npos) {
+    out += forward_name;
+    return;
+  }
+  out.reserve(out.size() + forward_name.size() + kBackward.size() - kForward.size());
+  out.append(forward_name.substr(0, at)).append(kBackward).append(forward_name.substr(at + kForward.size()));
+}
+
+}  // namespace
+
+std::string backward_name(std::string_view forward_name) {
   std::string result;
-  result.reserve(forward_name.size() + kBackward.size() - kForward.size());
-  result.append(forward_name.substr(0, at))
-      .append(kBackward)
-      .append(forward_name.substr(at + kForward.size()));
+  append_backward_name(result, forward_name);
   return result;
+}
+
+Frame::Frame(std::string_view forward_name, std::shared_ptr<const Frame> around)
+    : parent(std::move(around)), forward_bytes_(forward_name.size()) {
+  names_.reserve(2 * forward_name.size() + 1);  // "backward" is longer by one
+  names_ = forward_name;
+  append_backward_name(names_, forward_name);
 }
 
 Recorder::Recorder(Options options) : state_(std::make_unique<State>(std::move(options))) {}
@@ -457,28 +473,27 @@ bool Recorder::keeps_backward(std::string_view name, const Frame* forward_module
   const trace::Filter& filter = state_->filter;
   bool kept = filter.keeps(name);
   for (const Frame* frame = forward_module; !kept && frame != nullptr; frame = frame->parent.get()) {
-    kept = filter.keeps(frame->backward_name);
+    kept = filter.keeps(frame->backward_name());
   }
   return kept;
 }
 
 void Recorder::open_module(std::string_view name) {
   place(name);
-  open_modules.push_back(
-      {this, std::make_shared<Frame>(Frame{std::string(name), backward_name(name), innermost()})});
+  open_modules.push_back({this, std::make_shared<Frame>(name, innermost())});
   const auto lock = state_->lock_filter();
   if (lock) state_->filter.open_module(name);
 }
 
 bool Recorder::close_module(std::string_view name) {
   const auto open = std::find_if(open_modules.rbegin(), open_modules.rend(), [&](const OpenModule& module) {
-    return module.recorder == this && module.frame->name == name;
+    return module.recorder == this && module.frame->name() == name;
   });
   const auto lock = state_->lock_filter();
   if (open != open_modules.rend()) {
     // Left open inside by an exception: the filter hears of their end as well.
     for (auto inner = open_modules.rbegin(); lock && inner != open; ++inner)
-      state_->filter.close_module(inner->frame->name);
+      state_->filter.close_module(inner->frame->name());
     open_modules.erase(std::prev(open.base()), open_modules.end());
   }
   return !lock || state_->filter.close_module(name);
@@ -493,8 +508,7 @@ void Recorder::place(std::string_view name) {
   const Frame* module = innermost_of(this);
   const std::lock_guard lock(state_->mutex);
   if (!state_->can_record()) return;
-  state_->step->log->construct(
-      name, module != nullptr ? std::optional<std::string_view>(module->name) : std::nullopt);
+  state_->step->log->construct(name, module != nullptr ? std::optional(module->name()) : std::nullopt);
 }
 
 void Recorder::place_backward(std::string_view name, const Frame* forward_module) {
@@ -504,9 +518,9 @@ void Recorder::place_backward(std::string_view name, const Frame* forward_module
   // A module whose own backward is never recorded still stands between its parent and its children.
   std::string_view child = name;
   for (const Frame* frame = forward_module; frame != nullptr; frame = frame->parent.get()) {
-    state_->step->log->construct(child, frame->backward_name);
+    state_->step->log->construct(child, frame->backward_name());
     if (std::exchange(frame->backward_placed, true)) return;
-    child = frame->backward_name;
+    child = frame->backward_name();
   }
   state_->step->log->construct(child, std::nullopt);
 }

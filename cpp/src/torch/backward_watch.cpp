@@ -269,6 +269,9 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
     // A leaf has no accumulator, and a stale view no node, before the call that first uses it.
     if (!starts[i].first) starts[i] = edge_of(inputs[i]);
   }
+  // A module whose inputs have no gradients at all, an embedding, shows none.
+  const auto has_gradient = [](const at::Tensor& input) { return input.defined() && input.requires_grad(); };
+  if (module && std::none_of(inputs.begin(), inputs.end(), has_gradient)) starts.clear();
   CallGraph graph(before->first_node, starts);
   if (!module && watch_one_node(state_, graph, ends, inputs, forward_name)) return;
 
@@ -279,7 +282,7 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
   call->module = state_->recorder.innermost();
   call->is_module = module;
   call->outputs.resize(ends.size());
-  call->inputs.resize(inputs.size());
+  call->inputs.resize(starts.size());
   c10::SmallVector<WatchedNode, 2> watched;
   const auto watch = [&](const Node* node) -> WatchedNode& {
     for (WatchedNode& entry : watched) {
@@ -305,7 +308,11 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
     }
   }
   Dealer dealer(graph);
+  const auto has_node = [](const auto& start) { return start.first != nullptr; };
+  const bool has_exits =
+      std::any_of(starts.begin(), starts.end(), has_node);  // else it may be all of the graph
   for (const auto& end : ends) {
+    if (!has_exits) break;
     graph.for_each_exit(end.first.get(),
                         [&](const Node* node, std::uint32_t edge, const Node* next, std::uint32_t number) {
                           const int input = dealer.input_at(next, number);
@@ -314,9 +321,6 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
                           ++call->inputs[static_cast<std::size_t>(input)].expected;
                         });
   }
-  // A module whose inputs have no gradients at all, an embedding, shows none.
-  const auto has_gradient = [](const at::Tensor& input) { return input.defined() && input.requires_grad(); };
-  if (module && std::none_of(inputs.begin(), inputs.end(), has_gradient)) call->inputs.clear();
   for (std::size_t i = 0; !module && i < inputs.size(); ++i) call->inputs[i].shown = has_place(inputs[i]);
   call->begin_round();
 
@@ -329,8 +333,6 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
     entry.node->add_post_hook(
         std::make_unique<DepartureHook>(call, std::move(entry.arriving), std::move(entry.leaving)));
   }
-  const std::lock_guard lock(state_->mutex);
-  state_->calls.push_back(call);
 }
 
 void BackwardWatch::watch_parameters(std::string_view name,
@@ -343,7 +345,8 @@ void BackwardWatch::watch_parameters(std::string_view name,
     state_->parameter_records.push_back(record);
   }
   const dump::Options& options = state_->recorder.options();
-  trace::ElementWriter out;
+  thread_local trace::ElementWriter out;
+  out.clear();
   out.begin_object();
   bool any = false;
   for (const auto& [parameter_name, parameter] : parameters) {
@@ -370,35 +373,37 @@ void BackwardWatch::watch_parameters(std::string_view name,
 }
 
 void BackwardWatch::flush() {
-  std::vector<std::weak_ptr<CallBackward>> calls;
+  std::vector<std::shared_ptr<CallBackward>> calls;
   {
     const std::lock_guard lock(state_->mutex);
-    calls.swap(state_->calls);
+    for (const BackwardState::Started& entry : state_->started) {
+      if (auto call = entry.owner.lock()) calls.push_back(std::move(call));
+    }
   }
-  std::vector<std::weak_ptr<CallBackward>> alive;
-  for (const auto& weak : calls) {
-    const auto call = weak.lock();
-    if (!call) continue;
-    alive.push_back(weak);
+  for (const auto& call : calls) {
     const std::lock_guard lock(call->mutex);
     if (!call->started) continue;
+    state_->forget_started(*call);
     guarded(state_->recorder, call->name, [&] { state_->write(*call); });
   }
-  const std::lock_guard lock(state_->mutex);
-  state_->calls.insert(state_->calls.end(), alive.begin(), alive.end());
 }
 
 void BackwardWatch::end_step() {
   ++state_->step;
-  const std::lock_guard lock(state_->mutex);
-  for (const auto& [accumulator, hook] : state_->parameters) {
+  // What they own goes when the mutex is free: a graph may hang on it, and calls on that.
+  std::vector<BackwardState::Parameter> parameters;
+  std::vector<std::shared_ptr<ParameterRecord>> records;
+  {
+    const std::lock_guard lock(state_->mutex);
+    parameters.swap(state_->parameters);
+    records.swap(state_->parameter_records);
+    state_->parameter_record_names.clear();
+    state_->started.clear();
+  }
+  for (const auto& [accumulator, hook] : parameters) {
     auto& hooks = accumulator->pre_hooks();
     std::erase_if(hooks, [h = hook](const auto& present) { return present.get() == h; });
   }
-  state_->parameters.clear();
-  state_->parameter_record_names.clear();
-  state_->parameter_records.clear();
-  state_->calls.clear();
 }
 
 }  // namespace msprobe::torch_adapter

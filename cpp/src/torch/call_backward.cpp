@@ -38,7 +38,8 @@ void add_plain(Gradient& gradient, const at::Tensor& contribution) {
 }  // namespace
 
 CallBackward::~CallBackward() {
-  if (!started || !state || state->step.load() != step) return;
+  if (!started || state->step.load() != step) return;
+  state->forget_started(*this);
   guarded(state->recorder, name, [&] { state->write(*this); });
 }
 
@@ -65,7 +66,7 @@ void ParameterRecord::write(dump::Recorder& recorder) {
 void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
   if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
   if (!call.started) {
-    call.started = true;
+    note_started(call);
     call.kept = recorder.keeps_backward(call.name, call.module.get());
   }
   Gradient& gradient = call.side(of_output)[index];
@@ -80,8 +81,22 @@ void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index
     }
   }
   if (--call.missing > 0) return;
+  forget_started(call);
   write(call);
+}
+
+void BackwardState::note_started(CallBackward& call) {
+  call.started = true;
+  const std::lock_guard lock(mutex);
+  started.push_back({&call, call.weak_from_this()});
+}
+
+void BackwardState::forget_started(CallBackward& call) {
   call.started = false;
+  const std::lock_guard lock(mutex);
+  const auto is_it = [&](const Started& entry) { return entry.call == &call; };
+  const auto found = std::find_if(started.rbegin(), started.rend(), is_it);
+  if (found != started.rend()) started.erase(std::prev(found.base()));
 }
 
 void BackwardState::add(Gradient& gradient, const at::Tensor& contribution) {
@@ -160,12 +175,15 @@ void BackwardState::describe_incomplete(CallBackward& call) {
 }
 
 void BackwardState::write_part(trace::RecordId record, trace::Part part, const Gradients& gradients) {
-  trace::ElementWriter none;
-  none.null();
-  std::string elements;
+  static const std::string none = [] {
+    trace::ElementWriter null;
+    null.null();
+    return std::string(null.bytes());
+  }();
+  thread_local std::string elements;
+  elements.clear();
   for (const Gradient& gradient : gradients) {
-    if (gradient.shown)
-      elements += gradient.element.empty() ? none.bytes() : std::string_view(gradient.element);
+    if (gradient.shown) elements += gradient.element.empty() ? none : std::string_view(gradient.element);
   }
   recorder.part(record, part, elements);
 }

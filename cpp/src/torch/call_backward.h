@@ -41,7 +41,7 @@ struct Gradient {
 using Gradients = c10::SmallVector<Gradient, 2>;
 
 /// The backward of one call: what arrived so far.
-struct CallBackward {
+struct CallBackward : std::enable_shared_from_this<CallBackward> {
   CallBackward() = default;
   /// Writes what arrived where something never came, because an output was not used: the graph is gone.
   ~CallBackward();
@@ -82,12 +82,18 @@ struct BackwardState {
   /// A contribution to a gradient arrived; the last one writes the call's record. `call.mutex` is held.
   void arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
   void write(CallBackward& call);
+  /// Of a call that is complete, gone, or about to be written as far as it is. No mutex but its own is held.
+  void forget_started(CallBackward& call);
 
   dump::Recorder& recorder;
   TensorDescriber& describer;
   std::atomic<std::uint64_t> step{0};  // hooks of another step do nothing
   std::mutex mutex;
-  std::vector<std::weak_ptr<CallBackward>> calls;  // that may be incomplete at a flush
+  struct Started {
+    const CallBackward* call;
+    std::weak_ptr<CallBackward> owner;
+  };
+  std::vector<Started> started;  // calls that are incomplete, the latest last
   struct Parameter {
     NodePtr accumulator;
     const torch::autograd::FunctionPreHook* hook;
@@ -97,6 +103,7 @@ struct BackwardState {
   ska::flat_hash_set<std::string_view> parameter_record_names;
 
  private:
+  void note_started(CallBackward& call);
   void describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
   void describe_incomplete(CallBackward& call);
   void write_part(trace::RecordId record, trace::Part part, const Gradients& gradients);

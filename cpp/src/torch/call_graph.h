@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "torch/gradient_edge.h"
@@ -23,17 +24,18 @@ class NodeSet {
  public:
   // False when it was there.
   bool insert(const torch::autograd::Node* node) {
-    if (!large_.empty()) return large_.insert(node).second;
+    if (large_) return large_->insert(node).second;
     if (std::find(small_.begin(), small_.end(), node) != small_.end()) return false;
     small_.push_back(node);
-    if (small_.size() > kSmall) large_.insert(small_.begin(), small_.end());
+    if (small_.size() > kSmall) large_ = std::make_unique<Large>(small_.begin(), small_.end());
     return true;
   }
 
  private:
+  using Large = ska::flat_hash_set<const torch::autograd::Node*>;  // even an empty one allocates
   static constexpr std::size_t kSmall = 16;
   c10::SmallVector<const torch::autograd::Node*, kSmall + 1> small_;
-  ska::flat_hash_set<const torch::autograd::Node*> large_;
+  std::unique_ptr<Large> large_;
 };
 
 /// The nodes that a call made, and the edges by which gradients leave them towards the call's inputs.

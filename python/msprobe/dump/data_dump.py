@@ -79,9 +79,12 @@ class DataDump(Feature):
         tokens = None
         if token_range is not None:
             tokens = (checked_module(model, "token_range"), *checked_range(token_range))
-        if self._overflowed() or not self._open():
+        if self._overflowed():
             return
-        self._diagnosis.begin_step(model, self._directory(), watches=tokens is not None)
+        directory = self._directory()
+        if not self._open(directory):
+            return
+        self._diagnosis.begin_step(model, directory, watches=tokens is not None)
         if self._hooks is None:
             self._renew_hooks()
         self._collecting = True
@@ -150,7 +153,7 @@ class DataDump(Feature):
         if problem:
             log.warning("save: %s; nothing is saved", problem)
             return
-        if self._open():
+        if self._open(self._directory()):
             self._session.save(variable, name, save_backward)
 
     def set_init_step(self, step: int) -> None:
@@ -255,9 +258,9 @@ class DataDump(Feature):
         folder = "rank" if rank is None else f"rank{rank}"
         return os.path.join(self._config.dump_path, f"step{self._step}", folder)
 
-    def _open(self) -> bool:
+    def _open(self, directory: str) -> bool:
         try:
-            self._session.open(self._directory())
+            self._session.open(directory)
         except Error as error:
             log.warning("step %d is not recorded: %s", self._step, error)
             return False

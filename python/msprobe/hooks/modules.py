@@ -34,6 +34,8 @@ class ModuleHooks:
         ]
 
     def remove(self) -> None:
+        if not self._handles:
+            return
         from torch.nn.modules import module
 
         # torch's handle takes its hook off, and forgets this dictionary.

@@ -229,7 +229,7 @@ TEST_CASE("recorder: calls of several threads are all there, each below the modu
         out.slot(slot);
         recorder.part(recorder.record(RecordKind::kApiForward, name), Part::kOutput, out.bytes());
         recorder.fill(slot, one_integer(t * kCalls + i));
-        if (recorder.innermost() == nullptr || recorder.innermost()->name != module) ++wrong;
+        if (recorder.innermost() == nullptr || recorder.innermost()->name() != module) ++wrong;
       }
       if (!recorder.close_module(module)) ++wrong;
     });
@@ -296,7 +296,7 @@ TEST_CASE("recorder: two recorders in one thread keep their modules apart") {
   other.open_module("Module.b.B.forward.0");
   CHECK(other.innermost()->parent == nullptr);
   CHECK(other.close_module("Module.b.B.forward.0"));
-  CHECK(one.innermost()->name == "Module.a.A.forward.0");
+  CHECK(one.innermost()->name() == "Module.a.A.forward.0");
   CHECK(one.close_module("Module.a.A.forward.0"));
 }
 
