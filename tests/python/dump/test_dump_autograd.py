@@ -257,12 +257,14 @@ def partial(directory: Path, keep: bool) -> None:
             del a, _, loss
 
 
-@pytest.mark.parametrize("keep", [True])
+@pytest.mark.parametrize("keep", [True, False])
 def test_a_module_with_an_unused_output_has_its_backward(tmp_path, keep):
     run(partial, tmp_path, keep)
-    record = Dump(tmp_path).check().data["Module.0.Two.backward.0"]
+    dump = Dump(tmp_path).check()
+    record = dump.data["Module.0.Two.backward.0"]
     assert [value and value["shape"] for value in record["input"]] == [[3], None]
     assert [value["shape"] for value in record["output"]] == [[3]]
+    assert dump.json("summary.json")["records"] == len(dump.names)  # once, by stop() or when the graph goes
 
 
 def late(directory: Path) -> None:
