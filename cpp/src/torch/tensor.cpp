@@ -84,6 +84,10 @@ TensorView view_of(const at::Tensor& tensor) {
   if (tensor.is_conj() || tensor.is_neg()) {
     throw UnsupportedError("expected a plain tensor, found a conjugated or negated view");
   }
+  return view_of_plain(tensor);
+}
+
+TensorView view_of_plain(const at::Tensor& tensor) {
   const auto sizes = tensor.sizes();
   const auto strides = tensor.strides();
   return {tensor.numel() > 0 ? tensor.const_data_ptr() : nullptr,

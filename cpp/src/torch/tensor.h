@@ -8,6 +8,7 @@
 #include <string>
 
 #include "msprobe/dtype.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe::torch_adapter {
 
@@ -23,6 +24,10 @@ std::string why_unreadable(const at::Tensor& tensor);
 inline bool runs_in_python(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python);
 }
+
+/// The memory of a tensor on the CPU that is readable, and neither conjugated nor negated: view_of() without
+/// a check.
+TensorView view_of_plain(const at::Tensor& tensor);
 
 /// The tensor with pending conjugation and negation carried out, detached from autograd.
 at::Tensor resolved(const at::Tensor& tensor);

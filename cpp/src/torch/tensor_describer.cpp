@@ -40,8 +40,9 @@ struct TensorDescriber::State {
   std::optional<ThreadPool> pool;
   int pool_threads = 0;
 
+  // Of a tensor in memory that can be read as it is.
   trace::Statistics measure_on_host(const at::Tensor& tensor) {
-    const TensorView view = view_of(tensor);
+    const TensorView view = view_of_plain(tensor);
     const bool checksum = recorder.options().checksum;
     const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
     const int threads = bytes < kBytesForThreads ? 1 : at::get_num_threads();
@@ -178,8 +179,10 @@ void TensorDescriber::State::describe(trace::ElementWriter& out, const at::Tenso
     try {
       // A plain tensor in memory is read without any operator of torch.
       std::optional<OutOfSight> out_of_sight;
-      if (!tensor.is_cpu() || tensor.is_conj() || tensor.is_neg()) out_of_sight.emplace();
-      const at::Tensor plain = resolved(tensor);
+      const bool is_view_of_others = tensor.is_conj() || tensor.is_neg();
+      if (!tensor.is_cpu() || is_view_of_others) out_of_sight.emplace();
+      const at::Tensor others = is_view_of_others ? resolved(tensor) : at::Tensor();
+      const at::Tensor& plain = is_view_of_others ? others : tensor;
       const bool waits = may_wait(plain);
       if (!waits) element.statistics = measure(plain);
       if (!as.record.empty() && recorder.stores(as.record)) {
