@@ -190,7 +190,7 @@ class MSPROBE_API EventLog {
   /// The events appended so far.
   std::string_view committed() const noexcept;
 
-  /// Gives the file another name. Failing leaves it where it is: false.
+  /// Gives the file another name. False when it stays where it is, or when the log has no file (any more).
   bool move_to(const std::filesystem::path& path) noexcept;
   /// Empties the log for another step; what committed() returned is gone.
   void rewind() noexcept;

@@ -78,7 +78,6 @@ struct Step {
   std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
   std::size_t formatted = 0;  // bytes of the log that the writer has formatted
   std::size_t written = 0;    // bytes of the log that the JSON files hold
-  bool begun = false;         // the log is in the directory
   bool ending = false;        // close() was called
   std::string problem;        // the first one, for one warning
 };
@@ -193,7 +192,7 @@ struct Recorder::State {
   bool wants_writer() const {
     if (steps.empty()) return false;
     const Step& oldest = *steps.front();
-    if (!oldest.begun || oldest.ending) return true;
+    if (oldest.ending) return true;
     if (!oldest.exporter) return false;
     const std::size_t size = oldest.log->committed().size();
     return size >= oldest.formatted + kFormatEvery ||
@@ -207,7 +206,6 @@ struct Recorder::State {
     const bool complete = last_time || flushes_done < flushes_wanted;
     const std::string_view bytes = oldest->log->committed();
     lock.unlock();
-    if (!oldest->begun) attempt(*oldest, [&] { begin(*oldest); });
     if (oldest->exporter) {
       attempt(*oldest, [&] { oldest->exporter->consume(bytes); });
       if (complete && bytes.size() > oldest->written) {
@@ -216,7 +214,6 @@ struct Recorder::State {
       }
     }
     lock.lock();
-    oldest->begun = true;
     oldest->formatted = bytes.size();
     if (oldest->exporter) {
       oldest->report.records = oldest->exporter->record_count();
@@ -231,12 +228,6 @@ struct Recorder::State {
     lock.lock();
     finish(oldest, lock);
   }
-
-  // The log gets its place in the directory. One that has lost its file (the folder was removed) still holds
-  // the step, for the JSON files. These come with the first flush: empty ones before would tell nothing, and
-  // a file system such as ext4 searches longer for a new file the more of them were replaced in the last
-  // seconds.
-  void begin(Step& begun) { begun.log->move_to(begun.directory / kLogName); }
 
   void finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock) {
     steps.pop_front();
@@ -374,7 +365,15 @@ void Recorder::open(const fs::path& directory) {
   lock.unlock();
   auto step = std::make_shared<Step>();
   step->directory = directory;
-  step->log = log ? std::move(log) : std::make_unique<trace::EventLog>(directory / kLogName);
+  // It is in its place before the first event: a process that is killed leaves it there. The JSON files come
+  // with the first flush: empty ones before would tell nothing, and a file system such as ext4 searches
+  // longer for a new file the more of them were replaced in the last seconds.
+  const fs::path log_path = directory / kLogName;
+  if (log && !log->move_to(log_path)) {
+    log->remove();
+    log.reset();
+  }
+  step->log = log ? std::move(log) : std::make_unique<trace::EventLog>(log_path);
   trace::Header header{s.options.task, s.options.level, std::nullopt};
   if (tensors) header.data_directory = (directory / kTensorDirectory).string();
   step->log->header(header);

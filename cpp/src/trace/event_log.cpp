@@ -205,7 +205,7 @@ std::string_view EventLog::committed() const noexcept {
 }
 
 bool EventLog::move_to(const std::filesystem::path& path) noexcept {
-  if (memory_->path.empty() || ::rename(memory_->path.c_str(), path.c_str()) != 0) return false;
+  if (memory_->descriptor < 0 || ::rename(memory_->path.c_str(), path.c_str()) != 0) return false;
   memory_->path = path;
   return true;
 }

@@ -179,6 +179,22 @@ TEST_CASE("recorder: steps do not mix") {
   }
 }
 
+TEST_CASE("recorder: what a call leaves is on the disk at once, where a killed process is looked for") {
+  const TempDir folder;
+  Recorder recorder(Options{});
+  for (int step = 0; step < 4; ++step) {
+    const fs::path rank = folder / ("dump/step" + std::to_string(step) + "/rank");
+    if (step == 3) fs::remove_all(folder / "dump");  // with what was kept for this step
+    recorder.open(rank);
+    record_call(recorder, "Torch.add.0.forward", 3);
+    record_call(recorder, "Torch.add.1.forward", 3);
+    const trace::ExportReport report = trace::export_event_log(rank / "trace.msprobe", folder / "made");
+    CHECK(report.records == 2);
+    CHECK(test::entries_below(rank) == std::vector<std::string>{"trace.msprobe"});
+    recorder.close();
+  }
+}
+
 TEST_CASE("recorder: deferred, a step leaves its log, of which the files can be made") {
   const TempDir folder;
   const fs::path rank = folder / "dump/step0/rank0";

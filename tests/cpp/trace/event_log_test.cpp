@@ -165,6 +165,7 @@ TEST_CASE("event log: move_to gives the file another name, and rewind an empty l
   CHECK(log.move_to(folder / "second"));
   CHECK(test::entries_below(folder.path()) == std::vector<std::string>{"second"});
   CHECK_FALSE(log.move_to(folder / "absent" / "third"));
+  CHECK_FALSE(EventLog("").move_to(folder / "third"));
   CHECK(records_in(read_event_log(folder / "second")) == 30);
 
   log.rewind();
