@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dump.h"
 
-#include <c10/util/flat_hash_map.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
@@ -28,6 +27,7 @@
 #include "python_elements.h"
 #include "python_stack.h"
 #include "recompute_links.h"
+#include "watched_modules.h"
 
 namespace py = pybind11;
 
@@ -39,14 +39,6 @@ using msprobe::torch_adapter::CallOperators;
 using msprobe::torch_adapter::OperatorRecorder;
 using msprobe::torch_adapter::TensorDescriber;
 namespace trace = msprobe::trace;
-
-// A module of the model that is watched.
-struct WatchedModule {
-  py::object module;  // alive as long as it is looked up by its address
-  std::string name;   // "Module.{path}.{Class}"
-  std::int64_t count = 0;
-  std::unique_ptr<CallParts::Placements> placements;
-};
 
 // A module call that has begun on this thread.
 struct OpenCall {
@@ -110,8 +102,7 @@ class DumpSession : public CallObserver,
     stacks_.begin_step();
     links_.begin_step();
     functions_.begin_step();
-    for (WatchedModule* watched : called_modules_) watched->count = 0;
-    called_modules_.clear();
+    modules_.begin_step();
     saved_counts_.clear();
   }
 
@@ -198,31 +189,25 @@ class DumpSession : public CallObserver,
 
   // ---- modules
 
-  void watch_module(const py::object& module, const std::string& name) {
-    auto& watched = modules_[module.ptr()];
-    if (!watched) watched = std::make_unique<WatchedModule>(WatchedModule{module, name, 0, nullptr});
-  }
+  void watch_module(const py::object& module, const std::string& name) { modules_.add(module, name); }
 
   // Where the parameters of a watched module lie that are plain tensors while it runs: name -> placement.
   void place_parameters(const py::object& module, const py::dict& placements) {
-    const auto found = modules_.find(module.ptr());
-    if (found == modules_.end()) return;
-    auto& elements = found->second->placements = std::make_unique<CallParts::Placements>();
+    WatchedModule* watched = modules_.find(module.ptr());
+    if (watched == nullptr) return;
+    auto& elements = watched->placements = std::make_unique<CallParts::Placements>();
     for (const auto& [name, placement] : placements) {
       elements->emplace(name.cast<std::string>(), placement_element(placement));
     }
   }
 
-  void forget_modules() {
-    called_modules_.clear();
-    modules_.clear();
-  }
+  void forget_modules() { modules_.clear(); }
 
   py::object module_call(const py::object& original, const py::object& with_hooks) {
     return make_module_call(shared_from_this(), original, with_hooks);
   }
 
-  bool watches(PyObject* module) override { return modules_.find(module) != modules_.end(); }
+  bool watches(PyObject* module) override { return modules_.find(module) != nullptr; }
 
   // torch's global forward pre-hook: (module, args).
   void before_module(const py::object& module, const py::tuple& args) {
@@ -240,12 +225,11 @@ class DumpSession : public CallObserver,
   }
 
   void begin_module(PyObject* module, const CallArguments& arguments) override {
-    const auto found = modules_.find(module);
-    if (found == modules_.end()) return;
-    WatchedModule& watched = *found->second;
-    if (watched.count == 0) called_modules_.push_back(&watched);
+    WatchedModule* watched = modules_.find(module);
+    if (watched == nullptr) return;
+    const std::int64_t number = modules_.begin_call(*watched);
     OpenCall call{module, {}, nullptr, nullptr};
-    set_numbered(call.name, watched.name, ".forward.", watched.count++);
+    set_numbered(call.name, watched->name, ".forward.", number);
     if (!collecting_) return;
     if (!wanted_.empty()) {
       if (!CallOperators::concerns(wanted_, call.name)) return;
@@ -258,7 +242,7 @@ class DumpSession : public CallObserver,
       return;
     }
     attempt(call.name, [&] {
-      call.recompute = links_.begin_call(&watched, watched.count - 1);
+      call.recompute = links_.begin_call(watched, number);
       recorder_.open_module(call.name);
       TensorList inputs;
       collect_positional(arguments, inputs.tensors);
@@ -455,7 +439,9 @@ class DumpSession : public CallObserver,
       if (writes_inputs()) parts_.inputs(record, call.name, arguments, inputs);
       if (writes_outputs()) parts_.output(record, call.name, result, outputs);
       if (options().data) {
-        parts_.parameters(record, call.name, parameters, modules_.at(module)->placements.get());
+        const WatchedModule* watched = modules_.find(module);
+        parts_.parameters(record, call.name, parameters,
+                          watched == nullptr ? nullptr : watched->placements.get());
       }
     }
     if (!options().backward) return;
@@ -539,9 +525,8 @@ class DumpSession : public CallObserver,
   bool collecting_ = false;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
-  ska::flat_hash_map<PyObject*, std::unique_ptr<WatchedModule>> modules_;
-  std::vector<py::object> modes_;               // that were pushed
-  std::vector<WatchedModule*> called_modules_;  // in this step
+  WatchedModules modules_;
+  std::vector<py::object> modes_;  // that were pushed
   std::unordered_map<std::string, std::int64_t> saved_counts_;
 };
 
