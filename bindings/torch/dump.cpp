@@ -89,14 +89,18 @@ class DumpSession : public CallObserver,
     recorder_.begin_flush();
   }
 
-  void close() {
+  void close(bool wait) {
     {
       const py::gil_scoped_release no_gil;
       backward_.flush();
       describer_.fetch();
       backward_.end_step();
       operators_.end_step();
-      recorder_.close();
+      if (wait) {
+        recorder_.close();
+      } else {
+        recorder_.begin_close();
+      }
     }
     ++steps_;
     stacks_.begin_step();
@@ -107,7 +111,7 @@ class DumpSession : public CallObserver,
   }
 
   void end() {
-    close();
+    close(true);
     recorder_.end();
     for (const py::object& mode : modes_) retire_function_mode(mode);
     modes_.clear();
@@ -557,7 +561,7 @@ void register_dump(py::module_& m) {
       .def(py::init(&make_session), py::arg("options"), py::kw_only(), py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"))
       .def("begin_flush", &DumpSession::begin_flush)
-      .def("close", &DumpSession::close)
+      .def("close", &DumpSession::close, py::kw_only(), py::arg("wait") = true)
       .def("end", &DumpSession::end)
       .def("report", &DumpSession::report)
       .def("treat_all_as_on_device", &DumpSession::treat_all_as_on_device)

@@ -198,7 +198,7 @@ class _Dump:
     def __init__(self, config: Config, note: Any) -> None:
         from msprobe.dump.data_dump import DataDump
 
-        self._dump: DataDump = DataDump(config)
+        self._dump: DataDump = DataDump(config, waits=False)
         self._note = note
         self._models: list[Any] = []
         self._start: Any = None  # what the dump begins with; it is given the same at each step

@@ -99,8 +99,8 @@ class MSPROBE_API Recorder {
 
   const Options& options() const noexcept;
 
-  /// Begins a step in `directory`, or goes on with the one begun there. Creates the directory and empty JSON
-  /// files. Throws IoError (the only call that does), and then records nothing.
+  /// Begins a step in `directory`, which is created, or goes on with the one begun there. Throws IoError (the
+  /// only call that does), and then records nothing.
   void open(const std::filesystem::path& directory);
   bool is_open() const noexcept;
 
@@ -108,8 +108,13 @@ class MSPROBE_API Recorder {
   void begin_flush();
   /// Returns when everything recorded so far is in complete files.
   void flush();
-  /// Ends the step: returns when its files are complete. What is recorded later is lost, with a warning.
+  /// Ends the step: returns when its files, and those of steps before, are complete. What is recorded later
+  /// is lost, with a warning.
   void close();
+  /// Ends the step without waiting: the writer completes its files while the next one runs. Waits for the
+  /// step before that, where the writer has not come so far. A process that is killed meanwhile leaves the
+  /// log of the step.
+  void begin_close();
   /// close(), and leaves nothing of its own on the disk. Call it last; the destructor does as well.
   void end();
   /// Of the step that is open or was closed last; counts as of its last flush.
@@ -161,6 +166,9 @@ class MSPROBE_API Recorder {
   void note_overflow();
   /// Whether Options::overflow_limit is reached.
   bool has_enough_overflows() const noexcept;
+
+  /// Notes that a call of an earlier step had its backward now; one warning says so, of all that come.
+  void note_late() noexcept;
 
   /// Counts something that was left out, for summary.json.
   void note_skipped(std::string_view reason);

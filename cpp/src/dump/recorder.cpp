@@ -1,9 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -13,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "dump/spare_logs.h"
 #include "dump/step_summary.h"
 #include "dump/tensor_name.h"
 #include "msprobe/dump.h"
@@ -56,11 +54,6 @@ std::uint64_t byte_count(const StoredTensor& tensor) {
   return count;
 }
 
-// Where the log of a finished step waits to become that of another: in the folder of all steps.
-fs::path spare_path(const fs::path& step_directory) {
-  return step_directory.parent_path().parent_path() / (".trace." + std::to_string(::getpid()) + ".tmp");
-}
-
 bool contains_any(const std::vector<std::string>& parts, std::string_view name) {
   return std::any_of(parts.begin(), parts.end(),
                      [&](const std::string& part) { return name.find(part) != std::string_view::npos; });
@@ -78,7 +71,8 @@ struct Step {
   std::chrono::steady_clock::time_point opened = std::chrono::steady_clock::now();
   std::size_t formatted = 0;  // bytes of the log that the writer has formatted
   std::size_t written = 0;    // bytes of the log that the JSON files hold
-  bool ending = false;        // close() was called
+  bool ending = false;        // the step is closed
+  std::uint64_t flushes = 0;  // wanted before that: done when the step is
   std::string problem;        // the first one, for one warning
 };
 
@@ -111,7 +105,7 @@ struct Recorder::State {
   std::shared_ptr<Step> last;  // the latest, open or closed
   std::deque<std::shared_ptr<Step>>
       steps;  // that the writer has not finished: those ending, then the open one
-  std::unique_ptr<trace::EventLog> spare;  // of a finished step, for the next: a file need not be made again
+  SpareLogs spares;
   std::deque<File> files;
   std::uint64_t queued_bytes = 0;
   std::uint64_t flushes_wanted = 0;
@@ -121,6 +115,7 @@ struct Recorder::State {
   std::vector<std::shared_ptr<Step>> finished;  // whose memory the writer gives back
   bool ending = false;
   std::size_t overflows = 0;
+  std::vector<std::string> problems;  // to be reported by the next call of a training thread
   bool fault_reported = false;
   bool late_reported = false;
   std::condition_variable work;
@@ -230,22 +225,18 @@ struct Recorder::State {
   }
 
   void finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock) {
-    steps.pop_front();
     const bool keep_log = !of->exporter || !of->problem.empty();
     lock.unlock();
     // A step whose files could not be written keeps its log: export can still make them.
-    bool reusable = false;
     if (keep_log) {
       of->log->close();
       if (!of->problem.empty()) of->log.reset();  // the next step may need the room that it holds on the disk
-    } else if (of->log->move_to(spare_path(of->directory))) {
-      of->log->rewind();
-      reusable = true;
     } else {
-      of->log->remove();
+      spares.keep(std::move(of->log), of->directory);
     }
     lock.lock();
-    if (reusable && !spare) spare = std::move(of->log);
+    flushes_done = std::max(flushes_done, of->flushes);
+    steps.pop_front();
     finished.push_back(std::move(of));
     done.notify_all();
   }
@@ -283,20 +274,41 @@ struct Recorder::State {
       work_to_do();
     } catch (const std::exception& e) {
       const std::lock_guard lock(mutex);
-      if (of.problem.empty()) of.problem = e.what();
+      if (!of.problem.empty()) return;
+      of.problem = e.what();
+      of.report.incomplete = true;
+      problems.push_back(of.problem);
     }
   }
 
   // ---- training threads
 
-  void report_problem(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Step>& of) {
-    if (!of || of->problem.empty() || of->report.incomplete) return;
-    of->report.incomplete = true;
-    const std::string text = of->problem;
+  void report_problems(std::unique_lock<std::mutex>& lock) {
+    const auto to_report = std::exchange(problems, {});
+    if (to_report.empty()) return;
     lock.unlock();
-    msprobe::log(LogLevel::kWarning,
-                 "data dump: " + text + "; training goes on, this step may be incomplete");
+    for (const std::string& text : to_report) {
+      msprobe::log(LogLevel::kWarning,
+                   "data dump: " + text + "; training goes on, this step may be incomplete");
+    }
     lock.lock();
+  }
+
+  // ---- steps
+
+  // No step is open any more; the writer has to finish this one. Null: none was open.
+  std::shared_ptr<Step> end_step() {
+    std::shared_ptr<Step> ended = std::exchange(step, nullptr);
+    if (ended) {
+      ended->ending = true;
+      ended->flushes = flushes_wanted;
+    }
+    return ended;
+  }
+
+  template <typename IsIt>
+  bool any_unfinished(IsIt is_it) const {
+    return std::any_of(steps.begin(), steps.end(), [&](const auto& of) { return is_it(*of); });
   }
 
   // Keeps what passes the filter from changing, unless everything passes: then nothing of it ever changes.
@@ -306,11 +318,14 @@ struct Recorder::State {
 
   // True when a step is open; otherwise what happened comes too late.
   bool can_record() {
-    if (step) return true;
-    if (!std::exchange(late_reported, true) && last && last->problem.empty()) {
-      last->problem = "a backward ran after step(): what it would have recorded is lost";
-    }
-    return false;
+    if (!step && last) note_late();
+    return step != nullptr;
+  }
+
+  void note_late() {
+    if (std::exchange(late_reported, true)) return;
+    problems.emplace_back(
+        "a backward ran after the step() of its forward: what it would have recorded is lost");
   }
 };
 
@@ -351,29 +366,23 @@ const Options& Recorder::options() const noexcept { return state_->options; }
 
 void Recorder::open(const fs::path& directory) {
   State& s = *state_;
-  {
-    const std::lock_guard lock(s.mutex);
-    if (s.step && s.step->directory == directory) return;
-  }
-  close();
+  std::unique_lock lock(s.mutex);
+  if (s.step && s.step->directory == directory) return;
+  const bool waits =
+      s.step || s.any_unfinished([&](const Step& unfinished) { return unfinished.directory == directory; });
+  s.report_problems(lock);
+  lock.unlock();
+  if (waits) close();
   std::erase_if(open_modules, [this](const OpenModule& module) { return module.recorder == this; });
 
   const bool tensors = s.options.store_tensors || !s.options.tensor_list.empty();
   io::make_directories(tensors ? directory / kTensorDirectory : directory);
-  std::unique_lock lock(s.mutex);
-  auto log = std::move(s.spare);
-  lock.unlock();
   auto step = std::make_shared<Step>();
   step->directory = directory;
   // It is in its place before the first event: a process that is killed leaves it there. The JSON files come
   // with the first flush: empty ones before would tell nothing, and a file system such as ext4 searches
   // longer for a new file the more of them were replaced in the last seconds.
-  const fs::path log_path = directory / kLogName;
-  if (log && !log->move_to(log_path)) {
-    log->remove();
-    log.reset();
-  }
-  step->log = log ? std::move(log) : std::make_unique<trace::EventLog>(log_path);
+  step->log = s.spares.take(directory / kLogName);
   trace::Header header{s.options.task, s.options.level, std::nullopt};
   if (tensors) header.data_directory = (directory / kTensorDirectory).string();
   step->log->header(header);
@@ -381,7 +390,7 @@ void Recorder::open(const fs::path& directory) {
   lock.lock();
   s.step = s.last = step;
   s.steps.push_back(std::move(step));
-  s.fault_reported = s.late_reported = false;
+  s.fault_reported = false;
   if (s.asleep) s.work.notify_one();
 }
 
@@ -401,32 +410,39 @@ void Recorder::flush() {
   const std::uint64_t flush = ++s.flushes_wanted;
   s.work.notify_all();
   s.done.wait(lock, [&] { return s.flushes_done >= flush && s.queued_bytes == 0; });
-  s.report_problem(lock, s.last);
+  s.report_problems(lock);
+}
+
+void Recorder::begin_close() {
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  const std::shared_ptr<Step> step = s.end_step();
+  if (!step) return;
+  const auto is_earlier = [&](const Step& unfinished) {
+    return unfinished.ending && &unfinished != step.get();
+  };
+  if (s.asleep || s.any_unfinished(is_earlier)) s.work.notify_all();
+  s.done.wait(lock, [&] { return !s.any_unfinished(is_earlier); });
+  s.report_problems(lock);
 }
 
 void Recorder::close() {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
-  const std::shared_ptr<Step> step = std::exchange(s.step, nullptr);
-  if (!step) return;
-  step->ending = true;
-  if (!s.busy && s.files.empty() && s.steps.front() == step) {
+  const std::shared_ptr<Step> step = s.end_step();
+  if (step && !s.busy && s.files.empty() && s.steps.front() == step) {
     s.advance(lock);  // at once: little is left to do, and waking the writer would take longer
-  } else {
+  } else if (!s.steps.empty()) {
     s.work.notify_all();
   }
-  s.done.wait(lock, [&] {
-    return std::find(s.steps.begin(), s.steps.end(), step) == s.steps.end() && s.queued_bytes == 0;
-  });
-  s.report_problem(lock, step);
+  const auto is_ending = [](const Step& unfinished) { return unfinished.ending; };
+  s.done.wait(lock, [&] { return !s.any_unfinished(is_ending) && (!step || s.queued_bytes == 0); });
+  s.report_problems(lock);
 }
 
 void Recorder::end() {
   close();
-  std::unique_ptr<trace::EventLog> spare;
-  const std::lock_guard lock(state_->mutex);
-  spare.swap(state_->spare);
-  if (spare) spare->remove();
+  state_->spares.clear();
 }
 
 StepReport Recorder::report() const {
@@ -450,6 +466,11 @@ void Recorder::note_overflow() {
 bool Recorder::has_enough_overflows() const noexcept {
   const std::lock_guard lock(state_->mutex);
   return state_->options.overflow_limit > 0 && state_->overflows >= state_->options.overflow_limit;
+}
+
+void Recorder::note_late() noexcept {
+  const std::lock_guard lock(state_->mutex);
+  state_->note_late();
 }
 
 void Recorder::note_skipped(std::string_view reason) {

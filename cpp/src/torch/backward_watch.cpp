@@ -52,7 +52,10 @@ struct Place {
 using Places = c10::SmallVector<Place, 4>;
 
 void deliver(CallBackward& call, const Places& places, const autograd::variable_list& gradients) {
-  if (call.state->step.load(std::memory_order_relaxed) != call.step) return;
+  if (call.state->step.load(std::memory_order_relaxed) != call.step) {
+    call.state->recorder.note_late();
+    return;
+  }
   guarded(call.state->recorder, call.name, [&] {
     const std::lock_guard lock(call.mutex);
     for (const Place& place : places) {
@@ -107,6 +110,8 @@ struct OneNodeHook final : autograd::FunctionPostHook, Pooled {
                                      const autograd::variable_list& arriving) override {
     if (state->step.load(std::memory_order_relaxed) == step) {
       guarded(state->recorder, name_text(), [&] { write(leaving, arriving); });
+    } else {
+      state->recorder.note_late();
     }
     return leaving;
   }

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "msprobe/table.h"
 
@@ -62,6 +63,21 @@ void append_character(std::string& out, std::uint32_t character) {
 
 bool stands_for_itself(char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; }
 
+// Eight characters at once: call stacks are long.
+bool all_stand_for_themselves(const char* eight) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  constexpr std::uint64_t kHighBits = 0x80 * kOnes;
+  std::uint64_t word = 0;
+  std::memcpy(&word, eight, sizeof word);
+  // Without high bits in `word`, one of x is set where a byte is zero.
+  const auto has = [&](unsigned char c) {
+    const std::uint64_t x = word ^ (c * kOnes);
+    return (x - kOnes) & ~x;
+  };
+  const std::uint64_t below_space = (word - ' ' * kOnes) & ~word;
+  return ((word | below_space | has('"') | has('\\') | has(0x7f)) & kHighBits) == 0;
+}
+
 template <typename T>
 void append_number(std::string& out, T number) {
   std::array<char, 24> buffer{};
@@ -75,6 +91,7 @@ void append_json_string(std::string& out, std::string_view utf8) {
   out += '"';
   for (std::size_t i = 0; i < utf8.size();) {
     const std::size_t begin = i;
+    while (i + 8 <= utf8.size() && all_stand_for_themselves(utf8.data() + i)) i += 8;
     while (i < utf8.size() && stands_for_itself(utf8[i])) ++i;
     out.append(utf8, begin, i - begin);
     if (i == utf8.size()) break;

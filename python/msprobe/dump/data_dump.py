@@ -24,14 +24,19 @@ if TYPE_CHECKING:
 
 
 class DataDump(Feature):
-    """Records the steps that the configuration names."""
+    """Records the steps that the configuration names.
 
-    def __init__(self, config: Config, model: object = None) -> None:
+    waits: step() returns when the files of the step are complete. Otherwise they become so while the next
+        step runs, and close() waits for them.
+    """
+
+    def __init__(self, config: Config, model: object = None, *, waits: bool = True) -> None:
         import_torch()
         assert isinstance(config.section, DumpConfig)
         self._config = config
         self._section = config.section
         self._model = model
+        self._waits = waits
         self._watched: object = None
         self._step = 0
         self._hooks: Hooks | None = None
@@ -46,6 +51,7 @@ class DataDump(Feature):
             self._level = "L0" if self._section.list[0].startswith("Module.") else "L1"
         self._collecting = False
         self._ended = False
+        self._first_non_finite = ""  # record of the last step
         self._process = os.getpid()
         os.register_at_fork(after_in_child=self._forget)
         self._session = torch_adapter().DumpSession(
@@ -117,9 +123,13 @@ class DataDump(Feature):
         self._pause()
         self._diagnosis.end_calls()
         self._session.begin_flush()
-        first = self._session.report()["first_non_finite"]
-        if first:
-            log.warning("step %d: the first NaN or infinity is in the output of %s", self._step, first)
+        self._tell_first_non_finite(self._session.report()["first_non_finite"])
+
+    def _tell_first_non_finite(self, record: str) -> None:
+        """Once for steps in a row that begin with the same: a model may have infinities by design."""
+        if record and record != self._first_non_finite:
+            log.warning("step %d: the first NaN or infinity is in the output of %s", self._step, record)
+        self._first_non_finite = record
 
     def _overflowed(self) -> bool:
         """Task overflow_check: whether as many records as wanted have been kept."""
@@ -139,7 +149,7 @@ class DataDump(Feature):
                 self._step,
                 self._section.list[0],
             )
-        self._session.close()
+        self._session.close(wait=self._waits)
         self._diagnosis.end_step()
         if self._overflowed() and not self._ended:
             self._ended = True

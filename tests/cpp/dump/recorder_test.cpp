@@ -195,6 +195,87 @@ TEST_CASE("recorder: what a call leaves is on the disk at once, where a killed p
   }
 }
 
+TEST_CASE("recorder: begin_close() leaves the files to the writer, and end() waits for them") {
+  const TempDir folder;
+  const Log log;
+  constexpr int kSteps = 40;
+  const auto rank = [&](int step) { return folder / ("dump/step" + std::to_string(step) + "/rank"); };
+  {
+    Recorder recorder(Options{});
+    for (int step = 0; step < kSteps; ++step) {
+      recorder.open(rank(step));
+      for (int call = 0; call <= step; ++call) record_call(recorder, "a" + std::to_string(call));
+      recorder.begin_close();
+      CHECK_FALSE(recorder.is_open());
+      recorder.begin_close();  // there is nothing to end
+      if (step > 0) CHECK(fs::exists(rank(step - 1) / "summary.json"));
+      if (step % 7 == 6) {
+        recorder.close();
+        CHECK(test::entries_below(rank(step)) == kFiles);
+        CHECK(recorder.report().records == static_cast<std::size_t>(step) + 1);
+      }
+    }
+    recorder.end();
+  }
+  for (int step = 0; step < kSteps; ++step) {
+    const std::string text = read_bytes(rank(step) / "dump.json");
+    CHECK(contains(text, "\"a" + std::to_string(step) + "\""));
+    CHECK_FALSE(contains(text, "\"a" + std::to_string(step + 1) + "\""));
+    CHECK(test::entries_below(rank(step)) == kFiles);
+  }
+  CHECK(test::entries_below(folder / "dump").size() == kSteps * (kFiles.size() + 2));
+  CHECK(log.warnings().empty());
+}
+
+TEST_CASE("recorder: a flush that was asked for before begin_close() is of that step alone") {
+  const TempDir folder;
+  Recorder recorder(Options{});
+  recorder.open(folder / "dump/step0/rank");
+  record_call(recorder, "a0");
+  recorder.begin_flush();
+  recorder.begin_close();
+  recorder.open(folder / "dump/step1/rank");
+  record_call(recorder, "a1");
+  while (!fs::exists(folder / "dump/step0/rank/summary.json")) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  CHECK(test::entries_below(folder / "dump/step1/rank") == std::vector<std::string>{"trace.msprobe"});
+  recorder.flush();
+  CHECK(contains(read_bytes(folder / "dump/step1/rank/dump.json"), "\"a1\""));
+}
+
+TEST_CASE("recorder: a step that begins again while it is being finished waits for that") {
+  const TempDir folder;
+  Recorder recorder(Options{});
+  for (int i = 0; i < 20; ++i) {
+    recorder.open(folder / "dump/step0/rank");
+    record_call(recorder, "a" + std::to_string(i));
+    recorder.begin_close();
+  }
+  recorder.end();
+  CHECK(contains(read_bytes(folder / "dump/step0/rank/dump.json"), "\"a19\""));
+  CHECK(test::entries_below(folder / "dump/step0/rank") == kFiles);
+}
+
+TEST_CASE("recorder: what goes wrong while nobody waits is said once, by the next call") {
+  const TempDir folder;
+  const Log log;
+  Recorder recorder(Options{});
+  recorder.open(folder / "dump/step0/rank");
+  record_call(recorder, "a0");
+  fs::remove_all(folder / "dump/step0");
+  recorder.begin_close();
+  recorder.open(folder / "dump/step1/rank");
+  recorder.close();
+  REQUIRE(log.warnings().size() == 1);
+  CHECK(contains(log.warnings()[0], "step0"));
+  CHECK_FALSE(recorder.report().incomplete);
+
+  record_call(recorder, "late");
+  recorder.open(folder / "dump/step2/rank");
+  REQUIRE(log.warnings().size() == 2);
+  CHECK(contains(log.warnings()[1], "after the step()"));
+}
+
 TEST_CASE("recorder: deferred, a step leaves its log, of which the files can be made") {
   const TempDir folder;
   const fs::path rank = folder / "dump/step0/rank0";
@@ -445,7 +526,7 @@ TEST_CASE("recorder: what comes after the end of a step is lost, with one warnin
   recorder.flush();
   recorder.flush();
   REQUIRE(log.warnings().size() == 1);
-  CHECK(contains(log.warnings()[0], "after step()"));
+  CHECK(contains(log.warnings()[0], "after the step()"));
   CHECK_FALSE(contains(read_bytes(folder / "dump/step0/rank/dump.json"), "backward"));
 }
 

@@ -33,6 +33,21 @@ TEST_CASE("json text: strings are escaped as Python's json does") {
   CHECK(quoted(std::string_view("\0\x01\x1f\x7f", 4)) == "\"\\u0000\\u0001\\u001f\\u007f\"");
 }
 
+TEST_CASE("json text: a byte of any value is found at any place of a long string") {
+  for (int byte = 0; byte < 256; ++byte) {
+    const char c = static_cast<char>(byte);
+    const std::string alone = quoted(std::string_view(&c, 1));
+    const std::string escaped = alone.substr(1, alone.size() - 2);
+    for (std::size_t before = 0; before < 20; ++before) {
+      for (const char filler : {' ', '!', '~', '0'}) {
+        const std::string left(before, filler);
+        const std::string right(19 - before, filler);
+        CHECK(quoted(left + c + right) == "\"" + left + escaped + right + "\"");
+      }
+    }
+  }
+}
+
 TEST_CASE("json text: characters beyond ASCII become escapes, beyond 16 bits two of them") {
   CHECK(quoted("\xc3\xa9") == "\"\\u00e9\"");
   CHECK(quoted("x\xe5\xb1\x82y") == "\"x\\u5c42y\"");

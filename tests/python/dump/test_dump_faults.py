@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import inspect
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,59 @@ def test_gradients_are_neither_copied_nor_summed_in_sight(tmp_path, kind, level)
     without, within = (collections.Counter(seen) for seen in run(dispatched, tmp_path, kind, level))
     assert dict(within - without) == {}
     assert dict(without - within) == {}
+
+
+# ---- what is said
+
+
+def messages() -> list[str]:
+    """What msprobe logs from now on."""
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("msprobe").addHandler(handler)
+    return said
+
+
+def steps_with_infinities(directory: Path) -> list[str]:
+    import torch
+
+    said = messages()
+    probe = debugger(directory, level="L1")
+    for function in (torch.exp, torch.log, torch.log, torch.sqrt, torch.exp, torch.sqrt):
+        probe.start()
+        function(torch.zeros(2) if function is torch.log else -torch.ones(2))
+        probe.stop()
+        probe.step()
+    return said
+
+
+def test_the_first_infinity_is_told_once_for_steps_in_a_row(tmp_path):
+    assert run(steps_with_infinities, tmp_path) == [
+        f"step {step}: the first NaN or infinity is in the output of Torch.{name}.0.forward"
+        for step, name in ((1, "log"), (3, "sqrt"), (5, "sqrt"))
+    ]
+
+
+def backward_after_step(directory: Path) -> list[str]:
+    import torch
+
+    said = messages()
+    probe = debugger(directory, level="L0")
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    for step in range(3):
+        probe.start(model)
+        loss = model(torch.ones(2)).sum()
+        if step != 1:
+            loss.backward()
+        probe.stop()
+        probe.step()
+        if step == 1:
+            loss.backward()
+    return said
+
+
+def test_a_backward_that_comes_after_step_is_told(tmp_path):
+    said = run(backward_after_step, tmp_path)
+    assert len(said) == 1
+    assert "after the step() of its forward" in said[0]

@@ -261,6 +261,10 @@ os.waitpid(pid, 0)
         command = [sys.executable, "-m", "msprobe", "run", "-o", "out", "train.py"]
         with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
             assert any("there" in line for line in iter(process.stdout.readline, ""))
+            end = time.monotonic() + 60
+            while not (tmp_path / "out/dump/step1/rank/summary.json").exists():  # it comes while step 2 runs
+                assert time.monotonic() < end
+                time.sleep(0.01)
             process.send_signal(signal.SIGKILL)
         assert (tmp_path / "out/dump/step1/rank/dump.json").exists()
         assert (tmp_path / "out/dump/step2/rank/trace.msprobe").exists()

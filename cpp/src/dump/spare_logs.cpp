@@ -1,0 +1,52 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "dump/spare_logs.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+namespace msprobe::dump {
+namespace {
+
+// For a step that begins while the one before is being finished.
+constexpr std::size_t kMostSpares = 2;
+
+}  // namespace
+
+std::unique_ptr<trace::EventLog> SpareLogs::take(const std::filesystem::path& path) {
+  std::unique_ptr<trace::EventLog> log;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!logs_.empty()) {
+      log = std::move(logs_.back());
+      logs_.pop_back();
+    }
+  }
+  if (log && log->move_to(path)) return log;
+  if (log) log->remove();  // its folder was removed, or the disk was full
+  return std::make_unique<trace::EventLog>(path);
+}
+
+void SpareLogs::keep(std::unique_ptr<trace::EventLog> log, const std::filesystem::path& step_directory) {
+  std::unique_lock lock(mutex_);
+  const std::string name = ".trace." + std::to_string(::getpid()) + "." + std::to_string(kept_++) + ".tmp";
+  const bool enough = logs_.size() >= kMostSpares;
+  lock.unlock();
+  if (enough || !log->move_to(step_directory.parent_path().parent_path() / name)) {
+    log->remove();
+    return;
+  }
+  log->rewind();
+  lock.lock();
+  logs_.push_back(std::move(log));
+}
+
+void SpareLogs::clear() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& log : logs_) log->remove();
+  logs_.clear();
+}
+
+}  // namespace msprobe::dump
