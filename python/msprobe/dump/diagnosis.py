@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.dump.diagnosis_report import FILE, LINE, DiagnosisReport
 from msprobe.dump.json_text import Json
 from msprobe.dump.measurement import entries, members
-from msprobe.dump.surroundings import settings
+from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.hooks.functions import Hooks, OffWhileCompiled
 from msprobe.hooks.training import ModelCalls
@@ -48,6 +48,7 @@ class Diagnosis:
         self._kinds = tuple(kinds)
         self._step: _Step | None = None
         self._warned = False
+        self._settings = ModuleSettings()
         if self._kinds:
             import_torch()
 
@@ -67,7 +68,7 @@ class Diagnosis:
                 self._step.takes_calls = True
                 return
             self.end_step()
-        self._step = _Step(self._kinds, model, DiagnosisReport(path, self._kinds))
+        self._step = _Step(self._kinds, model, DiagnosisReport(path, self._kinds), self._settings)
         self._step.install_permanent()
         if watches:
             self.watch()
@@ -122,8 +123,11 @@ class Diagnosis:
 class _Step:
     """One step of one diagnosis."""
 
-    def __init__(self, kinds: tuple[str, ...], model: object, report: DiagnosisReport) -> None:
+    def __init__(
+        self, kinds: tuple[str, ...], model: object, report: DiagnosisReport, settings: ModuleSettings
+    ) -> None:
         self.report = report
+        self._settings = settings
         self.takes_calls = True
         self._kinds = kinds
         self._roots: dict[int, str] = {}  # id of a root model -> its name, "" when there is one
@@ -191,7 +195,7 @@ class _Step:
             report.open_map("modules")
             for path, module in self._named("named_modules"):
                 with report.noting(f"module {path!r}"):
-                    report.set("modules", path, Json(json.dumps(settings(path, module, report))))
+                    report.set("modules", path, self._settings.text(path, module, report))
         if "parameters" in self._kinds:
             report.open_map("parameters")
             report.open_map("buffers")

@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import random
+import weakref
 import zlib
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,8 @@ import pytest
 import torch
 from diagnosis_training import KINDS, SECTIONS, Net, Read, same
 from msprobe.dump.diagnosis import Diagnosis
+from msprobe.dump.diagnosis_report import DiagnosisReport
+from msprobe.dump.surroundings import ModuleSettings
 from torch import nn
 
 clip_early = nn.utils.clip_grad_norm_  # as a script that imports the name has it
@@ -197,6 +202,71 @@ def test_settings_of_modules(tmp_path: Path, read: Read) -> None:
     assert modules["body.4"]["settings"] == {"approximate": "tanh"}
     assert modules["body.4"]["training"] is True
     assert modules["head"]["parameters"] == {"weight": True, "bias": False}
+
+
+def test_settings_that_change_between_steps(tmp_path: Path) -> None:
+    class Number(int):
+        pass
+
+    class Changed(torch.nn.Linear):
+        pass
+
+    def of_its_own(x: Any) -> Any:
+        return x
+
+    module = torch.nn.Linear(2, 2)
+    sizes = [1, 2]
+
+    def drop_bias() -> None:
+        module.bias = None
+
+    def become_another() -> None:
+        module.__class__ = Changed
+
+    changes: list[Callable[[], object]] = [
+        lambda: setattr(module, "p", 0.25),
+        lambda: setattr(module, "p", 0.5),
+        lambda: setattr(module, "p", Number(3)),
+        lambda: setattr(module, "p", Number(4)),
+        lambda: setattr(module, "p", (1, sizes)),
+        lambda: sizes.append(3),
+        lambda: setattr(module, "p", sizes),
+        lambda: sizes.append(4),
+        lambda: sizes.extend(range(40)),
+        lambda: setattr(module, "p", torch.nn.functional.gelu),
+        lambda: setattr(module, "p", torch.nn.functional.relu),
+        lambda: setattr(module, "p", of_its_own),
+        lambda: setattr(module, "p", torch.float16),
+        lambda: setattr(module, "p", object()),
+        lambda: setattr(module, "p", True),
+        lambda: setattr(module, "p", 1),
+        lambda: delattr(module, "p"),
+        module.eval,
+        drop_bias,
+        become_another,
+    ]
+    known = ModuleSettings()
+    for number, change in enumerate((lambda: None, *changes)):
+        change()
+        report = DiagnosisReport(tmp_path / "diagnosis.json", ("modules",))
+        text = known.text("", module, report)
+        assert text == ModuleSettings().text("", module, report), number
+        module.q = number  # in another place than where it was
+        del module.q
+    assert known.text("", module, report) is known.text("", module, report)
+
+
+def test_settings_keep_nothing_alive(tmp_path: Path) -> None:
+    module = torch.nn.Linear(2, 2)
+    module.function = lambda held=module: held
+    module.held = tensor = torch.ones(3)
+    report = DiagnosisReport(tmp_path / "diagnosis.json", ("modules",))
+    known = ModuleSettings()
+    known.text("", module, report)
+    ends = weakref.ref(module), weakref.ref(tensor)
+    del module, tensor
+    gc.collect()
+    assert [end() for end in ends] == [None, None]
 
 
 def test_checksums_of_random_generators(tmp_path: Path, read: Read) -> None:
