@@ -73,7 +73,6 @@ struct Step {
   std::size_t written = 0;    // bytes of the log that the JSON files hold
   bool ending = false;        // the step is closed
   std::uint64_t flushes = 0;  // wanted before that: done when the step is
-  std::string problem;        // the first one, for one warning
 };
 
 struct Recorder::State {
@@ -216,21 +215,20 @@ struct Recorder::State {
     }
     if (!last_time) return;
     const StepReport report = oldest->report;
-    const bool whole = oldest->problem.empty();
     lock.unlock();
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - oldest->opened;
-    attempt(*oldest, [&] { write_summary(oldest->directory, report, wall.count(), whole); });
+    attempt(*oldest, [&] { write_summary(oldest->directory, report, wall.count()); });
     lock.lock();
     finish(oldest, lock);
   }
 
   void finish(std::shared_ptr<Step> of, std::unique_lock<std::mutex>& lock) {
-    const bool keep_log = !of->exporter || !of->problem.empty();
+    const bool failed = of->report.incomplete;
     lock.unlock();
     // A step whose files could not be written keeps its log: export can still make them.
-    if (keep_log) {
+    if (failed || !of->exporter) {
       of->log->close();
-      if (!of->problem.empty()) of->log.reset();  // the next step may need the room that it holds on the disk
+      if (failed) of->log.reset();  // the next step may need the room that it holds on the disk
     } else {
       spares.keep(std::move(of->log), of->directory);
     }
@@ -274,10 +272,7 @@ struct Recorder::State {
       work_to_do();
     } catch (const std::exception& e) {
       const std::lock_guard lock(mutex);
-      if (!of.problem.empty()) return;
-      of.problem = e.what();
-      of.report.incomplete = true;
-      problems.push_back(of.problem);
+      if (!std::exchange(of.report.incomplete, true)) problems.emplace_back(e.what());  // the first one
     }
   }
 
@@ -328,35 +323,6 @@ struct Recorder::State {
         "a backward ran after the step() of its forward: what it would have recorded is lost");
   }
 };
-
-namespace {
-
-void append_backward_name(std::string& out, std::string_view forward_name) {
-  constexpr std::string_view kForward = ".forward";
-  constexpr std::string_view kBackward = ".backward";
-  const std::size_t at = forward_name.rfind(kForward);
-  if (at == std::string_view::npos) {
-    out += forward_name;
-    return;
-  }
-  out.reserve(out.size() + forward_name.size() + kBackward.size() - kForward.size());
-  out.append(forward_name.substr(0, at)).append(kBackward).append(forward_name.substr(at + kForward.size()));
-}
-
-}  // namespace
-
-std::string backward_name(std::string_view forward_name) {
-  std::string result;
-  append_backward_name(result, forward_name);
-  return result;
-}
-
-Frame::Frame(std::string_view forward_name, std::shared_ptr<const Frame> around)
-    : parent(std::move(around)), forward_bytes_(forward_name.size()) {
-  names_.reserve(2 * forward_name.size() + 1);  // "backward" is longer by one
-  names_ = forward_name;
-  append_backward_name(names_, forward_name);
-}
 
 Recorder::Recorder(Options options) : state_(std::make_unique<State>(std::move(options))) {}
 

@@ -9,8 +9,7 @@
 
 namespace msprobe::dump {
 
-void write_summary(const std::filesystem::path& directory, const StepReport& report, double wall_time_s,
-                   bool whole) {
+void write_summary(const std::filesystem::path& directory, const StepReport& report, double wall_time_s) {
   std::string text;
   trace::JsonText json(text, 0);
   json.begin_object();
@@ -29,7 +28,7 @@ void write_summary(const std::filesystem::path& directory, const StepReport& rep
     json.text(report.first_non_finite);
   }
   json.key("complete");
-  json.boolean(whole);
+  json.boolean(!report.incomplete);
   json.key("skipped");
   json.begin_object();
   for (const auto& [reason, count] : report.skipped) {

@@ -8,9 +8,8 @@
 
 namespace msprobe::dump {
 
-/// Writes `summary.json` into the directory of a step: what it held, for people and scripts. `whole`: nothing
-/// of it is missing. Throws IoError.
-void write_summary(const std::filesystem::path& directory, const StepReport& report, double wall_time_s,
-                   bool whole);
+/// Writes `summary.json` into the directory of a step: what it held, for people and scripts. Throws
+/// IoError.
+void write_summary(const std::filesystem::path& directory, const StepReport& report, double wall_time_s);
 
 }  // namespace msprobe::dump

@@ -88,7 +88,7 @@ def _mark(value: object) -> Any:
     if kind is tuple:
         items: Any = value
         return value if all(type(item) in _unchanging() for item in items) else object()
-    if issubclass(kind, _FUNCTIONS):
+    if kind in _FUNCTIONS:
         return sys.intern(plain(value))
     return object() if issubclass(kind, _ASKED) else kind
 

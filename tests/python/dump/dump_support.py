@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -158,6 +159,24 @@ def captured(directory: Path, model: Any = None, **configuration: Any) -> Iterat
     yield probe
     probe.stop()
     probe.step()
+
+
+def log_of(work: Callable[[], None]) -> list[str]:
+    """The warnings and errors that msprobe logs meanwhile."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    logger = logging.getLogger("msprobe")
+    handler = Keep(level=logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        work()
+    finally:
+        logger.removeHandler(handler)
+    return lines
 
 
 # ---- what was written

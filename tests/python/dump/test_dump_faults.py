@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import collections
 import inspect
-import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dump_support import Dump, captured, debugger, run, run_ranks
+from dump_support import Dump, captured, debugger, log_of, run, run_ranks
 from test_dump_autograd import partial
 from test_dump_distributed import data_parallel
 from test_dump_torch_features import compiled, compiled_while_captured
@@ -188,26 +187,18 @@ def test_gradients_are_neither_copied_nor_summed_in_sight(tmp_path, kind, level)
 # ---- what is said
 
 
-def messages() -> list[str]:
-    """What msprobe logs from now on."""
-    said: list[str] = []
-    handler = logging.Handler()
-    handler.emit = lambda record: said.append(record.getMessage())  # type: ignore[method-assign]
-    logging.getLogger("msprobe").addHandler(handler)
-    return said
-
-
 def steps_with_infinities(directory: Path) -> list[str]:
     import torch
 
-    said = messages()
-    probe = debugger(directory, level="L1")
-    for function in (torch.exp, torch.log, torch.log, torch.sqrt, torch.exp, torch.sqrt):
-        probe.start()
-        function(torch.zeros(2) if function is torch.log else -torch.ones(2))
-        probe.stop()
-        probe.step()
-    return said
+    def steps() -> None:
+        probe = debugger(directory, level="L1")
+        for function in (torch.exp, torch.log, torch.log, torch.sqrt, torch.exp, torch.sqrt):
+            probe.start()
+            function(torch.zeros(2) if function is torch.log else -torch.ones(2))
+            probe.stop()
+            probe.step()
+
+    return log_of(steps)
 
 
 def test_the_first_infinity_is_told_once_for_steps_in_a_row(tmp_path):
@@ -220,19 +211,20 @@ def test_the_first_infinity_is_told_once_for_steps_in_a_row(tmp_path):
 def backward_after_step(directory: Path) -> list[str]:
     import torch
 
-    said = messages()
-    probe = debugger(directory, level="L0")
-    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
-    for step in range(3):
-        probe.start(model)
-        loss = model(torch.ones(2)).sum()
-        if step != 1:
-            loss.backward()
-        probe.stop()
-        probe.step()
-        if step == 1:
-            loss.backward()
-    return said
+    def steps() -> None:
+        probe = debugger(directory, level="L0")
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+        for step in range(3):
+            probe.start(model)
+            loss = model(torch.ones(2)).sum()
+            if step != 1:
+                loss.backward()
+            probe.stop()
+            probe.step()
+            if step == 1:
+                loss.backward()
+
+    return log_of(steps)
 
 
 def test_a_backward_that_comes_after_step_is_told(tmp_path):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -16,27 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dump_support import Dump, captured, debugger, run
+from dump_support import Dump, captured, debugger, log_of, run
 
 # ---- wrong use
-
-
-def log_of(work: Callable[[], None]) -> list[str]:
-    """The warnings and errors that msprobe logs meanwhile."""
-    lines: list[str] = []
-
-    class Keep(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
-
-    logger = logging.getLogger("msprobe")
-    handler = Keep(level=logging.WARNING)
-    logger.addHandler(handler)
-    try:
-        work()
-    finally:
-        logger.removeHandler(handler)
-    return lines
 
 
 def wrong_use(directory: Path) -> dict[str, Any]:
