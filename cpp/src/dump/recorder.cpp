@@ -153,7 +153,7 @@ struct Recorder::State {
         work.wait_for(lock, kBetweenLooks);
       } else {
         asleep = true;
-        work.wait(lock, [&] { return has_work(); });
+        work.wait(lock, [&] { return step != nullptr || has_work(); });
         asleep = false;
       }
     }

@@ -68,10 +68,11 @@ TEST_CASE("recorder: a flush that nobody waits for is done soon, also after a lo
   const fs::path rank = folder / "dump/step0/rank";
   Recorder recorder(Options{});
   for (const bool after_pause : {false, true}) {
-    // Long enough for the thread that writes to stop looking for work.
+    // Long enough for the thread that writes to stop looking for work, and for it to start again.
     if (after_pause) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const fs::path directory = rank / (after_pause ? "later" : "at_once");
     recorder.open(directory);
+    if (after_pause) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     record_call(recorder, "Torch.add.0.forward");
     recorder.begin_flush();
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
