@@ -57,9 +57,18 @@ void close_checked(int& descriptor, const fs::path& path) {
   }
 }
 
+// Whether it is there now; its parent has to be. errno says why not.
+bool make_directory(const fs::path& path) {
+  return ::mkdir(path.c_str(), kDirectoryMode) == 0 || (errno == EEXIST && exists_as_directory(path));
+}
+
 }  // namespace
 
 void make_directories(const fs::path& path) {
+  // Most often the last one or two are missing, as in each step of a dump.
+  if (make_directory(path)) return;
+  if (errno == ENOENT && make_directory(path.parent_path()) && make_directory(path)) return;
+  // From the beginning, to create all the others, or to name the one that cannot be created.
   fs::path part;
   for (const fs::path& component : path) {
     part /= component;
