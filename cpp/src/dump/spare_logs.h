@@ -15,7 +15,8 @@ namespace msprobe::dump {
 /// All methods may be called from any thread.
 class SpareLogs {
  public:
-  /// An empty log in this file. Throws IoError.
+  /// An empty log in this file. The first time what killed processes left in the folder of all steps goes.
+  /// Throws IoError.
   std::unique_ptr<trace::EventLog> take(const std::filesystem::path& path);
 
   /// Keeps the log of the step in this directory; meanwhile its file lies in the folder of all steps. Removes
@@ -29,6 +30,7 @@ class SpareLogs {
   std::mutex mutex_;
   std::vector<std::unique_ptr<trace::EventLog>> logs_;
   std::size_t kept_ = 0;  // so far: each has a name of its own
+  bool swept_ = false;
 };
 
 }  // namespace msprobe::dump

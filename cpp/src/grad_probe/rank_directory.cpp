@@ -2,17 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grad_probe/rank_directory.h"
 
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <limits>
 #include <string>
 #include <system_error>
 
+#include "io/temporaries.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 
@@ -22,24 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSummaryPrefix = "grad_summary_";
-constexpr std::string_view kTemporarySuffix = ".tmp";
-
-// The process in `.{step directory or csv}.{pid}.tmp` or `.{...}.{pid}-{attempt}.tmp` (io::AtomicFile);
-// nullopt for any other name.
-std::optional<pid_t> owner_of_temporary(std::string_view name) {
-  if (!name.starts_with('.') || !name.ends_with(kTemporarySuffix)) return std::nullopt;
-  name.remove_prefix(1);
-  name.remove_suffix(kTemporarySuffix.size());
-  if (!name.starts_with(kStepPrefix) && !name.starts_with(kSummaryPrefix)) return std::nullopt;
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  const std::string_view ending = name.substr(dot + 1);
-  const auto process = number_after("", ending.substr(0, ending.find('-')));
-  if (!process || *process <= 0 || *process > std::numeric_limits<pid_t>::max()) return std::nullopt;
-  return static_cast<pid_t>(*process);
-}
-
-bool is_running(pid_t process) noexcept { return ::kill(process, 0) == 0 || errno != ESRCH; }
 
 }  // namespace
 
@@ -63,7 +44,7 @@ fs::path create_temporary_step_directory(const fs::path& rank_dir, std::int64_t 
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     path = rank_dir / name;
     if (attempt > 0) path += std::string(1, '-') += std::to_string(attempt);
-    path += kTemporarySuffix;
+    path += ".tmp";
     if (::mkdir(path.c_str(), io::kDirectoryMode) == 0) return path;
     if (errno != EEXIST) break;
   }
@@ -95,16 +76,7 @@ std::vector<std::int64_t> numbered_directories(const fs::path& directory, std::s
 }
 
 void remove_stale_temporaries(const fs::path& rank_dir, bool own) noexcept {
-  try {
-    std::vector<fs::path> stale;
-    for (const fs::directory_entry& entry : fs::directory_iterator(rank_dir)) {
-      const auto owner = owner_of_temporary(entry.path().filename().string());
-      if (owner && (*owner == getpid() ? own : !is_running(*owner))) stale.push_back(entry.path());
-    }
-    std::error_code ignored;
-    for (const fs::path& path : stale) fs::remove_all(path, ignored);
-  } catch (const std::exception&) {  // they only take room
-  }
+  io::remove_stale_temporaries(rank_dir, {kStepPrefix, kSummaryPrefix}, own);
 }
 
 }  // namespace msprobe::grad_probe

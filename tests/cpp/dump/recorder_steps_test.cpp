@@ -3,6 +3,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "ended_process.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
 #include "msprobe/pt_file.h"
@@ -83,6 +85,27 @@ TEST_CASE("recorder: a flush that nobody waits for is done soon, also after a lo
     recorder.close();
     CHECK(test::entries_below(directory) == kFiles);
   }
+}
+
+TEST_CASE("recorder: what a killed process left beside the steps goes, and nothing else") {
+  const TempDir folder;
+  const auto left_by = [](pid_t process) { return ".trace.msprobe." + std::to_string(process) + "-3.tmp"; };
+  const std::string running = left_by(::getppid());
+  write_bytes(folder / ("dump/" + left_by(ended_process())), "x");
+  write_bytes(folder / ("dump/" + running), "x");
+  {
+    Recorder recorder(Options{});
+    for (const int step : {0, 1}) {
+      recorder.open(rank_of(folder, step));
+      recorder.close();
+    }
+  }
+  std::vector<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "dump")) {
+    left.push_back(entry.path().filename());
+  }
+  std::sort(left.begin(), left.end());
+  CHECK(left == std::vector<std::string>{running, "step0", "step1"});
 }
 
 TEST_CASE("recorder: a step makes each of its files once") {

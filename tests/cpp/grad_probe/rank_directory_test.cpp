@@ -2,26 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grad_probe/rank_directory.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "catch.h"
+#include "ended_process.h"
 #include "msprobe/error.h"
 #include "temp_dir.h"
 
 namespace msprobe::grad_probe {
 namespace {
 
+using test::ended_process;
 using test::TempDir;
 using Names = std::vector<std::string>;
-
-// The number of a process that has ended.
-pid_t ended_process() {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  REQUIRE(::waitpid(child, nullptr, 0) == child);
-  return child;
-}
 
 TEST_CASE("number_after: only digits without leading zeros") {
   CHECK(number_after("step", "step0") == 0);
