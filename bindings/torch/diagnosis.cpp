@@ -54,48 +54,97 @@ std::optional<at::Tensor> tensor_of(py::handle value) {
   return THPVariable_Unpack(value.ptr());
 }
 
-std::string members(const py::list& items, const std::string& of, const py::function& otherwise,
-                    const std::string& separator) {
-  const Of measured = of_named(of);
-  std::vector<Named> all;
-  std::vector<at::Tensor> tensors;
-  std::int64_t elements = 0;
-  for (const py::handle item : items) {
-    const auto pair = py::cast<py::tuple>(item);
-    Named& one = all.emplace_back(Named{.name = pair[0].ptr(), .value = pair[1].ptr()});
-    std::optional<at::Tensor> tensor = tensor_of(one.value);
-    if (tensor && measured == Of::kGradient) {
+// Values to be measured, all tensors of them at once.
+class Measurement {
+ public:
+  explicit Measurement(Of of) : of_(of) {}
+
+  // A list of names and values.
+  void add(const py::handle& items) {
+    for (const py::handle item : items) {
+      const auto pair = py::cast<py::tuple>(item);
+      add(pair[0].ptr(), pair[1].ptr());
+    }
+  }
+
+  std::size_t size() const { return all_.size(); }
+
+  void measure() {
+    std::optional<py::gil_scoped_release> no_gil;
+    if (elements_ >= kElementsWithoutGil) no_gil.emplace();
+    entries_ = msprobe::torch_adapter::diagnosis_entries(tensors_, of_ == Of::kParameter);
+  }
+
+  // Of the values from number `first` to `last`.
+  std::string members(std::size_t first, std::size_t last, const py::function& otherwise,
+                      const std::string& separator) const {
+    std::string text;
+    for (std::size_t i = first; i < last; ++i) {
+      const Named& one = all_[i];
+      if (one.is_left_out) continue;
+      const bool is_known = one.is_null || (one.tensor && !entries_[*one.tensor].empty());
+      const char* const name = is_known ? PyUnicode_AsUTF8(one.name.ptr()) : nullptr;
+      if (name != nullptr) {
+        msprobe::dump::append_diagnosis_member(
+            text, separator, name, one.is_null ? std::string_view("null") : entries_[*one.tensor]);
+        continue;
+      }
+      PyErr_Clear();
+      const auto other = py::cast<std::string>(otherwise(one.name, one.value));
+      if (other.empty()) continue;
+      if (!text.empty()) text += separator;
+      text += other;
+    }
+    return text;
+  }
+
+ private:
+  void add(py::handle name, py::handle value) {
+    Named& one = all_.emplace_back(Named{.name = name, .value = value});
+    std::optional<at::Tensor> tensor = tensor_of(value);
+    if (tensor && of_ == Of::kGradient) {
       const bool is_wanted = tensor->requires_grad();
       tensor = tensor->is_leaf() || tensor->retains_grad() ? tensor->grad() : at::Tensor();
       one.is_null = !tensor->defined() && is_wanted;
       one.is_left_out = !tensor->defined() && !is_wanted;
     }
-    if (!tensor || !tensor->defined()) continue;
-    one.tensor = tensors.size();
-    elements += tensor->is_cpu() && !tensor->is_nested() ? tensor->numel() : kElementsWithoutGil;
-    tensors.push_back(std::move(*tensor));
+    if (!tensor || !tensor->defined()) return;
+    one.tensor = tensors_.size();
+    elements_ += tensor->is_cpu() && !tensor->is_nested() ? tensor->numel() : kElementsWithoutGil;
+    tensors_.push_back(std::move(*tensor));
   }
-  std::vector<std::string> entries;
-  {
-    std::optional<py::gil_scoped_release> no_gil;
-    if (elements >= kElementsWithoutGil) no_gil.emplace();
-    entries = msprobe::torch_adapter::diagnosis_entries(tensors, measured == Of::kParameter);
+
+  Of of_;
+  std::vector<Named> all_;
+  std::vector<at::Tensor> tensors_;
+  std::int64_t elements_ = 0;
+  std::vector<std::string> entries_;
+};
+
+std::string members(const py::list& items, const std::string& of, const py::function& otherwise,
+                    const std::string& separator) {
+  Measurement measurement(of_named(of));
+  measurement.add(items);
+  measurement.measure();
+  return measurement.members(0, measurement.size(), otherwise, separator);
+}
+
+// Each group an object. Its name is JSON already.
+std::string groups(const py::list& groups, const py::function& otherwise) {
+  Measurement measurement(Of::kValue);
+  std::vector<std::size_t> ends;
+  for (const py::handle group : groups) {
+    measurement.add(py::cast<py::tuple>(group)[1]);
+    ends.push_back(measurement.size());
   }
+  measurement.measure();
   std::string text;
-  for (const Named& one : all) {
-    if (one.is_left_out) continue;
-    const bool is_known = one.is_null || (one.tensor && !entries[*one.tensor].empty());
-    const char* const name = is_known ? PyUnicode_AsUTF8(one.name.ptr()) : nullptr;
-    if (name != nullptr) {
-      msprobe::dump::append_diagnosis_member(text, separator, name,
-                                             one.is_null ? std::string_view("null") : entries[*one.tensor]);
-      continue;
-    }
-    PyErr_Clear();
-    const auto other = py::cast<std::string>(otherwise(one.name, one.value));
-    if (other.empty()) continue;
-    if (!text.empty()) text += separator;
-    text += other;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += py::cast<std::string>(py::cast<py::tuple>(groups[i])[0]);
+    text += ": {" + measurement.members(first, ends[i], otherwise, ", ") + "}";
+    first = ends[i];
   }
   return text;
 }
@@ -106,4 +155,5 @@ void register_diagnosis(py::module_& m) {
   m.def("diagnosis_statistics", &statistics, py::arg("tensor"));
   m.def("diagnosis_members", &members, py::arg("items"), py::kw_only(), py::arg("of"), py::arg("otherwise"),
         py::arg("separator"));
+  m.def("diagnosis_groups", &groups, py::arg("groups"), py::kw_only(), py::arg("otherwise"));
 }

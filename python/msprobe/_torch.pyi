@@ -25,6 +25,9 @@ def diagnosis_members(
     otherwise: Callable[[str, Any], str],
     separator: str,
 ) -> str: ...
+def diagnosis_groups(
+    groups: list[tuple[str, list[tuple[str, Any]]]], *, otherwise: Callable[[str, Any], str]
+) -> str: ...
 
 @final
 class GradProbe:

@@ -7,6 +7,7 @@ Everything is read, nothing is set, imported or initialised.
 
 from __future__ import annotations
 
+import array
 import functools
 import os
 import random
@@ -34,7 +35,7 @@ def random_states() -> dict[str, Callable[[], str]]:
     import torch
 
     states: dict[str, Callable[[], str]] = {
-        "python": lambda: _checksum(repr(random.getstate()).encode()),
+        "python": lambda: _checksum(_python_state()),
         "torch.cpu": lambda: _state_of(torch.get_rng_state()),
     }
     numpy_random = sys.modules.get("numpy.random")
@@ -47,6 +48,11 @@ def random_states() -> dict[str, Callable[[], str]]:
         for index in range(device.device_count()):
             states[f"torch.{name}:{index}"] = functools.partial(_device_state, device, index)
     return states
+
+
+def _python_state() -> bytes:
+    version, words, gauss = random.getstate()
+    return array.array("Q", words).tobytes() + repr((version, gauss)).encode()
 
 
 def _device_state(device: Any, index: int) -> str:

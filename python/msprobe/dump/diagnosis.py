@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.dump.diagnosis_report import FILE, LINE, DiagnosisReport
-from msprobe.dump.json_text import Json
+from msprobe.dump.json_text import Json, json_text
 from msprobe.dump.measurement import entries, members
 from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
@@ -193,14 +193,22 @@ class _Step:
             report.open_list("inputs")
         if "modules" in self._kinds:
             report.open_map("modules")
-            for path, module in self._named("named_modules"):
-                with report.noting(f"module {path!r}"):
-                    report.set("modules", path, self._settings.text(path, module, report))
+            self._measure_modules()
         if "parameters" in self._kinds:
             report.open_map("parameters")
             report.open_map("buffers")
             self._measure_all("parameters", parameters, "parameter")
             self._measure_all("buffers", self._named("named_buffers"), "value")
+
+    def _measure_modules(self) -> None:
+        found = []
+        with self.report.noting("modules"):
+            for path, module in self._named("named_modules"):
+                try:  # not noting() for each: there are thousands
+                    found.append(f"{json_text(path)}: {self._settings.text(path, module, self.report)}")
+                except Exception as error:
+                    self.report.note_error(f"module {path!r}", error)
+        self.report.add_members("modules", Json(LINE.join(found)))
 
     def _measure_all(
         self, section: str, named: list[tuple[str, Any]], of: Literal["parameter", "value"]

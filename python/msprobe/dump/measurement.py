@@ -8,7 +8,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any
 
-from msprobe.dump.json_text import Json
+from msprobe.dump.json_text import Json, json_text
 from msprobe.native import UnsupportedError, import_torch, torch_adapter
 from msprobe.torch_state import OMITTED, memory_of, plain
 
@@ -39,21 +39,47 @@ def members(
     once, in native code.
     """
 
-    def otherwise(name: str, value: Any) -> str:
+    otherwise = _one_by_one(report, doing, of, separator)
+    return Json(_native().diagnosis_members(list(items), of=of, otherwise=otherwise, separator=separator))
+
+
+def groups(
+    named: Iterable[tuple[str, Iterable[tuple[str, Any]]]],
+    report: DiagnosisReport,
+    doing: Callable[[str], str],
+) -> Json:
+    """Members of a JSON object, each of which is an object of members() of values. The tensors of all are
+    measured at once.
+    """
+    listed = [(json_text(name), list(items)) for name, items in named]
+    return Json(_native().diagnosis_groups(listed, otherwise=_one_by_one(report, doing)))
+
+
+def _one_by_one(
+    report: DiagnosisReport,
+    doing: Callable[[str], str],
+    of: Literal["value", "parameter", "gradient"] = "value",
+    separator: str = ", ",
+) -> Callable[[str, Any], str]:
+    """For what is no tensor of torch's own classes: makes the members of one item."""
+
+    def found(name: str, value: Any) -> dict[str, Json]:
+        if of == "gradient":
+            gradient = value.grad
+            if gradient is None and not value.requires_grad:
+                return {}
+            return {name: Json("null") if gradient is None else measure(gradient)}
+        if of == "parameter":
+            return {name: measure(value, value.requires_grad)}
+        return dict(entries(name, value))
+
+    def text(name: str, value: Any) -> str:
         with report.noting(doing(name)):
-            if of == "gradient":
-                gradient = value.grad
-                if gradient is None and not value.requires_grad:
-                    return ""
-                found = {name: Json("null") if gradient is None else measure(gradient)}
-            elif of == "parameter":
-                found = {name: measure(value, value.requires_grad)}
-            else:
-                found = dict(entries(name, value))
-            return separator.join(f"{json.dumps(key)}: {entry}" for key, entry in found.items())
+            members = found(name, value)
+            return separator.join(f"{json_text(key)}: {entry}" for key, entry in members.items())
         return ""
 
-    return Json(_native().diagnosis_members(list(items), of=of, otherwise=otherwise, separator=separator))
+    return text
 
 
 def measure(tensor: Any, requires_grad: bool | None = None) -> Json:

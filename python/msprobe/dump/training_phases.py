@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from msprobe.dump.json_text import Json
-from msprobe.dump.measurement import entries, measure, members
+from msprobe.dump.measurement import entries, groups, measure, members
 from msprobe.hooks.optimizer import OptimizerUpdates
 from msprobe.hooks.training import (
     ArrivedGradients,
@@ -197,22 +197,19 @@ class OptimizerWatch:
     def _name(self, group: int, position: int, parameter: Any) -> str:
         return self._names.get(id(parameter), f"groups.{group}.{position}")
 
-    def _state(self, optimizer: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-
-        def doing(name: str) -> str:
-            return f"{name!r} in the state of the optimizer"
-
+    def _state(self, optimizer: Any) -> Json:
         with self._report.noting("state of the optimizer"):
+            states: list[tuple[str, list[tuple[str, Any]]]] = []
             for index, group in enumerate(optimizer.param_groups):
                 for position, parameter in enumerate(group["params"]):
                     # get: the state is a defaultdict, and asking it for a parameter must not create one
                     state = optimizer.state.get(parameter)
                     if state:
-                        name = self._name(index, position, parameter)
                         items = [(str(key), value) for key, value in state.items()]
-                        found[name] = Json(f"{{{members(items, self._report, doing)}}}")
-        return found
+                        states.append((self._name(index, position, parameter), items))
+            found = groups(states, self._report, lambda name: f"{name!r} in the state of the optimizer")
+            return Json(f"{{{found}}}")
+        return Json("{}")
 
     def _scaled_step(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         record: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from msprobe.dump.diagnosis_report import DiagnosisReport
-from msprobe.dump.measurement import measure, members
+from msprobe.dump.measurement import groups, measure, members
 from msprobe.hooks.training import CallWatch
 
 
@@ -107,6 +107,26 @@ class TestMembers:
         text = members([("a", 1), ("b", torch.ones(1)), ("c", 2)], report, str, separator=",\n  ")
         assert text.count(",\n  ") == 2
         assert text.startswith('"a": {"value": 1},\n  "b": {')
+
+
+class TestGroups:
+    def test_each_group_as_alone(self, report):
+        named = {'"quoted" and \n': TENSORS, "\udc80": {"step": 3, "betas": (0.9, 0.99)}, "empty": {}}
+        items = [(name, list(values.items())) for name, values in named.items()]
+        found = json.loads(f"{{{groups(items, report, str)}}}")
+        assert found == {name: measured(values.items(), report) for name, values in named.items()}
+        assert list(found) == list(named)
+
+    def test_what_raises_is_left_out_and_noted(self, report):
+        class Broken(torch.Tensor):
+            @property
+            def dtype(self):
+                raise ZeroDivisionError("no dtype")
+
+        items = [("first", [("a", torch.ones(1).as_subclass(Broken))]), ("second", [("b", torch.ones(1))])]
+        found = json.loads(f"{{{groups(items, report, lambda name: f'item {name!r}')}}}")
+        assert found == {"first": {}, "second": {"b": alone(torch.ones(1))}}
+        assert report.first_fault == "item 'a': ZeroDivisionError: no dtype"
 
 
 def test_a_watch_that_comes_again_has_the_same_code():
