@@ -59,6 +59,7 @@ class PackWriter:
             "run": run.id,
             "number": run.number,
         }
+        self._written: os.stat_result | None = None  # the pack as this writer left it
         make_directory(self.path.parent)
         if self.path.exists() and not _is_pack(self.path):
             raise InvalidArgument(
@@ -84,6 +85,7 @@ class PackWriter:
                 else:
                     entries = {pack.ABOUT: json.dumps(self._about, indent=4), **entries}
                 _add(temporary, entries)
+                self._written = os.stat(temporary)
                 os.replace(temporary, self.path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
@@ -93,6 +95,8 @@ class PackWriter:
 
     def _run_of_file(self) -> Run | None:
         """Of the pack that is there; None where there is none, or one of another tool."""
+        if self._written is not None and _is_unchanged(self.path, self._written):
+            return self._run
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
             with zipfile.ZipFile(self.path) as archive:
                 about = json.loads(archive.read(pack.ABOUT))
@@ -103,6 +107,15 @@ class PackWriter:
         """Of processes that were killed: nobody else writes now."""
         for path in self.path.parent.glob(f".{glob.escape(self.path.name)}.*.tmp"):
             path.unlink(missing_ok=True)
+
+
+def _is_unchanged(path: Path, known: os.stat_result) -> bool:
+    try:
+        now = os.stat(path)
+    except OSError:
+        return False
+    same_place = os.path.samestat(now, known)
+    return same_place and (now.st_mtime_ns, now.st_size) == (known.st_mtime_ns, known.st_size)
 
 
 def _add(path: Path, entries: Mapping[str, str]) -> None:

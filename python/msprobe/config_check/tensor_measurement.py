@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 CHECKSUMS = ("crc32", "md5")
 
 _DEEPEST = 10  # lists in lists; what lies deeper is left out
-_SMALL = 1 << 16  # elements; below it a thread costs more than it saves
+_SMALL = {"crc32": 1 << 20, "md5": 1 << 16}  # elements; below it threads cost more than they save
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ def measure_all(tensors: Sequence[Any], checksum: str, *, in_float32: bool) -> l
     Tensors of a device are copied to the host for it, a few at a time.
     """
     sizes = [_size(tensor) for tensor in tensors]
-    small = sum(sizes) < _SMALL
-    if small or len(tensors) < 2:
+    if len(tensors) < 2 or sum(sizes) < _SMALL[checksum]:
         return [_measure(_prepared(tensor), checksum, in_float32) for tensor in tensors]
     found: dict[int, Measured] = {}
     waiting: deque[tuple[int, Future[Measured]]] = deque()

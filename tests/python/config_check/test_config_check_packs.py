@@ -59,9 +59,15 @@ class TestWriting:
     def test_a_late_process_does_not_replace_the_next_pack(self, tmp_path):
         path = tmp_path / "p.zip"
         early, late = PackWriter(path, Run("r", 0), "pytorch"), PackWriter(path, Run("r", 1), "pytorch")
+        early.append({"pip": ""})
         late.append({"env": "{}"})
         early.append({"pip": ""})
         assert set(entries_of(path)) == {"msprobe/pack.json", "env"}
+        late.append({"pip": ""})
+        assert set(entries_of(path)) == {"msprobe/pack.json", "env", "pip"}
+        path.unlink()
+        late.append({"pip": ""})
+        assert set(entries_of(path)) == {"msprobe/pack.json", "pip"}
 
     def test_a_pack_of_the_existing_tool_is_replaced_and_anything_else_is_not(self, tmp_path):
         path = tmp_path / "p.zip"
