@@ -38,7 +38,6 @@ def members(
     Reads memory only: nothing becomes part of the graph. Tensors of torch's own classes are measured all at
     once, in native code.
     """
-
     otherwise = _one_by_one(report, doing, of, separator)
     return Json(_native().diagnosis_members(list(items), of=of, otherwise=otherwise, separator=separator))
 

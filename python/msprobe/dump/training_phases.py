@@ -198,8 +198,8 @@ class OptimizerWatch:
         return self._names.get(id(parameter), f"groups.{group}.{position}")
 
     def _state(self, optimizer: Any) -> Json:
+        states: list[tuple[str, list[tuple[str, Any]]]] = []
         with self._report.noting("state of the optimizer"):
-            states: list[tuple[str, list[tuple[str, Any]]]] = []
             for index, group in enumerate(optimizer.param_groups):
                 for position, parameter in enumerate(group["params"]):
                     # get: the state is a defaultdict, and asking it for a parameter must not create one
@@ -207,6 +207,7 @@ class OptimizerWatch:
                     if state:
                         items = [(str(key), value) for key, value in state.items()]
                         states.append((self._name(index, position, parameter), items))
+        with self._report.noting("state of the optimizer"):
             found = groups(states, self._report, lambda name: f"{name!r} in the state of the optimizer")
             return Json(f"{{{found}}}")
         return Json("{}")
