@@ -33,7 +33,6 @@ constexpr std::uint64_t kQueuedBytes = std::uint64_t{256} << 20;
 constexpr std::chrono::milliseconds kBetweenLooks{4};
 constexpr int kLooksAfterStep = 25;
 constexpr std::size_t kFormatEvery = std::size_t{8} << 10;  // bytes of events: less is not worth a look
-constexpr const char* kLogName = "trace.msprobe";
 constexpr const char* kTensorDirectory = "dump_tensor_data";
 
 struct OpenModule {

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dump/spare_logs.h"
 
-#include <unistd.h>
-
 #include <string>
 #include <utility>
 
@@ -14,7 +12,6 @@ namespace {
 
 // For a step that begins while the one before is being finished.
 constexpr std::size_t kMostSpares = 2;
-constexpr const char* kName = "trace.msprobe.";  // of their files, behind a dot
 
 std::filesystem::path folder_of_steps(const std::filesystem::path& step_directory) {
   return step_directory.parent_path().parent_path();
@@ -23,17 +20,16 @@ std::filesystem::path folder_of_steps(const std::filesystem::path& step_director
 }  // namespace
 
 std::unique_ptr<trace::EventLog> SpareLogs::take(const std::filesystem::path& path) {
+  std::call_once(
+      swept_, [&] { io::remove_stale_temporaries(folder_of_steps(path.parent_path()), {kLogName}, false); });
   std::unique_ptr<trace::EventLog> log;
-  bool swept = false;
   {
     const std::lock_guard lock(mutex_);
-    swept = std::exchange(swept_, true);
     if (!logs_.empty()) {
       log = std::move(logs_.back());
       logs_.pop_back();
     }
   }
-  if (!swept) io::remove_stale_temporaries(folder_of_steps(path.parent_path()), {kName}, false);
   if (log && log->move_to(path)) return log;
   if (log) log->remove();  // its folder was removed, or the disk was full
   return std::make_unique<trace::EventLog>(path);
@@ -41,10 +37,10 @@ std::unique_ptr<trace::EventLog> SpareLogs::take(const std::filesystem::path& pa
 
 void SpareLogs::keep(std::unique_ptr<trace::EventLog> log, const std::filesystem::path& step_directory) {
   std::unique_lock lock(mutex_);
-  const std::string number = std::to_string(::getpid()) + "-" + std::to_string(kept_++);
+  const std::string name = io::temporary_name(kLogName, ++kept_);
   const bool enough = logs_.size() >= kMostSpares;
   lock.unlock();
-  if (enough || !log->move_to(folder_of_steps(step_directory) / ("." + (kName + number) + ".tmp"))) {
+  if (enough || !log->move_to(folder_of_steps(step_directory) / name)) {
     log->remove();
     return;
   }

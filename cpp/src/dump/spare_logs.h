@@ -5,11 +5,14 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "msprobe/trace.h"
 
 namespace msprobe::dump {
+
+inline constexpr std::string_view kLogName = "trace.msprobe";  // in the folder of a step
 
 /// Logs of finished steps, which become those of other steps: a file with its memory need not be made again.
 /// All methods may be called from any thread.
@@ -30,7 +33,7 @@ class SpareLogs {
   std::mutex mutex_;
   std::vector<std::unique_ptr<trace::EventLog>> logs_;
   std::size_t kept_ = 0;  // so far: each has a name of its own
-  bool swept_ = false;
+  std::once_flag swept_;
 };
 
 }  // namespace msprobe::dump

@@ -3,7 +3,6 @@
 #include "grad_probe/rank_directory.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -37,14 +36,11 @@ fs::path summary_file(const fs::path& rank_dir, std::int64_t step) {
 }
 
 fs::path create_temporary_step_directory(const fs::path& rank_dir, std::int64_t step) {
-  std::string name(1, '.');
-  name.append(kStepPrefix).append(std::to_string(step)).append(".").append(std::to_string(getpid()));
-  constexpr int kAttempts = 100;
+  const std::string name = step_directory(rank_dir, step).filename().string();
+  constexpr std::size_t kAttempts = 100;
   fs::path path;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    path = rank_dir / name;
-    if (attempt > 0) path += std::string(1, '-') += std::to_string(attempt);
-    path += ".tmp";
+  for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
+    path = rank_dir / io::temporary_name(name, attempt);
     if (::mkdir(path.c_str(), io::kDirectoryMode) == 0) return path;
     if (errno != EEXIST) break;
   }

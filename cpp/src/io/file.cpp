@@ -11,25 +11,13 @@
 #include <string>
 #include <utility>
 
+#include "io/temporaries.h"
 #include "msprobe/error.h"
 
 namespace msprobe::io {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t kLongestName = 255;  // NAME_MAX of the common file systems
-
-// `.{name}.{pid}.tmp`; `attempt` > 0 tells apart several writers of one process. Readers of the directory may
-// rely on the leading dot and the ending.
-std::string temporary_name(const std::string& name, int attempt) {
-  std::string ending(1, '.');
-  ending += std::to_string(getpid());
-  if (attempt > 0) ending.append("-").append(std::to_string(attempt));
-  ending += ".tmp";
-  std::string result(1, '.');
-  return result.append(name, 0, kLongestName - 1 - ending.size()).append(ending);
-}
 
 bool exists_as_directory(const fs::path& path) {
   struct stat status{};
@@ -59,7 +47,12 @@ void close_checked(int& descriptor, const fs::path& path) {
 
 // Whether it is there now; its parent has to be. errno says why not.
 bool make_directory(const fs::path& path) {
-  return ::mkdir(path.c_str(), kDirectoryMode) == 0 || (errno == EEXIST && exists_as_directory(path));
+  if (::mkdir(path.c_str(), kDirectoryMode) == 0) return true;
+  const int reason = errno;
+  // EEXIST: another process may have created it, too.
+  const bool is_there = reason == EEXIST && exists_as_directory(path);
+  errno = reason;
+  return is_there;
 }
 
 }  // namespace
@@ -72,11 +65,8 @@ void make_directories(const fs::path& path) {
   fs::path part;
   for (const fs::path& component : path) {
     part /= component;
-    if (component.empty() || exists_as_directory(part)) continue;
-    if (::mkdir(part.c_str(), kDirectoryMode) == 0) continue;
+    if (component.empty() || exists_as_directory(part) || make_directory(part)) continue;
     const int reason = errno;
-    // EEXIST: another process may have created it between the two calls.
-    if (reason == EEXIST && exists_as_directory(part)) continue;
     if (reason == EEXIST || reason == ENOTDIR) {
       throw IoError("cannot create the directory " + path.string() + ", because a part of it is a file:",
                     part.string(), ENOTDIR);
@@ -86,8 +76,8 @@ void make_directories(const fs::path& path) {
 }
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
-  constexpr int kAttempts = 100;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+  constexpr std::size_t kAttempts = 100;
+  for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
     temporary_ = path_.parent_path() / temporary_name(path_.filename().string(), attempt);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
     if (descriptor_ >= 0) return;

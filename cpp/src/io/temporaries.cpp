@@ -20,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".tmp";
+constexpr std::size_t kLongestName = 255;  // NAME_MAX of the common file systems
 
 // Nothing for a name of another form.
 std::optional<pid_t> owner_of(std::string_view name, std::initializer_list<std::string_view> beginnings) {
@@ -41,6 +42,13 @@ std::optional<pid_t> owner_of(std::string_view name, std::initializer_list<std::
 bool is_running(pid_t process) noexcept { return ::kill(process, 0) == 0 || errno != ESRCH; }
 
 }  // namespace
+
+std::string temporary_name(std::string_view name, std::size_t n) {
+  std::string ending = "." + std::to_string(::getpid());
+  if (n > 0) ending.append("-").append(std::to_string(n));
+  ending += kEnding;
+  return std::string(1, '.').append(name, 0, kLongestName - 1 - ending.size()).append(ending);
+}
 
 void remove_stale_temporaries(const fs::path& directory, std::initializer_list<std::string_view> beginnings,
                               bool own) noexcept {

@@ -43,14 +43,14 @@ def members(
 
 
 def groups(
-    named: Iterable[tuple[str, Iterable[tuple[str, Any]]]],
+    named: Iterable[tuple[str, list[tuple[str, Any]]]],
     report: DiagnosisReport,
     doing: Callable[[str], str],
 ) -> Json:
     """Members of a JSON object, each of which is an object of members() of values. The tensors of all are
     measured at once.
     """
-    listed = [(json_text(name), list(items)) for name, items in named]
+    listed = [(json_text(name), items) for name, items in named]
     return Json(_native().diagnosis_groups(listed, otherwise=_one_by_one(report, doing)))
 
 

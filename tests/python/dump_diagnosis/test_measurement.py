@@ -48,6 +48,12 @@ TENSORS = {
 }
 
 
+class Broken(torch.Tensor):
+    @property
+    def dtype(self):
+        raise ZeroDivisionError("no dtype")
+
+
 class TestMembers:
     def test_each_tensor_as_alone(self, report):
         found = measured(TENSORS.items(), report)
@@ -91,11 +97,6 @@ class TestMembers:
         }
 
     def test_what_raises_is_left_out_and_noted(self, report):
-        class Broken(torch.Tensor):
-            @property
-            def dtype(self):
-                raise ZeroDivisionError("no dtype")
-
         items = {"a": torch.ones(1), "b": torch.ones(1).as_subclass(Broken), "c": torch.ones(1)}
         assert list(measured(items.items(), report)) == ["a", "c"]
         assert report.first_fault == "item 'b': ZeroDivisionError: no dtype"
@@ -118,11 +119,6 @@ class TestGroups:
         assert list(found) == list(named)
 
     def test_what_raises_is_left_out_and_noted(self, report):
-        class Broken(torch.Tensor):
-            @property
-            def dtype(self):
-                raise ZeroDivisionError("no dtype")
-
         items = [("first", [("a", torch.ones(1).as_subclass(Broken))]), ("second", [("b", torch.ones(1))])]
         found = json.loads(f"{{{groups(items, report, lambda name: f'item {name!r}')}}}")
         assert found == {"first": {}, "second": {"b": alone(torch.ones(1))}}
