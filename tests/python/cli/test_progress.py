@@ -1,0 +1,61 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The progress bar: a clock and a screen that the test moves."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from msprobe import progress
+from msprobe.progress import Progress
+
+
+class Screen(io.StringIO):
+    terminal = True
+
+    def isatty(self):
+        return self.terminal
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
+@pytest.fixture
+def screen(monkeypatch):
+    found = Screen()
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=found))
+    return found
+
+
+def test_bytes_show_their_rate_and_the_time_that_is_left(clock, screen):
+    with Progress("ckpt", in_bytes=True) as shown:
+        clock[0] += 2
+        shown(3_000_000_000, 12_000_000_000)
+        assert screen.getvalue() == f"\rckpt [{'#' * 7}{'.' * 23}] 3.0/12.0 GB, 1.50 GB/s, 6 s left  "
+    assert screen.getvalue().endswith("\r\033[K")  # nothing stays
+
+
+def test_pieces_are_counted_and_not_drawn_too_often(clock, screen):
+    with Progress("pictures") as shown:
+        shown(1, 4)  # too early
+        assert screen.getvalue() == ""
+        clock[0] += 1
+        shown(2, 4)
+        shown(3, 4)  # too soon after
+    assert screen.getvalue() == f"\rpictures [{'#' * 15}{'.' * 15}] 2/4 \r\033[K"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_quiet_or_without_a_terminal_there_is_none(clock, screen, terminal):
+    screen.terminal = terminal
+    with Progress("pictures", shown=not terminal) as shown:
+        clock[0] += 1
+        shown(2, 4)
+        shown(0, 0)
+    assert screen.getvalue() == ""
