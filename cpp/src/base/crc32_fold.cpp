@@ -20,10 +20,6 @@ HWY_INLINE void prefetch(const void* data, std::size_t bytes) {
   for (std::size_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line);
 }
 
-// What an element gives to the message: a byte itself, a bfloat16 a float32.
-template <typename Element>
-constexpr std::size_t kMessageBytes = sizeof(Element) == 1 ? 1 : 4;
-
 namespace wide {  // 512 bits
 HWY_PUSH_ATTRIBUTES(MSPROBE_CRC32_AVX512_TARGET)
 using namespace crc32_avx512;
@@ -41,10 +37,6 @@ constexpr std::string_view kInstructionSet = "AVX2";
 HWY_INLINE Register load(const std::uint8_t* bytes) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes));
 }
-HWY_INLINE Register load(const std::uint16_t* bfloat16) {
-  const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bfloat16));
-  return _mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16);
-}
 HWY_INLINE void store(Register x, std::uint8_t* bytes) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(bytes), x);
 }
@@ -56,6 +48,45 @@ HWY_INLINE Register fold_onto(Register later, Register x, Register factors) {
   return _mm256_xor_si256(later, _mm256_xor_si256(_mm256_clmulepi64_epi128(x, factors, 0x00),
                                                   _mm256_clmulepi64_epi128(x, factors, 0x11)));
 }
+
+// As those of crc32_avx512.h.
+struct Bytes {
+  using Element = std::uint8_t;
+  static HWY_INLINE void read(const Element* message, Register& a, Register& b) { load(message, a, b); }
+  static HWY_INLINE void load(const std::uint8_t* bytes, Register& a, Register& b) {
+    a = narrow::load(bytes);
+    b = narrow::load(bytes + sizeof(Register));
+  }
+  static HWY_INLINE void store(Register a, Register b, std::uint8_t* bytes) {
+    narrow::store(a, bytes);
+    narrow::store(b, bytes + sizeof(Register));
+  }
+};
+
+struct WidenedBFloat16 {
+  using Element = std::uint16_t;
+  static HWY_INLINE void read(const Element* message, Register& a, Register& b) {
+    const Register bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(message));
+    a = _mm256_unpacklo_epi16(_mm256_setzero_si256(), bits);
+    b = _mm256_unpackhi_epi16(_mm256_setzero_si256(), bits);
+  }
+  static HWY_INLINE void load(const std::uint8_t* bytes, Register& a, Register& b) {
+    Bytes::load(bytes, a, b);
+    exchange(a, b);
+  }
+  static HWY_INLINE void store(Register a, Register b, std::uint8_t* bytes) {
+    exchange(a, b);
+    Bytes::store(a, b, bytes);
+  }
+
+ private:
+  // The upper half of the one and the lower half of the other.
+  static HWY_INLINE void exchange(Register& a, Register& b) {
+    const Register lower = _mm256_permute2x128_si256(a, b, 0x20);
+    b = _mm256_permute2x128_si256(a, b, 0x31);
+    a = lower;
+  }
+};
 
 #include "base/crc32_fold-inl.h"
 HWY_POP_ATTRIBUTES
@@ -70,7 +101,7 @@ const Crc32Folding* find_crc32_folding(std::string_view instruction_set) noexcep
   if (__builtin_cpu_supports("vpclmulqdq") == 0) return nullptr;
   // Highway has several kinds of AVX-512, all called AVX3 and something.
   const bool is_wide = instruction_set.starts_with(wide::kInstructionSet);
-  if (is_wide && __builtin_cpu_supports("avx512f")) return &wide::kFolding;
+  if (is_wide && __builtin_cpu_supports("avx512bw")) return &wide::kFolding;
   if (instruction_set == narrow::kInstructionSet && __builtin_cpu_supports("avx2")) return &narrow::kFolding;
 #endif
   return nullptr;

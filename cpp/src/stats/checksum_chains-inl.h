@@ -34,37 +34,42 @@ inline bool can_chain_checksums() {
 HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR "," MSPROBE_CRC32_AVX512_TARGET)
 
 // The kernel for one dtype, described by `Kind`: State and how to start() and store() it, add_step() for
-// 2 * kLanes elements, kChain, message() for what crc32_avx512::load() gets, and add_rest() for less than a
-// chain.
+// 2 * kLanes elements, kChain, Message for the elements as what is folded, and add_rest() for less than a
+// chain. `count` is a multiple of kChain.
 template <typename Kind>
-void add_chain_with_checksum(const typename Kind::Element* HWY_RESTRICT data, typename Kind::State& state,
-                             Lanes<float>* HWY_RESTRICT lanes, FoldedCrc32& folded) {
+void add_chains_with_checksum(const typename Kind::Element* HWY_RESTRICT data, std::size_t count,
+                              Lanes<float>* HWY_RESTRICT lanes, FoldedCrc32& folded) {
   using Register = crc32_avx512::Register;
+  using Message = typename Kind::Message;
   constexpr std::size_t registers = 8;
   constexpr std::size_t width = sizeof(Register) / sizeof(float);  // elements of a register
   static_assert(sizeof(FoldedCrc32) == registers * sizeof(Register) && width == kLanes);
   static_assert(Kind::kChain % (registers * width) == 0);
   const Register factors = crc32_avx512::broadcast(kCrc32Factors<sizeof(FoldedCrc32)>);
   Register crc[registers];
-  for (std::size_t r = 0; r < registers; ++r) {
-    crc[r] = crc32_avx512::load(folded.bytes + r * sizeof(Register));
+  for (std::size_t r = 0; r < registers; r += 2) {
+    Message::load(folded.bytes + r * sizeof(Register), crc[r], crc[r + 1]);
   }
-  typename Kind::State s = state;  // a copy, or the compiler keeps it in memory
-  FloatSums sums;
-  for (std::size_t i = 0; i < Kind::kChain; i += registers * width) {
+  typename Kind::State state = Kind::start(*lanes);
+  for (const auto* end = data + count; data < end;) {
+    FloatSums sums;
+    for (const auto* end_of_chain = data + Kind::kChain; data < end_of_chain; data += registers * width) {
 #pragma GCC unroll 4
-    for (std::size_t r = 0; r < registers; r += 2) {
-      const auto* here = data + i + r * width;
-      Kind::add_step(here, s, sums);
-      crc[r] = crc32_avx512::fold_onto(crc32_avx512::load(Kind::message(here)), crc[r], factors);
-      crc[r + 1] =
-          crc32_avx512::fold_onto(crc32_avx512::load(Kind::message(here + width)), crc[r + 1], factors);
+      for (std::size_t r = 0; r < registers; r += 2) {
+        const auto* here = data + r * width;
+        Kind::add_step(here, state, sums);
+        Register a;
+        Register b;
+        Message::read(reinterpret_cast<const typename Message::Element*>(here), a, b);
+        crc[r] = crc32_avx512::fold_onto(a, crc[r], factors);
+        crc[r + 1] = crc32_avx512::fold_onto(b, crc[r + 1], factors);
+      }
     }
+    sums.flush_to(lanes);
   }
-  sums.flush_to(lanes);
-  state = s;
-  for (std::size_t r = 0; r < registers; ++r) {
-    crc32_avx512::store(crc[r], folded.bytes + r * sizeof(Register));
+  Kind::store(state, *lanes);
+  for (std::size_t r = 0; r < registers; r += 2) {
+    Message::store(crc[r], crc[r + 1], folded.bytes + r * sizeof(Register));
   }
 }
 
@@ -73,12 +78,7 @@ void fast_with_checksum(const typename Kind::Element* data, std::size_t count, L
                         Crc32& checksum) {
   const std::size_t chained = count - count % Kind::kChain;
   if (chained > 0) {
-    typename Kind::State state = Kind::start(*lanes);
-    FoldedCrc32& folded = checksum.folded(chained * sizeof(float));
-    for (std::size_t i = 0; i < chained; i += Kind::kChain) {
-      add_chain_with_checksum<Kind>(data + i, state, lanes, folded);
-    }
-    Kind::store(state, *lanes);
+    add_chains_with_checksum<Kind>(data, chained, lanes, checksum.folded(chained * sizeof(float)));
   }
   Kind::add_rest(data + chained, count - chained, lanes, checksum);
 }

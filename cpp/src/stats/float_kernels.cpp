@@ -179,6 +179,7 @@ void fast_f32(const float* data, std::size_t count, Lanes<float>* lanes, std::ui
 struct Float32WithChecksum {
   using Element = float;
   using State = FloatState;
+  using Message = crc32_avx512::Bytes;
   static constexpr std::size_t kChain = kFloatChain;
 
   static HWY_INLINE State start(const Lanes<float>& lanes) { return State(lanes); }
@@ -186,9 +187,6 @@ struct Float32WithChecksum {
     add_step_f32<false>(data, state, sums, nullptr);
   }
   static HWY_INLINE void store(const State& state, Lanes<float>& lanes) { state.store(lanes); }
-  static HWY_INLINE const std::uint8_t* message(const Element* data) {
-    return reinterpret_cast<const std::uint8_t*>(data);
-  }
   static void add_rest(const Element* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum) {
     fast_f32(data, count, lanes, nullptr, Visitor());
     checksum.add(data, count * sizeof(Element));

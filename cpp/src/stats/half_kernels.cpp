@@ -22,15 +22,21 @@ namespace {
 struct UnpackBFloat16 {
   static constexpr Half kHalf = Half::kBFloat16;
 
-  // A bfloat16 is the upper half of a float: of each 32-bit word, the odd element is in place and the even
-  // one a shift away.
+  // A bfloat16 is the upper half of a float, a zero the lower. Within 128 bits the first four elements become
+  // the one set and the last four the other, for registers of any size.
   static HWY_INLINE void unpack(const std::uint16_t* data, std::size_t v, hn::Vec<Floats>* a,
                                 hn::Vec<Floats>* b) {
     const Floats df;
-    const hn::RebindToUnsigned<Floats> du;
-    const auto words = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(data + 2 * v * kFloatWidth));
-    *a = hn::BitCast(df, hn::ShiftLeft<16>(words));
-    *b = hn::BitCast(df, hn::And(words, hn::Set(du, 0xFFFF0000U)));
+#if HWY_TARGET == HWY_SCALAR
+    const std::uint16_t* first = data + v / 4 * 8 + v % 4;
+    *a = hn::Set(df, widen_one(first[0], kHalf));
+    *b = hn::Set(df, widen_one(first[4], kHalf));
+#else
+    const hn::Repartition<std::uint16_t, Floats> d16;
+    const auto bits = hn::LoadU(d16, data + 2 * v * kFloatWidth);
+    *a = hn::BitCast(df, hn::InterleaveLower(d16, hn::Zero(d16), bits));
+    *b = hn::BitCast(df, hn::InterleaveUpper(d16, hn::Zero(d16), bits));
+#endif
   }
 };
 
@@ -189,6 +195,7 @@ void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<fl
 struct BFloat16WithChecksum {
   using Element = std::uint16_t;
   using State = HalfState;
+  using Message = crc32_avx512::WidenedBFloat16;
   static constexpr std::size_t kChain = kHalfChain;
 
   static HWY_INLINE State start(const Lanes<float>&) { return {}; }
@@ -198,7 +205,6 @@ struct BFloat16WithChecksum {
   static HWY_INLINE void store(const State& state, Lanes<float>& lanes) {
     state.store(lanes, Half::kBFloat16);
   }
-  static HWY_INLINE const Element* message(const Element* data) { return data; }
   static void add_rest(const Element* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum) {
     fast_half(data, count, Half::kBFloat16, lanes, nullptr, Visitor());
     checksum.add_widened(data, count);
