@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis.h"
 
-#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <optional>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "measured_tensors.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
 #include "msprobe/torch.h"
@@ -18,8 +18,6 @@
 namespace py = pybind11;
 
 namespace {
-
-constexpr std::int64_t kElementsWithoutGil = 1 << 16;  // fewer are done before another thread has it
 
 std::string statistics(const at::Tensor& tensor) {
   std::optional<py::gil_scoped_release> no_gil;
@@ -47,12 +45,6 @@ struct Named {
   bool is_null = false;
   bool is_left_out = false;
 };
-
-// Nothing: it is no tensor of torch's own classes.
-std::optional<at::Tensor> tensor_of(py::handle value) {
-  if (!THPVariable_CheckExact(value.ptr())) return std::nullopt;
-  return THPVariable_Unpack(value.ptr());
-}
 
 // Values to be measured, all tensors of them at once.
 class Measurement {
@@ -101,7 +93,7 @@ class Measurement {
  private:
   void add(py::handle name, py::handle value) {
     Named& one = all_.emplace_back(Named{.name = name, .value = value});
-    std::optional<at::Tensor> tensor = tensor_of(value);
+    std::optional<at::Tensor> tensor = tensor_of(value.ptr());
     if (tensor && of_ == Of::kGradient) {
       const bool is_wanted = tensor->requires_grad();
       tensor = tensor->is_leaf() || tensor->retains_grad() ? tensor->grad() : at::Tensor();

@@ -12,6 +12,7 @@
 #include "dump.h"
 #include "grad_probe.h"
 #include "msprobe/torch.h"
+#include "pack_tensors.h"
 
 namespace py = pybind11;
 
@@ -44,4 +45,5 @@ PYBIND11_MODULE(_torch, m) {
   register_grad_probe(m);
   register_dump_options(m);
   register_dump(m);
+  register_pack_tensors(m);
 }

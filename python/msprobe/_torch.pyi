@@ -28,6 +28,9 @@ def diagnosis_members(
 def diagnosis_groups(
     groups: list[tuple[str, list[tuple[str, Any]]]], *, otherwise: Callable[[str, Any], str]
 ) -> str: ...
+def pack_tensors(
+    tensors: list[torch.Tensor], *, in_float32: bool, threads: int
+) -> list[tuple[dict[str, float] | None, dict[str, Any]] | None]: ...
 
 @final
 class GradProbe:

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check import pack
-from msprobe.config_check.collection import as_text, checked_pack_path, environment_text, packages_text
+from msprobe.config_check.collection import (
+    as_lines,
+    as_text,
+    checked_pack_path,
+    environment_text,
+    packages_text,
+)
 from msprobe.config_check.comparison import ConfigComparison, compare_packs
 from msprobe.config_check.hyperparameters import check_paths, merge, of_files, of_megatron, of_objects
 from msprobe.config_check.outputs import check_output, write_outputs
@@ -203,11 +209,11 @@ class ConfigChecker:
         with self._safely("inputs"):
             tree, fingerprints = measure_inputs(args, kwargs, self._checksum)
             self._pending[pack.dataset(step, rank)] = as_text(tree)
-            self._pending[pack.fingerprints("dataset", step, rank)] = as_text(fingerprints)
+            self._pending[pack.fingerprints("dataset", step, rank)] = as_lines(fingerprints)
         with self._safely("weights"):
             tree, fingerprints = measure_weights(model, self._checksum)
             self._pending[pack.weights(step, rank)] = as_text(tree)
-            self._pending[pack.fingerprints("weights", step, rank)] = as_text(fingerprints)
+            self._pending[pack.fingerprints("weights", step, rank)] = as_lines(fingerprints)
         if self._steps is not None and self._step >= self._steps:
             self.close()
         elif self._step <= _STEPS_WRITTEN_AT_ONCE or self._step % _STEPS_WRITTEN_AT_ONCE == 0:

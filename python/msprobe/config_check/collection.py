@@ -76,3 +76,9 @@ def packages_text() -> str:
 
 def as_text(tree: Any) -> str:
     return json.dumps(tree, indent=4)
+
+
+def as_lines(tree: dict[str, Any]) -> str:
+    """One line for each key, for what has many: the encoder that indents is written in Python, and slow."""
+    lines = (f"    {json.dumps(key)}: {json.dumps(value)}" for key, value in tree.items())
+    return "{\n" + ",\n".join(lines) + "\n}"

@@ -43,6 +43,19 @@ def measure_all(tensors: Sequence[Any], checksum: str, *, in_float32: bool) -> l
     checksum: "crc32" of the elements, in the pass of the statistics; or "md5", which takes ten times as long.
     Tensors of a device are copied to the host for it, a few at a time.
     """
+    found: list[Measured | None] = [None] * len(tensors)
+    if checksum == "crc32":
+        threads = len(os.sched_getaffinity(0))
+        at_once = torch_adapter().pack_tensors(list(tensors), in_float32=in_float32, threads=threads)
+        found = [None if one is None else Measured(*one) for one in at_once]
+    others = [i for i, one in enumerate(found) if one is None]
+    for i, one in zip(others, _measure_each([tensors[i] for i in others], checksum, in_float32)):
+        found[i] = one
+    return [one for one in found if one is not None]
+
+
+def _measure_each(tensors: Sequence[Any], checksum: str, in_float32: bool) -> list[Measured]:
+    """For md5, and for all that is no plain tensor in memory."""
     sizes = [_size(tensor) for tensor in tensors]
     if len(tensors) < 2 or sum(sizes) < _SMALL[checksum]:
         return [_measure(_prepared(tensor), checksum, in_float32) for tensor in tensors]
