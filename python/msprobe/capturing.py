@@ -4,23 +4,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
 from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Any
 
-from msprobe.native import InvalidArgument, import_torch
+from msprobe.native import InvalidArgument, import_torch, log
 from msprobe.recorders import RunRecording
 from msprobe.recording.run_file import earlier_run, rank_of_process
 from msprobe.recording.settings import run_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class capture(ContextDecorator):  # noqa: N801
     """Records the training inside of `with msprobe.capture(model, "out"):`, or of a function with
     `@msprobe.capture(output="out")`. Steps are found at the optimizer, and without a model the models, too.
+    A coroutine function is recorded until it returns, a generator function from the first value asked for
+    until it returns or is closed, with what runs between its values.
 
     model: a torch.nn.Module or a list of them; None: those that are called in training.
     output: folder of the run; without it the `dump_path` of the configuration, else ./msprobe_run.
@@ -47,6 +51,31 @@ class capture(ContextDecorator):  # noqa: N801
         self._settings = run_settings(config, output, steps, level, without)
         self._recording: RunRecording | None = None
 
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:  # type: ignore[override]
+        # The block of ContextDecorator would end when the object is made, before its first line runs.
+        if inspect.isasyncgenfunction(function):
+            raise InvalidArgument(
+                f"capture: {function.__qualname__}: expected a function, coroutine function or generator "
+                "function, found an asynchronous generator function; `with msprobe.capture(...)` records it"
+            )
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def recorded_coroutine(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return await function(*args, **kwargs)
+
+            return recorded_coroutine
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def recorded_generator(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return (yield from function(*args, **kwargs))
+
+            return recorded_generator
+        return super().__call__(function)
+
     def __enter__(self) -> capture:
         import_torch()
         if self._recording is not None:
@@ -62,6 +91,8 @@ class capture(ContextDecorator):  # noqa: N801
         recording, self._recording = self._recording, None
         assert recording is not None
         recording.end("ended" if kind is None else kind.__name__, always=True)
+        if kind is None and not recording.recorded:
+            log.warning("capture: %s", recording.summary)
         recording.release()
 
 

@@ -49,6 +49,11 @@ class RunRecording:
         """After end(): what was recorded, in one line; empty: nothing was begun."""
         return self._summary
 
+    @property
+    def recorded(self) -> dict[str, str]:
+        """After end(): the parts that are on disk, and their paths in the folder of the run."""
+        return dict(self._recorded)
+
     def _told(self) -> str:
         seen = self._session.seen
         if not self._begun:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import weakref
 
@@ -247,6 +248,45 @@ class TestCapture:
         with pytest.raises(ZeroDivisionError):
             fail()
         assert run_file(tmp_path / "out")["outcome"] == "ZeroDivisionError"
+
+    def test_a_coroutine_is_recorded_until_it_returns(self, model, tmp_path):
+        @msprobe.capture(model, tmp_path / "out")
+        async def training(steps):
+            train(model, 1)
+            await asyncio.sleep(0)
+            return train(model, steps - 1)
+
+        assert len(asyncio.run(training(3))) == 2
+        assert run_file(tmp_path / "out")["steps"] == 3
+
+    def test_a_generator_is_recorded_until_it_returns(self, model, tmp_path):
+        @msprobe.capture(model, tmp_path / "out")
+        def training():
+            for _ in range(3):
+                yield train(model, 1)
+
+        generator = training()
+        assert not (tmp_path / "out").exists(), "begun before the first value was asked for"
+        assert len(list(generator)) == 3
+        assert run_file(tmp_path / "out")["steps"] == 3
+        train(model, 1)
+        assert run_file(tmp_path / "out")["steps"] == 3, "recorded behind its end"
+
+    def test_an_asynchronous_generator_is_refused(self, model, tmp_path):
+        with pytest.raises(msprobe.InvalidArgument, match=r"training: .* asynchronous generator"):
+
+            @msprobe.capture(model, tmp_path / "out")
+            async def training():
+                yield 1
+
+    def test_a_block_without_a_step_says_so(self, model, tmp_path, caplog):
+        with msprobe.capture(model, tmp_path / "out"):
+            pass
+        assert "capture: nothing is recorded: no step began" in caplog.text
+        caplog.clear()
+        with msprobe.capture(model, tmp_path / "other"):
+            train(model, 1)
+        assert "nothing is recorded" not in caplog.text
 
     def test_the_model_is_not_kept_alive(self, tmp_path):
         def inner():
