@@ -70,7 +70,7 @@ void CallParts::output(RecordId record, const std::string& name, PyObject* resul
       walker.item(result, 0);
     }
   });
-  if (element_buffer.non_finite()) recorder_.note_non_finite(name);
+  recorder_.note_output(name, element_buffer.worst());
 }
 
 void CallParts::arguments_as_output(RecordId record, const std::string& name,
@@ -123,5 +123,5 @@ bool CallParts::overflows(const CallArguments* arguments, PyObject* result, Tens
   walker.begin({}, "", false);
   if (arguments != nullptr) walk_arguments(walker, *arguments);
   if (result != nullptr) walker.item(result, 0);
-  return element_buffer.non_finite();
+  return element_buffer.worst() != trace::Badness::kGood;
 }

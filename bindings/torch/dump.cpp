@@ -125,6 +125,7 @@ class DumpSession : public CallObserver,
     result["stored_bytes"] = report.stored_bytes;
     result["operators"] = operators_.recorded();
     result["first_non_finite"] = report.first_non_finite;
+    result["first_nan"] = report.first_nan;
     result["has_enough_overflows"] = recorder_.has_enough_overflows();
     return result;
   }

@@ -59,6 +59,7 @@ struct StepReport {
   std::size_t tensors = 0;
   std::uint64_t stored_bytes = 0;
   std::string first_non_finite;  // name of the first record whose output holds a NaN or infinity; empty: none
+  std::string first_nan;         // of the first whose output holds a NaN
   bool incomplete = false;       // a file could not be written; said in the log
   std::map<std::string, std::size_t> skipped;  // what was not measured or recorded: reason -> how often
 };
@@ -158,9 +159,9 @@ class MSPROBE_API Recorder {
   /// Queues a tensor for the file `data_name`.
   void store(std::string data_name, StoredTensor tensor);
 
-  /// Notes that an output of this record holds a NaN or an infinity; the first of a step counts. What
-  /// torch.empty and its like return says nothing.
-  void note_non_finite(std::string_view record_name);
+  /// Notes what the outputs of this record hold; the first bad one of a step counts. What torch.empty and its
+  /// like return says nothing.
+  void note_output(std::string_view record_name, trace::Badness worst);
 
   /// Counts a record kept because of a NaN or an infinity (task overflow_check), over all steps.
   void note_overflow();

@@ -47,6 +47,10 @@ struct Statistics {
   std::optional<std::uint32_t> checksum;
 };
 
+/// What a tensor or number holds, from harmless to bad: infinities may be meant, as those of a mask; a NaN
+/// never is.
+enum class Badness : std::uint8_t { kGood, kInfinite, kNan };
+
 /// Measures a tensor by the rules of the format (docs/formats/dump.md, "Statistics"): numbers rounded to the
 /// tensor's own dtype (integers and float64: to float32), 0-d tensors by their value, complex ones by their
 /// absolute values. `checksum`: also the CRC-32 of the elements, of the equal float32 tensor for bfloat16 and
@@ -82,10 +86,10 @@ class MSPROBE_API ElementWriter {
  public:
   void clear() noexcept {
     bytes_.clear();
-    non_finite_ = false;
+    worst_ = Badness::kGood;
   }
-  /// Whether a tensor since clear() held a NaN or an infinity.
-  bool non_finite() const noexcept { return non_finite_; }
+  /// Of the tensors since clear().
+  Badness worst() const noexcept { return worst_; }
   std::string_view bytes() const noexcept { return bytes_; }
   /// Drops everything after the first `size` bytes, for an element that failed half-way.
   void shrink(std::size_t size) { bytes_.resize(size); }
@@ -123,7 +127,7 @@ class MSPROBE_API ElementWriter {
 
  private:
   std::string bytes_;
-  bool non_finite_ = false;
+  Badness worst_ = Badness::kGood;
 };
 
 // --------------------------------------------------------------------------------------------------- events

@@ -415,12 +415,13 @@ StepReport Recorder::report() const {
   return state_->last ? state_->last->report : StepReport{};
 }
 
-void Recorder::note_non_finite(std::string_view record_name) {
-  if (trace::is_uninitialised(record_name)) return;
+void Recorder::note_output(std::string_view record_name, trace::Badness worst) {
+  if (worst == trace::Badness::kGood || trace::is_uninitialised(record_name)) return;
   const std::lock_guard lock(state_->mutex);
-  if (state_->step && state_->step->report.first_non_finite.empty()) {
-    state_->step->report.first_non_finite = record_name;
-  }
+  if (!state_->step) return;
+  StepReport& report = state_->step->report;
+  if (report.first_non_finite.empty()) report.first_non_finite = record_name;
+  if (worst == trace::Badness::kNan && report.first_nan.empty()) report.first_nan = record_name;
 }
 
 void Recorder::note_overflow() {

@@ -21,11 +21,14 @@ void write_summary(const std::filesystem::path& directory, const StepReport& rep
   json.unsigned_integer(report.tensors);
   json.key("stored_bytes");
   json.unsigned_integer(report.stored_bytes);
-  json.key("first_non_finite");
-  if (report.first_non_finite.empty()) {
-    json.null();
-  } else {
-    json.text(report.first_non_finite);
+  for (const auto& [key, record] :
+       {std::pair("first_non_finite", &report.first_non_finite), std::pair("first_nan", &report.first_nan)}) {
+    json.key(key);
+    if (record->empty()) {
+      json.null();
+    } else {
+      json.text(*record);
+    }
   }
   json.key("complete");
   json.boolean(!report.incomplete);

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "overflow/bad_value.h"
+#include "trace/record_name.h"
 #include "trace/uninitialised.h"
 
 namespace msprobe::overflow {
@@ -40,10 +42,13 @@ class Walk {
     if (values.gradient != nullptr && !summary_.gradient) {
       summary_.gradient = candidate(record, name, Cause::kGradient, describe(trace_, *values.gradient));
     }
+    if (std::max(values.worst_in, values.worst_out) == Badness::kNan) with_nan_.insert(name);
     if (values.out == nullptr) return;
     if (is_deliberate_fill(name, values)) {
       if (summary_.fill_count++ == 0) summary_.first_fill = name;
     } else if (values.tensor_in == nullptr) {
+      if (!had_nan_in_forward(name)) add_maker(record, name, values);
+    } else if (is_nan_of_fill(values)) {
       add_maker(record, name, values);
     } else if (may_come_from_outside(values)) {
       summary_.outside = candidate(record, name, Cause::kOutside,
@@ -59,6 +64,19 @@ class Walk {
     return values.worst_out == Badness::kNan || summary_.fill_count == 0;
   }
 
+  // A backward uses what its forward got and gave: NaN there explains NaN here.
+  bool had_nan_in_forward(std::string_view name) const {
+    if (with_nan_.empty()) return false;
+    const std::optional<std::string> forward = trace::forward_of(name);
+    return forward && with_nan_.contains(*forward);
+  }
+
+  // Of the infinities of a mask, as softmax does where everything is masked.
+  bool is_nan_of_fill(const BadValues& values) const noexcept {
+    return values.worst_in == Badness::kInfinite && values.worst_out == Badness::kNan &&
+           summary_.fill_count > 0 && summary_.makers.empty() && !summary_.outside && !is_contaminated_;
+  }
+
   void add_maker(const Record& record, std::string_view name, const BadValues& values) {
     const std::size_t segment = summary_.communications.size();
     if (summary_.maker_in(segment) != nullptr) return;
@@ -70,6 +88,11 @@ class Walk {
     } else if (values.scalar_in != nullptr) {
       maker = candidate(record, name, Cause::kArgument,
                         "the argument " + describe(trace_, *values.scalar_in) + "; " + result);
+    } else if (values.tensor_in != nullptr) {
+      maker =
+          candidate(record, name, Cause::kComputed,
+                    describe(trace_, *values.tensor_in) + " since the program wrote infinities, first in " +
+                        summary_.first_fill + "; " + result);
     } else {
       maker = candidate(record, name, Cause::kComputed, "all that went in is good; " + result);
     }
@@ -115,6 +138,7 @@ class Walk {
   CommunicationReader reader_;
   std::uint32_t number_ = 0;  // of the present record
   bool is_contaminated_ = false;
+  std::unordered_set<std::string_view> with_nan_;  // records with one in what went in or came out
 };
 
 }  // namespace

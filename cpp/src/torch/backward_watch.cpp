@@ -131,13 +131,13 @@ struct OneNodeHook final : autograd::FunctionPostHook, Pooled {
       const bool stores = recorder.stores(name_text());
       std::size_t position = 0;
       for (const std::uint16_t number : outputs) {
-        describe(of_outputs, arriving[number], stores ? "input." + std::to_string(position++) : "");
+        describe(of_outputs, arriving[number], position_of(true, stores, position++));
       }
       position = 0;
       for (const std::int16_t edge : inputs) {
         if (edge == kHidden) continue;
         describe(of_inputs, edge == kNone ? at::Tensor() : leaving[static_cast<std::size_t>(edge)],
-                 stores ? "output." + std::to_string(position++) : "");
+                 position_of(false, stores, position++));
       }
     }
     recorder.place_backward(name_text(), module.get());
@@ -145,7 +145,9 @@ struct OneNodeHook final : autograd::FunctionPostHook, Pooled {
     const trace::RecordId record = recorder.record(trace::RecordKind::kApiBackward, name_text());
     if (!options.data) return;
     if (options.input) recorder.part(record, trace::Part::kInput, of_outputs.bytes());
-    if (options.output) recorder.part(record, trace::Part::kOutput, of_inputs.bytes());
+    if (!options.output) return;
+    recorder.part(record, trace::Part::kOutput, of_inputs.bytes());
+    recorder.note_output(name_text(), of_inputs.worst());
   }
 
   void describe(trace::ElementWriter& out, const at::Tensor& gradient, const std::string& position) const {

@@ -14,10 +14,14 @@
 namespace msprobe::torch_adapter {
 namespace {
 
+trace::Badness worst_of(const Gradients& gradients) {
+  trace::Badness worst = trace::Badness::kGood;
+  for (const Gradient& gradient : gradients) worst = std::max(worst, gradient.worst);
+  return worst;
+}
+
 bool holds_overflow(const CallBackward& call) {
-  const auto non_finite = [](const Gradient& gradient) { return gradient.non_finite; };
-  return std::any_of(call.outputs.begin(), call.outputs.end(), non_finite) ||
-         std::any_of(call.inputs.begin(), call.inputs.end(), non_finite);
+  return std::max(worst_of(call.outputs), worst_of(call.inputs)) != trace::Badness::kGood;
 }
 
 // The sum is a tensor of ours from the first contribution on, so that later ones can be added in place.
@@ -52,7 +56,8 @@ void CallBackward::begin_round() {
       gradient.element.clear();
       gradient.sum = at::Tensor();
       gradient.placement.reset();
-      gradient.non_finite = gradient.mixed = false;
+      gradient.worst = trace::Badness::kGood;
+      gradient.mixed = false;
       missing += gradient.expected;
     }
   }
@@ -126,24 +131,22 @@ void BackwardState::describe(CallBackward& call, bool of_output, std::size_t ind
   if (!call.kept || !gradient.shown || !value.defined() || !recorder.options().data) return;
   thread_local trace::ElementWriter out;
   out.clear();
-  std::string file_position;
-  if (recorder.stores(call.name)) {
-    const auto before = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
-                                      [](const Gradient& other) { return other.shown; });
-    file_position = (of_output ? "input." : "output.") + std::to_string(before);
-  }
+  const auto before = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
+                                    [](const Gradient& other) { return other.shown; });
+  const std::string position =
+      position_of(of_output, recorder.stores(call.name), static_cast<std::size_t>(before));
   // With only_overflow a file that turns out not to be wanted must not exist: one look, then another.
   if (recorder.options().only_overflow) {
     describer.describe(out, value, {}, {});
-    if (!out.non_finite()) {
+    if (out.worst() == trace::Badness::kGood) {
       gradient.element = out.bytes();
       return;
     }
     out.clear();
   }
-  describer.describe(out, value, call.name, file_position,
+  describer.describe(out, value, call.name, position,
                      gradient.placement ? std::string_view(*gradient.placement) : std::string_view());
-  gradient.non_finite = out.non_finite();
+  gradient.worst = out.worst();
   gradient.element = out.bytes();
 }
 
@@ -160,7 +163,9 @@ void BackwardState::write(CallBackward& call) {
   const trace::RecordId record = recorder.record(kind, call.name);
   if (!options.data) return;
   if (options.input) write_part(record, trace::Part::kInput, call.outputs);
-  if (options.output) write_part(record, trace::Part::kOutput, call.inputs);
+  if (!options.output) return;
+  write_part(record, trace::Part::kOutput, call.inputs);
+  recorder.note_output(call.name, worst_of(call.inputs));
 }
 
 // Sums of which a part never comes, because an output was not used.

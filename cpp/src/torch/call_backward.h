@@ -26,6 +26,12 @@ using PooledText = std::basic_string<char, std::char_traits<char>, PoolAllocator
 
 struct BackwardState;
 
+/// Where a gradient stands in a record of backward, for the name of its file; without a file the side alone.
+inline std::string position_of(bool of_output, bool stores, std::size_t number) {
+  std::string side = of_output ? "input" : "output";
+  return stores ? side + '.' + std::to_string(number) : side;
+}
+
 /// One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
 /// holds would be copied by autograd where it could be taken.
 struct Gradient {
@@ -35,7 +41,7 @@ struct Gradient {
   std::uint16_t expected = 0;              // contributions until it is complete
   std::uint16_t arrived = 0;
   bool shown = true;  // integers never have one, and no place in the record of an API
-  bool non_finite = false;
+  trace::Badness worst = trace::Badness::kGood;
   bool mixed = false;  // contributions lie in different ways: their sum would take a collective
 };
 using Gradients = c10::SmallVector<Gradient, 2>;

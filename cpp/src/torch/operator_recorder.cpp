@@ -134,7 +134,7 @@ void write_outputs(OpenOperator& of, const c10::FunctionSchema& schema,
     elements.item(values[i], type, i);
   }
   of.state->recorder.part(of.record, trace::Part::kOutput, element_buffer.bytes());
-  if (element_buffer.non_finite()) of.state->recorder.note_non_finite(of.name);
+  of.state->recorder.note_output(of.name, element_buffer.worst());
 }
 
 std::unique_ptr<at::ObserverContext> begin_operator(const std::shared_ptr<OperatorState>& state,

@@ -80,12 +80,12 @@ struct ModuleScope::Call {
     }
   }
 
-  std::string elements(std::string_view category, const std::vector<at::Tensor>& tensors, bool* non_finite) {
+  std::string elements(std::string_view category, const std::vector<at::Tensor>& tensors) {
     trace::ElementWriter out;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       dump.describer.describe(out, tensors[i], name, std::string(category) + "." + std::to_string(i));
     }
-    if (non_finite != nullptr) *non_finite = out.non_finite();
+    if (category == "output") dump.recorder.note_output(name, out.worst());
     return std::string(out.bytes());
   }
 
@@ -109,14 +109,10 @@ struct ModuleScope::Call {
       trace::ElementWriter no_keywords;
       no_keywords.begin_object();
       no_keywords.end();
-      dump.recorder.part(record, trace::Part::kInputArgs, elements("input", inputs, nullptr));
+      dump.recorder.part(record, trace::Part::kInputArgs, elements("input", inputs));
       dump.recorder.part(record, trace::Part::kInputKwargs, no_keywords.bytes());
     }
-    if (options.output) {
-      bool non_finite = false;
-      dump.recorder.part(record, trace::Part::kOutput, elements("output", results, &non_finite));
-      if (non_finite) dump.recorder.note_non_finite(name);
-    }
+    if (options.output) dump.recorder.part(record, trace::Part::kOutput, elements("output", results));
     dump.recorder.part(record, trace::Part::kParameters, parameter_elements());
   }
 

@@ -84,7 +84,7 @@ struct TensorDescriber::State {
     bool requires_grad = false;
     std::string placement;
     std::string data_name;
-    std::string output_of;  // forward record whose output it is, or empty
+    std::string output_of;  // record whose output it is, or empty
   };
   std::mutex waiting_mutex;
   std::vector<Waiting> waiting;
@@ -209,9 +209,7 @@ void TensorDescriber::State::wait_for(trace::ElementWriter& out, const at::Tenso
   one.requires_grad = as.requires_grad;
   one.placement = as.placement;
   one.data_name = std::move(data_name);
-  if (as.position.starts_with("output") && as.record.find(".backward") == std::string_view::npos) {
-    one.output_of = as.record;
-  }
+  if (as.position.starts_with("output")) one.output_of = as.record;
   one.slot = as.slot ? *as.slot : recorder.new_slot();
   if (!as.slot) out.slot(one.slot);
   std::size_t count = 0;
@@ -249,7 +247,7 @@ void TensorDescriber::State::fetch() {
       out.clear();
       out.tensor(element);
       recorder.fill(one.slot, out.bytes());
-      if (out.non_finite() && !one.output_of.empty()) recorder.note_non_finite(one.output_of);
+      if (!one.output_of.empty()) recorder.note_output(one.output_of, out.worst());
     }
   } catch (const std::exception& e) {
     recorder.note_fault("statistics of " + std::to_string(taken.size()) + " tensors on a device", e.what());

@@ -5,13 +5,11 @@
 #include <cstdint>
 #include <string_view>
 
+#include "msprobe/trace.h"
 #include "msprobe/trace_reader.h"
 
 /// Infinities and NaN in what a record says.
 namespace msprobe::trace {
-
-/// From harmless to bad.
-enum class Badness : std::uint8_t { kGood, kInfinite, kNan };
 
 /// Of a statistic or number, or of a text that stands in its place: the words nan, inf and infinity, in any
 /// case, with or without a sign.

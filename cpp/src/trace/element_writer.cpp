@@ -77,7 +77,7 @@ void ElementWriter::tensor(const TensorElement& element) {
     return extent < 0 || extent > std::int64_t{0xffffffff};
   });
   const bool non_finite = s.nan_count > 0 || s.inf_count > 0;
-  non_finite_ = non_finite_ || non_finite;
+  if (non_finite) worst_ = std::max(worst_, s.nan_count > 0 ? Badness::kNan : Badness::kInfinite);
   put_tag(bytes_, Tag::kTensor);
   put(bytes_,
       element.dtype && element.numpy_type.empty() ? static_cast<std::uint8_t>(*element.dtype) : kOtherDtype);

@@ -51,7 +51,7 @@ class DataDump(Feature):
             self._level = "L0" if self._section.list[0].startswith("Module.") else "L1"
         self._collecting = False
         self._ended = False
-        self._first_non_finite = ""  # record of the last step
+        self._first_bad = ("", "")  # records of the last step: with a NaN or an infinity, with a NaN
         self._process = os.getpid()
         os.register_at_fork(after_in_child=self._forget)
         self._session = torch_adapter().DumpSession(
@@ -123,13 +123,18 @@ class DataDump(Feature):
         self._pause()
         self._diagnosis.end_calls()
         self._session.begin_flush()
-        self._tell_first_non_finite(self._session.report()["first_non_finite"])
+        report = self._session.report()
+        self._tell_first_bad(report["first_non_finite"], report["first_nan"])
 
-    def _tell_first_non_finite(self, record: str) -> None:
+    def _tell_first_bad(self, bad: str, nan: str) -> None:
         """Once for steps in a row that begin with the same: a model may have infinities by design."""
-        if record and record != self._first_non_finite:
-            log.warning("step %d: the first NaN or infinity is in the output of %s", self._step, record)
-        self._first_non_finite = record
+        found, self._first_bad = self._first_bad, (bad, nan)
+        if not bad or found == (bad, nan):
+            return
+        parts = [f"with a NaN is that of {nan}"] if nan else []
+        if bad != nan:
+            parts.append(f"with an infinity is that of {bad}")
+        log.warning("step %d: the first output %s", self._step, ", the first ".join(parts))
 
     def _overflowed(self) -> bool:
         """Task overflow_check: whether as many records as wanted have been kept."""

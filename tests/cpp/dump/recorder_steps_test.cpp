@@ -275,7 +275,7 @@ TEST_CASE("recorder: before the first step nothing is recorded and nothing break
   record_call(recorder, "Torch.add.0.forward");
   recorder.place("Torch.add.0.forward");
   recorder.note_fault("Torch.add.0.forward", "no folder yet");
-  recorder.note_non_finite("Torch.add.0.forward");
+  recorder.note_output("Torch.add.0.forward", trace::Badness::kInfinite);
   recorder.flush();
   recorder.close();
   CHECK(recorder.report().records == 0);
@@ -288,11 +288,12 @@ TEST_CASE("recorder: summary.json says what a step held and what was left out") 
   record_call(recorder, "Torch.add.0.forward");
   recorder.note_skipped("meta tensor");
   recorder.note_skipped("meta tensor");
-  recorder.note_non_finite("Torch.add.0.forward");
+  recorder.note_output("Torch.add.0.forward", trace::Badness::kInfinite);
   recorder.close();
   const std::string text = read_bytes(folder / "dump/step0/rank/summary.json");
   CHECK(contains(text, "\"records\": 1"));
   CHECK(contains(text, "\"first_non_finite\": \"Torch.add.0.forward\""));
+  CHECK(contains(text, "\"first_nan\": null"));
   CHECK(contains(text, "\"complete\": true"));
   CHECK(contains(text, "\"skipped\": {\n  \"meta tensor\": 2\n }"));
 }

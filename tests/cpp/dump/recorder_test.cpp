@@ -262,16 +262,21 @@ TEST_CASE("recorder: faults go into dump_error_info.log, and the first of a step
   CHECK(contains(log.warnings()[0], "dump_error_info.log"));
 }
 
-TEST_CASE("recorder: the first record with a NaN or an infinity is reported, step by step") {
+TEST_CASE("recorder: the first records with an infinity and with a NaN are reported, step by step") {
   const TempDir folder;
   Recorder recorder(Options{});
   recorder.open(folder / "dump/step0/rank");
-  recorder.note_non_finite("Torch.empty_like.0.forward");  // whatever the memory held
-  recorder.note_non_finite("Torch.a.0.forward");
-  recorder.note_non_finite("Torch.b.0.forward");
+  recorder.note_output("Torch.empty_like.0.forward", trace::Badness::kNan);  // whatever the memory held
+  recorder.note_output("Torch.good.0.forward", trace::Badness::kGood);
+  recorder.note_output("Torch.a.0.forward", trace::Badness::kInfinite);
+  CHECK(recorder.report().first_nan.empty());
+  recorder.note_output("Torch.b.0.backward", trace::Badness::kNan);
+  recorder.note_output("Torch.c.0.backward", trace::Badness::kNan);
   CHECK(recorder.report().first_non_finite == "Torch.a.0.forward");
+  CHECK(recorder.report().first_nan == "Torch.b.0.backward");
   recorder.open(folder / "dump/step1/rank");
   CHECK(recorder.report().first_non_finite.empty());
+  CHECK(recorder.report().first_nan.empty());
 }
 
 TEST_CASE("recorder: the limit of overflows counts over all steps") {

@@ -105,6 +105,35 @@ TEST_CASE("find_origins: a weight that is bad from the start is said to come fro
   CHECK(found.origins[0].cause == Cause::kOutside);
 }
 
+TEST_CASE("find_origins: a backward of a forward with NaN makes none of its own") {
+  RankDump dump;
+  dump.call("Functional.linear.0.forward", bad() + "," + good(), bad());  // a batch with a NaN
+  dump.call("Functional.cross_entropy.0.forward", bad(), bad());
+  const auto backward = R"({"input":[)" + good() + R"(],"output":[)" + bad() + "]}";
+  dump.raw("Functional.cross_entropy.0.backward", backward);
+  const Analysis found = of_single(dump);
+  REQUIRE(places(found) == std::vector<Place>{{0, "Functional.linear.0.forward"}});
+  CHECK(found.origins[0].cause == Cause::kOutside);
+
+  RankDump of_backward;  // sqrt of 0 is good, its gradient is not
+  of_backward.call("Torch.sqrt.0.forward", good(), good()).raw("Torch.sqrt.0.backward", backward);
+  CHECK(places(of_single(of_backward)) == std::vector<Place>{{0, "Torch.sqrt.0.backward"}});
+}
+
+TEST_CASE("find_origins: the call that makes NaN of the infinities of a mask") {
+  const std::string infinite = tensor("-Infinity");
+  RankDump dump;
+  dump.call("Tensor.masked_fill.0.forward", good() + "," + value("float", "-Infinity"), infinite);
+  dump.call("Torch.softmax.0.forward", infinite, bad());
+  dump.call("Torch.matmul.0.forward", bad() + "," + good(), bad());
+  const Analysis found = of_single(dump);
+  REQUIRE(places(found) == std::vector<Place>{{0, "Torch.softmax.0.forward"}});
+  CHECK(found.origins[0].cause == Cause::kComputed);
+  CHECK(found.origins[0].reason ==
+        "input_args.0 has Max -Infinity since the program wrote infinities, first in "
+        "Tensor.masked_fill.0.forward; output.0 has Max NaN");
+}
+
 TEST_CASE("find_origins: bad values are followed from rank to rank") {
   const TempDir dir;
   RankDump a, b, c;

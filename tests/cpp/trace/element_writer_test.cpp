@@ -201,16 +201,21 @@ TEST_CASE("tensors: NaN and infinities are bare words, and the writer remembers 
   TensorElement element = tensor_element({}, Statistics::Form::kFloats);
   ElementWriter out;
   out.tensor(element);
-  CHECK_FALSE(out.non_finite());
+  CHECK(out.worst() == Badness::kGood);
   element.statistics.max = std::numeric_limits<double>::infinity();
   element.statistics.min = -std::numeric_limits<double>::infinity();
   element.statistics.mean = std::numeric_limits<double>::quiet_NaN();
   element.statistics.inf_count = 5'000'000'000;
   CHECK(numbers_of(element).starts_with("\"Max\": Infinity,\n \"Min\": -Infinity,\n \"Mean\": NaN,"));
   out.tensor(element);
-  CHECK(out.non_finite());
+  CHECK(out.worst() == Badness::kInfinite);
+  element.statistics.nan_count = 1;
+  out.tensor(element);
+  element.statistics.nan_count = 0;
+  out.tensor(element);
+  CHECK(out.worst() == Badness::kNan);
   out.clear();
-  CHECK_FALSE(out.non_finite());
+  CHECK(out.worst() == Badness::kGood);
   CHECK(out.bytes().empty());
 }
 

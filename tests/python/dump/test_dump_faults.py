@@ -203,8 +203,36 @@ def steps_with_infinities(directory: Path) -> list[str]:
 
 def test_the_first_infinity_is_told_once_for_steps_in_a_row(tmp_path):
     assert run(steps_with_infinities, tmp_path) == [
-        f"step {step}: the first NaN or infinity is in the output of Torch.{name}.0.forward"
-        for step, name in ((1, "log"), (3, "sqrt"), (5, "sqrt"))
+        f"step {step}: the first output with {what} is that of Torch.{name}.0.forward"
+        for step, what, name in ((1, "an infinity", "log"), (3, "a NaN", "sqrt"), (5, "a NaN", "sqrt"))
+    ]
+
+
+def steps_with_nan(directory: Path, as_on_device: bool) -> list[str]:
+    import torch
+
+    def steps() -> None:
+        probe = debugger(directory, level="L1")
+        if as_on_device:
+            probe._feature._session.treat_all_as_on_device()
+        for begin in (0.0, -1.0):
+            x = torch.full((2,), begin, requires_grad=True)
+            probe.start()
+            mask = torch.zeros(2).masked_fill(torch.tensor([True, False]), float("-inf"))
+            ((x + mask.exp() * 0.0).sqrt() * 0.0).sum().backward()  # the gradient is 0 / 0 at 0
+            probe.stop()
+            probe.step()
+
+    return log_of(steps)
+
+
+@pytest.mark.parametrize("as_on_device", [False, True])
+def test_the_first_nan_is_told_beside_the_infinities_of_masks(tmp_path, as_on_device):
+    assert run(steps_with_nan, tmp_path, as_on_device) == [
+        "step 0: the first output with a NaN is that of Tensor.sqrt.0.backward, "
+        "the first with an infinity is that of Tensor.masked_fill.0.forward",
+        "step 1: the first output with a NaN is that of Tensor.sqrt.0.forward, "
+        "the first with an infinity is that of Tensor.masked_fill.0.forward",
     ]
 
 
