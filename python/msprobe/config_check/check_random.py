@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.check_result import ERROR, WARNING, CheckResult, Difference, shown
@@ -25,10 +26,28 @@ _LEAST_SCORE = 0.8
 _MOST_NAMED = 6
 _SEED = "seed"
 _STATE = "state at the first step"
+_MOVED = "called from elsewhere"
 _SEEDED_BY = {"python": "random.seed", "numpy": "np.random.seed"}
 _FRAME = re.compile(r"File (?P<file>.*?), line [0-9]+, in (?P<function>.*?), (?P<code>.*)\Z", re.DOTALL)
 
 _Call = tuple[tuple[str, ...], int]  # stack, count
+
+
+@dataclass
+class _Operation:
+    """An operation that is not called alike, over all ranks."""
+
+    bench: int = 0  # calls
+    cmp: int = 0
+    places: int = 0  # of the code, that call it another number of times
+    changed: bool = False  # one of them calls it on both sides
+
+    @property
+    def moved(self) -> bool:
+        """As many calls, but from elsewhere: a file or function that got another name, another launcher or
+        another release of torch does that, and the numbers stay the same.
+        """
+        return self.bench == self.cmp and not self.changed
 
 
 def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
@@ -41,7 +60,7 @@ def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
     if bench.is_ours != cmp.is_ours:
         covered = KNOWN_TO_THE_EXISTING_TOOL.__contains__
         result.notes.append("random: only the operations that the existing tool knows were compared")
-    differing: dict[str, list[int]] = {}  # operation -> calls of bench and of cmp, and places in the code
+    differing: dict[str, _Operation] = {}
     for place in sorted({*sides[0], *sides[1]}):
         trees: list[dict[str, Any] | None] = [
             side.json(files[place]) if place in files else {} for side, files in zip((bench, cmp), sides)
@@ -52,29 +71,36 @@ def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
         for op in dict.fromkeys([*trees[0], *trees[1]]):
             if covered(op):
                 calls = _calls(trees[0].get(op)), _calls(trees[1].get(op))
-                places = _compare_op(result, op, place[1], *calls)
-                if places:
-                    counts = differing.setdefault(op, [0, 0, 0])
-                    for index, side in enumerate(calls):
-                        counts[index] += sum(count for _, count in side)
-                    counts[2] += places
-    if differing:
-        result.fail(_difference(differing))
+                found = _compare_op(result, op, place[1], *calls)
+                if found.places:
+                    known = differing.setdefault(op, _Operation())
+                    known.bench += found.bench
+                    known.cmp += found.cmp
+                    known.places += found.places
+                    known.changed |= found.changed or found.bench != found.cmp
+    moved = {op: one for op, one in differing.items() if one.moved}
+    changed = {op: one for op, one in differing.items() if not one.moved}
+    if changed:
+        name = "seeding" if any("seed" in op for op in changed) else "random"
+        result.fail(_difference(name, changed, ERROR))
+    if moved:
+        result.differences.append(_difference(_MOVED, moved, WARNING))
     return result
 
 
-def _difference(differing: dict[str, list[int]]) -> Difference:
+def _difference(name: str, differing: dict[str, _Operation], level: str) -> Difference:
     """All operations as one: a program that is another one differs in many."""
     texts = [
-        f"{op} {bench} -> {cmp} calls ({places} place{'s' if places > 1 else ''})"
-        for op, (bench, cmp, places) in differing.items()
+        f"{op} {one.bench} -> {one.cmp} calls ({one.places} place{'s' if one.places > 1 else ''})"
+        for op, one in differing.items()
     ]
     more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
     return Difference(
         "random",
-        "seeding" if any("seed" in op for op in differing) else "random",
+        name,
         "",
         "",
+        level,
         count=len(differing),
         detail=", ".join(texts[:_MOST_NAMED]) + more,
     )
@@ -89,10 +115,10 @@ def _calls(entries: object) -> list[_Call]:
     return calls
 
 
-def _compare_op(result: CheckResult, op: str, rank: int, bench: list[_Call], cmp: list[_Call]) -> int:
-    """Adds the rows of an operation; returns how many places of the code call it another number of times."""
+def _compare_op(result: CheckResult, op: str, rank: int, bench: list[_Call], cmp: list[_Call]) -> _Operation:
+    """Adds the rows of an operation."""
     left = list(cmp)
-    differing = 0
+    found = _Operation(sum(count for _, count in bench), sum(count for _, count in cmp))
     for stack, count in bench:
         match = next((call for call in left if _is_same_stack(stack, call[0])), None)
         if match is not None:
@@ -100,10 +126,12 @@ def _compare_op(result: CheckResult, op: str, rank: int, bench: list[_Call], cmp
         other = match or ((NO_MATCH,), 0)
         equal = match is not None and count == match[1]
         result.rows.append([op, rank, "\n".join(stack), "\n".join(other[0]), count, other[1], equal])
-        differing += not equal
+        found.places += not equal
+        found.changed |= match is not None and not equal
     for stack, count in left:
         result.rows.append([op, rank, NO_MATCH, "\n".join(stack), 0, count, False])
-    return differing + len(left)
+    found.places += len(left)
+    return found
 
 
 def _is_same_stack(left: tuple[str, ...], right: tuple[str, ...]) -> bool:

@@ -48,9 +48,13 @@ class _Finder:
         loader: Any = None if spec is None else spec.loader
         if loader is not None and hasattr(loader, "exec_module"):
             execute = loader.exec_module
+            of_another = getattr(loader, "__dict__", {}).get("exec_module")  # somebody who waits, too
 
             def execute_and_act(module: ModuleType) -> None:
-                del loader.exec_module  # that of its class is left
+                if of_another is None:
+                    del loader.exec_module  # that of its class is left
+                else:
+                    loader.exec_module = of_another
                 execute(module)
                 if self in sys.meta_path:
                     sys.meta_path.remove(self)

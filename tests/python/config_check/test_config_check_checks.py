@@ -275,6 +275,25 @@ class TestRandom:
         result = compared(self.side(self.calls(2)), self.side(self.calls(2, code="draw()", file="other.py")))
         assert [row[4:] for row in check_of(result, "random").rows] == [[2, 0, False], [0, 2, False]]
 
+    def test_as_many_calls_from_elsewhere_are_a_warning(self, compared):
+        elsewhere = self.calls(2, code="draw()", file="other.py")
+        for op in ("torch.rand", "torch.manual_seed"):
+            result = compared(self.side(self.calls(2), op=op), self.side(elsewhere, op=op))
+            assert result.agree
+            (found,) = result.ranked
+            assert (found.difference.name, found.difference.level) == ("called from elsewhere", "warning")
+            assert found.difference.detail == f"{op} 2 -> 2 calls (2 places)"
+            assert found.likelihood < 50
+
+    def test_as_many_calls_in_all_that_are_others_at_a_place_are_a_difference(self, compared):
+        def side(first, second):
+            return self.side(self.calls(first), self.calls(second, code="torch.rand(n, device=place)"))
+
+        assert compared(side(1, 3), side(1, 3)).agree
+        result = compared(side(1, 3), side(3, 1))
+        assert not result.agree
+        assert [one.difference.name for one in result.ranked] == ["random"]
+
     def test_operations_that_the_existing_tool_does_not_know_are_no_difference(self, compared):
         ours = {**OURS, **self.side(self.calls(1), op="torch.randperm")}
         assert compared(ours, {"random/rank0.json": {}}).agree

@@ -353,6 +353,17 @@ class TestEnvironmentVariable:
         assert (run.returncode, run.stdout) == (0, "runs\n")
         assert run.stderr.count("MSPROBE_CONFIG has no effect") == 1
 
+    def test_msprobe_run_goes_its_own_way(self, site, script, tmp_path):
+        """Both wait for the import of torch."""
+        script(PLAIN)
+        (tmp_path / "c.yaml").write_text("dump_path: other\n")
+        begin = site + "from msprobe.cli import main; exit(main(['run', '-o', 'out', 'train.py']))"
+        plain = python("train.py", cwd=tmp_path)
+        run = python("-c", begin, cwd=tmp_path, MSPROBE_CONFIG="c.yaml")
+        assert (run.returncode, run.stdout) == (0, plain.stdout)
+        assert run_file(tmp_path / "out")["steps"] > 0
+        assert not (tmp_path / "other").exists()
+
     def test_unset_nothing_of_msprobe_is_imported(self, site, script, tmp_path):
         script(site + "import sys; print([name for name in sys.modules if 'msprobe' in name])")
         assert python("train.py", cwd=tmp_path).stdout == "[]\n"
