@@ -141,8 +141,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"msprobe: error: {error}")
     except KeyboardInterrupt:
         return 130
-    except ImportError as error:  # Ctrl-C while a native module starts arrives as its cause
-        if not isinstance(error.__cause__, KeyboardInterrupt):
+    except ImportError as error:
+        if not _is_ctrl_c(error):
             raise
         return 130
     except BrokenPipeError:  # e.g. `msprobe ... | head`
@@ -174,10 +174,28 @@ def _call(command: str, arguments: list[str]) -> int:
     try:
         code: int = getattr(import_module(module), function)(arguments)
     except Exception as error:
-        if not _is_ours(error):
+        if _is_ours(error):
+            return _complain(f"msprobe {command}: error: {error}")
+        if isinstance(error, (BrokenPipeError, CommandLineError)) or _is_ctrl_c(error):
             raise
-        return _complain(f"msprobe {command}: error: {error}")
+        return _internal_fault(command)
     return code
+
+
+def _is_ctrl_c(error: Exception) -> bool:
+    """While a native module starts, it arrives as the cause of an ImportError."""
+    return isinstance(error, ImportError) and isinstance(error.__cause__, KeyboardInterrupt)
+
+
+def _internal_fault(command: str) -> int:
+    """Python's own exit code, 1, would say that two runs differ."""
+    import traceback
+
+    traceback.print_exc()
+    return _complain(
+        f"msprobe {command}: error: a fault of msprobe; please report the lines above, and what "
+        "`msprobe doctor` says"
+    )
 
 
 def _is_ours(error: Exception) -> bool:

@@ -128,13 +128,16 @@ def _diagnose(
         missing=tuple(_missing(cause, parts, a, b)),
         next_commands=tuple(commands),
         graph=page,
-        notes=tuple(_notes(a, b)),
+        notes=tuple(_notes(a, b, parts)),
     )
 
 
-def _notes(a: RunFolder, b: RunFolder) -> list[str]:
+def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult]) -> list[str]:
     """The command lines are no setting of the training, but a hint where to look."""
     notes = [f"{run.path.name}: {note}" for run in (a, b) for note in run.notes]
+    for part in parts:
+        failed = (part.sentence,) if part.status == "failed" else ()
+        notes += [f"{part.part}: {reason}" for reason in (*failed, *part.not_compared)]
     if a.program and b.program and a.program != b.program:
         notes.append(f"the command lines differ: {' '.join(a.program)} -> {' '.join(b.program)}")
     return notes

@@ -200,9 +200,7 @@ class Comparison:
             show_progress=self._shows_progress,
         )
         verdict = result.verdict
-        differences = [finding for finding in verdict.suspicious if finding.is_difference]
-        first = verdict.findings[0] if verdict.findings and verdict.findings[0].is_difference else None
-        first = differences[0] if differences else first
+        first = next(iter(verdict.suspicious), None)
         causes = []
         if first is not None:
             name = f"gradient of {first.parameter}"
@@ -217,7 +215,8 @@ class Comparison:
             first_step=None if first is None else first.step,
             clear_step=None if first is None else first.step,
             steps=tuple(steps),
-            evidence=tuple(finding.line for finding in differences[:_MOST_EVIDENCE]),
+            evidence=tuple(finding.line for finding in verdict.suspicious[:_MOST_EVIDENCE]),
+            not_compared=tuple(finding.line for finding in verdict.not_compared[:_MOST_EVIDENCE]),
         )
 
     def _dump(self) -> PartResult:

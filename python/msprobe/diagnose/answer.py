@@ -76,6 +76,8 @@ class PartResult:
     steps: tuple[int, ...] = ()
     """Those that were compared."""
     evidence: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
+    """What could not be read, while the rest was compared."""
 
 
 @dataclass(frozen=True)

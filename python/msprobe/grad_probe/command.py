@@ -80,29 +80,28 @@ def _is_rank(path: str) -> bool:
 def _text(result: ComparisonResult) -> str:
     verdict = result.verdict
     lines = [Paint(sys.stdout).answer(verdict.sentence, good=result.same)]
-    if verdict.findings:
-        lines += ["", *_table(verdict)]
+    not_compared = _first([f"  {finding.line}" for finding in verdict.not_compared])
+    for block in (_differences(verdict), not_compared):
+        if block:
+            lines += ["", *block]
     lines += ["", f"report: {result.report_path}"]
     return "\n".join(lines)
 
 
-def _table(verdict: Verdict) -> list[str]:
-    """The first finding of each parameter, the differences before what could not be compared."""
-    suspicious = verdict.suspicious
-    shown = suspicious[:_MOST_LINES]
+def _differences(verdict: Verdict) -> list[str]:
+    """The first difference of each parameter."""
     with_rank = len(verdict.ranks) > 1
-    lines = []
-    if shown[0].is_difference:
-        lines.append(f"  {'rank  ' if with_rank else ''}step  similarity  before  parameter")
-    lines += [_row(finding, with_rank) for finding in shown]
-    if len(suspicious) > len(shown):
-        lines.append(f"  and {len(suspicious) - len(shown)} more in verdict.json")
-    return lines
+    rows = [_row(finding, with_rank) for finding in verdict.suspicious]
+    header = f"  {'rank  ' if with_rank else ''}step  similarity  before  parameter"
+    return [header, *_first(rows)] if rows else []
+
+
+def _first(rows: list[str]) -> list[str]:
+    left = len(rows) - _MOST_LINES
+    return [*rows[:_MOST_LINES], f"  and {left} more in verdict.json"] if left > 0 else rows
 
 
 def _row(finding: Finding, with_rank: bool) -> str:
-    if not finding.is_difference:
-        return f"  {finding.line}"
     rank = f"{finding.rank:>4}  " if with_rank else ""
     before = "" if finding.previous is None else f"{finding.previous:.4f}"
     parameter = printable(str(finding.parameter))

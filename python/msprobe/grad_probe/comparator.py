@@ -294,11 +294,11 @@ def _parameters_alone(
 
 
 def _log(result: ComparisonResult) -> None:
-    """One line for each suspicious parameter."""
-    suspicious = result.verdict.suspicious
-    for finding in suspicious[:_MOST_LINES]:
-        log.warning("%s", finding.line)
-    if len(suspicious) > _MOST_LINES:
-        log.warning("%d more are listed in %s", len(suspicious) - _MOST_LINES, result.verdict_path)
+    """One line for each suspicious parameter, and for each part that could not be compared."""
+    for findings in (result.verdict.suspicious, result.verdict.not_compared):
+        for finding in findings[:_MOST_LINES]:
+            log.warning("%s", finding.line)
+        if len(findings) > _MOST_LINES:
+            log.warning("%d more are listed in %s", len(findings) - _MOST_LINES, result.verdict_path)
     level = logging.INFO if result.same else logging.WARNING
     log.log(level, "%s; see %s", result.verdict.sentence, result.report_path)

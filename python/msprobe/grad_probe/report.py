@@ -75,7 +75,7 @@ def _data(verdict: Verdict, ranks: list[RankCells]) -> dict[str, object]:
         "absent": _ABSENT,
         "missing": _MISSING,
         "findingsTotal": len(verdict.findings),
-        "suspicious": sum(finding.is_difference for finding in verdict.suspicious),
+        "suspicious": len(verdict.suspicious),
         "findings": [
             [f.kind, f.rank, f.step, f.parameter, f.similarity, f.previous, f.reason]
             for f in verdict.findings[:_MOST_FINDINGS]

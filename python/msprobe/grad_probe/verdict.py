@@ -126,11 +126,17 @@ class Verdict:
 
     @property
     def suspicious(self) -> list[Finding]:
-        """The first finding of each parameter of each rank, in order."""
+        """The first difference of each parameter of each rank, in order."""
         seen: dict[tuple[int | None, str | None], Finding] = {}
-        for finding in sorted(self.findings, key=lambda finding: not finding.is_difference):
-            seen.setdefault((finding.rank, finding.parameter), finding)
+        for finding in self.findings:
+            if finding.is_difference:
+                seen.setdefault((finding.rank, finding.parameter), finding)
         return list(seen.values())
+
+    @property
+    def not_compared(self) -> list[Finding]:
+        """What differs must not hide a file that cannot be read."""
+        return [finding for finding in self.findings if not finding.is_difference]
 
     @property
     def only_in_1(self) -> str:
@@ -180,7 +186,7 @@ class Verdict:
                 "parameters": max((rank.parameters for rank in self.ranks), default=0),
                 "compared": sum(rank.compared for rank in self.ranks),
                 "findings": len(self.findings),
-                "suspicious_parameters": sum(finding.is_difference for finding in self.suspicious),
+                "suspicious_parameters": len(self.suspicious),
             },
             "ranks": [asdict(rank) for rank in self.ranks],
             "inputs": asdict(self.inputs),

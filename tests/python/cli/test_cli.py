@@ -113,10 +113,11 @@ class TestCommandLine:
         result = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
         assert result.returncode == 0, result.stderr
 
-    def test_a_bug_keeps_its_traceback(self, monkeypatch, msprobe):
+    def test_a_bug_keeps_its_traceback_and_is_no_difference(self, monkeypatch, msprobe):
         monkeypatch.setattr(comparator, "compare_ranks", lambda *_, **__: {}["x"])
-        with pytest.raises(KeyError):
-            msprobe("grad_compare", A, A, "-o", "out")
+        code, out, error = msprobe("grad_compare", A, A, "-o", "out")
+        assert (code, out) == (2, "")
+        assert "KeyError: 'x'\nmsprobe grad_compare: error: a fault of msprobe; please report" in error
 
     def test_an_error_of_ours_is_one_line(self, monkeypatch, rejected):
         def fail(*_, **__):
@@ -157,6 +158,17 @@ class TestGradCompare:
         assert lines[0] == "No difference was seen, but 13 parts could not be compared"
         assert all(line.startswith("  rank 0: ") for line in lines[2:12])
         assert lines[12] == "  and 3 more in verdict.json"
+
+    def test_a_damaged_file_is_told_beside_the_differences(self, msprobe, tmp_path):
+        shutil.copytree(B, tmp_path / "b")
+        damaged = next((tmp_path / "b/rank0/step1").iterdir())
+        damaged.write_bytes(damaged.read_bytes()[:20])
+        code, out, _ = msprobe("grad_compare", A, tmp_path / "b", "-o", tmp_path / "o", "--no-pictures")
+        assert code == 1
+        lines = out.splitlines()
+        assert lines[0].startswith("The two runs part at step 0")
+        (told,) = [line for line in lines if "nothing can be compared" in line]
+        assert str(damaged) in told
 
     def test_json(self, msprobe, tmp_path):
         code, out, error = msprobe("grad_compare", A, B, "-o", tmp_path, "--no-pictures", "--json")

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 
@@ -209,8 +210,6 @@ def test_an_earlier_diagnosis_is_replaced_and_other_files_stay(runs, diagnose, t
 
 
 def test_a_part_that_cannot_be_read_stops_nothing(runs, diagnose, tmp_path):
-    import shutil
-
     broken = tmp_path / "broken"
     shutil.copytree(runs("scale", 1), broken)
     (broken / "config_check.zip").write_bytes(b"PK no zip")
@@ -218,3 +217,15 @@ def test_a_part_that_cannot_be_read_stops_nothing(runs, diagnose, tmp_path):
     assert code == 1
     assert {part["part"]: part["status"] for part in answer["parts"]}["config"] == "failed"
     assert answer["cause"]["stage"] == "operators"
+
+
+def test_a_gradient_file_that_cannot_be_read_is_named(runs, diagnose, tmp_path):
+    shutil.copytree(runs(), tmp_path / "b")
+    damaged = tmp_path / "b/grad_probe/rank0/step1/3.bias.npy"
+    damaged.write_bytes(damaged.read_bytes()[:20])
+    code, answer, out = diagnose(runs(), tmp_path / "b")
+    assert code == 1
+    assert answer["cause"] is None
+    (note,) = [one for one in answer["notes"] if one.startswith("gradients: ")]
+    assert str(damaged) in note
+    assert note in out
