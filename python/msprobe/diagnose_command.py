@@ -135,6 +135,12 @@ def _diagnose(
 def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult]) -> list[str]:
     """The command lines are no setting of the training, but a hint where to look."""
     notes = [f"{run.path.name}: {note}" for run in (a, b) for note in run.notes]
+    if a.processes and b.processes and a.processes != b.processes:
+        notes.append(
+            f"{a.processes} and {b.processes} processes trained: where they share a batch, a rank sees a "
+            "part of it, and its inputs and losses differ; --all compares the gradients, which are those of "
+            "the batch"
+        )
     for part in parts:
         failed = (part.sentence,) if part.status == "failed" else ()
         notes += [f"{part.part}: {reason}" for reason in (*failed, *part.not_compared)]

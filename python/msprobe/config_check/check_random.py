@@ -8,7 +8,7 @@ import difflib
 import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msprobe.config_check.check_result import ERROR, WARNING, CheckResult, Difference, shown
 from msprobe.config_check.random_functions import KNOWN_TO_THE_EXISTING_TOOL
@@ -61,10 +61,13 @@ def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
         covered = KNOWN_TO_THE_EXISTING_TOOL.__contains__
         result.notes.append("random: only the operations that the existing tool knows were compared")
     differing: dict[str, _Operation] = {}
-    for place in sorted({*sides[0], *sides[1]}):
-        trees: list[dict[str, Any] | None] = [
-            side.json(files[place]) if place in files else {} for side, files in zip((bench, cmp), sides)
-        ]
+    for word, files, other in (("bench", *sides), ("cmp", *sides[::-1])):
+        ranks = sorted(place[1] for place in files if place not in other)
+        if ranks:
+            text = ", ".join(map(str, ranks[:_MOST_NAMED])) + (", ..." if len(ranks) > _MOST_NAMED else "")
+            result.notes.append(f"random: only {word} has rank {text}: not compared")
+    for place in sorted(sides[0].keys() & sides[1].keys()):
+        trees = [side.json(files[place]) for side, files in zip((bench, cmp), sides)]
         if trees[0] is None or trees[1] is None:
             result.passed = False  # a problem of the pack is noted
             continue

@@ -42,6 +42,8 @@ class RunFolder:
     losses: list[Path] = field(default_factory=list)
     program: list[str] = field(default_factory=list)
     """What `msprobe run` was given, the words behind `python`."""
+    processes: int = 0
+    """That trained together; 0: not known."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -156,6 +158,8 @@ def _read_run_file(run: RunFolder, path: Path) -> None:
     program = content.get("program")
     if isinstance(program, list) and all(isinstance(word, str) for word in program) and not run.program:
         run.program = program
+    with contextlib.suppress(TypeError, ValueError):
+        run.processes = run.processes or int(content.get("world_size") or 0)
     notes = content.get("notes")
     if isinstance(notes, list):
         run.notes += [str(note)[:300] for note in notes[:20] if str(note)[:300] not in run.notes]

@@ -56,6 +56,8 @@ class Session:
 
     A model is a module with parameters to be trained that is called, with gradients enabled and in training
     mode as a whole or in part, from outside of all other modules, before the first optimizer step has ended.
+    Where it is only a wrapper, as DistributedDataParallel is, the model is what it holds: names are the same
+    then on one process and on many.
     A step ends with an optimizer step behind which a model is called again: two optimizers that step together
     end one step.
 
@@ -65,14 +67,15 @@ class Session:
     """
 
     def __init__(self, make_recorders: Callable[[], list[Recorder]], models: list[Any] | None = None) -> None:
-        self.seen = Seen(models=list(models or ()))
+        self.seen = Seen(models=[_chain(model)[-1] for model in models or ()])
         self._named = models is not None
         self._make_recorders = make_recorders
         self._recorders: list[Recorder] | None = None
         self._calls = OutermostCalls(self._outermost_call)
         self._steps = FinishedSteps(self._step_finished, self._step_with_closure)
         self._posted: Removable | None = None
-        self._ids = {id(model) for model in self.seen.models}  # a call of one of these begins a step
+        # A call of one of these begins a step: models, and what they are wrapped in.
+        self._ids = {id(module) for model in models or () for module in _chain(model)}
         self._parts: set[int] = set()  # of models
         self._no_models: weakref.WeakSet[Any] = weakref.WeakSet()
         self._takes_evaluation = False
@@ -196,12 +199,13 @@ class Session:
             self._no_models.add(module)
             return False
         parts = {id(part) for part in module.modules()}
+        chain = _chain(module)
+        known = self.seen.models
         # A part may have been called before the whole, e.g. to find out a shape.
-        self.seen.models = [model for model in self.seen.models if id(model) not in parts]
-        self.seen.models.append(module)
-        self._ids = {id(model) for model in self.seen.models}
+        self.seen.models = [*(model for model in known if id(model) not in parts), chain[-1]]
+        self._ids = (self._ids - parts) | {id(one) for one in chain}
         self._parts |= parts - self._ids
-        if self._recorders is not None:
+        if self._recorders is not None and known != self.seen.models:
             self._tell("models_found", self.seen.models)
         return True
 
@@ -248,6 +252,19 @@ class Session:
     def _note(self, text: str) -> None:
         self.seen.notes.append(text)
         log.warning("%s", text)
+
+
+def _chain(module: Any) -> list[Any]:
+    """A module and, while it is nothing but a wrapper around one named "module", what it holds."""
+    chain = [module]
+    while True:
+        outer = chain[-1]
+        inner = getattr(outer, "module", None)
+        children = [name for name, _ in outer.named_children()]
+        own = [*outer.parameters(recurse=False), *outer.buffers(recurse=False)]
+        if children != ["module"] or own or any(inner is one for one in chain):
+            return chain
+        chain.append(inner)
 
 
 def _gradients_enabled() -> bool:

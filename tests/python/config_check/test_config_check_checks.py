@@ -285,6 +285,14 @@ class TestRandom:
             assert found.difference.detail == f"{op} 2 -> 2 calls (2 places)"
             assert found.likelihood < 50
 
+    def test_a_rank_of_one_side_is_not_compared(self, compared):
+        one = self.side(self.calls(2))
+        two = {**one, "random/rank1.json": {"torch.rand": [self.calls(2)]}}
+        for sides, word in (((one, two), "cmp"), ((two, one), "bench")):
+            result = compared(*sides)
+            assert result.agree
+            assert f"random: only {word} has rank 1: not compared" in result.notes
+
     def test_as_many_calls_in_all_that_are_others_at_a_place_are_a_difference(self, compared):
         def side(first, second):
             return self.side(self.calls(first), self.calls(second, code="torch.rand(n, device=place)"))

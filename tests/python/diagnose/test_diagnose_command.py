@@ -229,3 +229,13 @@ def test_a_gradient_file_that_cannot_be_read_is_named(runs, diagnose, tmp_path):
     (note,) = [one for one in answer["notes"] if one.startswith("gradients: ")]
     assert str(damaged) in note
     assert note in out
+
+
+def test_another_number_of_processes_is_noted(runs, diagnose, tmp_path):
+    shutil.copytree(runs(), tmp_path / "b")
+    file = tmp_path / "b/run.rank0.json"
+    file.write_text(file.read_text().replace('"world_size": "1"', '"world_size": "2"'))
+    code, answer, _ = diagnose(runs(), tmp_path / "b")
+    assert code == 0
+    (note,) = answer["notes"]
+    assert note.startswith("1 and 2 processes trained: ")

@@ -123,7 +123,7 @@ class TestCapture:
         with msprobe.capture(output=tmp_path / "out", without=["dump"]):
             train(wrapper, 2)
         about = run_file(tmp_path / "out")
-        assert [one["class"] for one in about["models"]] == ["Wrapper"]
+        assert [one["class"] for one in about["models"]] == ["Model"]
         assert (about["steps"], about["notes"]) == (2, [])
 
     def test_optimizers_that_step_together_end_one_step(self, model, tmp_path):

@@ -76,7 +76,7 @@ class TestTransformers:
     def test_two_processes(self, tmp_path):
         with_msprobe, without = trainings(("hf_trainer.py",), tmp_path, TORCHRUN)
         assert with_msprobe == without
-        check(tmp_path / "out", model="DistributedDataParallel", rank="0", ranks=2)
+        check(tmp_path / "out", model="LlamaForCausalLM", rank="0", ranks=2)
 
     @pytest.mark.parametrize("parallel", ["ddp", "fsdp2"])
     def test_two_processes_of_a_loop_of_its_own(self, tmp_path, parallel):
@@ -107,4 +107,4 @@ class TestLightning:
         words = ("lightning_trainer.py", "--devices", "2")
         with_msprobe, without = trainings(words, tmp_path, TORCHRUN)
         assert with_msprobe == without
-        check(tmp_path / "out", model="DistributedDataParallel", rank="0", ranks=2)
+        check(tmp_path / "out", model="LlamaForCausalLM", rank="0", ranks=2)
