@@ -107,4 +107,4 @@ class TestLightning:
         words = ("lightning_trainer.py", "--devices", "2")
         with_msprobe, without = trainings(words, tmp_path, TORCHRUN)
         assert with_msprobe == without
-        check(tmp_path / "out", model="LlamaForCausalLM", rank="0", ranks=2)
+        check(tmp_path / "out", model="Language", rank="0", ranks=2)
