@@ -131,10 +131,13 @@ void BackwardState::describe(CallBackward& call, bool of_output, std::size_t ind
   if (!call.kept || !gradient.shown || !value.defined() || !recorder.options().data) return;
   thread_local trace::ElementWriter out;
   out.clear();
-  const auto before = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
-                                    [](const Gradient& other) { return other.shown; });
-  const std::string position =
-      position_of(of_output, recorder.stores(call.name), static_cast<std::size_t>(before));
+  const bool stores = recorder.stores(call.name);
+  std::ptrdiff_t number = 0;
+  if (stores) {
+    number = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
+                           [](const Gradient& other) { return other.shown; });
+  }
+  const std::string position = position_of(of_output, stores, static_cast<std::size_t>(number));
   // With only_overflow a file that turns out not to be wanted must not exist: one look, then another.
   if (recorder.options().only_overflow) {
     describer.describe(out, value, {}, {});
