@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from msprobe.hooks.modules import uncompiled
 from msprobe.native import Error, log
 from msprobe.recording.losses import LossRecorder
 from msprobe.recording.run_file import RunFile
@@ -67,7 +68,8 @@ class RunRecording:
             return f"nothing is recorded: {seen.notes[-1] if seen.notes else 'no step began'}"
         parts = ", ".join(self._recorded) or "nothing"
         steps = f"{seen.steps} step{'' if seen.steps == 1 else 's'}"
-        return f"{steps} of {type(seen.models[0]).__name__} seen; recorded: {parts}: {self._settings.output}"
+        model = type(uncompiled(seen.models[0])).__name__
+        return f"{steps} of {model} seen; recorded: {parts}: {self._settings.output}"
 
     def begin(self) -> None:
         """When torch is there, and before the training."""
@@ -184,7 +186,7 @@ class _Gradients:
         if self._probe is not None:  # a second model: no step has been recorded yet
             self._probe.close()
         self._probe = Probe(self._config)
-        self._probe.monitor(models[0] if len(models) == 1 else _together(models))
+        self._probe.monitor(uncompiled(models[0]) if len(models) == 1 else _together(models))
 
     def begin_step(self, step: int) -> None:
         pass
@@ -269,14 +271,14 @@ def _together(models: list[Any]) -> Any:
     """One module that holds all; it changes nothing in them."""
     import torch
 
-    return torch.nn.ModuleDict(_named(models))
+    return torch.nn.ModuleDict({name: uncompiled(model) for name, model in _named(models).items()})
 
 
 def _named(models: list[Any]) -> dict[str, Any]:
     """By their classes, in the order in which they were called first."""
     names: dict[str, Any] = {}
     for model in models:
-        name = type(model).__name__
+        name = type(uncompiled(model)).__name__
         number = sum(known.rpartition("_")[0] == name or known == name for known in names)
         names[name if number == 0 else f"{name}_{number}"] = model
     return names

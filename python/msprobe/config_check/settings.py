@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.hooks.modules import uncompiled
 from msprobe.native import log
 
 if TYPE_CHECKING:
@@ -242,11 +243,12 @@ def _processes() -> Settings:
 def _model(model: Any) -> Settings:
     from torch.nn.parameter import is_lazy
 
-    root: nn.Module = model
+    root: nn.Module = uncompiled(model)
     parameters = [one for one in root.parameters() if not is_lazy(one)]
     dtypes = sorted({str(one.dtype) for one in parameters})
     return {
         "class": f"{type(root).__module__}.{type(root).__qualname__}",
+        "compiled": root is not model or getattr(root, "_compiled_call_impl", None) is not None,
         "training": root.training,
         "modules": sum(1 for _ in root.modules()),
         "parameters": sum(one.numel() for one in parameters),

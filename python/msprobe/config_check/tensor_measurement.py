@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from msprobe.hooks.modules import uncompiled
 from msprobe.native import UnsupportedError, torch_adapter
 from msprobe.torch_state import memory_of
 
@@ -218,7 +219,7 @@ def _members(value: Any) -> Iterable[tuple[Any, Any]] | None:
 
 def measure_weights(model: Any, checksum: str) -> tuple[Any, Any]:
     """Statistics and fingerprints of all parameters by name."""
-    named = {name.removeprefix("_orig_mod."): tensor for name, tensor in model.named_parameters()}
+    named = dict(uncompiled(model).named_parameters())
     measured = dict(zip(named, measure_all(list(named.values()), checksum, in_float32=True)))
     statistics = {name: one.statistics for name, one in measured.items() if one.statistics is not None}
     return statistics, {name: one.fingerprint for name, one in measured.items()}

@@ -18,6 +18,7 @@ from msprobe.dump.measurement import entries, members
 from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.hooks.functions import Hooks, OffWhileCompiled
+from msprobe.hooks.modules import uncompiled
 from msprobe.hooks.training import ModelCalls
 from msprobe.native import import_torch, log
 from msprobe.torch_state import random_states, switches
@@ -262,7 +263,9 @@ class _Step:
         found: list[tuple[str, Any]] = []
         for prefix, model in self._models:
             with self.report.noting(f"{method}() of the model"):
-                found += [((prefix + name).rstrip("."), item) for name, item in getattr(model, method)()]
+                found += [
+                    ((prefix + name).rstrip("."), item) for name, item in getattr(uncompiled(model), method)()
+                ]
         return found
 
     def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.atomic_file import make_directory, write_text
 from msprobe.credentials import is_secret
+from msprobe.hooks.modules import uncompiled
 from msprobe.native import InvalidArgument, __version__
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class RunFile:
             "ended": None if outcome == "running" else _now(),
             "outcome": outcome,
             "models": [
-                {"class": type(model).__name__, "parameters": _parameter_count(model)}
+                {"class": type(uncompiled(model)).__name__, "parameters": _parameter_count(model)}
                 for model in seen.models
             ],
             "optimizers": seen.optimizers,

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import weakref
+import zipfile
 
 import msprobe
 import pytest
@@ -125,6 +127,21 @@ class TestCapture:
         about = run_file(tmp_path / "out")
         assert [one["class"] for one in about["models"]] == ["Model"]
         assert (about["steps"], about["notes"]) == (2, [])
+
+    def test_a_compiled_model_has_the_names_of_the_model(self, model, tmp_path):
+        with msprobe.capture(output=tmp_path / "out"):
+            train(torch.compile(model, backend="eager"), 1)
+        assert [one["class"] for one in run_file(tmp_path / "out")["models"]] == ["Model"]
+        names = [name for name, _ in model.named_parameters()]
+        with (tmp_path / "out/grad_probe/rank0/grad_summary_0.csv").open(encoding="utf-8-sig") as file:
+            assert [row["param_name"] for row in csv.DictReader(file)] == names
+        diagnosis = json.loads((tmp_path / "out/dump/step0/rank/diagnosis.json").read_text())
+        assert list(diagnosis["parameters"]) == names
+        with zipfile.ZipFile(tmp_path / "out/config_check.zip") as pack:
+            settings = json.loads(pack.read("msprobe/settings/rank0.json"))
+            assert list(json.loads(pack.read("weights/step0/rank0/weight.json"))) == names
+        assert settings["model"]["compiled"] is True
+        assert settings["model"]["class"].endswith(".Model")
 
     def test_optimizers_that_step_together_end_one_step(self, model, tmp_path):
         class Both:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -297,8 +298,9 @@ distributed.destroy_process_group()
         assert sorted(path.name for path in (tmp_path / "out/dump/step0").iterdir()) == ["rank0", "rank1"]
         for rank in (0, 1):
             assert run_file(tmp_path / "out", rank)["steps"] == 2
-            summary = (tmp_path / f"out/grad_probe/rank{rank}/grad_summary_0.csv").read_text("utf-8-sig")
-            assert [line.split(",")[0] for line in summary.split()] == ["param_name", "weight", "bias"]
+            summary = tmp_path / f"out/grad_probe/rank{rank}/grad_summary_0.csv"
+            with summary.open(encoding="utf-8-sig") as file:
+                assert [row["param_name"] for row in csv.DictReader(file)] == ["weight", "bias"]
             assert run_file(tmp_path / "out", rank)["models"][0]["class"] == "Linear"
             assert (tmp_path / f"out/losses.rank{rank}.csv").exists()
 
