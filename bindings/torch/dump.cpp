@@ -5,6 +5,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -49,6 +50,19 @@ struct OpenCall {
   Recompute recompute = {};
 };
 thread_local std::vector<OpenCall> open_calls;
+
+// Whether `node` is the backward of a region that torch.compile compiled; torch knows since it does so.
+template <typename Node>
+bool is_compiled(const Node& node) {
+  if constexpr (requires { node.is_aot_backward(); }) return node.is_aot_backward();
+  return false;
+}
+
+// Whether the calling thread compiles the backward of a region, or runs it.
+bool in_compiled_backward() {
+  const auto node = torch::autograd::get_current_node();
+  return node != nullptr && is_compiled(*node);
+}
 
 // "{name}{between}{number}", with room for what is to follow.
 void set_numbered(std::string& out, const std::string& name, std::string_view between, std::int64_t number) {
@@ -160,10 +174,10 @@ class DumpSession : public CallObserver,
     return api;
   }
 
-  bool is_inside_call() const override { return InsideCall::is_so(); }
+  bool is_inside_call() const override { return InsideCall::is_so() || in_compiled_backward(); }
 
   PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
-    if (InsideCall::is_so() || !collecting_) return arguments.call(callable);
+    if (!collecting_ || is_inside_call()) return arguments.call(callable);
     const InsideCall inside;
     thread_local ApiCall call;  // one at a time: calls inside of this one are not observed
     call.clear();

@@ -53,7 +53,8 @@ class CallObserver {
   virtual PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) = 0;
   /// The Api of a function that reached the mode, or null.
   virtual Api* api_of(PyObject* function) = 0;
-  /// Whether the calling thread is inside of an observed call: what that calls is its own affair.
+  /// Whether the calling thread is inside of an observed call, or of compiled code: what that calls is its
+  /// own affair.
   virtual bool is_inside_call() const = 0;
 };
 

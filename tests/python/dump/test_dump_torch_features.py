@@ -129,6 +129,50 @@ def test_a_compiled_module_is_compiled_once(tmp_path, backend, level):
         assert level == "L0" or "Torch.tanh.1.forward" in data
 
 
+def compiled_and_trained(directory: Path) -> None:
+    import torch
+
+    class Inner(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.linear(x).sigmoid()
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.before = torch.nn.Linear(4, 4)
+            self.inner = Inner()
+            self.inner.compile(backend="aot_eager")
+
+        def forward(self, x: Any) -> Any:
+            return torch.tanh(self.inner(self.before(x))).sum()
+
+    model = Net()
+    probe = debugger(directory, level="L1", step=[0, 1])
+    for _ in range(2):
+        probe.start(model)
+        model(torch.randn(2, 4)).backward()  # the first one compiles forward and backward
+        probe.stop()
+        probe.step()
+
+
+def test_the_backward_of_a_compiled_module_is_its_own_affair(tmp_path):
+    run(compiled_and_trained, tmp_path, timeout=120)
+    for step in (0, 1):
+        assert list(Dump(tmp_path, step).check().data) == [
+            "Functional.linear.0.forward",
+            "Torch.tanh.0.forward",
+            "Tensor.sum.0.forward",
+            "Torch.ones_like.0.forward",
+            "Tensor.sum.0.backward",
+            "Torch.tanh.0.backward",
+            "Functional.linear.0.backward",
+        ]
+
+
 def compiled_while_captured(directory: Path, level: str) -> dict[str, Any]:
     import torch
     import torch.nn.functional as F  # noqa: N812
