@@ -134,13 +134,19 @@ class _Reader:
                 self._skip_redirection(found[-1])
             elif char in "() \t":
                 self._at += 1
-            elif self._text.startswith("\\\n", self._at):
-                self._at += 2
-            elif char == "#":
-                self._skip_to("\n")
-            else:
+            elif not self._skip_gap(char):
                 found[-1] += self._word()
         return [command for command in found if command]
+
+    def _skip_gap(self, char: str) -> bool:
+        """Passes the end of a line that goes on in the next one, or a comment; whether there was one."""
+        if self._text.startswith("\\\n", self._at):
+            self._at += 2
+            return True
+        if char == "#":
+            self._skip_to("\n")
+            return True
+        return False
 
     def _word(self) -> list[_Token]:
         word = _Word()
@@ -182,11 +188,7 @@ class _Reader:
             char = self._text[self._at]
             if char in " \t\n;|&<>(":
                 self._at += 1
-            elif self._text.startswith("\\\n", self._at):
-                self._at += 2
-            elif char == "#":
-                self._skip_to("\n")
-            else:
+            elif not self._skip_gap(char):
                 words += [one for one in self._word() if isinstance(one, _Word)]
         self._at += 1
         return words

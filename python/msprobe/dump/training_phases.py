@@ -35,14 +35,13 @@ class GradientWatch:
         self._parameters = parameters
         self._names = {id(parameter): name for name, parameter in parameters}
         self._report = report
-        self._depth = 0  # of backward calls: checkpointing calls backward inside of backward
         self._arrived: dict[str, Any] = {}
         for section in ("backward", "clipping", "gradients_at_optimizer"):
             report.open_list(section)
 
     def exchanges(self) -> list[Exchange]:
         return [
-            *watch_backward(self._backward),
+            *watch_backward(lambda *_: self._add_backward()),
             *watch_clipping(self._clipping),
             OptimizerUpdates(lambda optimizer, *_: self._optimizer(optimizer), missed=self._optimizer),
         ]
@@ -72,16 +71,6 @@ class GradientWatch:
     def _gradient_arrived(self, name: str, parameter: Any) -> None:
         with self._report.noting(f"gradient of {name!r} before the reduction"):
             self._arrived[name] = None if parameter.grad is None else measure(parameter.grad)
-
-    def _backward(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        self._depth += 1
-        try:
-            result = original(*args, **kwargs)
-        finally:
-            self._depth -= 1
-        if self._depth == 0:
-            self._add_backward()
-        return result
 
     def _add_backward(self) -> None:
         record: dict[str, Any] = {}

@@ -121,11 +121,28 @@ class ModelCalls:
         return original(*args, **kwargs)
 
 
-def watch_backward(observer: Observer) -> list[CallWatch]:
-    """torch.autograd.backward, which Tensor.backward calls, too."""
+def watch_backward(after: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> list[CallWatch]:
+    """Calls `after(args, kwargs)` with the arguments of torch.autograd.backward, which Tensor.backward calls,
+    too, when it has returned; not for one inside of another, as modes and activation checkpointing make them.
+    """
     import torch
 
-    return _watches([torch.autograd.backward], observer)
+    depth = 0
+
+    def observe(original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        # Before the original nothing of torch may be asked: a mode that lets the next question pass, which is
+        # one of the original, would let ours pass.
+        nonlocal depth
+        depth += 1
+        try:
+            result = original(*args, **kwargs)
+        finally:
+            depth -= 1
+        if depth == 0:
+            after(args, kwargs)
+        return result
+
+    return _watches([torch.autograd.backward], observe)
 
 
 def watch_clipping(observer: Observer) -> list[CallWatch]:

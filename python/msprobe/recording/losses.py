@@ -17,7 +17,6 @@ from msprobe.atomic_file import make_directory
 from msprobe.hooks.training import watch_backward
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 HEADER = ("step", "loss", "backward_calls")
@@ -33,9 +32,8 @@ class LossRecorder:
         self.steps = 0
         self._now: list[Any] = []
         self._before: tuple[int, list[Any]] | None = None
-        self._watches = watch_backward(self._backward)
+        self._watches = watch_backward(self._note)
         self._file: Any = None
-        self._depth = 0
 
     def install(self) -> None:
         for watch in self._watches:
@@ -54,18 +52,9 @@ class LossRecorder:
             self._file.close()
             self._file = None
 
-    def _backward(self, original: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        # Before the original nothing of torch may be asked: a mode that lets the next question pass, which is
-        # one of the original, would let ours pass. Modes and checkpointing call backward inside of backward.
-        self._depth += 1
-        try:
-            result = original(*args, **kwargs)
-        finally:
-            self._depth -= 1
-        if self._depth == 0:
-            with contextlib.suppress(Exception):  # what cannot be read is no loss
-                self._now.extend(_scalars(args[0] if args else kwargs.get("tensors")))
-        return result
+    def _note(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        with contextlib.suppress(Exception):  # what cannot be read is no loss
+            self._now.extend(_scalars(args[0] if args else kwargs.get("tensors")))
 
     def _write_before(self) -> None:
         if self._before is None:
