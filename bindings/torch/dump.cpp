@@ -511,7 +511,7 @@ class DumpSession : public CallObserver,
   // complete already.
   PyObject* record_when_waited(const CallArguments& arguments, PyObject* result, const ApiCall& call) {
     static const py::handle watched =
-        py::object(py::module_::import("msprobe.dump.distributed").attr("watched")).release();
+        py::object(py::module_::import("msprobe.training.collectives").attr("watched")).release();
     py::list values;
     for (Py_ssize_t i = 0; i < arguments.positional; ++i) values.append(py::handle(arguments.values[i]));
     arguments.for_each_keyword([&](PyObject*, PyObject* value) { values.append(py::handle(value)); });

@@ -10,99 +10,7 @@ import os
 import sys
 from importlib import import_module
 
-# Command -> module, function, one line of help. The function takes the arguments and returns the exit code.
-COMMANDS = {
-    "run": (
-        "msprobe.run_command",
-        "main",
-        "run a training script unchanged, and record it",
-    ),
-    "diagnose": (
-        "msprobe.diagnose_command",
-        "main",
-        "where do two runs part, and why? From everything that both have",
-    ),
-    "init": (
-        "msprobe.config_command",
-        "init",
-        "write a configuration with comments; none is needed",
-    ),
-    "config": (
-        "msprobe.config_command",
-        "main",
-        "check FILE: is a configuration right, and what does it record?",
-    ),
-    "doctor": (
-        "msprobe.doctor",
-        "main",
-        "is this installation sound? Also for bug reports",
-    ),
-    "completion": (
-        "msprobe.completion",
-        "main",
-        "print a script by which bash or zsh complete commands and options",
-    ),
-    "compare": (
-        "msprobe.compare.command",
-        "main",
-        "compare two data dumps: where does a difference come into being?",
-    ),
-    "graph": (
-        "msprobe.graph_command",
-        "main",
-        "the hierarchy of a model, and where two runs of it differ; merges parallel ranks",
-    ),
-    "graph_visualize": (
-        "msprobe.graph_command",
-        "main",
-        "another name of graph",
-    ),
-    "ckpt": (
-        "msprobe.checkpoint.command",
-        "main",
-        "compare two checkpoints of any layout: do they differ, and where?",
-    ),
-    "grad_compare": (
-        "msprobe.grad_probe.command",
-        "main",
-        "compare two gradient records: at which step and parameter do the runs part?",
-    ),
-    "merge_result": (
-        "msprobe.compare.merge_command",
-        "main",
-        "merge the results of comparing several ranks: one sheet per index, one column per rank",
-    ),
-    "view": (
-        "msprobe.viewer.command",
-        "main",
-        "look at the results of graph comparisons in the browser",
-    ),
-    "export": (
-        "msprobe.dump.command",
-        "main",
-        "make dump.json, stack.json and construct.json of the event logs of a data dump",
-    ),
-    "config_check": (
-        "msprobe.cli",
-        "config_check",
-        "were two training runs set up alike? And: compare two checkpoints",
-    ),
-    "nan_analyze": (
-        "msprobe.overflow.command",
-        "main",
-        "which call of which rank made the first infinity or NaN of a step?",
-    ),
-    "run_overflow_check": (
-        "msprobe.overflow.replay_command",
-        "main",
-        "run the calls of an overflow dump again: does only this device or dtype overflow?",
-    ),
-    "overflow_check": (
-        "msprobe.overflow.replay_command",
-        "main",
-        "another name of run_overflow_check",
-    ),
-}
+from msprobe.commands.table import COMMANDS
 
 _FRAMEWORKS = ("pytorch", "mindspore")
 
@@ -205,7 +113,7 @@ def _is_ours(error: Exception) -> bool:
 
 
 def _complain(text: str) -> int:
-    from msprobe.printable import printable
+    from msprobe.terminal.printable import printable
 
     print(printable(text), file=sys.stderr)
     return 2

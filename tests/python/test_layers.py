@@ -42,15 +42,33 @@ THIRD_PARTY = (
     (re.compile(r"Python\.h$|pybind11/"), ("bindings/",)),
 )
 
-# ---- Python: a package of python/msprobe is a feature and a module is shared, but for these.
-HOOKS = "hooks"
-SHARED = {"config"}  # packages that are no feature
-FACES = {
-    *("__init__", "__main__", "cli", "debugger", "graph_command", "pytorch", "core"),
-    *("recorders", "run_command", "capturing", "autostart", "config_command"),
-    *("diagnose_command", "diagnose_parts", "completion"),
-}
 NATIVE = {"_core", "_torch"}
+
+# ---- Python: parts of python/msprobe from the top down; each may use those of the layers below its own. What
+# is not listed is a feature, which uses the layers below it and no other feature.
+ABOVE_FEATURES = (
+    {"__init__", "__main__"},
+    {"cli", "pytorch", "core"},
+    {"commands"},
+    {"autostart", "capturing"},
+    {"recorders"},
+    {"debugger"},
+)
+FEATURES_LAYER = len(ABOVE_FEATURES)
+BELOW_FEATURES = (
+    {"feature", "recording", "seed"},
+    {"training", "replay"},
+    {"hooks"},
+    {"config"},
+    {"files"},
+    {"terminal"},
+    {"native"},
+    NATIVE,
+)
+LAYER_OF = {
+    **{part: depth for depth, parts in enumerate(ABOVE_FEATURES) for part in parts},
+    **{part: FEATURES_LAYER + 1 + depth for depth, parts in enumerate(BELOW_FEATURES) for part in parts},
+}
 HEAVY = {"torch", "numpy", "matplotlib", "pandas", "PIL"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
@@ -133,7 +151,7 @@ def python_violations(root: Path) -> Iterator[str]:
         for target in own_imports(tree, path.relative_to(package.parent)):
             # `from msprobe import x` of a name that is no module reads the package itself
             used = target[0] if target and is_part(package, target[0]) else "__init__"
-            if problem := part_problem(package, user, used):
+            if problem := part_problem(user, used):
                 yield f"python/msprobe/{here} imports {'.'.join(('msprobe', *target))}: {problem}"
         for name in module_level_imports(tree.body):
             if name.split(".")[0] in HEAVY:
@@ -144,15 +162,13 @@ def is_part(package: Path, name: str) -> bool:
     return name in NATIVE or (package / name).is_dir() or (package / f"{name}.py").is_file()
 
 
-def part_problem(package: Path, user: str, used: str) -> str | None:
-    if user == used or user in FACES or used in NATIVE:
+def part_problem(user: str, used: str) -> str | None:
+    above, below = LAYER_OF.get(user, FEATURES_LAYER), LAYER_OF.get(used, FEATURES_LAYER)
+    if user == used or above < below:
         return None
-    if used in FACES:
-        return "only faces use faces"
-    used_is_feature = (package / used).is_dir() and used not in SHARED
-    if user == HOOKS or user in SHARED or not (package / user).is_dir():
-        return "it uses no feature and no hook" if used_is_feature else None
-    return f"a feature does not know another one ({used})" if used_is_feature and used != HOOKS else None
+    if above == below == FEATURES_LAYER:
+        return f"a feature does not know another one ({used})"
+    return f"{used} is not below {user}"
 
 
 def own_imports(tree: ast.Module, path: Path) -> Iterator[tuple[str, ...]]:
@@ -216,6 +232,7 @@ def tree(tmp_path: Path) -> Path:
         "python/msprobe/__init__.py": "from msprobe.dump.writer import dump\n",
         "python/msprobe/cli.py": "from importlib import import_module\nimport_module('msprobe.graph')\n",
         "python/msprobe/config.py": "import json\n",
+        "python/msprobe/files/text.py": "import json\n",
         "python/msprobe/hooks/__init__.py": "from msprobe.config import Config\n",
         "python/msprobe/dump/__init__.py": "from msprobe.hooks import hook\n",
         "python/msprobe/dump/writer.py": "from .. import config\ndef f():\n    import torch\n",
@@ -262,11 +279,11 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
         ("python/msprobe/dump/writer.py", "def g():\n    import msprobe.graph.x", "another one (graph)"),
         ("python/msprobe/dump/writer.py", "import_module('msprobe.graph')", "another one (graph)"),
         ("python/msprobe/dump/writer.py", "from msprobe import graph", "another one (graph)"),
-        ("python/msprobe/dump/writer.py", "from msprobe.cli import main", "only faces use faces"),
-        ("python/msprobe/dump/writer.py", "from msprobe import Error", "only faces use faces"),
-        ("python/msprobe/hooks/__init__.py", "from msprobe.dump import writer", "it uses no feature"),
-        ("python/msprobe/config.py", "from msprobe.dump import writer", "it uses no feature"),
-        ("python/msprobe/config.py", "from msprobe.hooks import hook", "it uses no feature and no hook"),
+        ("python/msprobe/dump/writer.py", "from msprobe.cli import main", "not below dump"),
+        ("python/msprobe/dump/writer.py", "from msprobe import Error", "not below dump"),
+        ("python/msprobe/hooks/__init__.py", "from msprobe.dump import writer", "not below hooks"),
+        ("python/msprobe/config.py", "from msprobe.dump import writer", "not below config"),
+        ("python/msprobe/files/text.py", "from msprobe.hooks import hook", "not below files"),
         ("python/msprobe/config.py", "import numpy", "imports numpy at module level"),
         ("python/msprobe/config.py", "try:\n    from torch import nn\nfinally:\n    pass", "at module level"),
         ("python/msprobe/cli.py", "class A:\n    import matplotlib.pyplot", "at module level"),

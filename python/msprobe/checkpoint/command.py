@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_screen, add_threads, add_timeout
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser, add_screen, add_threads, add_timeout
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     from msprobe.checkpoint.comparison import CheckpointOptions
     from msprobe.checkpoint.sharing import process_of_environment
     from msprobe.native import log_on_stderr
-    from msprobe.progress import Progress
+    from msprobe.terminal.progress import Progress
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         process = process_of_environment()
@@ -86,7 +86,7 @@ def config_check_main(arguments: list[str]) -> int:
     from msprobe.checkpoint.comparison import CheckpointOptions, compare_checkpoints
     from msprobe.checkpoint.similarity_file import write_similarity
     from msprobe.native import log, log_on_stderr
-    from msprobe.progress import Progress
+    from msprobe.terminal.progress import Progress
 
     with log_on_stderr("WARNING"):
         with Progress("ckpt", in_bytes=True) as progress:

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 from msprobe.checkpoint.layers import Layer, layers_of
-from msprobe.colour import PLAIN, Paint
-from msprobe.printable import printable
+from msprobe.terminal.colour import PLAIN, Paint
+from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from msprobe.atomic_file import write_text
 from msprobe.checkpoint.result import CheckpointSide
+from msprobe.files.atomic_file import write_text
 from msprobe.native import FormatError, IoError, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

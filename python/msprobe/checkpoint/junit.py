@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msprobe.checkpoint.console import sentence
 from msprobe.checkpoint.layers import place_of
-from msprobe.junit_xml import case, document, failure
+from msprobe.files.junit_xml import case, document, failure
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from msprobe.atomic_file import write_text
 from msprobe.checkpoint.junit import junit_xml
 from msprobe.checkpoint.report import report_html
 from msprobe.checkpoint.similarity_file import write_similarity
+from msprobe.files.atomic_file import write_text
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

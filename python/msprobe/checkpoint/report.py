@@ -8,8 +8,8 @@ import json
 
 from msprobe.checkpoint.console import sentence
 from msprobe.checkpoint.layers import place_of
+from msprobe.files.page import file_beside, filled, for_script, strict
 from msprobe.native import __version__
-from msprobe.page import file_beside, filled, for_script, strict
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from msprobe.checkpoint.comparison import CheckpointOptions, compare_checkpoints
 from msprobe.checkpoint.hash_file import is_hash_file
 from msprobe.checkpoint.result import CheckpointResult, ParameterRow
-from msprobe.meeting import Meeting, Process, of_environment
+from msprobe.files.meeting import Meeting, Process, of_environment
 from msprobe.native import IoError
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

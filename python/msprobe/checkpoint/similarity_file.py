@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from msprobe.atomic_file import write_text
+from msprobe.files.atomic_file import write_text
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

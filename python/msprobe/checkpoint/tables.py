@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from msprobe.files.yaml_file import kind_of, read_mapping
 from msprobe.native import InvalidArgument, core
-from msprobe.yaml_file import kind_of, read_mapping
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -10,8 +10,15 @@ import argparse
 import os
 import sys
 
-from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_output, add_screen, add_threads, add_timeout, add_two_runs
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import (
+    Parser,
+    add_output,
+    add_screen,
+    add_threads,
+    add_timeout,
+    add_two_runs,
+)
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     _check(parser, asked)  # answered here, before anything heavier is imported
     from msprobe.compare.run import compare_runs
-    from msprobe.meeting import of_environment
+    from msprobe.files.meeting import of_environment
     from msprobe.native import log, log_on_stderr
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):

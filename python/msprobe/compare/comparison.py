@@ -12,7 +12,7 @@ from msprobe.compare.inputs import Paths, read_data_mapping
 from msprobe.compare.outputs import write_outputs
 from msprobe.compare.run import CompareOptions, compare_runs
 from msprobe.compare.verdict_file import culprits_of, sentence
-from msprobe.dump_folders import Form, form_of
+from msprobe.files.dump_folders import Form, form_of
 from msprobe.native import InvalidArgument, log
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

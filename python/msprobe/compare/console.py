@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from msprobe.colour import PLAIN, Paint
 from msprobe.compare.verdict_file import sentence
-from msprobe.printable import printable
+from msprobe.terminal.colour import PLAIN, Paint
+from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

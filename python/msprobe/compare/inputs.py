@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.compare.result import LeftOut
-from msprobe.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
-from msprobe.json_file import read_flag, read_object, read_path, warn_of_unknown_keys
+from msprobe.files.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
+from msprobe.files.json_file import read_flag, read_object, read_path, warn_of_unknown_keys
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -188,7 +188,7 @@ class _Search:
 
 def read_data_mapping(path: str) -> dict[str, str]:
     """YAML: name of an item of the run under test -> its name in the reference. Raises InvalidArgument."""
-    from msprobe.yaml_file import kind_of, read_mapping
+    from msprobe.files.yaml_file import kind_of, read_mapping
 
     mapping: dict[str, str] = {}
     for name, other in read_mapping(path).items():

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from msprobe.compare.verdict_file import sentence
-from msprobe.junit_xml import case, document, failure, skipped
+from msprobe.files.junit_xml import case, document, failure, skipped
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

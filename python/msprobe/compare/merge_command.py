@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import argparse
 
-from msprobe.command_line import Parser
-from msprobe.printable import printable
+from msprobe.terminal.command_line import Parser
+from msprobe.terminal.printable import printable
 
 
 def main(arguments: list[str]) -> int:

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msprobe.atomic_file import make_directory
 from msprobe.compare.result_table import NAME, Cell, ResultTable, as_shown, read_result
+from msprobe.files.atomic_file import make_directory
+from msprobe.files.yaml_file import kind_of, read_mapping
 from msprobe.native import InvalidArgument, core, log
-from msprobe.yaml_file import kind_of, read_mapping
 
 _RESULT_NAME = re.compile(
     r"compare_result_rank(?P<rank>[0-9]{1,9})?(?:-rank(?P<bench>[0-9]{1,9})?)?_[0-9]{14}\.(?:xlsx|csv)"

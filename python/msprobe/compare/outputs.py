@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from msprobe.atomic_file import write_text
 from msprobe.compare.console import console_text
 from msprobe.compare.report import write_report
 from msprobe.compare.verdict_file import write_verdict
+from msprobe.files.atomic_file import write_text
 from msprobe.native import core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

@@ -12,7 +12,7 @@ from pathlib import Path
 from msprobe.compare.finding import Finding, Phase
 from msprobe.compare.pair_walk import PairWalk
 from msprobe.compare.result import LeftOut, PairResult, ReportRows, TableSummary
-from msprobe.meeting import Process
+from msprobe.files.meeting import Process
 from msprobe.native import Error
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

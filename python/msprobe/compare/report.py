@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 
-from msprobe.atomic_file import write_text
 from msprobe.compare.verdict_file import count, culprit_content, sentence, status
+from msprobe.files.atomic_file import write_text
+from msprobe.files.page import file_beside, filled, for_script, strict
 from msprobe.native import __version__
-from msprobe.page import file_beside, filled, for_script, strict
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -15,18 +15,18 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 
-from msprobe.atomic_file import make_directory, write_text
 from msprobe.compare.diagnosis_walk import DiagnosisWalk, read_diagnosis
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
 from msprobe.compare.pair_walk import PairWalk, walk_pair
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.compare.verdict import DtypeTolerance, NoiseTolerance, Tolerance, conclude
-from msprobe.dump_folders import form_of
-from msprobe.meeting import Meeting, Process
+from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.dump_folders import form_of
+from msprobe.files.meeting import Meeting, Process
+from msprobe.files.result_time import unused_time
 from msprobe.native import Error, InvalidArgument, core
-from msprobe.progress import Progress
-from msprobe.result_time import unused_time
+from msprobe.terminal.progress import Progress
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
+from msprobe.files.page import strict
 from msprobe.native import __version__
-from msprobe.page import strict
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

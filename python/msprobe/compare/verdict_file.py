@@ -12,12 +12,12 @@ import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 
-from msprobe.atomic_file import write_text
 from msprobe.compare.finding import Phase
 from msprobe.compare.verdict import Tolerance
+from msprobe.files.atomic_file import write_text
+from msprobe.files.page import strict
 from msprobe.native import __version__
-from msprobe.page import strict
-from msprobe.printable import printable
+from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import os
 import stat
 from typing import TYPE_CHECKING, NoReturn
 
+from msprobe.files.yaml_file import read_mapping
 from msprobe.native import InvalidArgument
-from msprobe.yaml_file import read_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable

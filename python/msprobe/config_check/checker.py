@@ -228,7 +228,7 @@ class ConfigChecker:
             if counted:
                 self._pending[pack.random_calls(rank)] = as_text(counted)
         with self._safely("seeds"):
-            from msprobe.torch_state import random_states
+            from msprobe.training.torch_state import random_states
 
             states = {name: read() for name, read in random_states().items()}
             self._pending[pack.seeds(rank)] = as_text({"calls": _random_calls.seeds(), "states": states})

@@ -15,7 +15,7 @@ from msprobe.config_check.pack_reader import Pack
 from msprobe.config_check.pack_writer import PackWriter
 from msprobe.config_check.run_identity import own_run
 from msprobe.config_check.settings import process_settings
-from msprobe.credentials import concealed
+from msprobe.files.credentials import concealed
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import argparse
 import os
 import sys
 
-from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_screen
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 def _collect(asked: argparse.Namespace) -> int:
     from msprobe.config_check.collection import collect_static
     from msprobe.native import log_on_stderr
-    from msprobe.printable import printable
+    from msprobe.terminal.printable import printable
 
     path = asked.output or _DEFAULT_PACK
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):

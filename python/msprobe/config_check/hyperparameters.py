@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.shell_script import launch_options
-from msprobe.credentials import concealed, concealed_in
+from msprobe.files.credentials import concealed, concealed_in
 from msprobe.native import FormatError, InvalidArgument, log
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from msprobe.page import file_beside
+from msprobe.files.page import file_beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,10 +11,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.atomic_file import make_directory, write_text
 from msprobe.config_check import pack
 from msprobe.config_check.report import report_html
 from msprobe.config_check.wording import sentence
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import InvalidArgument, IoError, __version__, core
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.atomic_file import make_directory
 from msprobe.config_check import pack
-from msprobe.credentials import concealed_in, concealed_tree
+from msprobe.files.atomic_file import make_directory
+from msprobe.files.credentials import concealed_in, concealed_tree
 from msprobe.native import FormatError, InvalidArgument, IoError, core
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.atomic_file import make_directory
 from msprobe.config_check import pack
+from msprobe.files.atomic_file import make_directory
 from msprobe.native import InvalidArgument, IoError, __version__, log
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from msprobe.config_check.random_functions import (
     GENERATOR_PREFIX,
     SEEDING,
 )
-from msprobe.credentials import concealed_in
+from msprobe.files.credentials import concealed_in
 from msprobe.hooks.functions import AttributeExchange
 from msprobe.native import core, log
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msprobe.config_check.check_result import ERROR, Cell, CheckResult, shown
 from msprobe.config_check.wording import sentence
+from msprobe.files.page import file_beside, filled
 from msprobe.native import __version__
-from msprobe.page import file_beside, filled
 
 if TYPE_CHECKING:
     from msprobe.config_check.comparison import ConfigComparison

@@ -191,7 +191,7 @@ def _script(path: str | None) -> Settings:
 
 
 def _torch() -> Settings:
-    from msprobe.torch_state import switches
+    from msprobe.training.torch_state import switches
 
     torch = _untyped_torch()
     found = switches()

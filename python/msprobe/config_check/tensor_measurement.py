@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import UnsupportedError, torch_adapter
-from msprobe.torch_state import memory_of
+from msprobe.training.torch_state import memory_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msprobe.colour import PLAIN, Paint
 from msprobe.config_check.check_result import ERROR
-from msprobe.printable import printable
+from msprobe.terminal.colour import PLAIN, Paint
+from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from msprobe.printable import printable
+from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

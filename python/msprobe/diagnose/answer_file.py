@@ -10,10 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.colour import PLAIN, Paint
 from msprobe.diagnose.answer import STAGES, stage_status
 from msprobe.native import __version__
-from msprobe.printable import printable
+from msprobe.terminal.colour import PLAIN, Paint
+from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
     from msprobe.diagnose.answer import Answer, Cause

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msprobe.diagnose.answer import STAGES, stage_status
 from msprobe.diagnose.answer_file import relative
 from msprobe.native import __version__
-from msprobe.printable import printable
+from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.dump_folders import DUMPS, RANK, STEP
+from msprobe.files.dump_folders import DUMPS, RANK, STEP
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from msprobe.hooks.functions import (
     OperatorExchange,
 )
 from msprobe.hooks.modules import ModuleCalls, ModuleHooks
-from msprobe.hooks.optimizer import OptimizerUpdates
 from msprobe.native import torch_adapter
+from msprobe.training.optimizer import OptimizerUpdates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

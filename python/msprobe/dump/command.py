@@ -9,8 +9,8 @@ import os
 import re
 import sys
 
-from msprobe.command_line import Parser
-from msprobe.printable import printable
+from msprobe.terminal.command_line import Parser
+from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

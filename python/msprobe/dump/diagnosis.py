@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.dump.diagnosis_report import FILE, LINE, DiagnosisReport
-from msprobe.dump.json_text import Json, json_text
-from msprobe.dump.measurement import entries, members
 from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.hooks.functions import Hooks, OffWhileCompiled
 from msprobe.hooks.modules import uncompiled
-from msprobe.hooks.training import ModelCalls
 from msprobe.native import import_torch, log
-from msprobe.torch_state import random_states, switches
+from msprobe.training.json_text import Json, json_text
+from msprobe.training.measurement import entries, members
+from msprobe.training.phases import ModelCalls
+from msprobe.training.torch_state import random_states, switches
 
 if TYPE_CHECKING:
     import os

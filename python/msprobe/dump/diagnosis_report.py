@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from msprobe.atomic_file import make_directory, write_text
-from msprobe.dump.json_text import Json, json_text
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import Error
-from msprobe.printable import printable
+from msprobe.terminal.printable import printable
+from msprobe.training.json_text import Json, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,8 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of modules: what surrounds a step and is no tensor of it. What else there is, msprobe.torch_state
-has.
-"""
+"""Settings of modules: what surrounds a step and is no tensor of it."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msprobe.dump.json_text import Json
-from msprobe.torch_state import OMITTED, plain
+from msprobe.training.json_text import Json
+from msprobe.training.torch_state import OMITTED, plain
 
 if TYPE_CHECKING:
     from torch import nn

@@ -9,10 +9,10 @@ import json
 import types
 from typing import TYPE_CHECKING, Any
 
-from msprobe.dump.json_text import Json
-from msprobe.dump.measurement import entries, groups, measure, members
-from msprobe.hooks.optimizer import OptimizerUpdates
-from msprobe.hooks.training import (
+from msprobe.training.json_text import Json
+from msprobe.training.measurement import entries, groups, measure, members
+from msprobe.training.optimizer import OptimizerUpdates
+from msprobe.training.phases import (
     ArrivedGradients,
     watch_backward,
     watch_clipping,

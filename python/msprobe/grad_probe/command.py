@@ -10,9 +10,9 @@ import argparse
 import os
 import sys
 
-from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_screen, add_threads
-from msprobe.printable import printable
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser, add_screen, add_threads
+from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.atomic_file import make_directory, write_text
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.grad_probe import verdict as verdicts
 from msprobe.grad_probe.pictures import SUFFIX, Drawing, can_draw, picture_of, picture_of_summary
 from msprobe.grad_probe.report import RankCells, report_html
 from msprobe.grad_probe.verdict import Finding, Inputs, RankSummary, Verdict, number_or_none
 from msprobe.native import Error, core, log
-from msprobe.progress import Progress
+from msprobe.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

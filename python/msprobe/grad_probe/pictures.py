@@ -24,7 +24,7 @@ from msprobe.native import core, log
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msprobe.progress import Progress
+    from msprobe.terminal.progress import Progress
 
 SUFFIX = "_similarities.png"
 SUMMARY = "summary"

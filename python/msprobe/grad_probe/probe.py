@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.atomic_file import write_text
 from msprobe.config import Config, GradProbeConfig, did_you_mean
 from msprobe.feature import Feature
-from msprobe.hooks.optimizer import OptimizerUpdates
+from msprobe.files.atomic_file import write_text
 from msprobe.native import InvalidArgument, log, torch_adapter
+from msprobe.training.optimizer import OptimizerUpdates
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

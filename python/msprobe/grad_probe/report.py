@@ -15,8 +15,8 @@ from array import array
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from msprobe.files.page import file_beside
 from msprobe.native import __version__
-from msprobe.page import file_beside
 
 if TYPE_CHECKING:
     from msprobe.grad_probe.verdict import Verdict

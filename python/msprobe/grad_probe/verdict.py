@@ -35,7 +35,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from msprobe.native import __version__
-from msprobe.printable import printable
+from msprobe.terminal.printable import printable
 
 FIRST_STEP_LEAST = 0.97
 LARGEST_DROP = 0.03

@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from msprobe.dump_folders import RANK, STEP, Form, folder_of, form_of, numbered
-from msprobe.json_file import read_flag, read_object, read_path, shown, warn_of_unknown_keys
+from msprobe.files.dump_folders import RANK, STEP, Form, folder_of, form_of, numbered
+from msprobe.files.json_file import read_flag, read_object, read_path, shown, warn_of_unknown_keys
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
+from msprobe.files.yaml_file import kind_of, read_mapping
 from msprobe.native import InvalidArgument
-from msprobe.yaml_file import kind_of, read_mapping
 
 _MODEL = "TopLayer"
 _OLD_NAMES = {"Cell": _MODEL}

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from msprobe.atomic_file import make_directory
+from msprobe.files.atomic_file import make_directory
+from msprobe.files.result_time import unused_time
 from msprobe.graph.inputs import Folders, Inputs, Layout, Paths, find_units
 from msprobe.native import InvalidArgument, core, log
-from msprobe.progress import Progress
-from msprobe.result_time import unused_time
+from msprobe.terminal.progress import Progress
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -42,6 +42,12 @@ def _template(variables: tuple[str, ...]) -> types.CodeType:
     return next(const for const in outer.co_consts if isinstance(const, types.CodeType))
 
 
+class Removable(Protocol):
+    """Takes its hook off."""
+
+    def remove(self) -> None: ...
+
+
 class Exchange(Protocol):
     """A change to torch that can be made and taken back any number of times."""
 

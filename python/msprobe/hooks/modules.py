@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Callable
 
-    from msprobe.hooks.optimizer import Removable
+    from msprobe.hooks.functions import Removable
 
 
 def uncompiled(model: Any) -> Any:

@@ -10,8 +10,8 @@ import argparse
 import os
 from typing import Any
 
-from msprobe.command_line import Parser, add_output, thread_count
-from msprobe.printable import printable
+from msprobe.terminal.command_line import Parser, add_output, thread_count
+from msprobe.terminal.printable import printable
 
 _MOST_FRAMES = 6
 _MOST_ORIGINS = 8

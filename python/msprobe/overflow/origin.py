@@ -8,7 +8,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from msprobe.atomic_file import make_directory, write_text
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import FormatError
 
 if TYPE_CHECKING:

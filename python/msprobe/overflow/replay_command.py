@@ -10,8 +10,8 @@ import argparse
 import os
 import sys
 
-from msprobe.command_line import Parser
-from msprobe.printable import printable
+from msprobe.terminal.command_line import Parser
+from msprobe.terminal.printable import printable
 
 
 def main(arguments: list[str]) -> int:
@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if not os.path.isfile(options.api_info):  # answered here, before torch is imported
         parser.error(printable(f"{options.api_info}: expected a dump.json"))
-    from msprobe.overflow.replay import Outcome, check, device_named, read_dump
+    from msprobe.replay.running import Outcome, check, device_named, read_dump
 
     dump = read_dump(options.api_info)
     if not dump.records:

@@ -13,8 +13,8 @@ import csv
 import os
 from typing import TYPE_CHECKING, Any
 
-from msprobe.atomic_file import make_directory
-from msprobe.hooks.training import watch_backward
+from msprobe.files.atomic_file import make_directory
+from msprobe.training.phases import watch_backward
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from msprobe.atomic_file import make_directory, write_text
-from msprobe.credentials import is_secret
+from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.credentials import is_secret
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import InvalidArgument, __version__
 

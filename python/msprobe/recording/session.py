@@ -9,13 +9,13 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msprobe.hooks.session import FinishedSteps, OutermostCalls
 from msprobe.native import log
+from msprobe.training.steps import FinishedSteps, OutermostCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from msprobe.hooks.optimizer import Removable
+    from msprobe.hooks.functions import Removable
 
 
 class Recorder(Protocol):

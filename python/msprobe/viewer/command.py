@@ -13,7 +13,7 @@ import sys
 import threading
 from pathlib import Path
 
-from msprobe.command_line import Parser
+from msprobe.terminal.command_line import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

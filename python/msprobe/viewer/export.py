@@ -15,9 +15,9 @@ import re
 import tempfile
 from pathlib import Path
 
-from msprobe.atomic_file import write_text
+from msprobe.files.atomic_file import write_text
+from msprobe.files.page import file_beside
 from msprobe.native import InvalidArgument
-from msprobe.page import file_beside
 from msprobe.viewer.api import Api
 from msprobe.viewer.colouring import UNMATCHED
 from msprobe.viewer.detail import detail

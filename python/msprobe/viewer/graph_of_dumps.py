@@ -15,7 +15,7 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from msprobe.dump_folders import Form, form_of
+from msprobe.files.dump_folders import Form, form_of
 from msprobe.native import Error, InvalidArgument
 from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import SUFFIX

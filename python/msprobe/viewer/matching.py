@@ -13,7 +13,7 @@ import re
 import threading
 from collections import deque
 
-from msprobe.atomic_file import make_directory, write_text
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import FormatError, InvalidArgument
 from msprobe.viewer.detail import node_cells
 from msprobe.viewer.difference import METRICS, number, pairs, summary_index, ulps

@@ -24,7 +24,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from msprobe.native import Error, log
-from msprobe.printable import printable
+from msprobe.terminal.printable import printable
 from msprobe.viewer.packing import encoded
 
 TYPE_CHECKING = False

@@ -12,8 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from msprobe import cli, completion
+from msprobe import cli
 from msprobe.cli import COMMANDS
+from msprobe.commands import completion
 
 # Commands with an answer have --json and --quiet; the others say in one line what they wrote.
 WITH_ANSWER = {

@@ -8,8 +8,8 @@ import io
 from types import SimpleNamespace
 
 import pytest
-from msprobe import progress
-from msprobe.progress import Progress
+from msprobe.terminal import progress
+from msprobe.terminal.progress import Progress
 
 
 class Screen(io.StringIO):

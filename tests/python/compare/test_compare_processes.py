@@ -20,7 +20,7 @@ from msprobe import InvalidArgument
 from msprobe.compare.inputs import Paths
 from msprobe.compare.processes import Part, of_json, to_json
 from msprobe.compare.run import CompareOptions, compare_runs
-from msprobe.meeting import Process, of_environment
+from msprobe.files.meeting import Process, of_environment
 
 GOOD = steps_of(3)
 RANKS = [f"rank{number}" for number in range(5)]

@@ -11,13 +11,13 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from msprobe.colour import Paint
 from msprobe.compare import finding as module
 from msprobe.compare.console import console_text
 from msprobe.compare.junit import junit_xml
 from msprobe.compare.result import LeftOut
 from msprobe.compare.sarif import sarif_json
 from msprobe.compare.verdict_file import culprits_of
+from msprobe.terminal.colour import Paint
 from report_samples import STACK, finding, pair, result
 
 HOSTILE = ["\udc80\ufffe", "\x00\x1b[31m\r\n", "]]></failure>", "<&\"'>", "\u2028", "日本"]

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 from collections import namedtuple
 
-from msprobe import cli, doctor
+from msprobe import cli
+from msprobe.commands import doctor
 
 
 def findings(**names):

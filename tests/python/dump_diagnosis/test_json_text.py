@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from msprobe.dump.json_text import Json, json_text
+from msprobe.training.json_text import Json, json_text
 
 VALUES = [
     None,

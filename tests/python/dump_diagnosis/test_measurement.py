@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 from msprobe.dump.diagnosis_report import DiagnosisReport
-from msprobe.dump.measurement import groups, measure, members
-from msprobe.hooks.training import CallWatch
+from msprobe.training.measurement import groups, measure, members
+from msprobe.training.phases import CallWatch
 
 
 @pytest.fixture

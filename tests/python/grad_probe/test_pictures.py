@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from msprobe import GradComparator
 from msprobe.grad_probe import drawing, pictures
-from msprobe.progress import Progress
+from msprobe.terminal.progress import Progress
 from PIL import Image
 
 DATA = Path(__file__).parents[2] / "data" / "grad_probe"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import torch
 from msprobe import Error, FormatError, UnsupportedError, cli
-from msprobe.overflow.arguments import ArgumentBuilder, saved_tensor, tensor_like
-from msprobe.overflow.functions import function_named
-from msprobe.overflow.replay import Outcome, check, read_dump
+from msprobe.replay.arguments import ArgumentBuilder, saved_tensor, tensor_like
+from msprobe.replay.functions import function_named
+from msprobe.replay.running import Outcome, check, read_dump
 from overflow_support import INF, NAN, call, tensor, unpacked, value, write_rank
 
 BUILD = ArgumentBuilder(folder=None, device="cpu").build

@@ -13,7 +13,7 @@ import zipfile
 import msprobe
 import pytest
 import torch
-from msprobe.hooks.session import FinishedSteps, OutermostCalls
+from msprobe.training.steps import FinishedSteps, OutermostCalls
 from recording_support import run_file
 from torch import nn
 

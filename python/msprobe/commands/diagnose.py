@@ -11,14 +11,14 @@ import os
 import sys
 from pathlib import Path
 
-from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_screen
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from msprobe.commands.diagnose_parts import Comparison
     from msprobe.diagnose.answer import Answer, Cause, Missing, PartResult
     from msprobe.diagnose.run_folder import RunFolder
-    from msprobe.diagnose_parts import Comparison
 
 _FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the output
 
@@ -36,11 +36,11 @@ def main(arguments: list[str]) -> int:
             parser.error(f"{path}: expected the folder of a run")
         if _would_harm(Path(asked.output), Path(path)):
             parser.error(f"{asked.output}: holds {path}, which would be written over; choose another -o")
-    from msprobe.atomic_file import make_directory, write_text
+    from msprobe.commands.diagnose_parts import Comparison
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json, console_text
     from msprobe.diagnose.page import page_html
     from msprobe.diagnose.run_folder import find_run
-    from msprobe.diagnose_parts import Comparison
+    from msprobe.files.atomic_file import make_directory, write_text
     from msprobe.native import log_on_stderr
 
     a, b, output = Path(asked.a), Path(asked.b), Path(asked.output)

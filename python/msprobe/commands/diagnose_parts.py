@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.diagnose.answer import Cause, PartResult
 from msprobe.diagnose.losses import compare_losses, read_losses, relative
-from msprobe.dump_folders import STEP, numbered
+from msprobe.files.dump_folders import STEP, numbered
 from msprobe.native import Error, log
 
 if TYPE_CHECKING:

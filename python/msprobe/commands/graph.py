@@ -14,8 +14,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from msprobe.colour import Paint
-from msprobe.command_line import Parser, add_output, add_screen, add_threads, add_two_runs
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser, add_output, add_screen, add_threads, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> 
 
 
 def _has_no_data(paths: Paths) -> bool:
-    from msprobe.dump_folders import records_only_structure
+    from msprobe.files.dump_folders import records_only_structure
     from msprobe.graph.inputs import find_units
 
     return records_only_structure(find_units(paths).units[0].target[0][1])
@@ -86,7 +86,7 @@ def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
     """What msprobe compare says of the two."""
     from msprobe.compare.inputs import Paths as ComparedPaths
     from msprobe.compare.run import CompareOptions, compare_runs
-    from msprobe.dump_folders import folder_of
+    from msprobe.files.dump_folders import folder_of
 
     assert paths.golden is not None
     result = compare_runs(
@@ -151,7 +151,7 @@ def _agree(result: GraphResult) -> bool:
 
 
 def _why(summary: GraphSummary) -> str:
-    from msprobe.printable import printable
+    from msprobe.terminal.printable import printable
 
     if summary.mode == "structure":
         return (
@@ -172,7 +172,7 @@ def _show_build(asked: argparse.Namespace, result: GraphResult) -> int:
 
 
 def _counts(result: GraphResult) -> str:
-    from msprobe.printable import printable
+    from msprobe.terminal.printable import printable
 
     summary = result.summary
     graphs = "1 graph" if summary.graphs == 1 else f"{summary.graphs} graphs"

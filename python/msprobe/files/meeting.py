@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.atomic_file import make_directory, write_text
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import Error, InvalidArgument, IoError
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

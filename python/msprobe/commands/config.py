@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from msprobe.command_line import Parser, add_screen
+from msprobe.terminal.command_line import Parser, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def init(arguments: list[str]) -> int:
         parser.error(f"{asked.file}: there is such a file; choose another name, or replace it with --force")
     from pathlib import Path
 
-    from msprobe.atomic_file import write_text
-    from msprobe.printable import printable
+    from msprobe.files.atomic_file import write_text
+    from msprobe.terminal.printable import printable
 
     write_text(Path(asked.file), _TEMPLATE.format(name=asked.file))
     if not asked.quiet:
@@ -139,7 +139,7 @@ def _given(path: str) -> dict[str, object]:
 def _explanation(path: str, config: Config, given: dict[str, object]) -> list[str]:
     from dataclasses import fields
 
-    from msprobe.printable import printable
+    from msprobe.terminal.printable import printable
 
     rows = [
         ("task", config.task, _TASKS[config.task]),

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msprobe.native import Error, FormatError, InvalidArgument, IoError, import_torch
-from msprobe.overflow.arguments import ArgumentBuilder
-from msprobe.overflow.functions import function_named
+from msprobe.replay.arguments import ArgumentBuilder
+from msprobe.replay.functions import function_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

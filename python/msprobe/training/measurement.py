@@ -6,24 +6,31 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msprobe.dump.json_text import Json, json_text
 from msprobe.native import UnsupportedError, import_torch, torch_adapter
-from msprobe.torch_state import OMITTED, memory_of, plain
+from msprobe.training.json_text import Json, json_text
+from msprobe.training.torch_state import OMITTED, memory_of, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from typing import Literal
 
-    from msprobe.dump.diagnosis_report import DiagnosisReport
 
 _DEEPEST = 20
 
 
+class Faults(Protocol):
+    """Where faults of measuring are noted."""
+
+    def noting(self, doing: str) -> AbstractContextManager[None, bool]:
+        """`with`: what raises inside is noted as what happened while `doing`, and goes no further."""
+
+
 def members(
     items: Iterable[tuple[str, Any]],
-    report: DiagnosisReport,
+    report: Faults,
     doing: Callable[[str], str],
     *,
     of: Literal["value", "parameter", "gradient"] = "value",
@@ -44,7 +51,7 @@ def members(
 
 def groups(
     named: Iterable[tuple[str, list[tuple[str, Any]]]],
-    report: DiagnosisReport,
+    report: Faults,
     doing: Callable[[str], str],
 ) -> Json:
     """Members of a JSON object, each of which is an object of members() of values. The tensors of all are
@@ -55,7 +62,7 @@ def groups(
 
 
 def _one_by_one(
-    report: DiagnosisReport,
+    report: Faults,
     doing: Callable[[str], str],
     of: Literal["value", "parameter", "gradient"] = "value",
     separator: str = ", ",

@@ -4,16 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-class Removable(Protocol):
-    """Takes its hook off."""
-
-    def remove(self) -> None: ...
+    from msprobe.hooks.functions import Removable
 
 
 class OptimizerUpdates:

@@ -17,8 +17,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.command_line import Parser, add_screen
-from msprobe.printable import printable
+from msprobe.terminal.command_line import Parser, add_screen
+from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

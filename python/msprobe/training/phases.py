@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from msprobe.hooks.optimizer import Removable
+    from msprobe.hooks.functions import Removable
 
     # observer(original, args, kwargs) calls the original once and returns its result
     Observer = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from msprobe.printable import printable
+from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import io
 import re
 from importlib import import_module
 
-from msprobe.cli import COMMANDS
-from msprobe.command_line import Parser
+from msprobe.commands.table import COMMANDS
+from msprobe.terminal.command_line import Parser
 
 _OPTION = re.compile(r"(?<![\w-])(--?[a-zA-Z][\w-]*)")
 

@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from msprobe.command_line import Parser
+from msprobe.terminal.command_line import Parser
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
