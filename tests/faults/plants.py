@@ -150,7 +150,10 @@ def softmax_dim(training: Training) -> None:
 
 
 def initial_state(training: Training) -> None:
-    other_code(training.model, initial=lambda self, ids: torch.full((1, ids.shape[0], 16), 0.1))
+    def initial(self: Any, ids: torch.Tensor) -> torch.Tensor:
+        return torch.full((1, ids.shape[0], 16), 0.1, dtype=self.cell.weight_hh.dtype)
+
+    other_code(training.model, initial=initial)
 
 
 def loss_divisor(training: Training) -> None:
@@ -189,7 +192,7 @@ def weights_not_normalised(training: Training) -> None:
 def bfloat16_layer(training: Training) -> None:
     def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
         low = F.linear(x.to(torch.bfloat16), self.weight.to(torch.bfloat16), self.bias.to(torch.bfloat16))
-        return low.to(torch.float32)
+        return low.to(x.dtype)
 
     other_code(training.module("blocks.1.mlp.down"), forward=forward)
 
@@ -483,7 +486,7 @@ def double_softmax(training: Training) -> None:
     def attend(self: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         scores = (torch.matmul(q, k.transpose(-2, -1)) * self.scale).double()
         weights = F.softmax(scores.masked_fill(self.mask, float("-inf")), dim=-1)
-        return torch.matmul(self.drop(weights.float()), v)
+        return torch.matmul(self.drop(weights.to(v.dtype)), v)
 
     for module in training.model.modules():
         if isinstance(module, Attention):
