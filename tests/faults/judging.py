@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What `msprobe compare` said about a pair, and whether it is right. The words of the verdict are known here only."""
+"""What `msprobe compare` said about a pair, and whether it is right. Only this file knows the words of a
+verdict.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small pairs of runs that a verdict once got wrong, each with the right answer.
 
-Every pair is one script, run twice: `script(True)` is the target. Most are asked of `msprobe compare`, in each
-of the four ways to record; those with losses, gradients or an optimizer of `msprobe diagnose`.
+Every pair is one script, run twice: `script(True)` is the target. Most are asked of `msprobe compare`, in
+each of the four ways to record; those with losses, gradients or an optimizer of `msprobe diagnose`.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def seeded(build: Callable[[], nn.Module]) -> nn.Module:
 
 
 def _with(part: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Change:
-    """A block that computes as all do, but `change` is done to what comes out of a part ("": what goes in)."""
+    """As all blocks, but `change` is done to what comes out of a part ("": to what goes in)."""
 
     def forward(block: Block, x: torch.Tensor) -> torch.Tensor:
         y = change(x) if part == "" else x
@@ -438,7 +438,7 @@ def _healthy(target: bool) -> Training:
 
 
 def _last_bit_of_a_loss(folder: Path) -> None:
-    """As another order of summation leaves it: all that was recorded is equal but the loss of the last step."""
+    """As another order of summation leaves it: all is equal but the loss of the last step."""
     path = folder / "losses.rank0.csv"
     header, *lines = path.read_text().splitlines()
     step, loss, *rest = lines[-1].split(",")

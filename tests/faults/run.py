@@ -30,7 +30,7 @@ HERE = str(Path(__file__).resolve().parent)
 MODES = ("quiet", "noise")
 TIMEOUT = 120
 
-CONTEXT = multiprocessing.getCONTEXT("forkserver")
+CONTEXT = multiprocessing.get_context("forkserver")
 # torch imports the last two when the first optimizer is made: two seconds in each child.
 PRELOADED = ["numpy", "torch", "torch.distributed", "msprobe.pytorch", "torch._dynamo"]
 CONTEXT.set_forkserver_preload([*PRELOADED, "torch._inductor.test_operators"])
