@@ -114,7 +114,14 @@ def ask_case(cache: Path, case: Case, columns: list[str]) -> dict[str, Cell]:
     from truth import truths
 
     truths(cache, case)  # measured here, where other processes do the same
-    return {name: _ask(cache, case, name) for name in columns}
+    return {name: {**_ask(cache, case, name), "recording": recording_of(case)} for name in columns}
+
+
+def recording_of(case: Case) -> str:
+    """What was asked about: an answer to another recording is none."""
+    from recordings import fingerprint
+
+    return fingerprint(case)[:8]
 
 
 def _ask(cache: Path, case: Case, name: str) -> Cell:
@@ -205,6 +212,10 @@ class Results:
             self.cells.setdefault(key, {})[name] = cell
         if time.monotonic() - self._written > 60:
             self.write()
+
+    def has(self, column: str, case: Case) -> bool:
+        cell = self.cells.get(column, {}).get(case.name, {})
+        return bool(cell.get("recording") == recording_of(case))
 
     def write(self) -> None:
         from catalogue import BY_NAME
@@ -392,7 +403,7 @@ def main() -> int:
             if case.mode not in modes or case.name not in names or not is_measurable(options.cache, case):
                 continue
             own = [c for c in columns if c.startswith(f"{case.precision}/{case.mode}/")]
-            own = [c for c in own if case.name not in results.cells.get(c, {})]
+            own = [c for c in own if not results.has(c, case)]
             own = [c for c in own if is_recorded(options.cache, case, c.split("/")[2])]
             if own:
                 jobs.append((case, own))
