@@ -377,8 +377,8 @@ def _said(cell: Cell) -> str:
 # ---- the command
 
 
-def main() -> int:
-    options = _parse()
+def main(arguments: list[str] | None = None) -> int:
+    options = _parse(arguments)
     if options.diff:
         before, after = (json.loads(Path(path).read_text())["cells"] for path in options.diff)
         print(*(changes(before, after) or ["no cell changed"]), sep="\n")
@@ -422,7 +422,7 @@ def main() -> int:
     return 0
 
 
-def _parse() -> argparse.Namespace:
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
     from catalogue import BY_NAME
 
     parser = argparse.ArgumentParser(
@@ -448,7 +448,7 @@ def _parse() -> argparse.Namespace:
     add("--workers", type=int, default=2, help="processes at a time (default: 2)")
     add("--page", type=Path, help="write the page of the documentation there")
     add("--diff", nargs=2, metavar=("BEFORE", "AFTER"), help="which cells of two files of results differ")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.only = [name for text in options.only or () for name in text.split(",")]
     if options.cache is None and not options.diff:
         parser.error("expected the folder of the recordings")
