@@ -8,8 +8,8 @@ from typing import Any
 
 _TOP = """# How often the verdict is right
 
-Made by one command, which records {faults} planted faults and {healthy} healthy runs, asks `msprobe compare` about
-each, and judges the answers:
+Made by one command, which records {faults} planted faults and {healthy} healthy runs, asks `msprobe compare`
+about each, and judges the answers:
 
     python tests/faults/table.py CACHE -o RESULTS --page docs/verdict_table.md
 
@@ -21,9 +21,9 @@ with msprobe {version}.
 * **noise**: another device's rounding in every kernel of the target, forward, backward and optimizer.
 * **bare**: recorded with the configuration of the existing tool, without
   [diagnosis.json](formats/diagnosis.md).
-* **faults**: those whose culprit is asked for. One that leaves no trace in what a column records, or a smaller
-  one than the rounding of another device, is not counted; both are measured without msprobe's judgement, by
-  recordings with such noise.
+* **faults**: those whose culprit is asked for. One that leaves no trace in what a column records, or is
+  smaller than the rounding of another device, is not counted; both are measured without msprobe's judgement,
+  by recordings with such noise.
 * **first**: the first culprit is the planted one, with its kind, step and rank. **named**: it is among the
   culprits. **no culprit**: none is named.
 * **called the same**: pairs that differ beyond rounding, and of which it is said that the runs follow each

@@ -110,6 +110,7 @@ def without_diagnosis(dump: Path, into: Path) -> Path:
 # ---- what they are made of
 
 
+@functools.cache
 def fingerprint(case: Case) -> str:
     """Of what determines a recording, but for the recorder: the training, and what is planted."""
     from catalogue import BY_NAME

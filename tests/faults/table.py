@@ -98,14 +98,21 @@ def record_all(cache: Path, cases: list[Case], columns: list[str], workers: int)
 
 
 def ask_all(cache: Path, jobs: list[tuple[Case, list[str]]], results: Results, workers: int) -> None:
+    """Asks, and measures for all results what there is to be found."""
     import asking
+    from truth import truths
 
-    progress = Progress("asked", len(jobs))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=asking.prepare) as pool:
-        futures = {pool.submit(ask_case, cache, case, columns): case for case, columns in jobs}
-        for future in as_completed(futures):
-            results.add(futures[future].name, future.result())
+        asked = {pool.submit(ask_case, cache, case, columns): case for case, columns in jobs}
+        progress = Progress("asked", len(jobs))
+        for future in as_completed(asked):
+            results.add(asked[future].name, future.result())
+            progress.one()
+        measured = [pool.submit(truths, cache, case) for case in results.cases]
+        progress = Progress("measured", len(measured))
+        for future in as_completed(measured):
+            future.result()
             progress.one()
 
 
@@ -160,9 +167,12 @@ def judge(cache: Path, cells: Cells) -> None:
 
 
 def case_of(precision: str, mode: str, name: str) -> Case:
-    from recordings import cases
+    from catalogue import BY_NAME
+    from recordings import level_of
+    from training import RECIPES
 
-    return next(case for case in cases([name], [precision], [mode]) if (case.mode, case.name) == (mode, name))
+    item = BY_NAME[name]
+    return Case(mode, name, item.model, level_of(item), RECIPES[item.model].ranks, precision)
 
 
 def _judged(case: Case, answer: Answer, truth: Any, *, is_fault: bool) -> Cell:
@@ -211,21 +221,31 @@ class Results:
         for key, cell in cells.items():
             self.cells.setdefault(key, {})[name] = cell
         if time.monotonic() - self._written > 60:
-            self.write()
+            self._write({})
+
+    @property
+    def cases(self) -> list[Case]:
+        """Of all answers."""
+        keys = {(*column.split("/")[:2], name) for column, items in self.cells.items() for name in items}
+        return [case_of(*key) for key in sorted(keys)]
 
     def has(self, column: str, case: Case) -> bool:
         cell = self.cells.get(column, {}).get(case.name, {})
         return bool(cell.get("recording") == recording_of(case))
 
     def write(self) -> None:
+        """Everything, judged."""
+        judge(self._cache, self.cells)
+        self._write({key: summary(cells) for key, cells in in_order(self.cells)})
+
+    def _write(self, summaries: dict[str, Any]) -> None:
         from catalogue import BY_NAME
 
-        judge(self._cache, self.cells)
         self._written = time.monotonic()
         content = {
             "format": 1,
             "msprobe": self.identity,
-            "summary": {key: summary(cells) for key, cells in in_order(self.cells)},
+            "summary": summaries,
             "not_recorded": self.faults,
             "expected": {name: _expected(item) for name, item in BY_NAME.items()},
             "cells": dict(in_order(self.cells)),
