@@ -239,8 +239,8 @@ _ROUNDING = {"float32": 2.0**-24, "autocast": 2.0**-8, "bfloat16": 2.0**-8, "flo
 
 
 def _seen(factor: float, precision: str) -> float:
-    """The factor, but at least 24 roundings away from 1: less is no fault in so low a precision."""
-    return 1.0 + math.copysign(max(abs(factor - 1.0), 24 * _ROUNDING[precision]), factor - 1.0)
+    """The factor, but at least 64 roundings away from 1: less is no fault in so low a precision."""
+    return 1.0 + math.copysign(max(abs(factor - 1.0), 64 * _ROUNDING[precision]), factor - 1.0)
 
 
 def kernel(name: str, change: Change, step: int | None = None, calls: tuple[int, ...] | None = None) -> Plant:

@@ -19,8 +19,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 VOCABULARY = 128
-SPREAD = 0.1
-"""Of the weights: with 0.02 the attention of so small a model hardly looks at anything."""
+
+
+def spread(width: int) -> float:
+    """Of the weights. With 0.02 the attention of a small model hardly looks at anything; with 0.1 that of a wide
+    one looks at one place, and rounding decides at which.
+    """
+    return 0.1 * (64 / width) ** 0.5
 
 
 def llama(width: int, layers: int, attention: str) -> Any:
@@ -35,7 +40,7 @@ def llama(width: int, layers: int, attention: str) -> Any:
             num_attention_heads=4,
             num_key_value_heads=2,
             max_position_embeddings=64,
-            initializer_range=SPREAD,
+            initializer_range=spread(width),
             attn_implementation=attention,
         )
     )
@@ -55,7 +60,7 @@ def mixtral(width: int, layers: int, attention: str) -> Any:
             num_local_experts=4,
             num_experts_per_tok=2,
             max_position_embeddings=64,
-            initializer_range=SPREAD,
+            initializer_range=spread(width),
             output_router_logits=True,
             router_aux_loss_coef=0.1,
             attn_implementation=attention,
@@ -75,7 +80,7 @@ def bert(width: int, layers: int, attention: str) -> Any:
             num_hidden_layers=layers,
             num_attention_heads=4,
             max_position_embeddings=64,
-            initializer_range=SPREAD,
+            initializer_range=spread(width),
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             attn_implementation=attention,
@@ -109,7 +114,7 @@ def vit(width: int, layers: int, attention: str) -> Any:
             num_hidden_layers=layers,
             num_attention_heads=4,
             num_labels=8,
-            initializer_range=SPREAD,
+            initializer_range=spread(width),
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
             attn_implementation=attention,
