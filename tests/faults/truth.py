@@ -5,8 +5,8 @@
 *Rounding* is what another device does, and that is recorded: two runs of the reference with rounding noise.
 For each recorded tensor they say how far off rounding makes it. A pair is beyond rounding where a tensor is
 ten times as far off as that, or where something differs that does not round: an integer, a flag, a shape, a
-NaN, or a tensor that noise leaves as it is, such as a weight before the first step. What is smaller cannot be
-told from another device, and nobody is asked to.
+NaN, or what nothing has computed yet: data, and weights before the first step. What is smaller cannot be told
+from another device, and nobody is asked to.
 
 Where a fault shows first is found by comparing everything that was recorded to the last bit (evidence.py),
 in what each column has: statistics or checksums, with `diagnosis.json` or without. Where that is not the
@@ -45,6 +45,7 @@ _UNIT = {
     "torch.bfloat16": 2.0**-8,
     "torch.float16": 2.0**-11,
 }
+_FARTHEST = 3  # see Truth.most
 _OF_RECORDS = ("forward", "parameters_grad", "reduce", "clip", "update")
 _OF_TENSORS = ("Max", "Min", "Mean", "Norm", "md5", "max", "min", "mean", "norm", "crc32")
 
@@ -73,7 +74,9 @@ class Truth:
     at_place: float
     """How far off that is, in units of what rounding does there."""
     most: float
-    """The same for the tensor that is farthest off, of any step."""
+    """The same for the tensor that is third farthest off, of any step: one or two may be so by chance, where
+    Adam divides a gradient that is rounding by its size. With what does not round, one is enough.
+    """
     where: str
     """That tensor."""
 
@@ -158,9 +161,9 @@ def _measure(cache: Path, case: Case) -> dict[str, Truth]:
                 if (kind == "diagnosis" or key[2] == "dump")
                 and (is_seen or task != "statistics" or key[2] == "diagnosis")
             }
-            where, most = max(sizes.items(), key=lambda item: item[1], default=((0, 0, "", ""), 0.0))
-            if losses > most:
-                where, most = (0, 0, "", "losses"), losses
+            sizes[0, 0, "", "losses"] = losses
+            farthest = sorted(sizes.items(), key=lambda item: -item[1])[:_FARTHEST]
+            where, most = farthest[0] if farthest[0][1] == EXACT else farthest[-1]
             is_seen = (item for item in of_kind if task != "statistics" or not _path(item).endswith(".md5"))
             first = next(is_seen, None)
             text = f"step {where[0]}, rank {where[1]}: {where[3]}"
@@ -249,7 +252,9 @@ EQUAL = Size(0.0, False)
 class _Floor:
     """What rounding does to each recorded tensor."""
 
-    def __init__(self, runs: list[dict[Key, Size]]) -> None:
+    def __init__(self, runs: list[dict[Key, Size]], given: set[Key]) -> None:
+        """`given`: tensors that nothing has computed yet."""
+        self._given = given
         self._of: dict[Key, float] = {}
         for run in runs:
             for key, size in run.items():
@@ -263,12 +268,12 @@ class _Floor:
     def ratio(self, key: Key, size: Size) -> float:
         if size.units == 0:
             return 0.0
-        own = self._of.get(key)
-        if own == 0:
-            return EXACT  # noise leaves it as it is
+        own = self._of.get(key, 0.0)
+        if own == 0 and key in self._given:
+            return EXACT
         if own == EXACT:
             return 1.0  # rounding does it as well: another expert is chosen
-        return size.units / max(own or 0.0, self._typical.get((key[0], key[2]), 0.0), 1.0)
+        return size.units / max(own, self._typical.get((key[0], key[2]), 0.0), 1.0)
 
 
 def _floor(cache: Path, case: Case) -> _Floor:
@@ -283,7 +288,42 @@ def _floor(cache: Path, case: Case) -> _Floor:
 
 @functools.cache
 def _floor_of(golden: Path, *noises: Path) -> _Floor:
-    return _Floor([_sizes(golden, noise) for noise in noises])
+    return _Floor([_sizes(golden, noise) for noise in noises], _given(golden))
+
+
+def _given(golden: Path) -> set[Key]:
+    """Data, and parameters and buffers before the first step; also where a call takes them, which is seen by
+    shape, maximum and minimum.
+    """
+    found: set[Key] = set()
+    for folder in sorted(golden.glob("step*/rank*")):
+        step, rank = int(folder.parent.name[4:]), int(folder.name[4:] or 0)
+        sections = ("inputs", "parameters", "buffers") if step == 0 else ("inputs",)
+        content = read(folder / "diagnosis.json")
+        given = list(_tensors({key: content[key] for key in sections}, ""))
+        found.update((step, rank, "diagnosis", name) for name, _ in given)
+        known = {_signature(entry) for _, entry in given}
+        for name, entry in _tensors(read(folder / "dump.json")["data"], ""):
+            if _signature(entry) in known and ".input" in name:
+                found.add((step, rank, "dump", name))
+    return found
+
+
+def _signature(entry: dict[str, Any]) -> tuple[Any, ...]:
+    return str(entry["shape"]), entry["max"], entry["min"]
+
+
+def _tensors(value: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All tensors below a value of a dump, with the names that _apart() gives them."""
+    if isinstance(value, dict):
+        if "dtype" in value and "shape" in value:
+            yield name, _entry(value)
+            return
+        for key, item in value.items():
+            yield from _tensors(item, f"{name}.{key}" if name else key)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _tensors(item, f"{name}.{index}")
 
 
 def _sizes(golden: Path, target: Path) -> dict[Key, Size]:

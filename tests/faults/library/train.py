@@ -22,8 +22,8 @@ VOCABULARY = 128
 
 
 def spread(width: int) -> float:
-    """Of the weights. With 0.02 the attention of a small model hardly looks at anything; with 0.1 that of a wide
-    one looks at one place, and rounding decides at which.
+    """Of the weights. With 0.02 the attention of a small model hardly looks at anything; with 0.1 that of a
+    wide one looks at one place, and rounding decides at which.
     """
     return 0.1 * (64 / width) ** 0.5
 
