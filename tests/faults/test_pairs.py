@@ -35,6 +35,7 @@ _RULE = "the optimizer's rule is not checked: its result is blamed as a weight"
 
 # (pair, way it is recorded; "*": all): why the answer is wrong today.
 FAILS: dict[tuple[str, str], str] = {
+    ("in_place_sum", "diagnosis"): "the call that wrote to the shortcut is not mentioned",
     ("in_place_module", "*"): "the module around it is named, nothing inside, and inplace is not mentioned",
     ("argument_bfloat16", "*"): _LIMITS,
     ("negated_bfloat16", "bare"): _LIMITS,
