@@ -95,16 +95,23 @@ FAULTS = (
         "eager_attention_forward",
         "* scaling",
         "* (scaling * 1.1)",
-        r"layers\.0\.self_attn|__mul__",
+        r"(__mul__|Module).*layers\.0\.self_attn",
     ),
-    _llama("softmax_low", BF16, "eager_attention_forward", ", dtype=torch.float32", "", r"softmax"),
+    _llama(
+        "softmax_low",
+        BF16,
+        "eager_attention_forward",
+        ", dtype=torch.float32",
+        "",
+        r"(softmax|Tensor\.to|Module).*layers\.0\.self_attn",
+    ),
     _llama(
         "groups",
         F32,
         "eager_attention_forward",
         "repeat_kv(value, module.num_key_value_groups)",
         "value.repeat(1, module.num_key_value_groups, 1, 1)",
-        r"layers\.0\.self_attn|repeat|expand",
+        r"(repeat|expand|reshape|unsqueeze|matmul|__getitem__|Module).*layers\.0\.self_attn",
     ),
     _llama(
         "rotary_sign",
@@ -112,7 +119,7 @@ FAULTS = (
         "apply_rotary_pos_emb",
         "(k * cos) + (rotate_half",
         "(k * cos) - (rotate_half",
-        r"layers\.0\.self_attn|__sub__|__add__",
+        r"(__sub__|missing call|Module).*layers\.0\.self_attn",
     ),
     _llama(
         "norm_eps",
@@ -129,7 +136,7 @@ FAULTS = (
         "LlamaRMSNorm.forward",
         ".mean(-1, keepdim=True)",
         ".mean((-2, -1), keepdim=True)",
-        r"layers\.1\.input_layernorm|mean",
+        r"layers\.1\.input_layernorm",
         "model.layers.1.input_layernorm",
     ),
     _llama(
@@ -138,7 +145,7 @@ FAULTS = (
         "LlamaDecoderLayer.forward",
         "hidden_states = self.mlp(hidden_states)\n    hidden_states = residual + hidden_states",
         "hidden_states = self.mlp(hidden_states)\n    hidden_states = residual + 0.9 * hidden_states",
-        r"layers\.1\b|mul__",
+        r"layers\.1(?!\.[a-z])",
         "model.layers.1",
     ),
     _llama(
@@ -147,7 +154,7 @@ FAULTS = (
         "LlamaMLP.forward",
         "self.act_fn(self.gate_proj(x)) * self.up_proj(x)",
         "self.gate_proj(x) * self.act_fn(self.up_proj(x))",
-        r"layers\.2\.mlp|silu",
+        r"layers\.2\.mlp",
         "model.layers.2.mlp",
     ),
     _llama(
@@ -156,7 +163,7 @@ FAULTS = (
         "LlamaDecoderLayer.forward",
         "residual + hidden_states",
         "residual + hidden_states.detach()",
-        r"layers\.1\b|detach",
+        r"layers\.1(\.self_attn)?(?!\.[a-z])|detach",
         "model.layers.1",
     ),
     _llama(
@@ -165,7 +172,7 @@ FAULTS = (
         "LlamaRotaryEmbedding.forward",
         "torch.cat((freqs, freqs)",
         "torch.cat((freqs, freqs * 0.5)",
-        r"rotary_emb|mul__|cat",
+        r"rotary_emb",
     ),
     # ---- a mixture of experts
     _mixtral(
@@ -174,7 +181,7 @@ FAULTS = (
         "MixtralTopKRouter.forward",
         "router_top_value /= router_top_value.sum(dim=-1, keepdim=True)",
         "pass",
-        r"layers\.0\.mlp|truediv|sum",
+        r"layers\.0\.mlp",
     ),
     _mixtral(
         "sigmoid",
@@ -182,7 +189,7 @@ FAULTS = (
         "MixtralTopKRouter.forward",
         "torch.nn.functional.softmax(router_logits.float(), dim=-1)",
         "torch.sigmoid(router_logits.float())",
-        r"layers\.1\.mlp|sigmoid|softmax",
+        r"layers\.1\.mlp\.gate|sigmoid",
         "model.layers.1.mlp.gate",
     ),
     _mixtral(
@@ -191,7 +198,7 @@ FAULTS = (
         "MixtralTopKRouter.forward",
         "self.top_k, dim=-1)",
         "self.top_k, dim=-1, largest=False)",
-        r"layers\.1\.mlp|topk",
+        r"layers\.1\.mlp\.gate",
         "model.layers.1.mlp.gate",
     ),
     _mixtral(
@@ -200,7 +207,7 @@ FAULTS = (
         "MixtralExperts.forward",
         "current_hidden_states * top_k_weights[token_idx, top_k_pos, None]",
         "current_hidden_states",
-        r"layers\.1\.mlp\.experts|__mul__",
+        r"layers\.1\.mlp\.experts",
         "model.layers.1.mlp.experts",
     ),
     _mixtral(
@@ -209,7 +216,7 @@ FAULTS = (
         "MixtralExperts.forward",
         "gate, up =",
         "up, gate =",
-        r"layers\.2\.mlp\.experts|silu",
+        r"layers\.2\.mlp\.experts",
         "model.layers.2.mlp.experts",
     ),
     _mixtral(
@@ -227,7 +234,7 @@ FAULTS = (
         "load_balancing_loss_func",
         "overall_loss * num_experts",
         "overall_loss * 1",
-        r"__mul__",
+        r"argument Tensor\.__mul__",
     ),
     _mixtral(
         "overwritten",
@@ -235,7 +242,7 @@ FAULTS = (
         "MixtralExperts.forward",
         "final_hidden_states.index_add_(",
         "final_hidden_states.index_copy_(",
-        r"layers\.0\.mlp\.experts|index_(copy|add)_",
+        r"layers\.0\.mlp\.experts",
         "model.layers.0.mlp.experts",
     ),
     # ---- an encoder with padding
@@ -245,7 +252,7 @@ FAULTS = (
         "eager_attention_forward",
         "attn_weights = attn_weights + attention_mask",
         "pass",
-        r"layer\.0\.attention|__add__|softmax",
+        r"(missing call|softmax|Module).*layer\.0\.attention",
     ),
     _bert(
         "mask_turned",
@@ -253,7 +260,7 @@ FAULTS = (
         "eager_attention_forward",
         "attn_weights + attention_mask",
         "attn_weights + attention_mask.transpose(-1, -2)",
-        r"layer\.0\.attention|transpose|__add__",
+        r"(transpose|argument|softmax|Module).*layer\.0\.attention",
     ),
     _bert(
         "positions",
@@ -261,7 +268,7 @@ FAULTS = (
         "BertEmbeddings.forward",
         "self.position_embeddings(position_ids)",
         "self.position_embeddings(position_ids.flip(-1))",
-        r"embeddings|flip",
+        r"embeddings",
     ),
     _bert(
         "no_types",
@@ -269,7 +276,7 @@ FAULTS = (
         "BertEmbeddings.forward",
         "embeddings = inputs_embeds + token_type_embeddings",
         "embeddings = inputs_embeds",
-        r"embeddings|__add__",
+        r"embeddings",
     ),
     _bert(
         "norm_first",
@@ -277,7 +284,7 @@ FAULTS = (
         "BertSelfOutput.forward",
         "self.LayerNorm(hidden_states + input_tensor)",
         "self.LayerNorm(hidden_states) + input_tensor",
-        r"layer\.1\.attention\.output|__add__",
+        r"layer\.1\.attention\.output",
         "bert.encoder.layer.1.attention.output",
     ),
     _bert(
@@ -286,7 +293,7 @@ FAULTS = (
         "BertIntermediate.forward",
         "self.intermediate_act_fn(hidden_states)",
         "torch.nn.functional.silu(hidden_states)",
-        r"layer\.1\.intermediate|silu|gelu",
+        r"layer\.1\.intermediate",
         "bert.encoder.layer.1.intermediate",
     ),
     _bert(
@@ -295,7 +302,7 @@ FAULTS = (
         "BertSelfAttention.forward",
         "scaling=self.scaling",
         "scaling=self.scaling**2",
-        r"layer\.2\.attention|__mul__",
+        r"layer\.2\.attention",
         "bert.encoder.layer.2.attention.self",
     ),
     _bert(
@@ -304,7 +311,7 @@ FAULTS = (
         "eager_attention_forward",
         "softmax(attn_weights, dim=-1)",
         "softmax(attn_weights, dim=-2)",
-        r"softmax",
+        r"(softmax|Module).*layer\.0\.attention",
     ),
     # ---- a convnet
     _resnet(
@@ -313,7 +320,7 @@ FAULTS = (
         "ResNetConvLayer.forward",
         "= self.normalization(hidden_states)\n    hidden_states = self.activation(hidden_states)",
         "= self.activation(hidden_states)\n    hidden_states = self.normalization(hidden_states)",
-        r"stages\.1\.layers\.0\.layer\.0|relu|batch_norm",
+        r"stages\.1\.layers\.0\.layer\.0",
         "resnet.encoder.stages.1.layers.0.layer.0",
     ),
     _resnet(
@@ -322,7 +329,7 @@ FAULTS = (
         "ResNetBasicLayer.forward",
         "hidden_state += residual",
         "hidden_state += 0.8 * residual",
-        r"stages\.0\.layers\.0|mul__|iadd",
+        r"stages\.0\.layers\.0(?!\.[a-z])",
         "resnet.encoder.stages.0.layers.0",
     ),
     _resnet(
@@ -331,7 +338,7 @@ FAULTS = (
         "ResNetBasicLayer.forward",
         "residual = hidden_state\n",
         "residual = hidden_state.clamp(max=0.5)\n",
-        r"stages\.1\.layers\.0|clamp",
+        r"stages\.1\.layers\.0(?!\.[a-z])|clamp",
         "resnet.encoder.stages.1.layers.0",
     ),
     _resnet(
@@ -340,7 +347,7 @@ FAULTS = (
         "ResNetBasicLayer.forward",
         "self.activation(hidden_state)",
         "torch.nn.functional.leaky_relu(hidden_state, 0.2)",
-        r"stages\.1\.layers\.0|relu",
+        r"stages\.1\.layers\.0(?!\.layer\b)",
         "resnet.encoder.stages.1.layers.0",
     ),
     _resnet(
@@ -350,7 +357,7 @@ FAULTS = (
         "self.normalization(hidden_states)",
         "nn.functional.batch_norm("
         "hidden_states, None, None, self.normalization.weight, self.normalization.bias, True, 0.1, 0.1)",
-        r"stages\.0\.layers\.0\.layer\.1|batch_norm",
+        r"stages\.0\.layers\.0\.layer\.1",
         "resnet.encoder.stages.0.layers.0.layer.1",
     ),
     _resnet(
@@ -359,7 +366,7 @@ FAULTS = (
         "ResNetBasicLayer.forward",
         "hidden_state += residual",
         "hidden_state += residual.detach()",
-        r"stages\.1\.layers\.0|detach|iadd",
+        r"stages\.1\.layers\.0(?!\.layer\b)",
         "resnet.encoder.stages.1.layers.0",
     ),
     _resnet(
@@ -368,7 +375,7 @@ FAULTS = (
         "ResNetConvLayer.forward",
         "self.convolution(hidden_states)",
         "self.convolution(hidden_states.roll(1, -1))",
-        r"stages\.0\.layers\.0\.layer\.0|roll|conv2d",
+        r"stages\.0\.layers\.0\.layer\.0",
         "resnet.encoder.stages.0.layers.0.layer.0",
     ),
     _resnet(
@@ -377,7 +384,7 @@ FAULTS = (
         "ResNetConvLayer.forward",
         "self.normalization(hidden_states)",
         "torch.mul(self.normalization(hidden_states), 1.02)",
-        r"stages\.1\.layers\.0\.layer\.1|mul",
+        r"stages\.1\.layers\.0\.layer\.1",
         "resnet.encoder.stages.1.layers.0.layer.1",
     ),
     # ---- a vision transformer
@@ -387,7 +394,7 @@ FAULTS = (
         "ViTAttention.forward",
         "scaling=self.scaling",
         "scaling=self.scaling * 1.5",
-        r"layers?\.1\.attention|__mul__",
+        r"layers\.1\.attention",
         "vit.layers.1.attention",
     ),
     _vit(
@@ -396,7 +403,7 @@ FAULTS = (
         "ViTLayer.forward",
         "hidden_states = hidden_states + residual",
         "pass",
-        r"layers?\.1\b|__add__",
+        r"layers\.1(?!\.[a-z])",
         "vit.layers.1",
     ),
     _vit(
@@ -405,7 +412,7 @@ FAULTS = (
         "ViTLayer.forward",
         "self.layernorm_after(",
         "self.layernorm_before(",
-        r"layers?\.2\b|layernorm|layer_norm",
+        r"layers\.2(?!\.(attention|mlp))",
         "vit.layers.2",
     ),
     _vit(
@@ -414,7 +421,7 @@ FAULTS = (
         "ViTMLP.forward",
         "self.activation_fn(hidden_states)",
         'nn.functional.gelu(hidden_states, approximate="tanh")',
-        r"layers?\.0\.mlp|gelu",
+        r"layers\.0\.mlp",
         "vit.layers.0.mlp",
     ),
     _vit(
@@ -423,7 +430,7 @@ FAULTS = (
         "ViTAttention.forward",
         "attn_output.reshape(",
         "attn_output.transpose(1, 2).reshape(",
-        r"layers?\.1\.attention|transpose|reshape",
+        r"layers\.1\.attention",
         "vit.layers.1.attention",
     ),
     _vit(
@@ -432,7 +439,7 @@ FAULTS = (
         "ViTEmbeddings.forward",
         "embeddings + self.position_embeddings",
         "embeddings + 0.5 * self.position_embeddings",
-        r"embeddings|mul__",
+        r"embeddings",
     ),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}
