@@ -7,6 +7,7 @@ It is the proof of the labels: without noise, nothing in front of the planted pl
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -31,6 +32,10 @@ class Difference(NamedTuple):
     rank: int
     text: str
     """`{phase} {where} {value} | {value}`."""
+
+    @property
+    def phase_name(self) -> str:
+        return PHASES[self.phase]
 
     def __str__(self) -> str:
         return f"step {self.step}, rank {self.rank}: {self.text}"
@@ -57,6 +62,12 @@ def _of_step(golden: Path, target: Path) -> Iterator[tuple[int, int, str]]:
                     yield phase, position, f"{name} {text}"
     for name, position, text in _records(golden, target):
         yield PHASES.index(name), position, f"{name} {text}"
+
+
+@functools.lru_cache(maxsize=64)
+def read(path: Path) -> Any:
+    """A file of a dump. It is kept: references are compared with many runs. Not to be changed."""
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _sections(folder: Path) -> dict[str, Any]:
@@ -89,8 +100,8 @@ def _records(golden: Path, target: Path) -> Iterator[tuple[str, int, str]]:
 
 
 def _phases_of_records(folder: Path) -> dict[str, dict[str, Any]]:
-    data = json.loads((folder / "dump.json").read_text(encoding="utf-8"))["data"]
-    parents = json.loads((folder / "construct.json").read_text(encoding="utf-8"))
+    data = read(folder / "dump.json")["data"]
+    parents = read(folder / "construct.json")
     found: dict[str, dict[str, Any]] = {
         name: {} for name in ("forward", "parameters_grad", "reduce", "clip", "update")
     }

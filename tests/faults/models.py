@@ -122,7 +122,7 @@ class Rnn(nn.Module):
         self.head = nn.Linear(16, VOCABULARY)
 
     def initial(self, ids: torch.Tensor) -> torch.Tensor:
-        return torch.full((1, ids.shape[0], 16), 0.0)
+        return torch.full((1, ids.shape[0], 16), 0.0, dtype=self.cell.weight_hh.dtype)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         state = self.initial(ids)
@@ -158,7 +158,10 @@ class Experts(nn.Module):
         for index, expert in enumerate(self.experts):
             token, slot = torch.where(chosen == index)
             token, slot = token[:room], slot[:room]
-            result = result.index_add(0, token, expert(tokens[token]) * weights[token, slot].unsqueeze(-1))
+            part = expert(tokens[token]) * weights[token, slot].unsqueeze(-1)
+            if part.dtype != result.dtype:  # under autocast
+                part = part.to(result.dtype)
+            result = result.index_add(0, token, part)
         load = F.one_hot(chosen, len(self.experts)).float().mean((0, 1))
         balance = torch.sum(load * share.mean(0)) * len(self.experts)
         return result.view_as(x), balance

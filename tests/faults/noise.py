@@ -72,8 +72,11 @@ class RoundingNoise(TorchDispatchMode):
         if of_the_whole:
             whole = finite.square().mean().sqrt().mul(of_the_whole)
             size = size.add(finite.ne(0).mul(whole))
-        draw = torch.rand(tensor.shape, generator=self._generator, dtype=torch.float64).mul(2).sub(1)
-        tensor.copy_(exact.add(draw.mul(size).mul(eps)))
+        tensor.copy_(exact.add(self._draw(tensor.shape).mul(size).mul(eps)))
+
+    def _draw(self, shape: torch.Size) -> torch.Tensor:
+        """Evenly, from -1 to 1."""
+        return torch.rand(shape, generator=self._generator, dtype=torch.float64).mul(2).sub(1)
 
 
 class WrongKernel(TorchDispatchMode):

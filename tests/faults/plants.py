@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -150,7 +151,10 @@ def softmax_dim(training: Training) -> None:
 
 
 def initial_state(training: Training) -> None:
-    other_code(training.model, initial=lambda self, ids: torch.full((1, ids.shape[0], 16), 0.1))
+    def initial(self: Any, ids: torch.Tensor) -> torch.Tensor:
+        return torch.full((1, ids.shape[0], 16), 0.1, dtype=self.cell.weight_hh.dtype)
+
+    other_code(training.model, initial=initial)
 
 
 def loss_divisor(training: Training) -> None:
@@ -189,7 +193,7 @@ def weights_not_normalised(training: Training) -> None:
 def bfloat16_layer(training: Training) -> None:
     def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
         low = F.linear(x.to(torch.bfloat16), self.weight.to(torch.bfloat16), self.bias.to(torch.bfloat16))
-        return low.to(torch.float32)
+        return low.to(x.dtype)
 
     other_code(training.module("blocks.1.mlp.down"), forward=forward)
 
@@ -228,12 +232,20 @@ def _with_step(training: Training, path: str, forward: Callable[..., Any]) -> No
 
 # ---- kernels
 
-Change = Callable[[Any], object]
+Change = Callable[[Any, str], object]
+"""Spoils the result of a kernel in place; given the precision of the training as well."""
+
+_ROUNDING = {"float32": 2.0**-24, "autocast": 2.0**-8, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+
+
+def _seen(factor: float, precision: str) -> float:
+    """The factor, but at least 64 roundings away from 1: less is no fault in so low a precision."""
+    return 1.0 + math.copysign(max(abs(factor - 1.0), 64 * _ROUNDING[precision]), factor - 1.0)
 
 
 def kernel(name: str, change: Change, step: int | None = None, calls: tuple[int, ...] | None = None) -> Plant:
     def plant(training: Training) -> None:
-        wrong = WrongKernel(name, change, step=step, calls=calls)
+        wrong = WrongKernel(name, lambda result: change(result, training.precision), step=step, calls=calls)
         for number in range(STEPS):
             training.at("begin", number, lambda number=number: wrong.begin(number))
         training.contexts.append(wrong)
@@ -246,38 +258,38 @@ def _first(result: Any) -> torch.Tensor:
 
 
 def one_element(by: float) -> Change:
-    return lambda result: _first(result).view(-1)[17].add_(by)
+    return lambda result, _: _first(result).view(-1)[17].add_(by)
 
 
 def scaled(factor: float) -> Change:
-    return lambda result: _first(result).mul_(factor)
+    return lambda result, precision: _first(result).mul_(_seen(factor, precision))
 
 
 def last_column(factor: float) -> Change:
-    return lambda result: _first(result)[..., -8:].mul_(factor)
+    return lambda result, precision: _first(result)[..., -8:].mul_(_seen(factor, precision))
 
 
 def one_channel(factor: float) -> Change:
-    return lambda result: _first(result)[:, 2].mul_(factor)
+    return lambda result, precision: _first(result)[:, 2].mul_(_seen(factor, precision))
 
 
 def second_result(factor: float) -> Change:
-    return lambda result: result[1].mul_(factor)
+    return lambda result, precision: result[1].mul_(_seen(factor, precision))
 
 
-def one_dropped(result: Any) -> None:
+def one_dropped(result: Any, precision: str) -> None:
     """The mask of one sample is that of another."""
     _first(result)[0].copy_(_first(result)[1])
 
 
-def routing(result: Any) -> None:
+def routing(result: Any, precision: str) -> None:
     """The first two tokens get the experts of each other."""
     for part in result:
         part[:2].copy_(part[:2].flip(0).clone())
     result[1][0].add_(1).remainder_(4)
 
 
-def not_a_number(result: Any) -> None:
+def not_a_number(result: Any, precision: str) -> None:
     _first(result).view(-1)[5] = float("nan")
 
 
@@ -290,9 +302,11 @@ def gradient_scaled(name: str, factor: float, step: int | None = None) -> Plant:
         for number in range(STEPS):
             training.at("begin", number, lambda number=number: now.update(step=number))
 
+        scale = _seen(factor, training.precision)
+
         def hook(gradient: torch.Tensor) -> torch.Tensor:
             with unrecorded():
-                return torch.mul(gradient, factor if step in (None, now["step"]) else 1.0)
+                return torch.mul(gradient, scale if step in (None, now["step"]) else 1.0)
 
         training.parameters[name].register_hook(hook)
 
@@ -369,10 +383,10 @@ def rank_reduction(training: Training) -> None:
 
 
 def _received(factor: float) -> Change:
-    def change(result: Any) -> None:
+    def change(result: Any, precision: str) -> None:
         tensors, work = result
         work.wait()
-        tensors[0].mul_(factor)
+        tensors[0].mul_(_seen(factor, precision))
 
     return change
 
@@ -483,7 +497,7 @@ def double_softmax(training: Training) -> None:
     def attend(self: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         scores = (torch.matmul(q, k.transpose(-2, -1)) * self.scale).double()
         weights = F.softmax(scores.masked_fill(self.mask, float("-inf")), dim=-1)
-        return torch.matmul(self.drop(weights.float()), v)
+        return torch.matmul(self.drop(weights.to(v.dtype)), v)
 
     for module in training.model.modules():
         if isinstance(module, Attention):

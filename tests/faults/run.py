@@ -30,10 +30,10 @@ HERE = str(Path(__file__).resolve().parent)
 MODES = ("quiet", "noise")
 TIMEOUT = 120
 
-_context = multiprocessing.get_context("forkserver")
+CONTEXT = multiprocessing.get_context("forkserver")
 # torch imports the last two when the first optimizer is made: two seconds in each child.
 PRELOADED = ["numpy", "torch", "torch.distributed", "msprobe.pytorch", "torch._dynamo"]
-_context.set_forkserver_preload([*PRELOADED, "torch._inductor.test_operators"])
+CONTEXT.set_forkserver_preload([*PRELOADED, "torch._inductor.test_operators"])
 
 
 class Case(NamedTuple):
@@ -44,10 +44,18 @@ class Case(NamedTuple):
     model: str
     variant: str
     ranks: int
+    precision: str = "float32"
 
     @property
     def folder(self) -> str:
         return f"golden/{self.model}.{self.variant}" if self.mode == "golden" else f"{self.mode}/{self.name}"
+
+    @property
+    def noise(self) -> int:
+        """Seed of the rounding noise; 0: none. The modes "noise" and "noise2" have other seeds."""
+        if not self.mode.startswith("noise"):
+            return 0
+        return sum(map(ord, self.name)) + 100_000 * int(self.mode[len("noise") :] or 0)
 
 
 def cases(names: Iterable[str], modes: Iterable[str] = MODES) -> list[Case]:
@@ -85,9 +93,9 @@ def train(case: Case, folder: Path, rank: int, port: int) -> None:
         torch.distributed.init_process_group(
             "gloo", f"tcp://127.0.0.1:{port}", world_size=case.ranks, rank=rank
         )
-    training = Training(case.model, rank)
-    if case.mode == "noise":  # the same on all ranks, which have the same device
-        training.contexts.append(RoundingNoise(seed=sum(map(ord, case.name))))
+    training = Training(case.model, rank, case.precision)
+    if case.noise:  # the same on all ranks, which have the same device
+        training.contexts.append(RoundingNoise(case.noise))
     if case.name:
         BY_NAME[case.name].plant(training)
     losses = training.run(debugger(folder, case.variant, rank))
@@ -119,6 +127,12 @@ def record(case: Case, out: Path) -> None:
     done = folder / "done"
     if done.exists():
         return
+    run(case, folder)
+    done.touch()
+
+
+def run(case: Case, folder: Path) -> None:
+    """Runs the case into this folder, which is made anew."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with socket.socket() as free:
@@ -126,8 +140,8 @@ def record(case: Case, out: Path) -> None:
         port = free.getsockname()[1]
     children = []
     for rank in range(case.ranks):
-        receiver, sender = _context.Pipe(duplex=False)
-        child = _context.Process(
+        receiver, sender = CONTEXT.Pipe(duplex=False)
+        child = CONTEXT.Process(
             target=_work, args=(sender, folder / f"log{rank}", (case, folder, rank, port))
         )
         child.start()
@@ -136,7 +150,6 @@ def record(case: Case, out: Path) -> None:
     faults = [_answer(receiver, child) for receiver, child in children]
     if any(faults):
         raise RuntimeError(f"{case.folder}: " + "\n".join(fault for fault in faults if fault))
-    done.touch()
 
 
 def _answer(receiver: Any, child: Any) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from catalogue import BY_NAME, Control, Fault
+from judging import DIFFER, SAME
 from run import MODES, Case, cases
 
 # The least share of faults whose culprit is named first. No healthy run may be accused.
@@ -57,8 +58,8 @@ class Answer:
         if self.fault:
             return False
         if isinstance(self.planted, Control):
-            return self.status == "agree" and not self.culprits
-        return self.status == "differ" and self.position == 1
+            return self.status in SAME and not self.culprits
+        return self.status in DIFFER and self.position == 1
 
 
 def is_right(fault: Fault, culprit: dict[str, Any]) -> bool:
@@ -87,7 +88,7 @@ def ask(case: Case, out: Path) -> Answer:
         verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return Answer(case.mode, case.name, f"verdict.json: {error}")
-    if verdict["status"] != ("agree", "differ")[done.returncode]:
+    if (verdict["status"] in SAME) != (done.returncode == 0):
         return Answer(case.mode, case.name, f"status {verdict['status']}, exit code {done.returncode}")
     return Answer(case.mode, case.name, "", verdict["status"], tuple(verdict["culprits"]))
 
@@ -130,7 +131,7 @@ def table(answers: Iterable[Answer]) -> str:
     lines = [f"{'':5} {'mode':5} {'planted':22} {'expected':50} {'position':8} first culprit"]
     for item in answers:
         planted = item.planted
-        expected = "agree"
+        expected = "healthy"
         if isinstance(planted, Fault):
             rank = "" if planted.rank is None else f", rank {planted.rank}"
             expected = f"{'|'.join(planted.kinds)}, step {planted.step}{rank}"

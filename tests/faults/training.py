@@ -23,6 +23,11 @@ from torch import nn
 
 STEPS = 3
 
+PRECISIONS = ("float32", "autocast", "bfloat16", "float16")
+"""What is computed in: autocast to bfloat16; weights and data of bfloat16; autocast to float16, with a scaled
+loss.
+"""
+
 Batch = dict[str, torch.Tensor]
 
 
@@ -108,8 +113,10 @@ class Training:
     around the training.
     """
 
-    def __init__(self, name: str, rank: int = 0) -> None:
+    def __init__(self, name: str, rank: int = 0, precision: str = "float32") -> None:
+        assert precision in PRECISIONS
         self.name = name
+        self.precision = precision
         self.recipe = RECIPES[name]
         self.rank = rank
         self.max_norm: float | None = 0.5
@@ -127,15 +134,26 @@ class Training:
             [self.recipe.batch(self._stream(step, micro)) for micro in range(self.recipe.micro_steps)]
             for step in range(STEPS)
         ]
+        for batch in (batch for batches in self.batches for batch in batches):
+            batch.update((name, self._cast(value)) for name, value in batch.items())
+        if precision == "float16" and name == "rnn":  # oneDNN has no LSTM of float16 on most CPUs
+            self.contexts.append(torch.backends.mkldnn.flags(enabled=False))
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10) if precision == "float16" else None
         self.build(seed=7)
 
     def _stream(self, step: int, micro: int) -> torch.Generator:
         return torch.Generator().manual_seed(1000 + 100 * step + 10 * micro + self.rank)
 
+    def _cast(self, value: torch.Tensor) -> torch.Tensor:
+        is_cast = self.precision == "bfloat16" and value.dtype.is_floating_point
+        return value.to(torch.bfloat16) if is_cast else value
+
     def build(self, seed: int) -> None:
         """The model, its optimizer and the warm-up, from this seed."""
         torch.manual_seed(seed)
         self.model: nn.Module = self.recipe.build()
+        if self.precision == "bfloat16":
+            self.model.to(torch.bfloat16)
         self.wrapped = self.model
         if self.recipe.reduction == "ddp":
             self.wrapped = nn.parallel.DistributedDataParallel(self.model)
@@ -182,20 +200,35 @@ class Training:
             synchronise = self.wrapped.no_sync()
         with synchronise:
             for batch in self.batches[step]:
-                loss = self.recipe.loss(self.wrapped, batch) / self.loss_divisor
+                with self._autocast():
+                    loss = self.recipe.loss(self.wrapped, batch) / self.loss_divisor
                 self._call("backward", step)
-                loss.backward()
+                (loss if self.scaler is None else self.scaler.scale(loss)).backward()
                 losses.append(float(loss.detach()))
         if self.recipe.reduction == "hand":
             self._reduce()
+        if self.scaler is not None:
+            self.scaler.unscale_(self.optimizer)
         self._call("gradients", step)
         if self.max_norm is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm, norm_type=self.norm_type)
         self._call("optimizer", step)
         if step in self.optimizer_steps:
-            self.optimizer.step()
+            self._optimize()
+        if self.scaler is not None:
+            self.scaler.update()
         self.warm_up.step()
         return losses
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        low = {"autocast": torch.bfloat16, "float16": torch.float16}.get(self.precision)
+        return contextlib.nullcontext() if low is None else torch.autocast("cpu", dtype=low)
+
+    def _optimize(self) -> None:
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
 
     def _reduce(self) -> None:
         for parameter in self.model.parameters():
@@ -220,6 +253,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "L1": {**_STATISTICS, "level": "L1"},
     "bare": {"task": "statistics", "level": "mix"},
 }
+
+for _level in ("mix", "L0", "L1"):
+    for _task in ("mix", "md5", "tensor"):
+        _name = "statistics" if _task == "mix" else _task
+        VARIANTS[f"{_name}.{_level}"] = {**VARIANTS[_task], "level": _level}
 
 
 def debugger(folder: Path, variant: str, rank: int) -> Any:
