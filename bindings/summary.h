@@ -17,7 +17,8 @@
 /// SummaryOptions as Python spells them, with the memory they point to.
 class SummaryArguments {
  public:
-  SummaryArguments(const std::string& checksum, std::vector<float> bounds, bool signs, std::int64_t count)
+  SummaryArguments(const std::string& checksum, std::vector<float> bounds, bool signs, bool sketch,
+                   std::int64_t count)
       : bounds_(std::move(bounds)),
         wants_signs_(signs),
         signs_(signs ? msprobe::stats::sign_bytes(count) : 0) {
@@ -32,6 +33,7 @@ class SummaryArguments {
     }
     options_.bounds = bounds_;
     options_.signs = signs_;
+    options_.sketch = sketch;
   }
   SummaryArguments(const SummaryArguments&) = delete;
   SummaryArguments& operator=(const SummaryArguments&) = delete;
@@ -60,6 +62,11 @@ class SummaryArguments {
     }
     if (wants_signs_) {
       result["signs"] = py::bytes(reinterpret_cast<const char*>(signs_.data()), signs_.size());
+    }
+    if (summary.sketch) {
+      result["sketch"] = py::dict(py::arg("sums") = summary.sketch->sums, py::arg("min") = summary.sketch->min,
+                                  py::arg("max") = summary.sketch->max, py::arg("mean") = summary.sketch->mean,
+                                  py::arg("norm") = summary.sketch->norm);
     }
     return result;
   }

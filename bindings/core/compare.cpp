@@ -11,7 +11,7 @@
 #include "compared_pair.h"
 #include "core.h"
 #include "mode_name.h"
-#include "msprobe/compare_walk.h"
+#include "msprobe/verdict.h"
 #include "msprobe/error.h"
 #include "progress.h"
 
@@ -20,18 +20,6 @@ namespace {
 namespace compare = msprobe::compare;
 
 using Names = std::map<std::string, std::string>;
-
-const char* kind_name(compare::EventKind kind) {
-  switch (kind) {
-    case compare::EventKind::kOutput: return "output";
-    case compare::EventKind::kArgument: return "argument";
-    case compare::EventKind::kInput: return "input";
-    case compare::EventKind::kExtra: return "extra";
-    case compare::EventKind::kMissing: return "missing";
-    case compare::EventKind::kGradient: return "gradient";
-  }
-  throw msprobe::InternalError("an event of unknown kind");
-}
 
 std::unique_ptr<ComparedPair> open_pair(const std::filesystem::path& left, const std::filesystem::path& right,
                                         bool fuzzy, const Names& data_mapping,
@@ -65,46 +53,7 @@ std::vector<std::string> frames(const ComparedPair& self, const std::string& rec
 
 void register_compare(py::module_& m) {
   const auto released = py::call_guard<py::gil_scoped_release>();
-  using compare::Event;
   using compare::TableSummary;
-  using compare::Walk;
-
-  py::class_<Event>(m, "CompareEvent", py::is_final())
-      .def_property_readonly("kind", [](const Event& event) { return kind_name(event.kind); })
-      .def_readonly("is_backward", &Event::is_backward)
-      .def_readonly("order", &Event::order)
-      .def_readonly("name", &Event::name)
-      .def_readonly("item", &Event::item)
-      .def_readonly("module", &Event::module)
-      .def_readonly("parameter", &Event::parameter)
-      .def_readonly("left_text", &Event::left_text)
-      .def_readonly("right_text", &Event::right_text)
-      .def_readonly("ulps_in", &Event::in)
-      .def_readonly("ulps_out", &Event::out)
-      .def_readonly("in_is_equal", &Event::in_is_equal)
-      .def_readonly("equal_before", &Event::equal_before)
-      .def_readonly("reduction", &Event::reduction)
-      .def_readonly("effect", &Event::effect);
-
-  py::class_<Walk>(m, "CompareWalk", py::is_final())
-      .def_readonly("events", &Walk::events)
-      .def_readonly("compared", &Walk::compared)
-      .def_readonly("equal", &Walk::equal)
-      .def_readonly("median", &Walk::median)
-      .def_readonly("largest", &Walk::largest)
-      .def_property_readonly("updated",
-                             [](const Walk& walk) {
-                               std::vector<std::tuple<double, double, double>> updated;
-                               for (const compare::UpdatedTensor& one : walk.updated) {
-                                 updated.emplace_back(one.min, one.max, one.ulps);
-                               }
-                               return updated;
-                             })
-      .def_property_readonly("modules", [](const Walk& walk) {
-        std::vector<std::pair<std::string, double>> modules;
-        for (const compare::ModuleDifference& one : walk.modules) modules.emplace_back(one.name, one.out);
-        return modules;
-      });
 
   py::class_<TableSummary>(m, "TableSummary", py::is_final())
       .def_readonly("rows", &TableSummary::rows)
@@ -140,11 +89,12 @@ void register_compare(py::module_& m) {
           py::kw_only(), py::arg("threads") = 0, released)
       .def(
           "walk",
-          [](ComparedPair& self, unsigned threads) {
+          [](ComparedPair& self, int step, int rank, const compare::StepWalk* before, unsigned threads) {
             self.distances = compare::distances(self.pair, self.metrics, threads);
-            return compare::walk(self.pair, self.metrics, self.distances);
+            return compare::walk_step(self.pair, self.metrics, self.distances, step, rank, before);
           },
-          py::kw_only(), py::arg("threads") = 0, released)
+          py::kw_only(), py::arg("step"), py::arg("rank"), py::arg("before") = nullptr, py::arg("threads") = 0,
+          released)
       .def("frames", &frames, py::arg("record"));
 
   m.def(

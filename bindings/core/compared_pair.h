@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "msprobe/compare_walk.h"
+#include "msprobe/verdict.h"
 
 /// `DumpPair` of Python: a pair of dumps with what was measured of them.
 struct ComparedPair {
   msprobe::compare::DumpPair pair;
   std::vector<msprobe::compare::RealMetrics>
       metrics;                                      // empty until measure(), and unless it has the elements
-  std::vector<msprobe::trace::Distance> distances;  // empty until walk()
+  std::vector<msprobe::metrics::Distance> distances;  // empty until walk()
 };

@@ -21,6 +21,7 @@ void register_trace_reader(py::module_& m);
 void register_table(py::module_& m);
 void register_grad_probe(py::module_& m);
 void register_compare(py::module_& m);
+void register_verdict(py::module_& m);
 void register_compare_report(py::module_& m);
 void register_overflow(py::module_& m);
 void register_graph(py::module_& m);

@@ -90,7 +90,7 @@ void register_grad_probe(py::module_& m) {
       py::arg("name"));
   m.def("matched_ranks", &grad_probe::matched_ranks, py::arg("path1"), py::arg("path2"), released);
 
-  py::class_<Finding>(m, "Finding", py::is_final())
+  py::class_<Finding>(m, "GradFinding", py::is_final())
       .def_property_readonly("kind", [](const Finding& f) { return kind_name(f.kind); })
       .def_readonly("name", &Finding::name)
       .def_readonly("step", &Finding::step)

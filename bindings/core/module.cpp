@@ -21,6 +21,7 @@ PYBIND11_MODULE(_core, m) {
   register_table(m);
   register_grad_probe(m);
   register_compare(m);
+  register_verdict(m);
   register_compare_report(m);
   register_overflow(m);
   register_graph(m);

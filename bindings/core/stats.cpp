@@ -11,9 +11,9 @@ namespace {
 namespace stats = msprobe::stats;
 
 py::dict summarize(const py::buffer& array, const std::string& checksum, std::vector<float> bounds,
-                   bool signs, unsigned threads) {
+                   bool signs, bool sketch, unsigned threads) {
   const BufferTensor tensor(array, "summarize");
-  const SummaryArguments arguments(checksum, std::move(bounds), signs, tensor.count());
+  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, tensor.count());
   stats::Summary summary;
   {
     const py::gil_scoped_release no_gil;
@@ -35,5 +35,5 @@ void register_stats(py::module_& m) {
   m.def("instruction_set", &stats::instruction_set);
   m.def("summary_fields", &summary_fields);
   m.def("summarize", &summarize, py::arg("array"), py::kw_only(), py::arg("checksum") = "none",
-        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("threads") = 1U);
+        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false, py::arg("threads") = 1U);
 }

@@ -24,6 +24,7 @@ std::string statistics(const at::Tensor& tensor) {
   if (tensor.numel() >= kElementsWithoutGil) no_gil.emplace();
   msprobe::stats::SummaryOptions options;
   options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
+  options.sketch = tensor.is_cpu() && tensor.dim() > 0;
   return msprobe::dump::diagnosis_members(msprobe::torch_adapter::summarize(tensor, options));
 }
 

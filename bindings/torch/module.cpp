@@ -19,8 +19,8 @@ namespace py = pybind11;
 namespace {
 
 py::dict summarize(const at::Tensor& tensor, const std::string& checksum, std::vector<float> bounds,
-                   bool signs, unsigned threads, bool device_path) {
-  const SummaryArguments arguments(checksum, std::move(bounds), signs, tensor.numel());
+                   bool signs, bool sketch, unsigned threads, bool device_path) {
+  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, tensor.numel());
   msprobe::stats::Summary summary;
   {
     const py::gil_scoped_release no_gil;
@@ -39,7 +39,7 @@ PYBIND11_MODULE(_torch, m) {
   py::module_::import("msprobe._core");  // its error classes are ours
   m.attr("built_with_torch") = TORCH_VERSION;
   m.def("summarize", &summarize, py::arg("tensor"), py::kw_only(), py::arg("checksum") = "none",
-        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("threads") = 1U,
+        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false, py::arg("threads") = 1U,
         py::arg("device_path") = false);
   register_diagnosis(m);
   register_grad_probe(m);

@@ -14,9 +14,10 @@ def summarize(
     checksum: Literal["none", "native", "float32"] = "none",
     bounds: Sequence[float] = ...,
     signs: bool = False,
+    sketch: bool = False,
     threads: int = 1,
     device_path: bool = False,
-) -> dict[str, float | int | bytes | list[int] | None]: ...
+) -> dict[str, float | int | bytes | list[int] | dict[str, float | list[float]] | None]: ...
 def diagnosis_statistics(tensor: torch.Tensor) -> str: ...
 def diagnosis_members(
     items: list[tuple[str, Any]],

@@ -15,8 +15,8 @@ import plants
 
 KINDS = frozenset(
     """
-    input_data weight buffer argument module_attribute operator missing_call extra_call
-    gradient reduction clipping optimizer_setting optimizer_state randomness
+    input_data weight buffer argument module_attribute operator in_place missing_call extra_call
+    gradient reduction clipping optimizer_setting optimizer_state update randomness
     """.split()  # noqa: SIM905
 )
 
@@ -405,7 +405,7 @@ FAULTS = (
         "transformer",
         "forward",
         plants.overwritten,
-        ("argument", "operator"),
+        ("in_place",),
         1,
         r"blocks\.1|layer_norm\.3|__add__\.3",
         r"^forward Functional\.layer_norm\.3\.forward input_args\.0",

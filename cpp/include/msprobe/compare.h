@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "msprobe/diagnosis.h"
 #include "msprobe/export.h"
 #include "msprobe/trace_compare.h"
 #include "msprobe/trace_match.h"
@@ -59,6 +60,8 @@ struct DumpPair {
   std::optional<trace::Construct> left_construct;  // absent where the file is
   std::optional<trace::Construct> right_construct;
   trace::RecordMatches records;  // by place; also with data_mapping and fuzzy
+  std::optional<trace::Diagnosis> left_diagnosis;  // absent where the file is, and of debug.json
+  std::optional<trace::Diagnosis> right_diagnosis;
 
   /// What save() was given, in debug.json.
   bool is_debug() const { return left.path().filename().native().starts_with("debug"); }

@@ -18,7 +18,7 @@ struct ReportRows {
   std::uint64_t rows = 0;        // of the pair
   std::uint64_t shown = 0;       // of these, in `json`
   std::uint64_t differing = 0;   // of these, neither equal nor without a counterpart
-  std::uint64_t unmeasured = 0;  // differing, but without a measure: distance() is infinite
+  std::uint64_t unmeasured = 0;  // differing, but without a measure: distance() has no measure
   double worst = 0;              // largest finite distance(), in rounding errors
 
   /// One JSON object in ASCII, strict (no NaN). Each list has one entry per shown row, in their order:
@@ -31,7 +31,7 @@ struct ReportRows {
   ///     otherItem    of the counterpart; codes as above
   ///     type         dtype and shape
   ///     otherType    of the counterpart; codes as above
-  ///     error        distance() in four digits; -1: infinite, -2: no counterpart
+  ///     error        the relative distance in rounding errors of the dtype, in four digits; -1: infinite, -2: no counterpart
   ///     relative     largest relative error, of the elements, else of the statistics; 1 is 100 %;
   ///                  -1: infinite, -2: none, or the row is equal
   ///     result       column Result
@@ -45,6 +45,6 @@ struct ReportRows {
 /// differ, and the rest for those that are farthest off. `metrics` is empty unless the mode is kRealData;
 /// `distances`: what distances() found.
 MSPROBE_API ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
-                                   const std::vector<trace::Distance>& distances, std::size_t most);
+                                   const std::vector<metrics::Distance>& distances, std::size_t most);
 
 }  // namespace msprobe::compare

@@ -45,6 +45,7 @@ struct Statistics {
   std::int64_t nan_count = 0;
   std::int64_t inf_count = 0;
   std::optional<std::uint32_t> checksum;
+  std::string sketch;  // as its bytes; empty: none (0-d tensors, devices)
 };
 
 /// What a tensor or number holds, from harmless to bad: infinities may be meant, as those of a mask; a NaN
@@ -80,8 +81,8 @@ struct TensorElement {
 using SlotId = std::uint32_t;
 
 /// Appends the compact form of arguments and results to a buffer that is reused from call to call. Lists and
-/// objects are opened and closed; inside an object every value follows a key(). A tensor takes at most 64
-/// bytes up to 4 dimensions, its file name aside.
+/// objects are opened and closed; inside an object every value follows a key(). A tensor takes at most 112
+/// bytes up to 4 dimensions, its file name aside, as long as all elements are finite.
 class MSPROBE_API ElementWriter {
  public:
   void clear() noexcept {

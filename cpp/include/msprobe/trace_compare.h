@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How two items of two traces differ: their statistics, the elements of their tensors, and one measure of
-/// both that knows what rounding is.
+/// How two items of two traces differ: their statistics, the elements of their tensors, and how far apart they are.
 
 #include <array>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "msprobe/closeness.h"
 #include "msprobe/export.h"
 #include "msprobe/trace_reader.h"
 
@@ -84,26 +84,25 @@ MSPROBE_API StatisticsPair compare_statistics(const Trace& left_trace, const Ite
 MSPROBE_API RealMetrics compare_real_data(const Trace& left_trace, const Item& left, const Trace& right_trace,
                                           const Item* right, bool is_exact);
 
-/// How far two values of one item are apart.
-struct Distance {
-  /// Relative to the size of the tensor, in units of its dtype's machine epsilon: 1 is a rounding error. The
-  /// largest of the differences of maximum, minimum, mean and norm, each divided by what it is measured
-  /// against (the larger of the extremes, the norm per element, the norm); of real data the L2 norm of the
-  /// difference by the L2 norm. Infinite for values that differ without a measure: integers, flags, shapes,
-  /// NaN on one side.
-  double ulps = 0;
-  /// Nothing that was recorded differs.
-  bool equal = true;
-};
+using metrics::Distance;
 
-/// The distance between an item and its counterpart. Infinite without a counterpart (null). `metrics`: null
-/// unless the elements were compared. `floor`: elements are measured against this size at least.
-MSPROBE_API Distance distance(const Trace& left_trace, const Item& left, const Trace& right_trace,
-                              const Item* right, const RealMetrics* metrics, double floor = 0);
+/// What a record says of a tensor. The checksum refers to the trace.
+MSPROBE_API metrics::TensorFacts facts_of(const Trace& trace, const Item& item);
 
-/// The distance between two tensors of which only the statistics are known. `dtype` as in the files; `count`:
-/// number of elements.
-MSPROBE_API Distance statistics_distance(std::string_view dtype, double count, const StatisticNumbers& left,
-                                         const StatisticNumbers& right);
+/// The distance between an item and its counterpart. Infinite without a counterpart (null), and for values that
+/// are no floating point numbers and differ. `metrics`: null unless the elements were compared. `floor`: elements
+/// are measured against this size at least.
+MSPROBE_API Distance distance(const Trace& target_trace, const Item& target, const Trace& reference_trace,
+                              const Item* reference, const RealMetrics* metrics, double floor = 0);
+
+/// The dtype that a file names: "torch.float32", "float32", "Float32"; nothing for another.
+MSPROBE_API std::optional<DType> dtype_of(std::string_view text);
+
+/// Number of elements, from the text of a shape: 6 of "[2, 3]".
+MSPROBE_API double element_count(std::string_view shape);
+
+/// A relative distance in rounding errors of a dtype, machine epsilons: what tables and pages show. Infinite for a
+/// distance between what does not round.
+MSPROBE_API double in_roundings(double relative, std::optional<DType> dtype) noexcept;
 
 }  // namespace msprobe::trace

@@ -79,6 +79,7 @@ struct Item {
   Text shape;  // "[2, 3]", as Python prints it
   Scalar max, min, mean, norm;
   Scalar value;    // of scalars; of torch.ProcessGroup its group_ranks
+  Text sketch;     // docs/formats/dump.md, "Sketch"; empty: none
   Text md5;        // 8 hexadecimal digits; empty: not recorded
   Text data_name;  // file in dump_tensor_data; empty: none
 };

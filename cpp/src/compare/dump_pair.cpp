@@ -30,10 +30,16 @@ DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::pat
   const auto construct_beside = [](const std::filesystem::path& dump) {
     return read_if_there(dump.parent_path() / "construct.json", trace::read_construct);
   };
+  const auto diagnosis_beside = [](const std::filesystem::path& dump) {
+    const bool is_debug = dump.filename().native().starts_with("debug");
+    return is_debug ? std::nullopt : read_if_there(dump.parent_path() / "diagnosis.json", trace::read_diagnosis);
+  };
   ThreadPool pool(options.threads);
   pool.parallel_for(2, [&](std::size_t side) {
-    (side == 0 ? pair.left : pair.right) = trace::read_trace(side == 0 ? left : right);
-    (side == 0 ? pair.left_construct : pair.right_construct) = construct_beside(side == 0 ? left : right);
+    const std::filesystem::path& dump = side == 0 ? left : right;
+    (side == 0 ? pair.left : pair.right) = trace::read_trace(dump);
+    (side == 0 ? pair.left_construct : pair.right_construct) = construct_beside(dump);
+    (side == 0 ? pair.left_diagnosis : pair.right_diagnosis) = diagnosis_beside(dump);
   });
   if (!options.stack_path.empty()) pair.stacks = trace::read_stacks(options.stack_path);
   pair.mode = trace::common_mode(pair.left, pair.right);

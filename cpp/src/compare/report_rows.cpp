@@ -11,7 +11,7 @@
 
 #include "compare/row_statistics.h"
 #include "msprobe/compare_report.h"
-#include "msprobe/compare_walk.h"
+#include "msprobe/verdict.h"
 #include "trace/item_text.h"
 #include "trace/json_text.h"
 #include "trace/name_index.h"
@@ -27,6 +27,14 @@ constexpr int kInfinite = -1;
 constexpr int kDigits = 4;
 
 // ---- Which rows
+
+// In rounding errors of the dtype of the reference; numbers count as float32.
+double roundings(const DumpPair& pair, const ItemPair& row, const Distance& distance) {
+  const trace::Item* const other = pair.right_item(row);
+  const bool is_tensor = other != nullptr && other->kind == trace::Item::Kind::kTensor;
+  return trace::in_roundings(distance.value,
+                             is_tensor ? trace::dtype_of(pair.right.text(other->dtype)) : DType::kFloat32);
+}
 
 bool differs(const ItemPair& row, const Distance& distance) {
   return static_cast<bool>(row.right) && !distance.equal;
@@ -45,7 +53,7 @@ std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::ve
     return is_first;
   });
   // Rows without a counterpart have no distance; they come behind all that do.
-  const auto size = [&](std::size_t i) { return rows[i].right ? distances[i].ulps : -1; };
+  const auto size = [&](std::size_t i) { return rows[i].right ? distances[i].value : -1; };
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(most);
   std::nth_element(rest, end, all.end(), [&](std::size_t a, std::size_t b) {
     return size(a) != size(b) ? size(a) > size(b) : a < b;
@@ -151,7 +159,7 @@ class RowColumns {
     row_.add(static_cast<std::int64_t>(index - last_));
     last_ = index;
     add_names(row);
-    error_.add(row.right ? finite_or_code(distance.ulps) : kNone);
+    error_.add(row.right ? finite_or_code(roundings(pair_, row, distance)) : kNone);
     const RealMetrics* const metrics = metrics_.empty() ? nullptr : &metrics_[index];
     const auto relative = distance.equal ? std::nullopt : largest_relative(statistics, metrics);
     relative_.add(relative && !std::isnan(*relative) ? finite_or_code(*relative) : kNone);
@@ -265,11 +273,11 @@ class RowColumns {
   Column error_, relative_, result_, message_, colour_, match_;
 };
 
-void count(ReportRows& report, const ItemPair& row, const Distance& distance) {
+void count(const DumpPair& pair, ReportRows& report, const ItemPair& row, const Distance& distance) {
   if (!differs(row, distance)) return;
   ++report.differing;
-  if (std::isfinite(distance.ulps)) {
-    report.worst = std::max(report.worst, distance.ulps);
+  if (const double error = roundings(pair, row, distance); std::isfinite(error)) {
+    report.worst = std::max(report.worst, error);
   } else {
     ++report.unmeasured;
   }
@@ -282,7 +290,7 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
   const std::vector<ItemPair>& rows = pair.matches.pairs;
   ReportRows report;
   report.rows = rows.size();
-  for (std::size_t i = 0; i < rows.size(); ++i) count(report, rows[i], distances[i]);
+  for (std::size_t i = 0; i < rows.size(); ++i) count(pair, report, rows[i], distances[i]);
   const std::vector<std::size_t> chosen = choose(rows, distances, most);
   report.shown = chosen.size();
   RowColumns columns(pair, metrics);

@@ -3,9 +3,11 @@
 #include <optional>
 #include <string_view>
 
+#include "base/base64.h"
 #include "base/crc32_text.h"
 #include "msprobe/dump.h"
 #include "trace/json_text.h"
+#include "trace/sketch_text.h"
 
 namespace msprobe::dump {
 namespace {
@@ -36,6 +38,13 @@ std::string diagnosis_members(const stats::Summary& summary) {
   append_member(text, "max", summary.max);
   append_member(text, "mean", summary.mean);
   append_member(text, "norm", summary.norm);
+  if (summary.sketch) {
+    const stats::NonFinite non_finite{summary.nan_count, summary.pos_inf_count, summary.neg_inf_count};
+    append_key(text, "sketch");
+    text += '"';
+    append_base64(text, trace::sketch_bytes(*summary.sketch, non_finite, /*wide=*/false));
+    text += '"';
+  }
   if (summary.mean_imag) append_member(text, "mean_imag", summary.mean_imag);
   const auto append_count = [&](std::string_view name, std::int64_t count) {
     if (count == 0) return;

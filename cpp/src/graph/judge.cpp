@@ -8,7 +8,6 @@
 #include "graph/parameter_pairs.h"
 #include "msprobe/graph.h"
 #include "msprobe/thread_pool.h"
-#include "trace/item_distance.h"
 #include "trace/item_text.h"
 #include "trace/uninitialised.h"
 
@@ -115,20 +114,29 @@ Index real_data_index(const Pair& pair, const NodeMetrics& metrics) {
   return lost >= 1 ? Index{1, true} : Index{lost, false};
 }
 
-trace::Distance distance_of(const Parameter& parameter, const Parameter* other,
-                            const trace::RealMetrics* metrics) {
-  const bool are_merged = parameter.merged || (other != nullptr && other->merged);
-  if (!are_merged) {
-    return trace::distance(*parameter.trace, *parameter.item,
-                           other == nullptr ? *parameter.trace : *other->trace,
-                           other == nullptr ? nullptr : other->item, metrics);
+// In rounding errors of the dtype.
+double roundings_between(const Parameter& parameter, const Parameter* other, const trace::RealMetrics* metrics) {
+  const auto dtype = trace::dtype_of(trace::dtype_text(*parameter.trace, *parameter.item));
+  if (other == nullptr) return std::numeric_limits<double>::infinity();
+  if (!parameter.merged && !other->merged) {
+    const trace::Distance apart =
+        trace::distance(*parameter.trace, *parameter.item, *other->trace, other->item, metrics);
+    return trace::in_roundings(apart.value, dtype);
   }
-  if (other == nullptr) return {.ulps = std::numeric_limits<double>::infinity(), .equal = false};
   const auto numbers = statistics_of(parameter, other);
-  return trace::statistics_distance(
-      trace::dtype_text(*parameter.trace, *parameter.item),
-      trace::element_count(trace::shape_text(*parameter.trace, *parameter.item)), numbers.left_numbers,
-      numbers.right_numbers);
+  const double count = trace::element_count(trace::shape_text(*parameter.trace, *parameter.item));
+  const auto facts = [&](const trace::StatisticNumbers& side) {
+    metrics::TensorFacts result;
+    result.dtype = dtype;
+    result.count = count;
+    result.max = side[0];
+    result.min = side[1];
+    result.mean = side[2];
+    result.norm = side[3];
+    return result;
+  };
+  return trace::in_roundings(
+      metrics::distance(facts(numbers.left_numbers), facts(numbers.right_numbers)).value, dtype);
 }
 
 class Judge {
@@ -193,7 +201,7 @@ class Judge {
       for (std::size_t i = 0; i < pairs.size(); ++i, ++row) {
         const trace::RealMetrics* const measured = metrics == nullptr ? nullptr : &(*metrics)[row];
         auto& worst = worst_of(verdict, group_of(parameters[i]));
-        worst = std::max(worst.value_or(0), distance_of(parameters[i], pairs[i], measured).ulps);
+        worst = std::max(worst.value_or(0), roundings_between(parameters[i], pairs[i], measured));
       }
     };
     add(pair.ours.inputs, pair.theirs.inputs);

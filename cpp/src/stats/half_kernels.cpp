@@ -114,10 +114,10 @@ struct HalfState {
   }
 };
 
-// 2 * kLanes elements.
+// 2 * kLanes elements; `place`: of the first in its group of the sketch.
 template <typename Unpack, bool with_signs>
-HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, HalfState& s, FloatSums& sums,
-                              std::uint8_t* HWY_RESTRICT signs) {
+HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, std::size_t place, HalfState& s,
+                              FloatSums& sums, std::uint8_t* HWY_RESTRICT signs) {
   constexpr std::size_t vectors = 2 * kLanes / kShortWidth;
   hwy::Prefetch(reinterpret_cast<const std::uint8_t*>(data) + kPrefetchBytes);
   hn::Mask<UnsignedShorts> positive[vectors];
@@ -127,10 +127,11 @@ HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, HalfState&
     if constexpr (with_signs) positive[v] = is_positive(bits, Unpack::kHalf);
   }
   if constexpr (with_signs) store_bits(UnsignedShorts(), positive, signs);
+  const bool swapped = sketch_swaps(place);
   for (std::size_t v = 0; v < kFloatVectors; ++v) {
     hn::Vec<Floats> a;
     hn::Vec<Floats> b;
-    Unpack::unpack(data, v, &a, &b);
+    Unpack::unpack(data, v, swapped ? &b : &a, swapped ? &a : &b);
     sums.add(v, a, b);
   }
 }
@@ -138,20 +139,22 @@ HWY_INLINE void add_step_half(const std::uint16_t* HWY_RESTRICT data, HalfState&
 // The steps of a chain that start at i and before `end`. Returns where the next one starts.
 template <typename Unpack, bool with_signs>
 HWY_INLINE std::size_t add_chain_half(const std::uint16_t* HWY_RESTRICT data, std::size_t i, std::size_t end,
-                                      HalfState& state, Lanes<float>* HWY_RESTRICT lanes,
-                                      std::uint8_t* HWY_RESTRICT signs) {
+                                      std::int64_t first, HalfState& state,
+                                      Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs) {
   HalfState s = state;  // a copy, or the compiler keeps it in memory
   FloatSums sums;
+  const std::int64_t here = first + static_cast<std::int64_t>(i);
   for (; i < end; i += 2 * kLanes) {
-    add_step_half<Unpack, with_signs>(data + i, s, sums, with_signs ? signs + i / 8 : nullptr);
+    add_step_half<Unpack, with_signs>(data + i, static_cast<std::size_t>(first) + i, s, sums,
+                                      with_signs ? signs + i / 8 : nullptr);
   }
-  sums.flush_to(lanes);
+  sums.flush_to(lanes, here);
   state = s;
   return i;
 }
 
 template <typename Unpack, bool with_signs>
-HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count,
+HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t count, std::int64_t first,
                              Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs,
                              const Visitor& visitor) {
   HalfState state;
@@ -159,35 +162,36 @@ HWY_INLINE void fast_half_of(const std::uint16_t* HWY_RESTRICT data, std::size_t
   std::size_t visited = 0;
   while (i + 2 * kLanes <= count) {
     const std::size_t end = end_of_chain(i, count, kHalfChain);
-    i = add_chain_half<Unpack, with_signs>(data, i, end, state, lanes, signs);
+    i = add_chain_half<Unpack, with_signs>(data, i, end, first, state, lanes, signs);
     visit(visitor, i, kHalfChain, &visited);
   }
   if (i > 0) state.store(*lanes, Unpack::kHalf);
   if constexpr (with_signs) {
     store_last_bits(i, count, signs, [=](std::size_t k) { return is_positive(data[k], Unpack::kHalf); });
   }
-  for (std::size_t lane = 0; i < count; ++i, lane = (lane + 1) % kLanes) {
-    add_one(widen_one(data[i], Unpack::kHalf), lane, lanes);
+  const double sign = sign_of_first_set(first + static_cast<std::int64_t>(i));
+  for (std::size_t place = 0; i < count; ++i, ++place) {
+    add_one(widen_one(data[i], Unpack::kHalf), place, sign, lanes);
   }
   visit(visitor, count, 1, &visited);
 }
 
 template <typename Unpack>
-void fast_half_of(const std::uint16_t* data, std::size_t count, Lanes<float>* lanes, std::uint8_t* signs,
-                  const Visitor& visitor) {
+void fast_half_of(const std::uint16_t* data, std::size_t count, std::int64_t first, Lanes<float>* lanes,
+                  std::uint8_t* signs, const Visitor& visitor) {
   if (signs != nullptr) {
-    fast_half_of<Unpack, true>(data, count, lanes, signs, visitor);
+    fast_half_of<Unpack, true>(data, count, first, lanes, signs, visitor);
   } else {
-    fast_half_of<Unpack, false>(data, count, lanes, signs, visitor);
+    fast_half_of<Unpack, false>(data, count, first, lanes, signs, visitor);
   }
 }
 
-void fast_half(const std::uint16_t* data, std::size_t count, Half kind, Lanes<float>* lanes,
-               std::uint8_t* signs, const Visitor& visitor) {
+void fast_half(const std::uint16_t* data, std::size_t count, std::int64_t first, Half kind,
+               Lanes<float>* lanes, std::uint8_t* signs, const Visitor& visitor) {
   if (kind == Half::kBFloat16) {
-    fast_half_of<UnpackBFloat16>(data, count, lanes, signs, visitor);
+    fast_half_of<UnpackBFloat16>(data, count, first, lanes, signs, visitor);
   } else {
-    fast_half_of<UnpackFloat16>(data, count, lanes, signs, visitor);
+    fast_half_of<UnpackFloat16>(data, count, first, lanes, signs, visitor);
   }
 }
 
@@ -199,14 +203,15 @@ struct BFloat16WithChecksum {
   static constexpr std::size_t kChain = kHalfChain;
 
   static HWY_INLINE State start(const Lanes<float>&) { return {}; }
-  static HWY_INLINE void add_step(const Element* data, State& state, FloatSums& sums) {
-    add_step_half<UnpackBFloat16, false>(data, state, sums, nullptr);
+  static HWY_INLINE void add_step(const Element* data, std::size_t place, State& state, FloatSums& sums) {
+    add_step_half<UnpackBFloat16, false>(data, place, state, sums, nullptr);
   }
   static HWY_INLINE void store(const State& state, Lanes<float>& lanes) {
     state.store(lanes, Half::kBFloat16);
   }
-  static void add_rest(const Element* data, std::size_t count, Lanes<float>* lanes, Crc32& checksum) {
-    fast_half(data, count, Half::kBFloat16, lanes, nullptr, Visitor());
+  static void add_rest(const Element* data, std::size_t count, std::int64_t first, Lanes<float>* lanes,
+                       Crc32& checksum) {
+    fast_half(data, count, first, Half::kBFloat16, lanes, nullptr, Visitor());
     checksum.add_widened(data, count);
   }
 };

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
+
+#include "msprobe/stats.h"
 
 namespace msprobe::stats {
 
@@ -16,6 +19,14 @@ struct OpenBounds {
   std::vector<float> value;
   std::vector<std::int16_t> half_limits;  // the same in the form the kernel for 16-bit floats wants
   std::vector<std::int64_t> above;        // of one block
+};
+
+/// Of the finite elements of a segment that has others.
+struct FiniteSums {
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  double squares = 0;
 };
 
 /// What one segment of a tensor contributes. Segments are merged in their order in the tensor.
@@ -30,6 +41,10 @@ struct Partial {
   std::int64_t pos_inf = 0;
   std::int64_t neg_inf = 0;
   std::int64_t zeros = 0;
+
+  // Of the sketch: of all elements, or of the finite ones where they are apart.
+  std::array<double, Sketch::kSums> sketch{};
+  std::unique_ptr<FiniteSums> finite;  // null: all elements are finite, or no sketch is wanted
 
   // Of the optional statistics, see block_statistics.h.
   std::uint32_t crc32 = 0;

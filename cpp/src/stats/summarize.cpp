@@ -54,6 +54,9 @@ void check_options(const Request& request, std::int64_t count) {
     throw InvalidArgument("summarize: signs need " + std::to_string(sign_bytes(count)) + " bytes, found " +
                           std::to_string(options.signs.size()));
   }
+  if (options.sketch && !options.signs.empty()) {
+    throw InvalidArgument("summarize: signs and sketch cannot be had in one pass");
+  }
   if (is_complex(request.view.dtype) && (!options.bounds.empty() || !options.signs.empty())) {
     throw InvalidArgument("summarize: bounds and signs are not defined for " +
                           std::string(dtype_name(request.view.dtype)));
@@ -61,7 +64,7 @@ void check_options(const Request& request, std::int64_t count) {
 }
 
 bool any_order(const SummaryOptions& options) {
-  return options.checksum == SummaryOptions::Checksum::kNone && options.signs.empty();
+  return options.checksum == SummaryOptions::Checksum::kNone && options.signs.empty() && !options.sketch;
 }
 
 Job::Job(const Request& request)
@@ -132,8 +135,12 @@ void fold(const Lanes<T>& lanes, Partial& partial) {
   partial.max = fold(lanes.max, [](T a, T b) { return a > b ? a : b; });
   partial.sum = fold(lanes.sum, std::plus<>());
   partial.squares = fold(lanes.squares, std::plus<>());
+  for (std::size_t i = 0; i < Sketch::kSums; ++i) {
+    partial.sketch[i] = lanes.sketch[i] + lanes.sketch[i + Sketch::kSums];
+  }
   partial.zeros = lanes.zeros;
 }
+static_assert(2 * Sketch::kSums == kLanes && kBlock == kSketchGroup);
 
 // How the elements of a dtype reach the kernels.
 enum class Path : std::uint8_t { kFast, kFloat, kDouble, kComplex };
@@ -169,12 +176,38 @@ const T* as(const void* data, DType dtype, std::size_t count, Scratch& scratch) 
   }
 }
 
-void add_moments(const float* data, std::size_t count, Lanes<float>* lanes) {
-  kernels().moments_f32(data, count, lanes);
+void add_moments(const float* data, std::size_t count, std::int64_t first, Lanes<float>* lanes) {
+  kernels().moments_f32(data, count, first, lanes);
 }
 
-void add_moments(const double* data, std::size_t count, Lanes<double>* lanes) {
-  kernels().moments_f64(data, count, lanes);
+void add_moments(const double* data, std::size_t count, std::int64_t first, Lanes<double>* lanes) {
+  kernels().moments_f64(data, count, first, lanes);
+}
+
+// bfloat16 in the order in which its fast kernel takes the elements of a sketch: of each 8 the first four, all of
+// a set, before the last four.
+void order_for_sketch(float* values, std::size_t count) {
+  std::array<float, 2 * kLanes> set;
+  for (std::size_t i = 0; i + set.size() <= count; i += set.size()) {
+    for (std::size_t k = 0; k < set.size(); ++k) set[k / 8 * 4 + k % 4 + (k % 8 < 4 ? 0 : kLanes)] = values[i + k];
+    std::copy(set.begin(), set.end(), values + i);
+  }
+}
+
+// Puts 0 in the place of NaN and infinities, and takes the extremes of what is finite.
+template <typename T>
+void keep_finite(const T* values, std::size_t count, T* kept, FiniteSums& sums) {
+  T min = std::numeric_limits<T>::infinity();
+  T max = -min;
+  for (std::size_t i = 0; i < count; ++i) {
+    const T value = values[i];
+    const bool is_finite = std::abs(value) <= std::numeric_limits<T>::max();
+    kept[i] = is_finite ? value : 0;
+    min = is_finite && value < min ? value : min;
+    max = is_finite && value > max ? value : max;
+  }
+  sums.min = std::min(sums.min, static_cast<double>(min));
+  sums.max = std::max(sums.max, static_cast<double>(max));
 }
 
 class Segment {
@@ -244,15 +277,44 @@ class Segment {
   void run_exact(bool with_extras) {
     Lanes<T> lanes;
     visit_pieces(with_extras || job_.dtype != dtype_of<T>, with_extras,
-                 [&](const void* data, std::int64_t, std::size_t count) {
-                   add_moments(as<T>(data, job_.dtype, count, scratch_), count, &lanes);
+                 [&](const void* data, std::int64_t first, std::size_t count) {
+                   add_moments(in_order<T>(data, count), count, first, &lanes);
                  });
     fold(lanes, partial_);
-    if (!std::isfinite(partial_.sum) || !std::isfinite(partial_.squares)) {
-      visit_pieces(true, false, [&](const void* data, std::int64_t, std::size_t count) {
-        count_special(as<T>(data, job_.dtype, count, scratch_), count, partial_);
-      });
+    if (std::isfinite(partial_.sum) && std::isfinite(partial_.squares)) return;
+    visit_pieces(true, false, [&](const void* data, std::int64_t, std::size_t count) {
+      count_special(as<T>(data, job_.dtype, count, scratch_), count, partial_);
+    });
+    if (job_.options->sketch && partial_.nan + partial_.pos_inf + partial_.neg_inf > 0) sum_finite<T>();
+  }
+
+  // The elements as T, in the order of the sketch.
+  template <typename T>
+  const T* in_order(const void* data, std::size_t count) {
+    const T* const values = as<T>(data, job_.dtype, count, scratch_);
+    if constexpr (std::is_same_v<T, float>) {
+      if (job_.options->sketch && job_.dtype == DType::kBFloat16) {
+        order_for_sketch(scratch_.blocks.floats.data(), count);
+      }
     }
+    return values;
+  }
+
+  template <typename T>
+  void sum_finite() {
+    auto sums = std::make_unique<FiniteSums>();
+    Lanes<T> lanes;
+    visit_pieces(true, false, [&](const void* data, std::int64_t first, std::size_t count) {
+      std::array<T, kBlock> kept;
+      keep_finite(in_order<T>(data, count), count, kept.data(), *sums);
+      add_moments(kept.data(), count, first, &lanes);
+    });
+    Partial finite;
+    fold(lanes, finite);
+    sums->sum = finite.sum;
+    sums->squares = finite.squares;
+    partial_.sketch = finite.sketch;
+    partial_.finite = std::move(sums);
   }
 
   // What the fast kernels call back with.
@@ -269,19 +331,19 @@ class Segment {
   };
 
   // Where one kernel takes the checksum along: true when it has done so.
-  bool add_with_checksum(const void* data, std::size_t count, Lanes<float>& lanes) {
+  bool add_with_checksum(const void* data, std::int64_t first, std::size_t count, Lanes<float>& lanes) {
     using Checksum = SummaryOptions::Checksum;
     const Checksum wanted = job_.options->checksum;
     if (wanted == Checksum::kNone || !job_.options->signs.empty()) return false;
     const Kernels& k = kernels();
     Crc32& checksum = scratch_.blocks.checksum;
     if (job_.dtype == DType::kFloat32 && k.fast_f32_with_checksum != nullptr) {
-      k.fast_f32_with_checksum(static_cast<const float*>(data), count, &lanes, checksum);
+      k.fast_f32_with_checksum(static_cast<const float*>(data), count, first, &lanes, checksum);
       return true;
     }
     if (job_.dtype == DType::kBFloat16 && wanted == Checksum::kFloat32 &&
         k.fast_bfloat16_with_checksum != nullptr) {
-      k.fast_bfloat16_with_checksum(static_cast<const std::uint16_t*>(data), count, &lanes, checksum);
+      k.fast_bfloat16_with_checksum(static_cast<const std::uint16_t*>(data), count, first, &lanes, checksum);
       return true;
     }
     return false;
@@ -290,17 +352,18 @@ class Segment {
   void run_fast() {
     Lanes<float> lanes;
     visit_pieces(false, false, [&](const void* data, std::int64_t first, std::size_t count) {
-      if (add_with_checksum(data, count, lanes)) return;
+      if (add_with_checksum(data, first, count, lanes)) return;
       Extras extras{this, static_cast<const std::byte*>(data), first};
       const Visitor visitor{job_.by_block ? &Extras::add : nullptr, &extras};
       // Pieces start at multiples of 8, so each writes bytes of its own.
       std::uint8_t* const signs =
           job_.options->signs.empty() ? nullptr : job_.options->signs.data() + first / 8;
       if (job_.dtype == DType::kFloat32) {
-        kernels().fast_f32(static_cast<const float*>(data), count, &lanes, signs, visitor);
+        kernels().fast_f32(static_cast<const float*>(data), count, first, &lanes, signs, visitor);
       } else {
         const Half kind = job_.dtype == DType::kFloat16 ? Half::kFloat16 : Half::kBFloat16;
-        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, kind, &lanes, signs, visitor);
+        kernels().fast_half(static_cast<const std::uint16_t*>(data), count, first, kind, &lanes, signs,
+                            visitor);
       }
     });
     fold(lanes, partial_);
@@ -311,8 +374,15 @@ class Segment {
   }
 
   void run_complex() {
-    visit_pieces(true, job_.by_block, [&](const void* data, std::int64_t, std::size_t count) {
+    Lanes<double> lanes;  // of the sketch
+    FiniteSums finite;
+    visit_pieces(true, job_.by_block, [&](const void* data, std::int64_t first, std::size_t count) {
       const double* parts = as<double>(data, job_.dtype, count, scratch_);
+      if (job_.options->sketch) {
+        std::array<double, 2 * kBlock> kept;
+        keep_finite(parts, 2 * count, kept.data(), finite);
+        add_moments(kept.data(), 2 * count, 2 * first, &lanes);
+      }
       for (std::size_t i = 0; i < count; ++i) {
         const double re = parts[2 * i];
         const double im = parts[2 * i + 1];
@@ -329,6 +399,11 @@ class Segment {
         }
       }
     });
+    if (!job_.options->sketch) return;
+    Partial parts;
+    fold(lanes, parts);
+    partial_.sketch = parts.sketch;
+    partial_.finite = std::make_unique<FiniteSums>(FiniteSums{0, 0, parts.sum, parts.squares});
   }
 
   const Job& job_;
@@ -345,7 +420,33 @@ void run_segment(const Job& job, std::int64_t segment, Partial& partial) {
   Segment(job, begin, std::min(begin + kSegment, job.layout.count()), scratch, partial).run();
 }
 
+FiniteSums finite_of(const Partial& partial) {
+  return partial.finite ? *partial.finite : FiniteSums{partial.min, partial.max, partial.sum, partial.squares};
+}
+
+void merge_sketches(Partial& left, const Partial& right) {
+  for (std::size_t i = 0; i < Sketch::kSums; ++i) left.sketch[i] += right.sketch[i];
+  if (!left.finite && !right.finite) return;
+  const FiniteSums ours = finite_of(left), theirs = finite_of(right);
+  left.finite = std::make_unique<FiniteSums>(FiniteSums{std::min(ours.min, theirs.min),
+                                                        std::max(ours.max, theirs.max), ours.sum + theirs.sum,
+                                                        ours.squares + theirs.squares});
+}
+
+Sketch sketch_of(const Partial& whole, const Job& job) {
+  const FiniteSums sums = finite_of(whole);
+  const std::int64_t parts = is_complex(job.dtype) ? 2 : 1;
+  const std::int64_t finite = parts * (whole.count - whole.nan - whole.pos_inf - whole.neg_inf);
+  if (finite == 0) return {};
+  return {.sums = whole.sketch,
+          .min = sums.min,
+          .max = sums.max,
+          .mean = sums.sum / static_cast<double>(finite),
+          .norm = std::sqrt(sums.squares)};
+}
+
 void merge(Partial& left, const Partial& right, const Job& job) {
+  if (job.options->sketch) merge_sketches(left, right);
   left.count += right.count;
   left.min = std::min(left.min, right.min);
   left.max = std::max(left.max, right.max);
@@ -379,6 +480,7 @@ Summary finish(const Partial& whole, const Job& job) {
       summary.max = whole.nan > 0 ? nan : whole.max;
     }
   }
+  if (job.options->sketch && whole.count > 0) summary.sketch = sketch_of(whole, job);
   if (job.by_block || job.has_late_statistics) {
     for (const BlockStatistic& statistic : kBlockStatistics) {
       if (statistic.wanted(*job.options, job.dtype)) statistic.finish(whole, *job.options, summary);
@@ -439,6 +541,14 @@ std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool
     summaries.push_back(finish(whole, jobs[j]));
   }
   return summaries;
+}
+
+double distance(const Sketch& a, const Sketch& b) noexcept {
+  double squares = 0;
+  for (std::size_t i = 0; i < Sketch::kSums; ++i) {
+    squares += (a.sums[i] - b.sums[i]) * (a.sums[i] - b.sums[i]);
+  }
+  return std::sqrt(squares);
 }
 
 std::string_view instruction_set() { return kernels().instruction_set; }

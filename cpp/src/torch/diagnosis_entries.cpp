@@ -46,6 +46,7 @@ std::vector<std::string> diagnosis_entries(const std::vector<at::Tensor>& tensor
     try {
       if (!is_plain(tensor)) continue;
       if (tensor.is_cpu()) {
+        options.sketch = tensor.dim() > 0;
         entries[i] = entry(tensor, with_requires_grad, summarize(tensor, options));
       } else {
         elsewhere[tensor.device().str()].push_back(i);
@@ -57,6 +58,7 @@ std::vector<std::string> diagnosis_entries(const std::vector<at::Tensor>& tensor
   for (const auto& [device, indices] : elsewhere) {
     try {
       std::vector<DeviceRequest> requests;
+      options.sketch = false;
       for (const std::size_t i : indices) requests.push_back({resolved(tensors[i]), options});
       const std::vector<stats::Summary> summaries = summarize_on_device(requests);
       for (std::size_t k = 0; k < indices.size(); ++k) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "base/base64.h"
 #include "base/crc32_text.h"
 #include "msprobe/error.h"
 #include "msprobe/table.h"
@@ -203,6 +204,7 @@ class ElementFormatter {
     }
     if ((flags & kNonFinite) != 0)
       (void)bytes_.take<std::uint64_t>();  // the counts are not part of dump.json
+    if ((flags & kHasSketch) != 0) sketch(bytes_.take_bytes(bytes_.take<std::uint8_t>()));
     if ((flags & kHasChecksum) != 0) checksum(bytes_.take<std::uint32_t>());
     if ((flags & kHasDataName) != 0) {
       json_.plain_key("data_name");
@@ -213,6 +215,13 @@ class ElementFormatter {
       element(depth + 1);
     }
     json_.end_object();
+  }
+
+  void sketch(std::string_view bytes) {
+    json_.plain_key("sketch");
+    base64_.clear();
+    append_base64(base64_, bytes);
+    json_.text(base64_);
   }
 
   void checksum(std::uint32_t value) {
@@ -259,6 +268,7 @@ class ElementFormatter {
   Bytes bytes_;
   std::string& scratch_;
   JsonText json_;
+  std::string base64_;
   std::vector<ElementText::Hole> holes_;
   std::size_t tensors_ = 0;
 };

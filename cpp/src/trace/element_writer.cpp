@@ -85,7 +85,7 @@ void ElementWriter::tensor(const TensorElement& element) {
                   (element.requires_grad ? kRequiresGrad : 0) | (wide ? kWideShape : 0) |
                   (s.checksum ? kHasChecksum : 0) | (element.data_name.empty() ? 0 : kHasDataName) |
                   (non_finite ? kNonFinite : 0) | (element.numpy_type.empty() ? 0 : kNumpy) |
-                  (element.placement.empty() ? 0 : kHasPlacement)));
+                  (element.placement.empty() ? 0 : kHasPlacement) | (s.sketch.empty() ? 0 : kHasSketch)));
   put(bytes_, static_cast<std::uint8_t>(element.shape.size()));
   if (!element.numpy_type.empty()) {
     put_text(bytes_, element.numpy_type);
@@ -103,6 +103,10 @@ void ElementWriter::tensor(const TensorElement& element) {
   if (non_finite) {
     put(bytes_, saturated(s.nan_count));
     put(bytes_, saturated(s.inf_count));
+  }
+  if (!s.sketch.empty()) {
+    put(bytes_, static_cast<std::uint8_t>(s.sketch.size()));
+    bytes_ += s.sketch;
   }
   if (s.checksum) put(bytes_, *s.checksum);
   if (!element.data_name.empty()) put_text(bytes_, element.data_name);

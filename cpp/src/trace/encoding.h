@@ -62,6 +62,7 @@ inline constexpr std::uint8_t kHasDataName = 8;
 inline constexpr std::uint8_t kNonFinite = 16;  // counts of NaN and Inf follow
 inline constexpr std::uint8_t kNumpy = 32;
 inline constexpr std::uint8_t kHasPlacement = 64;
+inline constexpr std::uint8_t kHasSketch = 128;
 inline constexpr std::uint8_t kOtherDtype = 255;
 
 template <typename T>

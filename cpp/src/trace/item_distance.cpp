@@ -1,120 +1,64 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/item_distance.h"
-
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "msprobe/trace_compare.h"
+#include "trace/sketch_text.h"
 
 namespace msprobe::trace {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Machine epsilon of what was recorded: statistics of float64 are rounded to float32. 0: not of floating
-// point.
-double epsilon(std::string_view dtype) {
-  if (dtype == "torch.float32" || dtype == "torch.float64" || dtype.starts_with("torch.complex"))
-    return 0x1p-23;
-  if (dtype == "torch.bfloat16") return 0x1p-7;
-  if (dtype == "torch.float16") return 0x1p-10;
-  if (dtype.starts_with("torch.float8_e4m3")) return 0x1p-3;
-  if (dtype.starts_with("torch.float8_e5m2")) return 0x1p-2;
-  return dtype == "float32" || dtype == "float64" ? 0x1p-23 : 0;
+Distance unmeasurable() {
+  return {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
 }
 
-// Two items of two traces.
-struct Pair {
-  const Trace& left;
-  const Trace& right;
-};
-
-bool same_text(const Pair& pair, Text a, Text b) { return pair.left.text(a) == pair.right.text(b); }
+bool same_text(const Trace& a, Text x, const Trace& b, Text y) { return a.text(x) == b.text(y); }
 
 // Most are, and need not be read as numbers.
-bool same_statistics(const Pair& pair, const Item& left, const Item& right) {
-  const auto same = [&pair](const Scalar& a, const Scalar& b) {
-    return a.kind == b.kind && same_text(pair, a.text(), b.text());
+bool same_as_written(const Trace& a, const Item& x, const Trace& b, const Item& y) {
+  const auto same = [&](const Scalar& s, const Scalar& t) {
+    return s.kind == t.kind && same_text(a, s.text(), b, t.text());
   };
-  return same(left.max, right.max) && same(left.min, right.min) && same(left.mean, right.mean) &&
-         same(left.norm, right.norm);
+  return same(x.max, y.max) && same(x.min, y.min) && same(x.mean, y.mean) && same(x.norm, y.norm) &&
+         same_text(a, x.sketch, b, y.sketch) && same_text(a, x.md5, b, y.md5) && same_text(a, x.dtype, b, y.dtype);
 }
 
-StatisticNumbers numbers(const Trace& trace, const Item& item) {
-  return {trace.number(item.max), trace.number(item.min), trace.number(item.mean), trace.number(item.norm)};
+// Equal records say all that they can: with checksum or sketch that the tensors are equal.
+bool says_all(const Item& item) { return item.md5.length > 0 || item.sketch.length > 0; }
+
+// true and false of a bool tensor, any and all.
+std::optional<double> number_of(const Trace& trace, const Scalar& scalar) {
+  if (scalar.kind == Scalar::Kind::kBool) return trace.text(scalar) == "True" ? 1 : 0;
+  return trace.number(scalar);
 }
 
-// |a - b| / scale; NaN or the same infinity on both sides is no difference.
-double relative(std::optional<double> a, std::optional<double> b, double scale) {
-  if (!a || !b) return a.has_value() == b.has_value() ? 0 : kInfinity;
-  if (*a == *b || (std::isnan(*a) && std::isnan(*b))) return 0;
-  if (!std::isfinite(*a) || !std::isfinite(*b)) return kInfinity;
-  return std::abs(*a - *b) / std::max(scale, std::numeric_limits<double>::min());
+Distance value_distance(const Trace& a, const Item& x, const Trace& b, const Item& y) {
+  if (same_text(a, x.value.text(), b, y.value.text())) return {};
+  const auto ours = a.number(x.value), theirs = b.number(y.value);
+  const bool are_floats = x.value.kind == Scalar::Kind::kFloat || y.value.kind == Scalar::Kind::kFloat;
+  return ours && theirs && are_floats ? metrics::distance_of_numbers(*ours, *theirs) : unmeasurable();
 }
 
-double largest_finite(std::initializer_list<std::optional<double>> values) {
-  double largest = 0;
-  for (const auto& value : values) {
-    if (value && std::isfinite(*value)) largest = std::max(largest, std::abs(*value));
-  }
-  return largest;
-}
-
-// `floor`: what a typical element is measured against at least; below it there is nothing but rounding.
-double relative_distance(const StatisticNumbers& a, const StatisticNumbers& b, double count, double floor) {
-  const double extreme = largest_finite({a[0], a[1], b[0], b[1]});
-  const double root = std::sqrt(std::max(count, 1.0));
-  const double norm = std::max(largest_finite({a[3], b[3]}), floor * root);
-  const double typical = norm > 0 ? norm / root : extreme;
-  const double widest = std::max(extreme, floor);
-  return std::max({relative(a[0], b[0], widest), relative(a[1], b[1], widest), relative(a[2], b[2], typical),
-                   relative(a[3], b[3], norm)});
-}
-
-Distance value_distance(const Pair& pair, const Item& left, const Item& right) {
-  if (same_text(pair, left.value.text(), right.value.text())) return {};
-  const auto a = pair.left.number(left.value), b = pair.right.number(right.value);
-  const bool are_floats = left.value.kind == Scalar::Kind::kFloat || right.value.kind == Scalar::Kind::kFloat;
-  if (!a || !b || !are_floats) return {.ulps = kInfinity, .equal = false};
-  const double apart = relative(a, b, largest_finite({a, b}));
-  return {.ulps = apart / 0x1p-23, .equal = apart == 0};
-}
-
-Distance tensor_distance(const Pair& pair, const Item& left, const Item& right, const RealMetrics* metrics,
-                         double floor) {
-  const std::string_view dtype = pair.right.text(right.dtype);
-  const double count = element_count(pair.right.text(right.shape));
-  double apart = 0;
-  if (!same_statistics(pair, left, right)) {
-    apart = relative_distance(numbers(pair.left, left), numbers(pair.right, right), count, floor);
-  }
-  Distance result;
-  result.equal = apart == 0;
-  if (left.md5.length > 0 && right.md5.length > 0) result.equal = same_text(pair, left.md5, right.md5);
-  if (metrics != nullptr && metrics->euclidean.number()) {
-    const double norm = std::max(largest_finite({pair.right.number(right.norm)}), floor * std::sqrt(count));
-    result.equal = metrics->max_absolute.number().value_or(1) == 0;
-    apart = std::max(apart, norm > 0 ? metrics->euclidean.value / norm : metrics->euclidean.value);
-  }
-  const bool same_bools = same_text(pair, left.max.text(), right.max.text()) &&
-                          same_text(pair, left.min.text(), right.min.text());
-  const double unit = std::max(epsilon(dtype), epsilon(pair.left.text(left.dtype)));
-  if (dtype == "torch.bool") {
-    result.equal = result.equal && same_bools;
-    result.ulps = result.equal ? 0 : kInfinity;
-  } else if (unit == 0) {
-    result.ulps = result.equal ? 0 : kInfinity;
-  } else {
-    // Checksums that differ over equal statistics: less than can be seen, but not nothing.
-    result.ulps = result.equal ? 0 : std::max(apart / unit, 0.01);
-  }
-  return result;
+bool has_nan(const metrics::TensorFacts& facts) {
+  if (facts.non_finite) return facts.non_finite->any();
+  return facts.norm && !std::isfinite(*facts.norm);
 }
 
 }  // namespace
+
+std::optional<DType> dtype_of(std::string_view text) {
+  if (const std::size_t dot = text.rfind('.'); dot != std::string_view::npos) text.remove_prefix(dot + 1);
+  if (const auto found = dtype_named(text)) return found;
+  std::string small(text);
+  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
+  return dtype_named(small);
+}
 
 double element_count(std::string_view shape) {
   double count = 1, extent = 0;
@@ -132,25 +76,53 @@ double element_count(std::string_view shape) {
   return count;
 }
 
-double typical_element(const Trace& trace, const Item& item) {
-  const double norm = largest_finite({trace.number(item.norm)});
-  return norm / std::sqrt(std::max(element_count(trace.text(item.shape)), 1.0));
+double in_roundings(double relative, std::optional<DType> dtype) noexcept {
+  if (relative == 0) return 0;
+  const double epsilon = 2 * metrics::unit_roundoff(dtype);
+  return epsilon > 0 ? relative / epsilon : kInfinity;
 }
 
-Distance statistics_distance(std::string_view dtype, double count, const StatisticNumbers& left,
-                             const StatisticNumbers& right) {
-  const double apart = relative_distance(left, right, count, 0), unit = epsilon(dtype);
-  if (apart == 0) return {};
-  return {.ulps = unit == 0 ? kInfinity : apart / unit, .equal = false};
+metrics::TensorFacts facts_of(const Trace& trace, const Item& item) {
+  metrics::TensorFacts facts;
+  facts.dtype = dtype_of(trace.text(item.dtype));
+  facts.count = element_count(trace.text(item.shape));
+  facts.max = number_of(trace, item.max);
+  facts.min = number_of(trace, item.min);
+  facts.mean = number_of(trace, item.mean);
+  facts.norm = number_of(trace, item.norm);
+  facts.checksum = trace.text(item.md5);
+  if (item.sketch.length > 0) {
+    if (const auto sketch = read_sketch(trace.text(item.sketch))) {
+      facts.is_exact = true;
+      facts.sketch = sketch->sketch;
+      facts.non_finite = sketch->non_finite;
+      facts.mean = sketch->sketch.mean;
+      facts.norm = sketch->sketch.norm;
+    }
+  } else if (trace.text(item.shape) == "[]") {
+    facts.is_exact = true;  // one element, written as it is
+  }
+  return facts;
 }
 
-Distance distance(const Trace& left_trace, const Item& left, const Trace& right_trace, const Item* right,
-                  const RealMetrics* metrics, double floor) {
-  const Pair pair{left_trace, right_trace};
-  if (right == nullptr || left.kind != right->kind) return {.ulps = kInfinity, .equal = false};
-  if (left.kind == Item::Kind::kNull) return {};
-  return left.kind == Item::Kind::kTensor ? tensor_distance(pair, left, *right, metrics, floor)
-                                          : value_distance(pair, left, *right);
+Distance distance(const Trace& target_trace, const Item& target, const Trace& reference_trace,
+                  const Item* reference, const RealMetrics* metrics, double floor) {
+  if (reference == nullptr || target.kind != reference->kind) return unmeasurable();
+  if (target.kind == Item::Kind::kNull) return {};
+  if (target.kind == Item::Kind::kValue) return value_distance(target_trace, target, reference_trace, *reference);
+  if (metrics == nullptr && says_all(target) &&
+      same_as_written(target_trace, target, reference_trace, *reference)) {
+    return {};
+  }
+  const metrics::TensorFacts ours = facts_of(target_trace, target), theirs = facts_of(reference_trace, *reference);
+  const Distance recorded = metrics::distance(ours, theirs, floor);
+  if (metrics == nullptr || !metrics->max_absolute.number()) return recorded;
+  const bool is_equal = metrics->max_absolute.value == 0;
+  // Where there is NaN the elements say less than the sketches, which leave it out.
+  if (!metrics->euclidean.number() || has_nan(theirs)) {
+    return is_equal && !has_nan(theirs) ? Distance{} : recorded;
+  }
+  return metrics::distance_of_elements(ours, theirs, metrics->euclidean.value, is_equal, floor);
 }
 
 }  // namespace msprobe::trace

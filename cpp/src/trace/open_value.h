@@ -23,15 +23,16 @@ enum class Field : std::uint8_t {
   kRequiresGrad,
   kDtype,
   kMd5,
+  kSketch,
   kDataName,
   kValue,
   kFormat,
   kGroupId,
   kGroupRanks
 };
-inline constexpr std::array<std::string_view, 15> kFieldNames = {
+inline constexpr std::array<std::string_view, 16> kFieldNames = {
     "",      "Max", "Min",       "Mean",  "Norm",   "shape",    "type",       "requires_grad",
-    "dtype", "md5", "data_name", "value", "format", "group_id", "group_ranks"};
+    "dtype", "md5", "sketch", "data_name", "value", "format", "group_id", "group_ranks"};
 
 inline Field field_of(std::string_view key) {
   const auto if_is = [key](std::string_view name, Field field) {
@@ -42,7 +43,7 @@ inline Field field_of(std::string_view key) {
     case 4: return key == "Mean" ? Field::kMean : key == "Norm" ? Field::kNorm : if_is("type", Field::kType);
     case 5:
       return key == "shape" ? Field::kShape : key == "dtype" ? Field::kDtype : if_is("value", Field::kValue);
-    case 6: return if_is("format", Field::kFormat);
+    case 6: return key == "format" ? Field::kFormat : if_is("sketch", Field::kSketch);
     case 8: return if_is("group_id", Field::kGroupId);
     case 9: return if_is("data_name", Field::kDataName);
     case 11: return if_is("group_ranks", Field::kGroupRanks);
@@ -53,7 +54,7 @@ inline Field field_of(std::string_view key) {
 
 /// Whether what stands there is another in each record.
 inline bool is_variable(Field field) {
-  return (field >= Field::kMax && field <= Field::kNorm) || field == Field::kMd5 ||
+  return (field >= Field::kMax && field <= Field::kNorm) || field == Field::kMd5 || field == Field::kSketch ||
          field == Field::kDataName || field == Field::kValue;
 }
 

@@ -10,6 +10,7 @@
 #include "base/layout.h"
 #include "msprobe/stats.h"
 #include "msprobe/trace.h"
+#include "trace/sketch_text.h"
 
 namespace msprobe::trace {
 namespace {
@@ -107,6 +108,7 @@ Statistics measure(const TensorView& view, bool checksum, ThreadPool* pool) {
     options.checksum =
         as_float32 ? stats::SummaryOptions::Checksum::kFloat32 : stats::SummaryOptions::Checksum::kNative;
   }
+  options.sketch = !view.shape.empty();
   const stats::Summary summary = stats::summarize(view, options, pool);
   Statistics result = statistics_of(summary, view.dtype);
   if (summary.count == 0 || view.dtype == DType::kBool) return result;
@@ -127,6 +129,10 @@ Statistics statistics_of(const stats::Summary& summary, DType dtype) {
   result.checksum = summary.crc32;
   result.nan_count = summary.nan_count;
   result.inf_count = summary.pos_inf_count + summary.neg_inf_count;
+  if (summary.sketch) {
+    const stats::NonFinite non_finite{summary.nan_count, summary.pos_inf_count, summary.neg_inf_count};
+    result.sketch = sketch_bytes(*summary.sketch, non_finite, is_wide(dtype));
+  }
   if (summary.count == 0 || is_complex(dtype)) return result;
   result.form = dtype == DType::kBool ? Statistics::Form::kBool : Statistics::Form::kFloats;
   result.max = in_dtype_of_reduction(summary.max.value_or(0), dtype);

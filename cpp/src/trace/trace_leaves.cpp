@@ -120,6 +120,9 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
     case Field::kMd5:
       set_value(leaf, frame.field, kind, text_or_null("\"md5\": expected a text or null"));
       break;
+    case Field::kSketch:
+      set_value(leaf, frame.field, kind, text_or_null("\"sketch\": expected a text or null"));
+      break;
     case Field::kDataName:
       set_value(leaf, frame.field, kind, text_or_null("\"data_name\": expected a text or null"));
       break;
@@ -155,6 +158,7 @@ void TraceBuilder::set_value(Item& leaf, Field field, Kind kind, std::string_vie
     case Field::kNorm: leaf.norm = kept_scalar(kind, text); break;
     case Field::kValue: leaf.value = kept_scalar(kind, text); break;
     case Field::kMd5: leaf.md5 = kept(text); break;
+    case Field::kSketch: leaf.sketch = kept(text); break;
     case Field::kDataName: leaf.data_name = kept(text); break;
     default: break;
   }

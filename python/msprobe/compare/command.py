@@ -66,7 +66,12 @@ def _show(asked: argparse.Namespace, result: CompareResult) -> int:
         sys.stdout.write(verdict_json(result, culprits))
     elif not asked.quiet:
         sys.stdout.write(console_text(result, culprits, files, Paint(sys.stdout)))
-    return 0 if result.agree else 1
+    return exit_code(result, bitwise=asked.bitwise)
+
+
+def exit_code(result: CompareResult, *, bitwise: bool = False) -> int:
+    """0 when the runs agree, which with `bitwise` means that they are equal; else 1."""
+    return 0 if result.status == "equal" or (result.status == "rounding" and not bitwise) else 1
 
 
 def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
@@ -117,7 +122,6 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
         table="csv" if "csv" in asked.format else "xlsx",
         ranks=asked.rank,
         steps=asked.step,
-        tolerance=asked.tolerance,
         noise=[Path(run) for run in asked.noise],
         threads=asked.threads,
         shows_progress=not asked.quiet and not is_helper,
@@ -177,18 +181,17 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add("-cm", "--cell_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
     add("-am", "--api_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
     add(
-        "--tolerance",
-        choices=("default", "dtype"),
-        default="default",
-        help="dtype: from the rounding of the dtypes and the length of reductions",
-    )
-    add(
         "--noise",
         metavar="RUN",
         nargs="+",
         action="extend",
         default=[],
         help="repeated runs of the reference: a difference is judged against their spread",
+    )
+    add(
+        "--bitwise",
+        action="store_true",
+        help="exit with 1 unless all is equal: rounding is a difference, too",
     )
     add_threads(group)
     add_timeout(group)

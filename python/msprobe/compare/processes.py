@@ -6,19 +6,18 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from msprobe.compare.finding import Finding, Phase
-from msprobe.compare.pair_walk import PairWalk
 from msprobe.compare.result import LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.files.meeting import Process
-from msprobe.native import Error
+from msprobe.native import Error, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from typing import Any
 
+    from msprobe._core import StepWalk
     from msprobe.compare.inputs import DumpFiles
 
 
@@ -28,7 +27,7 @@ class Part:
 
     pairs: list[PairResult] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
-    noise: dict[int, list[PairWalk]] = field(default_factory=dict)
+    noise: dict[int, list[StepWalk]] = field(default_factory=dict)
     """The walks over each repeated run of the reference, by its place in the list of them."""
     error: Error | None = None
     """The first one; not sent to other processes, which get its text in `left_out`."""
@@ -56,13 +55,23 @@ def lost_share(pairs: list[DumpFiles], number: int, count: int) -> list[LeftOut]
 
 
 def to_json(part: Part) -> dict[str, Any]:
-    def plain(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        return {key: str(value) if isinstance(value, Path) else value for key, value in pairs}
-
     return {
-        "pairs": [asdict(pair, dict_factory=plain) for pair in part.pairs],
+        "pairs": [_pair_to_json(pair) for pair in part.pairs],
         "left_out": [asdict(one) for one in part.left_out],
-        "noise": {number: [asdict(walk) for walk in walks] for number, walks in part.noise.items()},
+        "noise": {number: [walk.plain() for walk in walks] for number, walks in part.noise.items()},
+    }
+
+
+def _pair_to_json(pair: PairResult) -> dict[str, Any]:
+    content = {one.name: getattr(pair, one.name) for one in fields(pair)}
+    for key, value in content.items():
+        if isinstance(value, Path):
+            content[key] = str(value)
+    return {
+        **content,
+        "summary": asdict(pair.summary),
+        "report": asdict(pair.report) if pair.report is not None else None,
+        "walk": pair.walk.plain(),
     }
 
 
@@ -70,7 +79,7 @@ def of_json(content: dict[str, Any]) -> Part:
     return Part(
         pairs=[_pair_of_json(pair) for pair in content["pairs"]],
         left_out=[LeftOut(**one) for one in content["left_out"]],
-        noise={int(number): list(map(_walk_of_json, walks)) for number, walks in content["noise"].items()},
+        noise={int(number): [core.StepWalk.of_plain(walk) for walk in walks] for number, walks in content["noise"].items()},
     )
 
 
@@ -85,11 +94,7 @@ def _pair_of_json(content: dict[str, Any]) -> PairResult:
             **paths,
             "summary": TableSummary(**content["summary"]),
             "report": ReportRows(**content["report"]) if content["report"] is not None else None,
-            "walk": _walk_of_json(content["walk"]),
+            "walk": core.StepWalk.of_plain(content["walk"]),
         }
     )
 
-
-def _walk_of_json(content: dict[str, Any]) -> PairWalk:
-    findings = [Finding(**{**one, "phase": Phase(one["phase"])}) for one in content["findings"]]
-    return PairWalk(**{**content, "findings": findings})

@@ -136,9 +136,9 @@ const state = {pair: null, rows: null, fitting: new Uint32Array(0), order: new U
 // ---------------------------------------------------------------------------------------------- header
 
 function showHeader() {
-  const agree = data.status === "agree";
+  const agree = data.status === "equal" || data.status === "rounding";
   document.title = `${agree ? "The runs agree" : "The runs differ"} \u2013 comparison`;
-  $("badge").textContent = agree ? "agree" : "differ";
+  $("badge").textContent = data.status;
   $("badge").classList.add(agree ? "agree" : "differ");
   $("sentence").textContent = visible(data.sentence);
   $("noise").textContent = data.noisy ? "Rounding makes results differ a little in many places. What is named below stands out of it." : "";

@@ -11,11 +11,10 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from typing import Literal
 
-    from msprobe.compare.finding import Finding
-    from msprobe.compare.pair_walk import PairWalk
-    from msprobe.compare.verdict import Verdict
+    from msprobe._core import Finding, StepWalk, Verdict
 
     Mode = Literal["real_data", "statistics", "md5"]
+    Status = Literal["equal", "rounding", "differ", "incomplete"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class PairResult:
     advice: Path | None
     """The existing tool's advisor file; None: not wanted, or no table."""
     summary: TableSummary
-    walk: PairWalk
+    walk: StepWalk
     report: ReportRows | None = None
     """None: no report is wanted."""
 
@@ -101,16 +100,23 @@ class CompareResult:
     pairs: list[PairResult]
     """By step, then rank; of one step and rank dump.json before debug.json."""
     left_out: list[LeftOut] = field(default_factory=list)
-    tolerance: str = "default"
-    """ "default" or "dtype"."""
     noise: list[Path] = field(default_factory=list)
     """Repeated runs of the reference."""
     seconds: float = 0
 
     @property
+    def status(self) -> Status:
+        """What the comparison says of the runs, see Status."""
+        if self.verdict.status == "differ":
+            return "differ"
+        if any(one.is_difference for one in self.left_out):
+            return "incomplete"
+        return self.verdict.status
+
+    @property
     def agree(self) -> bool:
-        """No culprit, and nothing that could not be compared."""
-        return self.verdict.agree and not any(one.is_difference for one in self.left_out)
+        """Equal, or different by no more than rounding explains; and everything was compared."""
+        return self.status in ("equal", "rounding")
 
     @property
     def worst_rank(self) -> int | None:
@@ -132,13 +138,14 @@ class CompareResult:
         return min((pair.step for pair in self.pairs if pair.summary.failing), default=None)
 
     def frames(self, finding: Finding) -> list[str]:
-        """The lines that called the place of a finding, the innermost first; empty when the run under test
-        has no stack.json, or it does not say.
+        """The lines that called the place of a finding, the innermost first: of the run under test, or of the
+        reference for a call that only this one makes. Empty where there is no stack.json, or it does not say.
         """
         from msprobe.native import core
 
         for pair in self.pairs:
             if (pair.step, pair.rank) == (finding.step, finding.rank) and finding.record:
-                stacks = core.default_stack_path(pair.target)
+                dump = pair.golden if finding.is_of_reference else pair.target
+                stacks = core.default_stack_path(dump)
                 return core.stack_frames(stacks, finding.record) if stacks is not None else []
         return []

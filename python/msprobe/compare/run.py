@@ -15,12 +15,9 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 
-from msprobe.compare.diagnosis_walk import DiagnosisWalk, read_diagnosis
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
-from msprobe.compare.pair_walk import PairWalk, walk_pair
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
-from msprobe.compare.verdict import DtypeTolerance, NoiseTolerance, Tolerance, conclude
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.dump_folders import form_of
 from msprobe.files.meeting import Meeting, Process
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Literal, TypeVar
 
-    from msprobe._core import DumpPair
+    from msprobe._core import DumpPair, StepWalk
 
     _Copied = TypeVar("_Copied", TableSummary, ReportRows)
 
@@ -61,7 +58,6 @@ class CompareOptions:
     ranks: Collection[int] | None = None
     """No others; None: all."""
     steps: Collection[int] | None = None
-    tolerance: Literal["default", "dtype"] = "default"
     noise: list[Path] = field(default_factory=list)
     """Repeated runs of the reference, in the same form as it."""
     threads: int = 0
@@ -120,10 +116,9 @@ def _conclude(
         target=paths.target,
         golden=paths.golden,
         output=options.output,
-        verdict=conclude([pair.walk for pair in pairs], _tolerance(options, parts)),
+        verdict=core.judge([pair.walk for pair in pairs], noise=_noise(options, parts)),
         pairs=pairs,
         left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
-        tolerance=options.tolerance,
         noise=list(options.noise),
         seconds=time.monotonic() - start,
     )
@@ -134,11 +129,10 @@ def _noise_pairs(paths: Paths, options: CompareOptions, run: Path) -> list[DumpF
     return find_pairs(Paths(run, paths.golden), ranks=options.ranks, steps=options.steps).pairs
 
 
-def _tolerance(options: CompareOptions, parts: list[Part]) -> Tolerance:
-    if options.noise:
-        runs = range(len(options.noise))
-        return NoiseTolerance([[walk for part in parts for walk in part.noise.get(run, [])] for run in runs])
-    return DtypeTolerance() if options.tolerance == "dtype" else Tolerance()
+def _noise(options: CompareOptions, parts: list[Part]) -> list[list[StepWalk]]:
+    """The walks over each repeated run of the reference."""
+    runs = range(len(options.noise))
+    return [[walk for part in parts for walk in part.noise.get(run, [])] for run in runs]
 
 
 def _place(pair: PairResult) -> tuple[int, int, bool]:
@@ -158,14 +152,6 @@ def _table_path(options: CompareOptions, files: DumpFiles, moment: str) -> Path:
 
 class _Cancelled(Exception):
     """Another thread asked for an end."""
-
-
-@dataclass
-class _Chain:
-    """What was found of the steps before, of one rank."""
-
-    walk: PairWalk | None = None
-    diagnosis: DiagnosisWalk | None = None
 
 
 class _Comparison:
@@ -234,14 +220,14 @@ class _Comparison:
         return report
 
     def _compare_chain(self, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
-        before = _Chain()
+        before: StepWalk | None = None
         for files in chain:
             if self._cancelled.is_set():
                 return
             try:
                 result, before = self._compare(files, before, report)
             except Error as error:
-                before = _Chain()
+                before = None
                 with self._lock:
                     self._part.note_error(files, error)
                 continue
@@ -252,29 +238,27 @@ class _Comparison:
 
     def _walk_chain(self, number: int, chain: list[DumpFiles], report: Callable[[int, int], None]) -> None:
         """Of a repeated run of the reference; one that cannot be compared is an error."""
-        before = _Chain()
+        walk: StepWalk | None = None
         for files in chain:
             if self._cancelled.is_set():
                 return
-            before = self._walk(files, self._open(files, None, report), before)
-            assert before.walk is not None
+            walk = self._walk(files, self._open(files, None, report), walk)
             with self._lock:
-                self._part.noise.setdefault(number, []).append(before.walk)
+                self._part.noise.setdefault(number, []).append(walk)
             report(0, 0)
 
     def _compare(
-        self, files: DumpFiles, before: _Chain, report: Callable[[int, int], None]
-    ) -> tuple[PairResult, _Chain]:
+        self, files: DumpFiles, before: StepWalk | None, report: Callable[[int, int], None]
+    ) -> tuple[PairResult, StepWalk]:
         stacks = stack_path(files, self._paths, stack_mode=self._options.stack_mode)
         pair = self._open(files, stacks, report)
         with ThreadPoolExecutor(1, "table") as other:
             writing = other.submit(self._write, files, pair)
             if self._threads == 1:
                 writing.result()
-            chain = self._walk(files, pair, before)
+            walk = self._walk(files, pair, before)
             rows = core.report_rows(pair, self._report_rows)
             table, advice, summary = writing.result()
-        assert chain.walk is not None
         mode = pair.mode
         del pair  # before what is said of it stands in memory once more
         result = PairResult(
@@ -286,10 +270,10 @@ class _Comparison:
             table=table,
             advice=advice,
             summary=summary,
-            walk=chain.walk,
+            walk=walk,
             report=_copy(ReportRows, rows),
         )
-        return result, chain
+        return result, walk
 
     def _open(self, files: DumpFiles, stacks: Path | None, report: Callable[[int, int], None]) -> DumpPair:
         pair = core.open_dump_pair(
@@ -304,11 +288,8 @@ class _Comparison:
             pair.measure(threads=self._threads, progress=report)
         return pair
 
-    def _walk(self, files: DumpFiles, pair: DumpPair, before: _Chain) -> _Chain:
-        diagnosis = None if pair.is_debug else _diagnosis_of(files, before.diagnosis)
-        is_first = before.walk is None
-        walk = walk_pair(pair, files.step, files.rank, diagnosis, is_first=is_first, threads=self._threads)
-        return _Chain(walk, diagnosis)
+    def _walk(self, files: DumpFiles, pair: DumpPair, before: StepWalk | None) -> StepWalk:
+        return pair.walk(step=files.step, rank=files.rank, before=before, threads=self._threads)
 
     def _write(self, files: DumpFiles, pair: DumpPair) -> tuple[Path | None, Path | None, TableSummary]:
         if pair.row_count == 0:
@@ -339,11 +320,6 @@ def _chains(pairs: list[DumpFiles]) -> Iterable[list[DumpFiles]]:
 def _copy(kind: type[_Copied], native: object) -> _Copied:
     """As an object of Python, which can be sent to another process."""
     return kind(**{one.name: getattr(native, one.name) for one in fields(kind)})
-
-
-def _diagnosis_of(files: DumpFiles, before: DiagnosisWalk | None) -> DiagnosisWalk | None:
-    target, golden = read_diagnosis(files.target), read_diagnosis(files.golden)
-    return DiagnosisWalk(target, golden, before) if target is not None and golden is not None else None
 
 
 def _nothing_matched(files: DumpFiles, summary: TableSummary) -> list[LeftOut]:

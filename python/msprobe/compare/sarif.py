@@ -24,6 +24,7 @@ _RULES = {
     "argument": "An argument or flag differs",
     "module_attribute": "A setting of a module differs",
     "operator": "An operator gives another result for equal inputs",
+    "in_place": "A tensor was changed between two uses of it",
     "missing_call": "A call of the reference is missing",
     "extra_call": "There is a call that the reference has not",
     "gradient": "A gradient differs more than what it is made of",
@@ -31,6 +32,7 @@ _RULES = {
     "clipping": "The clipping of gradients differs",
     "optimizer_setting": "A setting of the optimizer differs",
     "optimizer_state": "The state of the optimizer differs",
+    "update": "The optimizer made another step of equal gradients",
     "randomness": "Random numbers differ",
     "not_compared": "A part of the runs was not compared",
 }

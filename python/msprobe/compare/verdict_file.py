@@ -12,8 +12,6 @@ import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 
-from msprobe.compare.finding import Phase
-from msprobe.compare.verdict import Tolerance
 from msprobe.files.atomic_file import write_text
 from msprobe.files.page import strict
 from msprobe.native import __version__
@@ -24,17 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from msprobe.compare.finding import Finding, Kind
+    from msprobe._core import Finding
     from msprobe.compare.result import CompareResult, LeftOut, PairResult
 
     FramesOf = Callable[[Finding], list[str]]
 
 _MOST_NAMED = 3  # things left out, in a sentence
-
-# Confidence, see confidence().
-_EXACT = 0.95
-_LEAST = 0.5
-_MOST_IN_NOISE = 0.9
 
 _FRAME = re.compile(
     r"File (?P<file>.*?), line (?P<line>\d{1,9}), in (?P<function>[^\n]*?)(?:, *)?(?:\n(?P<code>.*))?",
@@ -68,7 +61,7 @@ class Frame:
 class Culprit:
     """A finding that is to blame, as the reports show it."""
 
-    kind: Kind
+    kind: str
     name: str
     module: str
     operator: str
@@ -80,7 +73,9 @@ class Culprit:
     stack: list[Frame]
     """The innermost call first."""
     record: str
-    """Of the run under test; empty: the place is no record."""
+    """Of the run under test; empty: the place is no record of it."""
+    reference_record: str
+    """Of the reference, for what only this one has; empty: the place is in the run under test."""
 
     def top_frames(self, most: int) -> list[Frame]:
         """The innermost frames of the user's own code; of any code when there are none."""
@@ -93,11 +88,8 @@ class Culprit:
         return printable(f"{self.kind.replace('_', ' ')} {self.name}{inside}")
 
 
-def culprits_of(
-    result: CompareResult, frames_of: FramesOf | None = None, tolerance: Tolerance | None = None
-) -> list[Culprit]:
+def culprits_of(result: CompareResult, frames_of: FramesOf | None = None) -> list[Culprit]:
     """The culprits of the verdict, best first. `frames_of`: the frames of a finding, as in stack.json."""
-    judged_by = tolerance or Tolerance()
     return [
         Culprit(
             kind=finding.kind,
@@ -107,42 +99,23 @@ def culprits_of(
             step=finding.step,
             rank=finding.rank,
             reason=finding.reason,
-            confidence=confidence(finding, place, result.verdict.noisy, judged_by),
-            metrics=finding.metrics,
+            confidence=round(finding.confidence(place), 3),
+            metrics=_metrics(finding),
             stack=[parse_frame(text) for text in (frames_of(finding) if frames_of else [])],
-            record=finding.record,
+            record="" if finding.is_of_reference else finding.record,
+            reference_record=finding.record if finding.is_of_reference else "",
         )
         for place, finding in enumerate(result.verdict.culprits)
     ]
 
 
-def confidence(finding: Finding, place: int, noisy: bool, tolerance: Tolerance) -> float:
-    """How sure it is that the finding is where the runs part, in (0, 1]; `place`: among the culprits, from 0.
-
-    What is compared exactly (settings, flags, calls that only one run has) and what cannot be another kernel:
-    0.95. Where all that went in is equal, the only doubt is whether the difference is more than another
-    kernel's rounding: 0.5 + 0.45 d / (d + 64), d rounding errors. In noise, how far it stands out:
-    0.9 - 0.4 / x, x how many times the least jump and the least size that make a culprit. Each earlier
-    culprit halves it.
-    """
-    return round(max(_own_confidence(finding, noisy, tolerance) * 0.5**place, 0.001), 3)
-
-
-def _own_confidence(finding: Finding, noisy: bool, tolerance: Tolerance) -> float:
-    size = finding.distance if finding.effect is None else finding.effect
-    in_noise = noisy or not finding.exact_before
-    if (
-        math.isinf(size)
-        or (finding.equal_before and not in_noise)
-        or finding.phase == Phase.OPTIMIZER_SETTING
-    ):
-        return _EXACT
-    if not in_noise:
-        small = tolerance.small(finding)
-        return _LEAST + (_EXACT - _LEAST) * (size / (size + small) if size > 0 else 0)
-    jump = size / max(finding.before, 1.0)
-    surplus = max(min(jump / tolerance.jump, size / tolerance.size(finding)), 1.0)
-    return _MOST_IN_NOISE - (_MOST_IN_NOISE - _LEAST) / surplus
+def _metrics(finding: Finding) -> dict[str, object]:
+    """The numbers behind a finding; of a setting the two values."""
+    if finding.target_value or finding.reference_value:
+        return {"target": finding.target_value, "reference": finding.reference_value}
+    if math.isinf(finding.distance):
+        return {}
+    return {"distance": finding.distance, "explained": finding.explained}
 
 
 def parse_frame(text: str) -> Frame:
@@ -157,8 +130,8 @@ def parse_frame(text: str) -> Frame:
 
 
 def status(result: CompareResult) -> str:
-    """ "agree" or "differ"."""
-    return "agree" if result.agree else "differ"
+    """ "equal", "rounding", "differ" or "incomplete"."""
+    return result.status
 
 
 def sentence(result: CompareResult) -> str:
@@ -170,18 +143,41 @@ def sentence(result: CompareResult) -> str:
         return printable(f"The runs part at {place}: {first.kind.replace('_', ' ')} {first.name}{inside}")
     counts = count(result)
     rows = _plural(counts["matched"], "row")
-    compared = f"{rows} of {_plural(counts['steps'], 'step')} and {_plural(counts['ranks'], 'rank')}"
+    steps = f"{_plural(counts['steps'], 'step')} and {_plural(counts['ranks'], 'rank')}"
+    compared = f"{rows} of {steps}, {_evidence(result)}"
+    if result.verdict.status == "differ":
+        return printable(f"The runs differ by more than rounding, and no call explains it: {_stretch(result)}")
     missing = [one for one in result.left_out if one.is_difference]
     if missing:
         return f"What could be compared agrees ({compared}), but not all could be: {_named(missing)}"
-    beyond = (
-        "there is rounding noise, and nothing stands out of it" if result.verdict.noisy else "no fault found"
-    )
-    if all(pair.walk.all_equal for pair in result.pairs):
-        beyond = "all equal"
-    alone = counts["unmatched"] + counts["only_in_golden"]
+    alone = counts["unmatched"] + counts["only_in_reference"]
     without = f"; {alone:,} more items are in one run only" if alone else ""
-    return f"The runs agree: {compared} compared, {beyond}{without}"
+    if result.status == "equal":
+        return f"The runs are equal: {compared}"
+    return f"The runs agree but for rounding: {compared}{_largest(result)}{without}"
+
+
+def _evidence(result: CompareResult) -> str:
+    """With what the runs were compared: what they cannot be told apart by."""
+    names = {"real_data": "by all elements", "md5": "by checksums", "statistics": "by statistics and sketches"}
+    modes = sorted({names[pair.mode] for pair in result.pairs})
+    unseen = sum(pair.walk.unseen for pair in result.pairs)
+    hidden = f"; {_plural(unseen, 'tensor')} hidden by NaN or infinities" if unseen else ""
+    return " and ".join(modes) + hidden
+
+
+def _largest(result: CompareResult) -> str:
+    """How large the differences are, and where they are largest."""
+    largest = max((pair.walk.largest for pair in result.pairs), default=(0.0, ""))
+    gradient = max((pair.walk.largest_gradient for pair in result.pairs), default=(0.0, ""))
+    parts = [f"results by at most {largest[0]:.1g} ({largest[1]})"] if largest[0] > 0 else []
+    parts += [f"gradients by at most {gradient[0]:.1g} ({gradient[1]})"] if gradient[0] > 0 else []
+    return printable(f"; off are {', '.join(parts)}" if parts else "")
+
+
+def _stretch(result: CompareResult) -> str:
+    after = result.verdict.last_agreeing or "the beginning"
+    return f"somewhere after {after} and up to {result.verdict.first_differing}"
 
 
 def _named(missing: list[LeftOut]) -> str:
@@ -201,7 +197,7 @@ def count(result: CompareResult) -> dict[str, int]:
     total: Counter[str] = Counter()
     for pair in result.pairs:
         total.update(rows=pair.summary.rows, matched=pair.summary.matched, failing=pair.summary.failing)
-        total.update(only_in_golden=pair.summary.right_only)
+        total.update(only_in_reference=pair.summary.right_only)
     return {
         "steps": len({pair.step for pair in result.pairs}),
         "ranks": len({pair.rank for pair in result.pairs}),
@@ -209,7 +205,7 @@ def count(result: CompareResult) -> dict[str, int]:
         "rows": total["rows"],
         "matched": total["matched"],
         "unmatched": total["rows"] - total["matched"],
-        "only_in_golden": total["only_in_golden"],
+        "only_in_reference": total["only_in_reference"],
         "failing": total["failing"],
     }
 
@@ -226,11 +222,10 @@ def write_verdict(path: Path, result: CompareResult, culprits: list[Culprit]) ->
 
 def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object]:
     return {
-        "format": 1,
+        "format": 2,
         "msprobe": __version__,
         "status": status(result),
         "sentence": sentence(result),
-        "noisy": result.verdict.noisy,
         "culprits": [culprit_content(culprit) for culprit in culprits],
         "notes": result.verdict.notes,
         "counts": count(result),
@@ -240,9 +235,8 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
         "left_out": [asdict(one) for one in result.left_out],
         "inputs": {
             "target": str(result.target),
-            "golden": str(result.golden),
+            "reference": str(result.golden),
             "output": str(result.output),
-            "tolerance": result.tolerance,
             "noise": [str(path) for path in result.noise],
         },
     }
@@ -250,12 +244,13 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
 
 def culprit_content(culprit: Culprit) -> dict[str, object]:
     content = asdict(culprit)
-    del content["record"]
+    for key in ("record", "reference_record"):
+        del content[key]
     return content
 
 
 def _pair_content(pair: PairResult) -> dict[str, object]:
-    first = min(pair.walk.findings, key=lambda finding: finding.place, default=None)
+    first = next(iter(pair.walk.findings), None)
     return {
         "step": pair.step,
         "rank": pair.rank,
@@ -266,11 +261,12 @@ def _pair_content(pair: PairResult) -> dict[str, object]:
         "matched": pair.summary.matched,
         "aligned": pair.summary.aligned,
         "failing": pair.summary.failing,
-        "only_in_golden": pair.summary.right_only,
+        "only_in_reference": pair.summary.right_only,
         "first_failing_row": pair.summary.first_failing,
         "compared": pair.walk.compared,
         "equal": pair.walk.equal,
-        "median_distance": pair.walk.median,
+        "largest_difference": pair.walk.largest[0],
+        "largest_gradient_difference": pair.walk.largest_gradient[0],
         "findings": len(pair.walk.findings),
         "first_finding": None
         if first is None

@@ -1,0 +1,180 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Do two runs agree, and where do they part? For each step and rank, walk_step() goes over the calls and the
+/// diagnosis of both runs in the order in which a step runs, and finds the places where they differ by more than
+/// what led there explains. judge() chooses among the findings of all steps and ranks (docs/verdict.md).
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/closeness.h"
+#include "msprobe/compare.h"
+#include "msprobe/export.h"
+
+namespace msprobe::compare {
+
+using metrics::Distance;
+
+// ----------------------------------------------------------------------------------------------- findings
+
+/// What differs.
+enum class FindingKind : std::uint8_t {
+  kInputData,
+  kWeight,
+  kBuffer,
+  kArgument,
+  kModuleAttribute,
+  kOperator,
+  kInPlace,  // a tensor was changed between two uses of it
+  kMissingCall,
+  kExtraCall,
+  kGradient,
+  kReduction,
+  kClipping,
+  kOptimizerSetting,
+  kOptimizerState,
+  kUpdate,  // what the optimizer made of equal gradients, states and settings
+  kRandomness
+};
+
+/// "input_data", "module_attribute", ...
+MSPROBE_API std::string_view kind_name(FindingKind kind) noexcept;
+
+/// The parts of a training step, in the order in which they run.
+enum class Phase : std::uint8_t {
+  kRandomState,
+  kInputs,
+  kParameters,
+  kBuffers,
+  kModules,
+  kCalls,      // forward, loss and backward, as they ran
+  kGradients,  // of parameters, before they are reduced over ranks
+  kReduction,
+  kClipping,
+  kAtOptimizer,
+  kOptimizerSetting,
+  kOptimizerState,
+  kUpdate  // calls within the optimizer, and what it leaves behind
+};
+
+/// A place where the runs differ more than what led there explains.
+struct Finding {
+  FindingKind kind = FindingKind::kOperator;
+  Phase phase = Phase::kCalls;
+  double order = 0;  // within the phase, in the order of execution
+  int step = 0;
+  int rank = 0;
+  std::string name;           // of the record, parameter, setting or input
+  std::string module;         // path of the module it belongs to: "blocks.0.mlp"; empty: none or unknown
+  std::string operator_name;  // "Functional.gelu"; empty: none
+  std::string reason;         // for a person
+  std::string target_value;   // of settings and arguments
+  std::string reference_value;
+  /// Record whose stack shows the place: of the run under test, or of the reference where `is_of_reference`.
+  std::string record;
+  bool is_of_reference = false;
+
+  Distance distance;     // of what differs; low is infinite where it has no measure (a setting, a missing call)
+  double explained = 0;  // relative L2 distance that what led here explains
+  /// How many times what differs is beyond what is explained: 1 and more is suspect. Infinite: it has no measure.
+  double strength = std::numeric_limits<double>::infinity();
+  /// The same of what comes of it, for what has no measure of its own. NaN: it cannot be seen.
+  double effect = std::numeric_limits<double>::quiet_NaN();
+  bool exact_before = true;  // nothing that led here differs
+  /// The same operator agreed on equal values: this is not just another kernel.
+  bool other_kernel_excluded = false;
+
+  auto place() const noexcept { return std::tuple(step, phase, order, rank); }
+};
+
+// ------------------------------------------------------------------------------------------------ one step
+
+/// The largest of the distances of a kind, and where.
+struct Largest {
+  double value = 0;  // relative L2 distance
+  std::string name;  // of the item
+};
+
+/// What a walk over one step of one rank found, in the order of execution.
+struct StepWalk {
+  int step = 0;
+  int rank = 0;
+  std::vector<Finding> findings;
+  std::uint64_t compared = 0;   // records with tensors on both sides
+  std::uint64_t equal = 0;      // of these, all results equal
+  std::uint64_t differing = 0;  // values that differ: rows, and entries of the diagnosis
+  std::uint64_t unseen = 0;     // rows of which nothing but NaN or infinities is known
+  Largest largest;              // of results of the forward pass
+  Largest largest_gradient;     // of gradients of parameters
+  bool has_diagnosis = false;
+
+  /// What the next step of the rank begins with: how far off the optimizer left what it updated, by
+  /// its extremes in the reference, and as L2 norms by name.
+  std::unordered_map<std::uint64_t, double> updated;
+  std::map<std::string, double, std::less<>> left_behind;
+  double noise = 0;  // the largest finite distance of a result
+
+  bool all_equal() const noexcept { return differing == 0; }
+};
+
+/// How far the two items of each row are apart: one entry for each of `pair.matches.pairs`. `metrics` is empty
+/// unless the mode is kRealData. `threads`: 0 = all cores.
+MSPROBE_API std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                            unsigned threads = 0);
+
+/// Walks over one step of one rank: over the calls, and over the diagnoses where both runs have one. `distances`:
+/// what distances() found. `before`: of the step before, null for the first; without it nothing explains a
+/// difference at the beginning of a step. At most 20000 findings are kept.
+MSPROBE_API StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                               const std::vector<Distance>& distances, int step, int rank, const StepWalk* before);
+
+// ------------------------------------------------------------------------------------------------ verdict
+
+enum class Status : std::uint8_t {
+  kEqual,     // every recorded value, and every checksum where they are recorded
+  kRounding,  // differences, all explained by rounding
+  kDiffer     // more than that: with culprits, or without where no place can be named
+};
+
+/// "equal", "rounding", "differ".
+MSPROBE_API std::string_view status_name(Status status) noexcept;
+
+struct Verdict {
+  Status status = Status::kEqual;
+  std::vector<Finding> culprits;  // best first, at most 3
+  /// kDiffer without culprits: the narrowest stretch that the records show.
+  std::string last_agreeing;
+  std::string first_differing;
+  std::vector<std::string> notes;  // differences without an effect
+  bool has_noise = false;          // something was taken for rounding
+};
+
+/// What two runs of the same program are known to differ by, from runs of the reference that were repeated or
+/// disturbed: a place has to be farther off than three times what they show there.
+class MSPROBE_API KnownNoise {
+ public:
+  void add(const std::vector<StepWalk>& run);
+  bool empty() const noexcept { return seen_.empty(); }
+  /// The largest strength of a finding at this place; 0: none.
+  double strength(const Finding& finding) const;
+
+ private:
+  std::map<std::string, double, std::less<>> seen_;
+};
+
+/// The verdict over all steps and ranks; `walks` in any order. `noise`: null: none is known.
+MSPROBE_API Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise = nullptr);
+
+/// How sure it is that this culprit is where the runs part, in (0, 1]; `place`: among the culprits, from 0.
+MSPROBE_API double confidence(const Finding& finding, std::size_t place);
+
+}  // namespace msprobe::compare

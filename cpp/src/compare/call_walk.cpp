@@ -1,0 +1,1067 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compare/call_walk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "compare/flow.h"
+#include "compare/operators.h"
+#include "compare/rounding_model.h"
+#include "compare/rows.h"
+#include "trace/align.h"
+#include "trace/parent_cursor.h"
+#include "trace/uninitialised.h"
+
+namespace msprobe::compare {
+namespace {
+
+using trace::Item;
+using trace::ItemPair;
+using trace::kNoMatch;
+using trace::Record;
+using trace::Trace;
+using Part = Item::Part;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kMostFindings = 20000;
+constexpr int kDeepest = 64;  // modules inside of modules
+
+// What is made of several calls that are not seen one by one (a module at level L0, a part that the other run
+// computes by other calls) may be off by this many times what one call may be.
+constexpr double kComposite = 8;
+
+// Without modules and without values that can be followed, what comes of a call is looked for in so many of the
+// next ones.
+constexpr int kCallsToLookAt = 4;
+
+// Arguments that are off by less than this are the same number, computed otherwise.
+constexpr double kSameNumber = 8 * 0x1p-24;
+
+enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
+
+// Operators of optimizers, for records that do not tell who called.
+bool is_update(std::string_view operator_name) {
+  static const std::unordered_set<std::string_view> names = {"addcdiv_",          "addcmul_",          "lerp_",
+                                                             "_foreach_addcdiv_", "_foreach_addcmul_", "_foreach_lerp_"};
+  const std::size_t dot = operator_name.rfind('.');
+  return names.contains(dot == std::string_view::npos ? operator_name : operator_name.substr(dot + 1));
+}
+
+// What is known of a record of the target.
+struct Seen {
+  double high = 0;      // distance of its results at most
+  double noise = 0;     // the same, against the terms that they are sums of
+  double in_high = 0;   // of what goes in
+  double strength = 0;  // of the result that is farthest beyond what is allowed
+  double effect = 0;    // the same by what goes in alone, whatever happens inside of it
+  bool has_result = false;
+  bool in_is_equal = true;
+  bool out_is_equal = true;
+};
+
+// Of the calls inside of a module.
+struct Inside {
+  double high = 0;
+  double bias = 0;
+  double unit = 0;
+};
+
+// Calls that one run has and the other has not, one after the other in one module; named after the outermost of them.
+struct Alone {
+  std::string name;
+  std::uint32_t first = 0;  // record
+  std::uint32_t count = 0;
+  double order = 0;
+  bool is_missing = false;
+  std::string_view around;  // the module that both runs have
+  bool exact_before = true;
+  double effect = kUnknown;
+};
+
+class CallWalker {
+ public:
+  CallWalker(const DumpPair& pair, const std::vector<RealMetrics>& metrics, const std::vector<Distance>& distances,
+             const StepWalk* before, bool has_diagnosis)
+      : pair_(pair),
+        metrics_(metrics),
+        distances_(distances),
+        before_(before),
+        has_diagnosis_(has_diagnosis),
+        rows_(pair),
+        parents_(pair.left_construct ? &*pair.left_construct : nullptr),
+        seen_(pair.left.records().size()),
+        differs_(before != nullptr && !before->all_equal()) {
+    collect_missing();
+    collect_reference_only();
+    negligible_gradient_ = negligible_gradient();
+  }
+
+  CallWalk run() {
+    const auto count = static_cast<std::uint32_t>(pair_.left.records().size());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      add_missing_before(i);
+      if (trace::holds_gradients(name(i))) {
+        gradients_.push_back(i);
+      } else if (!pair_.records.of_left[i]) {
+        add_extra(i);
+      } else {
+        visit(i);
+      }
+    }
+    add_missing_before(count);
+    for (const std::uint32_t i : gradients_) visit_gradients(i);
+    for (auto& [finding, record] : waiting_) find_effect(finding, record);
+    for (Alone& alone : alone_) tell(alone);
+    summarize();
+    return std::move(result_);
+  }
+
+ private:
+  std::string_view name(std::uint32_t record) const { return pair_.left.name(pair_.left.records()[record]); }
+  std::string_view reference_name(std::uint32_t record) const {
+    return pair_.right.name(pair_.right.records()[record]);
+  }
+  const Distance& distance_of(const ItemPair& row) const { return distances_[rows_.index(row)]; }
+  Distance distance_of(const ItemPair& row, double floor) const {
+    const Distance& found = distance_of(row);
+    if (floor == 0 || found.equal) return found;
+    return trace::distance(pair_.left, pair_.left_item(row), pair_.right, pair_.right_item(row),
+                           metrics_.empty() ? nullptr : &metrics_[rows_.index(row)], floor);
+  }
+  std::string item_name(const ItemPair& row) const {
+    return trace::item_name(pair_.left, row.left_record, row.left);
+  }
+  const Flow& target_flow() {
+    if (!target_flow_) target_flow_.emplace(pair_.left);
+    return *target_flow_;
+  }
+  const Flow& reference_flow() {
+    if (!reference_flow_) reference_flow_.emplace(pair_.right);
+    return *reference_flow_;
+  }
+
+  Finding& add(FindingKind kind, std::uint32_t record) {
+    auto& findings = result_.walk.findings;
+    Finding& finding = findings.size() == kMostFindings ? discarded_ : findings.emplace_back();
+    finding = {};
+    finding.kind = kind;
+    finding.name = name(record);
+    finding.record = finding.name;
+    finding.order = record;
+    finding.module = module_path(parent_of(record));
+    finding.operator_name = operator_name(finding.name);
+    const Zone zone = zone_of(record);
+    finding.phase = zone == Zone::kOptimizer ? Phase::kUpdate : zone == Zone::kClipping ? Phase::kClipping : Phase::kCalls;
+    finding.exact_before = !differs_;
+    return finding;
+  }
+
+  std::string_view parent_of(std::uint32_t record) { return parents_.parent(name(record)); }
+  Zone zone_of(std::uint32_t record) {
+    const std::string_view around = parent_of(record);
+    if (around == "optimizer" || (around.empty() && is_update(operator_name(name(record))))) return Zone::kOptimizer;
+    return around == "clip_grad" ? Zone::kClipping : Zone::kModel;
+  }
+
+  // ---- Calls of one side only
+
+  void collect_missing() {
+    const auto& of_right = pair_.records.of_right;
+    std::uint32_t before = 0;
+    for (std::uint32_t i = 0; i < of_right.size(); ++i) {
+      if (!of_right[i]) {
+        missing_.emplace_back(before, i);
+      } else if (!trace::holds_gradients(reference_name(i))) {
+        before = of_right[i].index + 1;
+      }
+    }
+    std::stable_sort(missing_.begin(), missing_.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+
+  void collect_reference_only() {
+    for (const trace::RightItem& one : pair_.matches.right_only) {
+      if (pair_.records.of_right[one.record]) reference_only_[one.record].push_back(one.item);
+    }
+  }
+
+  void add_missing_before(std::uint32_t record) {
+    for (; next_missing_ < missing_.size() && missing_[next_missing_].first <= record; ++next_missing_) {
+      const auto [before, index] = missing_[next_missing_];
+      if (!trace::holds_gradients(reference_name(index))) add_alone(index, before - 0.5, true);
+    }
+  }
+  void add_extra(std::uint32_t record) { add_alone(record, record, false); }
+
+  // The outermost module around a call that the other run has not either, and the first module around that it has.
+  struct Place {
+    std::string_view outermost;
+    std::string_view around;
+  };
+  Place place_of(std::string_view call, bool is_missing) const {
+    const auto& construct = is_missing ? pair_.right_construct : pair_.left_construct;
+    const auto& matches = is_missing ? pair_.records.of_right : pair_.records.of_left;
+    const Trace& trace = is_missing ? pair_.right : pair_.left;
+    Place place{call, {}};
+    if (!construct) return place;
+    for (int depth = 0; depth < kDeepest; ++depth) {
+      const std::string_view parent = construct->parent(place.outermost);
+      const auto found = parent.empty() ? std::nullopt : trace.find(parent);
+      if (!found || matches[*found]) {
+        place.around = parent;
+        return place;
+      }
+      place.outermost = parent;
+    }
+    return place;
+  }
+
+  void add_alone(std::uint32_t record, double order, bool is_missing) {
+    const std::string_view call = is_missing ? reference_name(record) : name(record);
+    const Place place = place_of(call, is_missing);
+    const std::size_t known = is_missing ? last_missing_ : last_extra_;
+    const bool goes_on = known != kNoAlone && alone_[known].is_missing == is_missing &&
+                         alone_[known].first + alone_[known].count == record &&
+                         alone_[known].around == place.around && is_backward(alone_[known].name) == is_backward(call);
+    if (!goes_on && alone_.size() < kMostFindings) {
+      Alone alone;
+      alone.name = place.outermost;
+      alone.first = record;
+      alone.order = order;
+      alone.is_missing = is_missing;
+      alone.around = place.around;
+      alone.exact_before = !differs_;
+      (is_missing ? last_missing_ : last_extra_) = alone_.size();
+      alone_.push_back(alone);
+    }
+    const std::size_t now = is_missing ? last_missing_ : last_extra_;
+    if (now == kNoAlone) return;
+    ++alone_[now].count;
+    (is_missing ? alone_of_reference_ : alone_of_target_)[record] = now;
+  }
+
+  void tell(Alone& alone) {
+    if (std::isnan(alone.effect)) alone.effect = effect_around(alone.around, alone.is_missing, alone.order);
+    auto& findings = result_.walk.findings;
+    if (findings.size() >= kMostFindings) return;
+    Finding& finding = findings.emplace_back();
+    const std::string side = alone.is_missing ? "the reference" : "the run under test";
+    const bool is_collective = alone.name.starts_with("Distributed.");
+    finding.kind = is_collective           ? FindingKind::kReduction
+                   : alone.is_missing ? FindingKind::kMissingCall
+                                           : FindingKind::kExtraCall;
+    const bool in_optimizer = alone.around == "optimizer" || is_update(operator_name(alone.name));
+    finding.phase = in_optimizer ? Phase::kUpdate : alone.around == "clip_grad" ? Phase::kClipping : Phase::kCalls;
+    finding.order = alone.order;
+    finding.name = alone.name;
+    finding.module = module_path(alone.around);
+    finding.operator_name = operator_name(alone.name);
+    finding.record = alone.name;
+    finding.is_of_reference = alone.is_missing;
+    finding.reason = "only " + side + " calls " + alone.name;
+    if (alone.count > 1 && !is_module(alone.name)) {
+      finding.reason += " and the " + std::to_string(alone.count - 1) + " calls that follow";
+    }
+    finding.distance = {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+    finding.effect = alone.effect;
+    finding.exact_before = alone.exact_before;
+  }
+
+  // ---- Calls of both sides
+
+  void visit(std::uint32_t record) {
+    Seen& seen = seen_[record];
+    const auto rows = rows_.of_record(record);
+    const auto only = reference_only_.find(pair_.records.of_left[record].index);
+    const bool is_alike = only == reference_only_.end() &&
+                          std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+                            return row.right && distance_of(row).equal && distance_of(row).high == 0 &&
+                                   same_gradient_flag(row);
+                          });
+    if (is_alike) {
+      visit_equal(record, rows, seen);
+    } else {
+      visit_different(record, rows, seen);
+    }
+    if (!seen.has_result) return;
+    ++result_.walk.compared;
+    if (seen.out_is_equal) ++result_.walk.equal;
+    if (seen.out_is_equal && seen.in_is_equal) equal_records_.push_back(record);
+  }
+
+  bool same_gradient_flag(const ItemPair& row) const {
+    const Item& ours = pair_.left_item(row);
+    const Item* const theirs = pair_.right_item(row);
+    return ours.requires_grad == theirs->requires_grad;
+  }
+
+  void visit_equal(std::uint32_t record, std::span<const ItemPair> rows, Seen& seen) {
+    seen.has_result = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+      const Item& item = pair_.left_item(row);
+      return !is_input(item.part) && item.kind == Item::Kind::kTensor;
+    });
+    if (const auto forward = forward_record(record)) {
+      seen.in_high = std::max(seen_[*forward].high, seen_[*forward].in_high);
+      seen.in_is_equal = seen_[*forward].in_is_equal && seen_[*forward].out_is_equal;
+    }
+    if (zone_of(record) == Zone::kOptimizer) keep_updated(rows);
+  }
+
+  void visit_different(std::uint32_t record, std::span<const ItemPair> rows, Seen& seen) {
+    const Zone zone = zone_of(record);
+    const double floor = zone == Zone::kClipping ? negligible_gradient_ : 0;
+    std::vector<Influence> influences;
+    bool knows_inputs = collect_influences(record, rows, false, influences);
+    for (const Influence& one : influences) note_input(seen, one);
+    if (const auto forward = forward_record(record)) {
+      const std::size_t own = influences.size();
+      knows_inputs &= collect_influences(*forward, rows_.of_record(*forward), true, influences);
+      for (std::size_t i = own; i < influences.size(); ++i) note_input(seen, influences[i]);
+    }
+    const std::size_t arguments = visit_arguments(record, rows, knows_inputs, zone);
+    visit_results(record, rows, influences, floor, knows_inputs, arguments, seen);
+    if (zone == Zone::kOptimizer) keep_updated(rows);
+    note_inside(record, rows, seen);
+    differs_ |= !seen.out_is_equal || !seen.in_is_equal;
+    if (zone == Zone::kModel && std::isfinite(seen.noise)) noise_ = std::max(noise_, seen.noise);
+  }
+
+  static void note_input(Seen& seen, const Influence& one) {
+    seen.in_high = std::max(seen.in_high, one.distance.high);
+    seen.in_is_equal &= one.distance.equal && one.distance.high == 0;
+  }
+
+  std::optional<std::uint32_t> forward_record(std::uint32_t record) const {
+    std::string forward(name(record));
+    const std::size_t at = forward.find(".backward");
+    if (at == std::string::npos) return std::nullopt;
+    forward.replace(at, 9, ".forward");
+    const auto found = pair_.left.find(forward);
+    if (!found || !pair_.records.of_left[*found]) return std::nullopt;
+    return static_cast<std::uint32_t>(*found);
+  }
+
+  // False when a tensor goes in that cannot be compared. `is_saved`: of the forward call, of which the results count
+  // as well.
+  bool collect_influences(std::uint32_t record, std::span<const ItemPair> rows, bool is_saved,
+                          std::vector<Influence>& influences) const {
+    bool knows_all = true;
+    for (const ItemPair& row : rows) {
+      const Item& item = pair_.left_item(row);
+      if (item.kind != Item::Kind::kTensor || !(is_saved || is_input(item.part))) continue;
+      const Item* const other = pair_.right_item(row);
+      if (other == nullptr) {
+        knows_all = false;
+        continue;
+      }
+      influences.push_back(influence_of(row, *other, is_saved));
+    }
+    return knows_all && reference_only_tensors(record) == 0;
+  }
+
+  std::size_t reference_only_tensors(std::uint32_t record) const {
+    const auto found = reference_only_.find(pair_.records.of_left[record].index);
+    if (found == reference_only_.end()) return 0;
+    return static_cast<std::size_t>(std::count_if(found->second.begin(), found->second.end(), [&](std::uint32_t i) {
+      const Item& item = pair_.right.all_items()[i];
+      return item.kind == Item::Kind::kTensor && is_input(item.part);
+    }));
+  }
+
+  Influence influence_of(const ItemPair& row, const Item& reference, bool is_saved) const {
+    const metrics::TensorFacts facts = trace::facts_of(pair_.right, reference);
+    Influence result;
+    result.distance = distance_of(row);
+    result.count = std::max(facts.count, 1.0);
+    result.typical = facts.typical();
+    result.norm = result.typical * std::sqrt(result.count);
+    result.largest = facts.largest();
+    result.unit = metrics::unit_roundoff(facts.dtype);
+    result.is_saved = is_saved;
+    const std::string_view shape = pair_.right.text(reference.shape);
+    const std::size_t last = shape.find_last_of(" [");
+    if (last != shape.npos) result.last = trace::element_count(shape.substr(last));
+    return result;
+  }
+
+  Result result_of(const ItemPair& row, bool backward) const {
+    const metrics::TensorFacts facts = trace::facts_of(pair_.right, *pair_.right_item(row));
+    Result result;
+    result.count = std::max(facts.count, 1.0);
+    result.typical = facts.typical();
+    result.norm = result.typical * std::sqrt(result.count);
+    result.unit = metrics::unit_roundoff(facts.dtype);
+    result.is_backward = backward;
+    return result;
+  }
+
+  // ---- Arguments. Returns how many settings of the call differ.
+
+  std::size_t visit_arguments(std::uint32_t record, std::span<const ItemPair> rows, bool knows_inputs, Zone zone) {
+    std::size_t found = 0;
+    if (zone != Zone::kModel && same_tensors_in_other_order(record)) return 0;
+    for (const ItemPair& row : rows) {
+      const Item& item = pair_.left_item(row);
+      if (!is_input(item.part)) continue;
+      const Item* const other = pair_.right_item(row);
+      if (other != nullptr && item.requires_grad && other->requires_grad &&
+          *item.requires_grad != *other->requires_grad && !is_backward(name(record))) {
+        Finding& finding = add_argument(record, item_name(row) + ".requires_grad");
+        finding.target_value = *item.requires_grad ? "True" : "False";
+        finding.reference_value = *other->requires_grad ? "True" : "False";
+        tell_values(finding);
+        finding.effect = kInfinity;
+      }
+      const Distance& apart = distance_of(row);
+      if (other != nullptr && apart.equal && apart.high == 0) continue;
+      if (item.kind != Item::Kind::kTensor || other == nullptr) {
+        if (item.kind == Item::Kind::kNull && other == nullptr) continue;
+        if (apart.high < kSameNumber) continue;
+        found += add_value(record, item_name(row), show(pair_.left, &item),
+                           other != nullptr ? show(pair_.right, other) : reason(row.reason),
+                           item.kind == Item::Kind::kTensor);
+      } else if (!apart.equal) {
+        visit_input(record, row, apart);
+      }
+    }
+    const auto only = reference_only_.find(pair_.records.of_left[record].index);
+    if (only == reference_only_.end()) return found;
+    for (const std::uint32_t index : only->second) {
+      const Item& item = pair_.right.all_items()[index];
+      if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor) continue;
+      const std::string place = trace::item_name(pair_.right, pair_.records.of_left[record].index, index);
+      found += add_value(record, place, "nothing", show(pair_.right, &item), false);
+    }
+    return knows_inputs ? found : found;
+  }
+
+  Finding& add_argument(std::uint32_t record, const std::string& item) {
+    Finding& finding = add(FindingKind::kArgument, record);
+    finding.name = item;
+    finding.distance = {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+    return finding;
+  }
+
+  static void tell_values(Finding& finding) {
+    finding.reason =
+        finding.name + " is " + finding.target_value + ", in the reference " + finding.reference_value;
+  }
+
+  // Of values, and of tensors without counterpart. The effect shows in the results of the call.
+  std::size_t add_value(std::uint32_t record, const std::string& item, std::string ours, std::string theirs,
+                        bool is_tensor) {
+    Finding& finding = add_argument(record, item);
+    finding.target_value = std::move(ours);
+    finding.reference_value = std::move(theirs);
+    tell_values(finding);
+    if (is_tensor && differs_) finding.exact_before = false;
+    waiting_.emplace_back(finding_number(finding), record);
+    return 1;
+  }
+
+  std::size_t finding_number(const Finding& finding) const {
+    return &finding == &discarded_ ? kNoAlone
+                                   : static_cast<std::size_t>(&finding - result_.walk.findings.data());
+  }
+
+  // The order inside of a list of tensors, such as those that are clipped together, is of no importance.
+  bool same_tensors_in_other_order(std::uint32_t record) const {
+    const auto keys_of = [](const Trace& trace, const Record& one) {
+      std::vector<std::string_view> shapes;
+      for (const Item& item : trace.items(one)) {
+        if (item.kind == Item::Kind::kTensor) shapes.push_back(trace.text(item.shape));
+      }
+      std::sort(shapes.begin(), shapes.end());
+      return shapes;
+    };
+    const Record& ours = pair_.left.records()[record];
+    const Record& theirs = pair_.right.records()[pair_.records.of_left[record].index];
+    const bool has_lone_tensor = std::any_of(
+        rows_.of_record(record).begin(), rows_.of_record(record).end(),
+        [&](const ItemPair& row) { return !row.right && pair_.left_item(row).kind == Item::Kind::kTensor; });
+    return has_lone_tensor && keys_of(pair_.left, ours) == keys_of(pair_.right, theirs);
+  }
+
+  // ---- Tensors that come in
+
+  // What a tensor may be off by where it comes in, by where it comes from in the reference.
+  struct Explained {
+    Allowance allowed;
+    ItemIndex source = kNoItem;  // of the reference
+    std::size_t alone = kNoAlone;
+  };
+
+  Explained explain_input(const ItemPair& row, bool backward) {
+    const Item& reference = *pair_.right_item(row);
+    Explained result;
+    result.source = reference_flow().source(row.right.index);
+    if (result.source != kNoItem) {
+      if (const std::uint32_t known = rows_.of_reference(result.source); known != kNoRow) {
+        const Distance& there = distances_[known];
+        const double count = std::max(trace::element_count(pair_.right.text(reference.shape)), 1.0);
+        result.allowed = {there.high, there.bias + there.high / std::sqrt(count)};
+        return result;
+      }
+      const std::uint32_t record = reference_flow().record(result.source);
+      if (const auto found = alone_of_reference_.find(record); found != alone_of_reference_.end()) {
+        result.alone = found->second;
+        result.allowed = composite(resolved(record), unit_of(reference));
+      } else {  // a result that cannot be compared
+        result.allowed = {kInfinity, kInfinity};
+      }
+      return result;
+    }
+    const bool knows_all = pair_.left.level() != "L0" && !backward;
+    const double noise = std::max(noise_, before_ != nullptr ? before_->noise : 0);
+    const double unit = unit_of(reference);
+    if (const auto updated = updated_before(reference)) {
+      result.allowed = {*updated + unit, *updated + unit};
+    } else if (noise == 0 && knows_all) {
+      const double count = std::max(trace::element_count(pair_.right.text(reference.shape)), 1.0);
+      result.allowed = {kRoundingModel.own * unit,
+                        unit * (kRoundingModel.bias + kRoundingModel.own / std::sqrt(count))};
+    } else {
+      result.allowed = composite(noise, unit);
+    }
+    if (unit_of(reference) == 0 && noise_ > 0) result.allowed.magnitude = 2 * std::sqrt(std::min(noise_, 1.0));
+    return result;
+  }
+
+  double unit_of(const Item& reference) const {
+    return metrics::unit_roundoff(trace::dtype_of(pair_.right.text(reference.dtype)));
+  }
+
+  static Allowance composite(double high, double unit) {
+    const double magnitude = kComposite * (high + kRoundingModel.own * unit);
+    return {magnitude, magnitude};
+  }
+
+  // How far off what goes into calls that only the reference has may be, through all of them.
+  double resolved(std::uint32_t record) {
+    const auto [place, is_new] = resolved_.try_emplace(record, 0.0);
+    if (!is_new) return place->second;
+    double high = 0;
+    const Record& one = pair_.right.records()[record];
+    for (std::uint32_t i = one.first_item; i < one.first_item + one.item_count; ++i) {
+      const Item& item = pair_.right.all_items()[i];
+      if (item.kind != Item::Kind::kTensor || !is_input(item.part)) continue;
+      const ItemIndex source = reference_flow().source(i);
+      if (source == kNoItem) continue;
+      const std::uint32_t row = rows_.of_reference(source);
+      high = std::max(high, row != kNoRow ? distances_[row].high : resolved(reference_flow().record(source)));
+    }
+    resolved_[record] = high;
+    return high;
+  }
+
+  void visit_input(std::uint32_t record, const ItemPair& row, const Distance& apart) {
+    const bool backward = is_backward(name(record));
+    const std::string parameter = backward ? std::string() : parameter_of(record, row);
+    if (!parameter.empty()) {
+      visit_parameter(record, row, apart, parameter);
+      return;
+    }
+    if (zone_of(record) != Zone::kModel) return;  // told by what is left behind
+    const Explained explained = explain_input(row, backward);
+    const double strength = beyond(apart, explained.allowed);
+    if (strength < 1) return;
+    const ItemIndex ours = target_flow().source(row.left);
+    if (credit_alone(explained, ours, strength)) return;
+    Finding& finding = add_input(record, row, apart, explained.allowed, strength);
+    if (explained.source != kNoItem) {
+      tell_in_place(finding, row, explained.source, ours);
+    } else if (backward) {
+      finding.kind = FindingKind::kGradient;
+    } else if (!differs_ && noise_ == 0 && record == first_call_ && !has_diagnosis_) {
+      finding.kind = FindingKind::kInputData;
+      finding.reason = item_name(row) + ", the first that goes into the model, differs";
+    }
+    if (std::isfinite(apart.high)) noise_ = std::max(noise_, apart.high);
+  }
+
+  Finding& add_input(std::uint32_t record, const ItemPair& row, const Distance& apart, const Allowance& allowed,
+                     double strength) {
+    Finding& finding = add(FindingKind::kArgument, record);
+    finding.name = item_name(row);
+    finding.distance = apart;
+    finding.explained = allowed.magnitude;
+    finding.strength = strength;
+    finding.reason = finding.name + " differs, and no recorded call made the difference";
+    return finding;
+  }
+
+  // A difference that comes out of calls which only one run has is theirs.
+  bool credit_alone(const Explained& explained, ItemIndex ours, double strength) {
+    std::size_t alone = explained.alone;
+    if (ours != kNoItem && rows_.of_target(ours) == kNoRow) {
+      const auto found = alone_of_target_.find(target_flow().record(ours));
+      if (found != alone_of_target_.end()) {
+        credit(found->second, strength);
+        if (alone == kNoAlone) return true;
+      }
+    }
+    if (alone == kNoAlone) return false;
+    credit(alone, strength);
+    return true;
+  }
+  void credit(std::size_t alone, double strength) {
+    double& effect = alone_[alone].effect;
+    effect = std::isnan(effect) ? strength : std::max(effect, strength);
+  }
+
+  // A value that the reference has from an earlier place unchanged, and the run under test has not.
+  void tell_in_place(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) {
+    const std::uint32_t known = rows_.of_reference(source);
+    if (known == kNoRow) return;
+    const std::string from = item_name(rows_[known]);
+    finding.kind = FindingKind::kInPlace;
+    finding.reason = finding.name + " is " + from + " in the reference; in the run under test it was changed between the two";
+    if (ours == kNoItem) return;
+    const std::uint32_t writer = target_flow().record(ours);
+    if (writes_in_place(writer)) {
+      finding.reason += ", by " + std::string(name(writer));
+      finding.record = name(writer);
+      finding.operator_name = operator_name(name(writer));
+    } else if (writer != row.left_record) {
+      finding.kind = FindingKind::kArgument;
+      finding.reason = finding.name + " is " + from + " in the reference; in the run under test it is " +
+                       trace::item_name(pair_.left, writer, ours);
+    }
+  }
+
+  bool writes_in_place(std::uint32_t record) const {
+    const std::string call = operator_name(name(record));
+    if (call.ends_with('_') && !call.ends_with("__")) return true;
+    if (call.find("__i") != std::string::npos && call.ends_with("__")) return true;
+    const auto items = pair_.left.items(pair_.left.records()[record]);
+    return std::any_of(items.begin(), items.end(), [&](const Item& item) {
+      return is_input(item.part) && pair_.left.text(item.path).ends_with("inplace") &&
+             pair_.left.text(item.value) == "True";
+    }) || has_true_argument(items);
+  }
+  // relu(x, True)
+  bool has_true_argument(std::span<const Item> items) const {
+    return std::any_of(items.begin(), items.end(), [&](const Item& item) {
+      return item.part == Part::kInputArgs && item.value.kind == trace::Scalar::Kind::kBool &&
+             pair_.left.text(item.value) == "True" && pair_.left.text(item.path) == "1";
+    });
+  }
+
+  void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
+                       const std::string& parameter) {
+    if (has_diagnosis_ || zone_of(record) != Zone::kModel) return;
+    const Item& reference = *pair_.right_item(row);
+    Allowance allowed{unit_of(reference), unit_of(reference)};
+    if (before_ != nullptr) {
+      const double high = updated_before(reference).value_or(kComposite * before_->noise);
+      allowed = {high + unit_of(reference), high + unit_of(reference)};
+    }
+    const double strength = beyond(apart, allowed);
+    if (strength < 1) return;
+    Finding& finding = add_input(record, row, apart, allowed, strength);
+    finding.kind = FindingKind::kWeight;
+    finding.exact_before = before_ == nullptr || before_->noise == 0;
+    finding.reason = "parameter " + parameter + " of " + std::string(parent_of(record)) + " differs";
+  }
+
+  // The parameter of the module around that has this very value: the same statistics in the target.
+  std::string parameter_of(std::uint32_t record, const ItemPair& row) {
+    const Item& item = pair_.left_item(row);
+    if (item.part == Part::kParameters) return std::string(pair_.left.text(item.path));
+    const auto module = pair_.left.find(parent_of(record));
+    if (!module) return {};
+    for (const Item& other : pair_.left.items(pair_.left.records()[*module])) {
+      if (other.part == Part::kParameters && pair_.left.text(other.shape) == pair_.left.text(item.shape) &&
+          pair_.left.text(other.norm) == pair_.left.text(item.norm) &&
+          pair_.left.text(other.mean) == pair_.left.text(item.mean)) {
+        return std::string(pair_.left.text(other.path));
+      }
+    }
+    return {};
+  }
+
+  // ---- Results
+
+  void visit_results(std::uint32_t record, std::span<const ItemPair> rows, const std::vector<Influence>& influences,
+                     double floor, bool knows_inputs, std::size_t arguments, Seen& seen) {
+    const std::string_view call = name(record);
+    const bool backward = is_backward(call);
+    const OperatorTraits traits = traits_of_record(call);
+    const ItemPair* worst = nullptr;
+    Distance worst_distance;
+    Allowance worst_allowed;
+    bool is_excluded = false;
+    for (const ItemPair& row : rows) {
+      const Item& item = pair_.left_item(row);
+      if (is_input(item.part)) continue;
+      if (!row.right) {
+        if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype) seen.effect = kInfinity;
+        visit_lone_result(record, row, item, influences, knows_inputs, arguments, traits);
+        continue;
+      }
+      if (item.kind != Item::Kind::kTensor || trace::is_uninitialised(call)) continue;
+      seen.has_result = true;
+      const Distance apart = distance_of(row, floor);
+      seen.high = std::max(seen.high, apart.high);
+      seen.out_is_equal &= apart.equal;
+      if (apart.equal) continue;
+      const Result result = result_of(row, backward);
+      Allowance allowed = allowed_of(record, traits, result, influences, knows_inputs);
+      seen.noise = std::max(seen.noise, apart.high / allowed.cancelled);
+      double strength = beyond(apart, allowed);
+      if (getenv("MSPROBE_DEBUG")) fprintf(stderr,"S %.*s %.4g %.4g %.4g %.4g %.4g %.4g %.4g\n",(int)call.size(),call.data(),strength,apart.value,allowed.magnitude,apart.bias,allowed.bias,seen.in_high,result.unit);
+      const bool excluded = !differs_ && seen.in_is_equal && knows_inputs && apart.value >= result.unit && was_equal_before(record);
+      if (excluded) strength = std::max(strength, std::max(1.0, apart.value / std::max(result.unit, 0x1p-53)));
+      seen.effect = std::max(seen.effect, is_module(call) ? beyond(apart, composite(seen.in_high, result.unit)) : strength);
+      if (worst == nullptr || strength > seen.strength) {
+        worst = &row;
+        worst_distance = apart;
+        worst_allowed = allowed;
+        is_excluded = excluded;
+        seen.strength = std::max(seen.strength, strength);
+      }
+    }
+    if (seen.has_result && !seen.out_is_equal) note_strength(record, std::max(seen.strength, seen.effect));
+    if (worst == nullptr || seen.strength < 1 || arguments > 0) return;
+    tell_result(record, *worst, worst_distance, worst_allowed, is_excluded, traits, seen);
+  }
+
+  OperatorTraits traits_of_record(std::string_view call) const {
+    if (is_module(call)) return traits_of(module_class(call));
+    const std::string name = operator_name(call);
+    const std::size_t dot = name.rfind('.');
+    return traits_of(dot == std::string::npos ? name : name.substr(dot + 1));
+  }
+
+  Allowance allowed_of(std::uint32_t record, const OperatorTraits& traits, const Result& result,
+                       std::span<const Influence> influences, bool knows_inputs) {
+    if (!knows_inputs) return {kInfinity, kInfinity};
+    const bool has_noise =
+        std::any_of(influences.begin(), influences.end(), [](const Influence& one) { return one.distance.high > 0; });
+    if (has_noise && zone_of(record) == Zone::kOptimizer) return {kInfinity, kInfinity};
+    Allowance allowed = allowance(traits, result, influences, noise_);
+    if (!is_module(name(record))) return allowed;
+    // A module is as far off as what is computed inside of it.
+    const auto found = inside_.find(name(record));
+    if (found == inside_.end()) return allowed;
+    const Allowance by_parts = composite(found->second.high, std::max(found->second.unit, result.unit));
+    return {std::max(allowed.magnitude, by_parts.magnitude), std::max(allowed.bias, by_parts.bias), allowed.cancelled};
+  }
+
+  void tell_result(std::uint32_t record, const ItemPair& row, const Distance& apart, const Allowance& allowed,
+                   bool is_excluded, const OperatorTraits& traits, const Seen& seen) {
+    Finding& finding = add(FindingKind::kOperator, record);
+    finding.distance = apart;
+    finding.explained = allowed.magnitude;
+    finding.strength = seen.strength;
+    finding.exact_before = seen.in_is_equal;
+    finding.other_kernel_excluded = is_excluded;
+    const std::string item = item_name(row);
+    finding.reason = seen.in_is_equal ? "what goes into " + finding.name + " agrees, " + item + " does not"
+                                      : item + " differs by more than what goes in explains";
+    const std::string_view ours = pair_.left.text(pair_.left_item(row).dtype);
+    const std::string_view theirs = pair_.right.text(pair_.right_item(row)->dtype);
+    if (ours != theirs) {
+      finding.reason += ": it is " + std::string(ours) + ", in the reference " + std::string(theirs);
+    }
+    if (finding.name.starts_with("Distributed.")) finding.kind = FindingKind::kReduction;
+    if (traits.growth == Growth::kRandom) {
+      finding.kind = FindingKind::kRandomness;
+      finding.reason += " (a random operator)";
+    }
+  }
+
+  // A result that cannot be compared: of another dtype or shape.
+  void visit_lone_result(std::uint32_t record, const ItemPair& row, const Item& item,
+                         std::span<const Influence> influences, bool knows_inputs, std::size_t arguments,
+                         const OperatorTraits& traits) {
+    if (arguments > 0 || !knows_inputs || item.kind == Item::Kind::kNull) return;
+    // How many elements there are may depend on those of a mask or an index, or on noise.
+    const bool is_chosen = std::any_of(influences.begin(), influences.end(),
+                                       [](const Influence& one) { return one.distance.high > 0; });
+    if (is_chosen && !only_sums(traits)) return;
+    Finding& finding = add_argument(record, item_name(row));
+    finding.kind = FindingKind::kOperator;
+    finding.target_value = show(pair_.left, &item);
+    finding.reference_value = reason(row.reason);
+    finding.reason = finding.name + " is " + finding.target_value + ", in the reference it has " + finding.reference_value;
+    finding.name = name(record);
+    finding.effect = kInfinity;
+  }
+  static bool only_sums(const OperatorTraits& traits) {
+    return traits.growth == Growth::kProduct || traits.growth == Growth::kScaleFree || traits.growth == Growth::kElementwise;
+  }
+
+  // Whether an earlier call of the same operator, on equal shapes, agreed in all.
+  bool was_equal_before(std::uint32_t record) {
+    for (const std::uint32_t equal : equal_records_) equal_calls_.insert(call_key(equal));
+    equal_records_.clear();
+    return equal_calls_.contains(call_key(record));
+  }
+  // Equal for calls of one operator on equal shapes and dtypes.
+  std::uint64_t call_key(std::uint32_t record) const {
+    std::string what;
+    trace::append_without_count(what, name(record));
+    const trace::Token token = trace::token_of(what, pair_.left, pair_.left.records()[record]);
+    return token.what ^ (token.detail * 3);
+  }
+
+  void note_strength(std::uint32_t record, double strength) {
+    const std::string_view around = is_module(name(record)) ? name(record) : parent_of(record);
+    double& known = result_.strength_of_modules[module_path(around)];
+    known = std::max(known, strength);
+  }
+
+  // What the modules around may be off by.
+  void note_inside(std::uint32_t record, std::span<const ItemPair> rows, const Seen& seen) {
+    const std::string_view around = parent_of(record);
+    if (around.empty()) return;
+    Inside own;
+    if (const auto found = inside_.find(name(record)); found != inside_.end()) own = found->second;
+    own.high = std::max(own.high, std::isfinite(seen.high) ? seen.high : 0);
+    for (const ItemPair& row : rows) {
+      if (!row.right || is_input(pair_.left_item(row).part)) continue;
+      own.unit = std::max(own.unit, unit_of(*pair_.right_item(row)));
+    }
+    Inside& outer = inside_[around];
+    outer.high = std::max(outer.high, own.high);
+    outer.unit = std::max(outer.unit, own.unit);
+  }
+
+  // How far off the optimizer left this value in the step before.
+  std::optional<double> updated_before(const Item& reference) const {
+    const auto key = before_ != nullptr ? key_of_updated(reference) : std::nullopt;
+    if (!key) return std::nullopt;
+    const auto found = before_->updated.find(*key);
+    return found == before_->updated.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  std::optional<std::uint64_t> key_of_updated(const Item& reference) const {
+    const auto min = pair_.right.number(reference.min), max = pair_.right.number(reference.max);
+    return min && max ? std::optional(updated_key(*min, *max)) : std::nullopt;
+  }
+
+  void keep_updated(std::span<const ItemPair> rows) {
+    for (const ItemPair& row : rows) {
+      const Item& item = pair_.left_item(row);
+      if (!row.right || is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
+      if (const auto key = key_of_updated(*pair_.right_item(row))) result_.walk.updated[*key] = distance_of(row).high;
+    }
+  }
+
+  // ---- Gradients of parameters
+
+  // Below this an element of a gradient is nothing but rounding: a part of the median over all parameters.
+  double negligible_gradient() const {
+    std::vector<double> typical;
+    for (const Record& record : pair_.right.records()) {
+      if (!trace::holds_gradients(pair_.right.name(record))) continue;
+      for (const Item& item : pair_.right.items(record)) {
+        if (item.kind != Item::Kind::kTensor) continue;
+        if (const double element = trace::facts_of(pair_.right, item).typical(); element > 0) typical.push_back(element);
+      }
+    }
+    if (typical.empty()) return 0;
+    const auto middle = typical.begin() + static_cast<std::ptrdiff_t>(typical.size() / 2);
+    std::nth_element(typical.begin(), middle, typical.end());
+    return kRoundingModel.negligible_gradient * *middle;
+  }
+
+  void visit_gradients(std::uint32_t record) {
+    if (!pair_.records.of_left[record]) return;
+    Allowance of_module{-1, 0};
+    for (const ItemPair& row : rows_.of_record(record)) {
+      if (!row.right) continue;
+      const Distance apart = distance_of(row, negligible_gradient_);
+      if (apart.high > 0 && std::isfinite(apart.high)) note_gradient(row, apart);
+      if (apart.equal) continue;
+      if (of_module.magnitude < 0) of_module = allowed_of_module(name(record));
+      Allowance allowed = of_module;
+      const double unit = unit_of(*pair_.right_item(row));
+      allowed.magnitude += kComposite * kRoundingModel.own * unit;
+      allowed.bias += kComposite * unit;
+      // The gradient is the very result of a backward call.
+      if (const ItemIndex source = reference_flow().source(row.right.index); source != kNoItem) {
+        const std::uint32_t known = rows_.of_reference(source);
+        if (known != kNoRow) {
+          const Distance there = distance_of(rows_[known], negligible_gradient_);
+          const double count = std::max(trace::element_count(pair_.right.text(pair_.right_item(row)->shape)), 1.0);
+          allowed = {there.high, there.bias + there.high / std::sqrt(count)};
+        }
+      }
+      const double strength = beyond(apart, allowed);
+      if (strength < 1) continue;
+      Finding& finding = add(FindingKind::kGradient, record);
+      finding.phase = Phase::kGradients;
+      finding.name = item_name(row);
+      finding.module = module_path(name(record));
+      finding.distance = apart;
+      finding.explained = allowed.magnitude;
+      finding.strength = strength;
+      finding.exact_before = of_module.magnitude == 0;
+      finding.reason = finding.name + " differs, and what it is made of does not explain it";
+    }
+  }
+
+  void note_gradient(const ItemPair& row, const Distance& apart) {
+    result_.gradients = std::max(result_.gradients, apart.high);
+    if (apart.value > result_.walk.largest_gradient.value) {
+      result_.walk.largest_gradient = {apart.value, item_name(row)};
+    }
+  }
+
+  // All that goes into the gradients of a module's parameters: every backward call of it. Without one, everything
+  // that came before.
+  Allowance allowed_of_module(std::string_view gradients) const {
+    const std::string prefix(gradients.substr(0, gradients.find(".parameters_grad")));
+    double high = 0;
+    bool found = false;
+    for (int call = 0;; ++call) {
+      const std::string backward = prefix + ".backward." + std::to_string(call);
+      const auto record = pair_.left.find(backward);
+      if (!record) break;
+      found = true;
+      const Seen& seen = seen_[*record];
+      high = std::max({high, seen.in_high, seen.high});
+      if (const auto inside = inside_.find(backward); inside != inside_.end()) high = std::max(high, inside->second.high);
+      if (const auto forward = forward_record(static_cast<std::uint32_t>(*record))) {
+        high = std::max({high, seen_[*forward].in_high, seen_[*forward].high});
+      }
+    }
+    if (!found) high = noise_;
+    return {kComposite * high, kComposite * high};
+  }
+
+  // ---- Effects
+
+  void find_effect(std::size_t number, std::uint32_t record) {
+    if (number == kNoAlone) return;
+    Finding& finding = result_.walk.findings[number];
+    const Seen& seen = seen_[record];
+    finding.effect = seen.has_result || seen.effect > 0 ? seen.effect : effect_around(parent_of(record), false, record + 1);
+  }
+
+  // The result of the innermost call of a module around that both runs have; without one, what goes into the next
+  // calls.
+  double effect_around(std::string_view module, bool of_reference, double order) {
+    const auto& construct = of_reference ? pair_.right_construct : pair_.left_construct;
+    const Trace& trace = of_reference ? pair_.right : pair_.left;
+    for (int depth = 0; construct && !module.empty() && depth < kDeepest; ++depth) {
+      if (const auto found = trace.find(module)) {
+        const auto index = static_cast<std::uint32_t>(*found);
+        const std::uint32_t ours = of_reference ? pair_.records.of_right[index].index : index;
+        if (ours != kNoMatch && (seen_[ours].has_result || seen_[ours].effect > 0)) return seen_[ours].effect;
+      }
+      module = construct->parent(module);
+    }
+    double effect = 0;
+    int looked_at = 0;
+    for (auto i = static_cast<std::size_t>(std::max(std::ceil(order), 0.0)); i < seen_.size() && looked_at < kCallsToLookAt;
+         ++i) {
+      if (!pair_.records.of_left[i] || trace::holds_gradients(name(static_cast<std::uint32_t>(i)))) continue;
+      effect = std::max(effect, seen_[i].effect);
+      ++looked_at;
+    }
+    return looked_at == 0 ? kInfinity : effect;
+  }
+
+  // ---- Texts
+
+  static std::string show(const Trace& trace, const Item* item) {
+    if (item->kind == Item::Kind::kNull) return "None";
+    if (item->kind == Item::Kind::kTensor) {
+      return std::string(trace.text(item->dtype)) + " " + std::string(trace.text(item->shape));
+    }
+    return std::string(trace.text(item->value));
+  }
+  static std::string reason(trace::NoMatchReason reason) {
+    switch (reason) {
+      case trace::NoMatchReason::kShape: return "another shape";
+      case trace::NoMatchReason::kDtype: return "another dtype";
+      default: return "nothing";
+    }
+  }
+
+  void summarize() {
+    StepWalk& walk = result_.walk;
+    walk.noise = noise_;
+    for (const ItemPair& row : pair_.matches.pairs) {
+      const Distance& apart = distance_of(row);
+      if (!row.right) continue;
+      if (!apart.equal) ++walk.differing;
+      if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk.unseen;
+      const bool is_forward_result = !is_input(pair_.left_item(row).part) && !is_backward(name(row.left_record)) &&
+                                     !trace::holds_gradients(name(row.left_record));
+      if (is_forward_result && std::isfinite(apart.value) && apart.value > walk.largest.value) {
+        walk.largest = {apart.value, {}};
+        largest_row_ = &row;
+      }
+    }
+    walk.differing += pair_.matches.right_only.size();
+    for (const ItemPair& row : pair_.matches.pairs) walk.differing += row.right ? 0 : 1;
+    if (largest_row_ != nullptr) walk.largest.name = item_name(*largest_row_);
+    std::stable_sort(walk.findings.begin(), walk.findings.end(),
+                     [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
+  }
+
+  static constexpr std::size_t kNoAlone = static_cast<std::size_t>(-1);
+
+  const DumpPair& pair_;
+  const std::vector<RealMetrics>& metrics_;
+  const std::vector<Distance>& distances_;
+  const StepWalk* before_;
+  bool has_diagnosis_;
+  Rows rows_;
+  trace::ParentCursor parents_;
+  std::vector<Seen> seen_;  // by record of the target
+  std::optional<Flow> target_flow_, reference_flow_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> missing_;  // record of the target before which, record
+  std::size_t next_missing_ = 0;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> reference_only_;  // items, by record
+  std::vector<Alone> alone_;
+  std::size_t last_missing_ = kNoAlone, last_extra_ = kNoAlone;
+  std::unordered_map<std::uint32_t, std::size_t> alone_of_reference_, alone_of_target_;  // by record
+  std::unordered_map<std::uint32_t, double> resolved_;
+  std::unordered_map<std::string_view, Inside> inside_;             // by module
+  std::vector<std::pair<std::size_t, std::uint32_t>> waiting_;      // findings that wait for their effect, record
+  std::vector<std::uint32_t> gradients_;
+  std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
+  std::vector<std::uint32_t> equal_records_;       // those to be added to them
+  double negligible_gradient_ = 0;
+  double noise_ = 0;  // the largest distance of a result so far
+  bool differs_ = false;  // something differed before, in this step or those before it
+  std::uint32_t first_call_ = 0;
+  const ItemPair* largest_row_ = nullptr;
+  Finding discarded_;
+  CallWalk result_;
+};
+
+}  // namespace
+
+CallWalk walk_calls(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                    const std::vector<Distance>& distances, const StepWalk* before, bool has_diagnosis) {
+  return CallWalker(pair, metrics, distances, before, has_diagnosis).run();
+}
+
+std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics, unsigned threads) {
+  constexpr std::size_t kRowsAtOnce = 4096;
+  const std::vector<ItemPair>& rows = pair.matches.pairs;
+  std::vector<Distance> result(rows.size());
+  ThreadPool pool(threads);
+  pool.parallel_for((rows.size() + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::size_t part) {
+    const std::size_t end = std::min(rows.size(), (part + 1) * kRowsAtOnce);
+    for (std::size_t i = part * kRowsAtOnce; i < end; ++i) {
+      result[i] = trace::distance(pair.left, pair.left_item(rows[i]), pair.right, pair.right_item(rows[i]),
+                                  metrics.empty() ? nullptr : &metrics[i]);
+    }
+  });
+  return result;
+}
+
+}  // namespace msprobe::compare

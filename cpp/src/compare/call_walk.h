@@ -1,0 +1,25 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "msprobe/verdict.h"
+
+namespace msprobe::compare {
+
+/// What the walk over the calls of a step hands on to that over the diagnosis.
+struct CallWalk {
+  StepWalk walk;
+  /// How far off the results of each module are beyond what is explained, at most: by its path.
+  std::map<std::string, double, std::less<>> strength_of_modules;
+  double gradients = 0;  // the largest distance of a gradient or of what the backward gave
+};
+
+/// `before`: of the step before; null for the first. `has_diagnosis`: parameters and data are told by it.
+CallWalk walk_calls(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                    const std::vector<Distance>& distances, const StepWalk* before, bool has_diagnosis);
+
+}  // namespace msprobe::compare

@@ -1,0 +1,47 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compare/flow.h"
+
+#include <functional>
+#include <string_view>
+
+namespace msprobe::compare {
+namespace {
+
+// Fewer elements, such as a single number, are often equal by chance.
+constexpr std::size_t kLeastDigits = 4;
+
+void mix(std::uint64_t& key, std::string_view text) {
+  key = (key ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U;
+  key ^= key >> 29;
+}
+
+}  // namespace
+
+std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
+  if (item.kind != trace::Item::Kind::kTensor) return 0;
+  const std::string_view max = trace.text(item.max), min = trace.text(item.min);
+  if (max == min || max.size() + min.size() < 2 * kLeastDigits) return 0;
+  std::uint64_t key = 1;
+  for (const std::string_view text : {max, min, trace.text(item.mean), trace.text(item.norm)}) mix(key, text);
+  return key == 0 ? 1 : key;
+}
+
+Flow::Flow(const trace::Trace& trace)
+    : sources_(trace.all_items().size(), kNoItem), records_(trace.all_items().size(), 0) {
+  std::unordered_map<std::uint64_t, ItemIndex> last;
+  last.reserve(trace.all_items().size());
+  for (std::uint32_t r = 0; r < trace.records().size(); ++r) {
+    const trace::Record& record = trace.records()[r];
+    for (ItemIndex i = record.first_item; i < record.first_item + record.item_count; ++i) {
+      records_[i] = r;
+      const std::uint64_t key = value_key(trace, trace.all_items()[i]);
+      if (key == 0) continue;
+      const auto [place, is_new] = last.try_emplace(key, i);
+      if (!is_new) sources_[i] = place->second;
+      place->second = i;
+    }
+  }
+}
+
+}  // namespace msprobe::compare

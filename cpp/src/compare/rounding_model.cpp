@@ -1,0 +1,131 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compare/rounding_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace msprobe::compare {
+namespace {
+
+constexpr RoundingModel kModel = kRoundingModel;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kTiny = std::numeric_limits<double>::min();
+
+double ratio(double a, double b) { return b > kTiny ? a / b : (a > kTiny ? kModel.most_growth : 1); }
+
+bool is_mask(const Influence& influence) { return influence.unit > 0 && influence.largest > kModel.mask; }
+
+// How much smaller the result is than the terms it is a sum of, as if their signs were random.
+double cancellation(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences) {
+  const bool sums_products = traits.growth == Growth::kProduct || result.is_backward;
+  double terms = 0;
+  for (const Influence& one : influences) {
+    if (one.is_saved) continue;
+    // A sum over the elements that come in: of n each for one that comes out, sqrt(n) times a typical one.
+    terms = std::max(terms, one.typical * std::sqrt(std::max(one.count / result.count, 1.0)));
+  }
+  if (sums_products && influences.size() >= 2) {
+    // Products of two of them, over the common extent.
+    double largest = 0;
+    for (std::size_t i = 0; i < influences.size(); ++i) {
+      for (std::size_t k = i + 1; k < influences.size(); ++k) {
+        if (influences[i].is_saved && influences[k].is_saved) continue;
+        const double extent = std::sqrt(influences[i].count * influences[k].count / result.count);
+        largest = std::max(largest, influences[i].typical * influences[k].typical *
+                                        std::sqrt(std::max(extent, 1.0)));
+      }
+    }
+    if (traits.growth == Growth::kProduct) {
+      terms = largest;
+      // The bias of a linear layer in backward: a plain sum of what comes in.
+      if (result.is_backward) {
+        for (const Influence& one : influences) {
+          if (!one.is_saved) {
+            terms = std::max(terms, one.typical * std::sqrt(std::max(one.count / result.count, 1.0)));
+          }
+        }
+      }
+    }
+  }
+  return std::clamp(ratio(terms, result.typical), 1.0, 1e9);
+}
+
+// How many times the relative error of this input shows in the result.
+double growth(const OperatorTraits& traits, const Result& result, const Influence& one, double cancelled) {
+  const double smaller = ratio(one.norm, result.norm);
+  if (result.is_backward) {
+    if (only_moves(traits)) return std::max(smaller, 1.0);
+    return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kModel.most_growth), cancelled});
+  }
+  switch (traits.growth) {
+    case Growth::kMoving:
+    case Growth::kSum: return std::max(smaller, 1.0);
+    case Growth::kElementwise:
+    case Growth::kScaleFree: return 2;
+    case Growth::kProduct: return std::max(cancelled, 1.0);
+    case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : one.largest);
+    case Growth::kLogarithm: return std::clamp(2 * ratio(one.typical, result.typical), 2.0, kModel.most_growth);
+    case Growth::kAttention: return std::clamp(4 * one.typical * one.typical, 2.0, kModel.most_growth);
+    case Growth::kRandom: return std::max(smaller, 1.0);
+    case Growth::kUpdate: return kInfinity;
+    case Growth::kUnknown: return std::clamp(smaller, 1.0, kModel.most_growth);
+  }
+  return 1;
+}
+
+}  // namespace
+
+double terms_of(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences) {
+  const bool is_product = traits.growth == Growth::kProduct || traits.growth == Growth::kAttention;
+  double terms = 1;
+  for (const Influence& one : influences) {
+    if (is_product) terms = std::max(terms, one.last);
+    if (!one.is_saved || is_product) terms = std::max(terms, one.count / std::max(result.count, 1.0));
+  }
+  return terms;
+}
+
+Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
+                    double noise) {
+  Allowance allowed;
+  double unit = result.unit, kink = 0, discrete = 0;
+  const double cancelled = cancellation(traits, result, influences);
+  allowed.cancelled = cancelled;
+  for (const Influence& one : influences) {
+    unit = std::max(unit, one.unit);
+    double high = one.distance.high;
+    if (is_mask(one)) high = std::max(high, noise);
+    if (high == 0) continue;
+    const double grown = growth(traits, result, one, cancelled);
+    allowed.magnitude += grown * high;
+    // Independent errors of n elements move a norm or a mean by sqrt(n) times less.
+    allowed.bias += grown * (one.distance.bias + high / std::sqrt(std::max(one.count, 1.0)));
+    if (one.unit > 0) discrete = std::max(discrete, high);
+    if (one.unit > 0 && (one.is_saved || !result.is_backward)) kink = std::max(kink, high);
+  }
+  if (result.unit == 0) {  // integers and bools: elements that were near a limit are on the other side of it
+    allowed.magnitude += kModel.kink * std::sqrt(std::min(discrete, 1.0)) * 2;
+    allowed.bias = allowed.magnitude;
+    return allowed;
+  }
+  if (traits.has_kink && result.is_backward) allowed.magnitude += kModel.kink * std::sqrt(std::min(kink, 1.0));
+  if (!only_moves(traits)) {
+    const double rounding = kModel.own + kModel.sum * std::sqrt(terms_of(traits, result, influences));
+    allowed.magnitude += unit * rounding * cancelled;
+    allowed.bias += unit * cancelled * (kModel.bias + rounding / std::sqrt(std::max(result.count, 1.0)));
+  }
+  return allowed;
+}
+
+double beyond(const metrics::Distance& distance, const Allowance& allowed) {
+  if (distance.equal) return 0;
+  if (std::isinf(distance.low)) return std::isinf(allowed.magnitude) ? 0 : distance.low;
+  if (allowed.magnitude == 0) return kInfinity;  // checksums may differ over equal statistics
+  const double magnitude = distance.low > 0 ? distance.low / (kModel.beyond * allowed.magnitude) : 0;
+  const double bias = distance.bias > 0 ? distance.bias / (kModel.beyond * allowed.bias) : 0;
+  return std::max(magnitude, bias);
+}
+
+}  // namespace msprobe::compare

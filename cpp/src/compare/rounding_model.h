@@ -1,0 +1,82 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How far off a result may be when nothing is wrong: what the inputs are off by, times what the operator makes of
+/// it, plus the rounding of the call itself. All sizes are relative L2 distances (msprobe/closeness.h).
+
+#include <optional>
+#include <span>
+
+#include "compare/operators.h"
+#include "msprobe/closeness.h"
+
+namespace msprobe::compare {
+
+/// The constants of the model, each with where it comes from. docs/verdict.md has the same table with the test that
+/// shows what each decides.
+struct RoundingModel {
+  /// The largest rounding errors of one kernel, in unit roundoffs per element. Another kernel or device rounds
+  /// otherwise at the end (1), in the middle (1 or 2), and evaluates functions to 2 or 4 units (the CUDA and SYCL
+  /// specifications allow as much for exp, sin, tanh); RoundingNoise of tests/faults has 4.6.
+  double own = 5;
+  /// A sum of n terms in its own precision is off by about this times sqrt(n) unit roundoffs (N. Higham, T. Mary: A
+  /// new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
+  double sum = 0.5;
+  /// What random errors leave alone, norm and mean, moves by this much at most, in unit roundoffs: a kernel that
+  /// truncates is off by half a unit in one direction, a function by one.
+  double bias = 1;
+  /// A result is suspected when even the least it can be off by is so many times what the model allows.
+  double beyond = 3;
+  /// Of the share e of elements that an error takes over a jump of the derivative, the result is off by sqrt(e).
+  double kink = 1;
+  /// A gradient is measured against this part of the typical gradient of all parameters: much smaller ones are what
+  /// rounding leaves where the exact result is 0 (the bias of attention keys, a bias before a normalisation).
+  double negligible_gradient = 0.1;
+  /// An element beyond this is a mask: beside it nothing of the other elements is left in norms and sketches.
+  double mask = 1e4;
+  /// Growth where nothing is known of an operator: at most this.
+  double most_growth = 100;
+};
+
+inline constexpr RoundingModel kRoundingModel;
+
+/// One tensor that goes into a call.
+struct Influence {
+  metrics::Distance distance;
+  double count = 1;      // elements
+  double norm = 0;       // L2, of the reference
+  double typical = 0;    // root mean square
+  double largest = 0;    // magnitude
+  double last = 1;       // last extent of its shape
+  double unit = 0;       // unit roundoff of its dtype in the reference
+  bool is_saved = false; // of the forward call, for a backward one
+};
+
+/// One tensor that comes out of a call.
+struct Result {
+  double count = 1;
+  double norm = 0;
+  double typical = 0;
+  double unit = 0;           // unit roundoff of its dtype in the reference; 0: integers and bools
+  bool is_backward = false;
+};
+
+/// What a result may be off by.
+struct Allowance {
+  double magnitude = 0;  // relative L2 distance
+  double bias = 0;       // of norm and mean
+  double cancelled = 1;  // how much smaller the result is than the terms that it is a sum of
+};
+
+/// `noise`: the largest distance that was seen before in this step, for what a mask drowns.
+Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
+                    double noise);
+
+/// By which factor a distance is beyond what is allowed; 1 and more is suspect. Infinite for what has no measure.
+double beyond(const metrics::Distance& distance, const Allowance& allowed);
+
+/// How many terms each element of the result sums, by the shapes.
+double terms_of(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences);
+
+}  // namespace msprobe::compare

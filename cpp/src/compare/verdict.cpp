@@ -1,0 +1,192 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compare/call_walk.h"
+#include "compare/diagnosis_walk.h"
+
+namespace msprobe::compare {
+namespace {
+
+constexpr std::size_t kMostCulprits = 3;
+
+// Where repeated runs show a difference, another one has to be so many times larger.
+constexpr double kAboveNoise = 3;
+
+// Confidence, see confidence().
+constexpr double kExact = 0.95, kLeast = 0.5, kMostInNoise = 0.9;
+
+std::string key_of(const Finding& finding) {
+  return std::to_string(finding.step) + '|' + std::to_string(finding.rank) + '|' +
+         std::to_string(static_cast<int>(finding.phase)) + '|' + finding.name;
+}
+
+bool is_measured(const Finding& finding) { return std::isfinite(finding.distance.low); }
+
+bool is_lone_call(const Finding& finding) {
+  return finding.kind == FindingKind::kMissingCall || finding.kind == FindingKind::kExtraCall;
+}
+
+class Judge {
+ public:
+  Judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) : noise_(noise) {
+    for (const StepWalk& walk : walks) {
+      for (const Finding& finding : walk.findings) findings_.push_back(&finding);
+    }
+    std::stable_sort(findings_.begin(), findings_.end(),
+                     [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
+  }
+
+  std::vector<const Finding*> culprits() const {
+    std::vector<const Finding*> found;
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      if (is_culprit(i)) found.push_back(findings_[i]);
+    }
+    add_random_state(found);
+    return found;
+  }
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      const Finding& finding = *findings_[i];
+      const bool is_setting = !finding.target_value.empty() && finding.phase != Phase::kRandomState;
+      if (is_setting && !is_culprit(i)) notes.push_back(finding.reason + ": nothing comes of it");
+    }
+    return notes;
+  }
+
+ private:
+  bool is_culprit(std::size_t index) const {
+    const Finding& finding = *findings_[index];
+    if (finding.phase == Phase::kRandomState) return false;
+    const double known = noise_ == nullptr ? 0 : noise_->strength(finding);
+    if (is_measured(finding)) return finding.strength >= std::max(1.0, kAboveNoise * known);
+    return known == 0 && has_effect(index);
+  }
+
+  // Whether something comes of a setting, an argument or a call that only one run has.
+  bool has_effect(std::size_t index) const {
+    const Finding& finding = *findings_[index];
+    if (finding.phase == Phase::kUpdate && (is_lone_call(finding) || finding.kind == FindingKind::kArgument)) {
+      return false;  // the optimizer's state and the next step show what comes of it
+    }
+    if (!std::isnan(finding.effect) && finding.effect >= 1) return true;
+    if (finding.kind == FindingKind::kModuleAttribute && shows_in_a_buffer(finding)) return true;
+    if (!std::isnan(finding.effect)) return false;
+    const bool may_be_harmless = is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute;
+    return !may_be_harmless || finding.phase == Phase::kOptimizerSetting || is_followed(index);
+  }
+
+  // As the momentum of a batch normalisation does, one step later.
+  bool shows_in_a_buffer(const Finding& finding) const {
+    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding* other) {
+      return other->kind == FindingKind::kBuffer && other->module == finding.module &&
+             other->place() > finding.place() && other->strength >= 1;
+    });
+  }
+
+  // Something in the rest of the step is farther off than it may be.
+  bool is_followed(std::size_t index) const {
+    return std::any_of(findings_.begin() + static_cast<std::ptrdiff_t>(index) + 1, findings_.end(),
+                       [&](const Finding* other) {
+                         return other->step == findings_[index]->step && is_measured(*other) && other->strength >= 1;
+                       });
+  }
+
+  // A random operator that differs first is not to blame when its generator stood elsewhere.
+  void add_random_state(std::vector<const Finding*>& culprits) const {
+    if (culprits.empty() || culprits.front()->kind != FindingKind::kRandomness) return;
+    const auto state = std::find_if(findings_.begin(), findings_.end(), [&](const Finding* one) {
+      return one->phase == Phase::kRandomState && one->step == culprits.front()->step &&
+             one->name.starts_with("rng.torch");
+    });
+    if (state != findings_.end()) culprits.insert(culprits.begin(), *state);
+  }
+
+  const KnownNoise* noise_;
+  std::vector<const Finding*> findings_;  // in the order of execution
+};
+
+}  // namespace
+
+std::string_view kind_name(FindingKind kind) noexcept {
+  switch (kind) {
+    case FindingKind::kInputData: return "input_data";
+    case FindingKind::kWeight: return "weight";
+    case FindingKind::kBuffer: return "buffer";
+    case FindingKind::kArgument: return "argument";
+    case FindingKind::kModuleAttribute: return "module_attribute";
+    case FindingKind::kOperator: return "operator";
+    case FindingKind::kInPlace: return "in_place";
+    case FindingKind::kMissingCall: return "missing_call";
+    case FindingKind::kExtraCall: return "extra_call";
+    case FindingKind::kGradient: return "gradient";
+    case FindingKind::kReduction: return "reduction";
+    case FindingKind::kClipping: return "clipping";
+    case FindingKind::kOptimizerSetting: return "optimizer_setting";
+    case FindingKind::kOptimizerState: return "optimizer_state";
+    case FindingKind::kUpdate: return "update";
+    case FindingKind::kRandomness: return "randomness";
+  }
+  return "";
+}
+
+std::string_view status_name(Status status) noexcept {
+  return status == Status::kEqual ? "equal" : status == Status::kRounding ? "rounding" : "differ";
+}
+
+StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                   const std::vector<Distance>& distances, int step, int rank, const StepWalk* before) {
+  const bool has_diagnosis = pair.left_diagnosis && pair.right_diagnosis;
+  CallWalk calls = walk_calls(pair, metrics, distances, before, has_diagnosis);
+  if (has_diagnosis) walk_diagnosis(*pair.left_diagnosis, *pair.right_diagnosis, before, calls);
+  calls.walk.step = step;
+  calls.walk.rank = rank;
+  for (Finding& finding : calls.walk.findings) {
+    finding.step = step;
+    finding.rank = rank;
+  }
+  return std::move(calls.walk);
+}
+
+void KnownNoise::add(const std::vector<StepWalk>& run) {
+  for (const StepWalk& walk : run) {
+    for (const Finding& finding : walk.findings) {
+      double& known = seen_[key_of(finding)];
+      known = std::max(known, finding.strength);
+    }
+  }
+}
+
+double KnownNoise::strength(const Finding& finding) const {
+  const auto found = seen_.find(key_of(finding));
+  return found == seen_.end() ? 0 : found->second;
+}
+
+Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
+  const Judge judge(walks, noise);
+  Verdict verdict;
+  const std::vector<const Finding*> culprits = judge.culprits();
+  for (std::size_t i = 0; i < std::min(culprits.size(), kMostCulprits); ++i) verdict.culprits.push_back(*culprits[i]);
+  verdict.notes = judge.notes();
+  const bool all_equal = std::all_of(walks.begin(), walks.end(), [](const StepWalk& walk) { return walk.all_equal(); });
+  verdict.has_noise = !all_equal;
+  verdict.status = !culprits.empty() ? Status::kDiffer : all_equal ? Status::kEqual : Status::kRounding;
+  return verdict;
+}
+
+double confidence(const Finding& finding, std::size_t place) {
+  double own = kExact;
+  if (is_measured(finding) && !finding.other_kernel_excluded) {
+    const double surplus = std::max(finding.strength, 1.0);
+    const double most = finding.exact_before ? kExact : kMostInNoise;
+    own = most - (most - kLeast) / surplus;
+  }
+  return std::max(own * std::pow(0.5, static_cast<double>(place)), 0.001);
+}
+
+}  // namespace msprobe::compare
