@@ -49,6 +49,9 @@ struct Distance {
   /// means (times the square root of the count, so that it is a part of the L2 distance). 0 where they are not known
   /// to double precision.
   double bias = 0;
+  /// Which share of the squared distance falls on the largest of the eight sums of the sketches: 1 is a difference of
+  /// a single element, independent errors of many have about 0.35. 0: there are no sketches.
+  double peak = 0;
   /// The larger of the two L2 norms, or what stood in for it: what all these are relative to.
   double norm = 0;
   /// Nothing that was recorded differs.

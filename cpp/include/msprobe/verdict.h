@@ -116,6 +116,8 @@ struct StepWalk {
   Largest largest;              // of results of the forward pass
   Largest largest_gradient;     // of gradients of parameters
   bool has_diagnosis = false;
+  /// In the first step results are farther off than any number of roundings explains: between these two.
+  std::string last_agreeing, first_differing;
 
   /// What the next step of the rank begins with: how far off the optimizer left what it updated, by
   /// its extremes in the reference, and as L2 norms by name.

@@ -153,7 +153,7 @@ class DiagnosisWalker {
     for (std::size_t call = 0; call < std::min(ours.size(), theirs.size()); ++call) {
       const std::string prefix = ours.size() > 1 ? "inputs." + std::to_string(call) + "." : "inputs.";
       named(FindingKind::kInputData, Phase::kInputs, "input", ours[call]["tensors"], theirs[call]["tensors"], prefix,
-            [](const EntryPair& entry, const metrics::TensorFacts&) { return rounding(*entry.reference); });
+            [](const EntryPair&, const metrics::TensorFacts& facts) { return source_allowance(result_of(facts)); });
     }
     tell_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
   }
@@ -213,7 +213,7 @@ class DiagnosisWalker {
 
   // As the optimizer left it.
   Allowance of_parameter(const EntryPair& entry, const metrics::TensorFacts& facts) const {
-    if (before_ == nullptr) return {unit_of(*entry.reference), unit_of(*entry.reference)};
+    if (before_ == nullptr) return source_allowance(result_of(facts));
     const Allowance own = rounding(*entry.reference);
     if (facts.min && facts.max) {
       const auto updated = before_->updated.find(updated_key(*facts.min, *facts.max));

@@ -8,8 +8,9 @@
 namespace msprobe::compare {
 namespace {
 
-// Fewer elements, such as a single number, are often equal by chance.
+// Numbers of fewer characters are often equal by chance.
 constexpr std::size_t kLeastDigits = 4;
+constexpr std::size_t kLeastDigitsOfOne = 8;  // of a single element
 
 void mix(std::uint64_t& key, std::string_view text) {
   key = (key ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U;
@@ -21,7 +22,8 @@ void mix(std::uint64_t& key, std::string_view text) {
 std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
   if (item.kind != trace::Item::Kind::kTensor) return 0;
   const std::string_view max = trace.text(item.max), min = trace.text(item.min);
-  if (max == min || max.size() + min.size() < 2 * kLeastDigits) return 0;
+  const bool is_single = trace.text(item.shape) == "[]" && max.size() >= kLeastDigitsOfOne;
+  if ((max == min && !is_single) || max.size() + min.size() < 2 * kLeastDigits) return 0;
   std::uint64_t key = 1;
   for (const std::string_view text : {max, min, trace.text(item.mean), trace.text(item.norm)}) mix(key, text);
   return key == 0 ? 1 : key;

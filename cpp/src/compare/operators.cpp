@@ -38,8 +38,9 @@ constexpr std::array kRows{
     Row{{Growth::kProduct, false},
         "linear matmul imatmul rmatmul mm bmm addmm baddbmm addbmm addmv mv dot vdot inner outer einsum tensordot "
         "bilinear chainmatmul conv1d conv2d conv3d convolution convtranspose1d convtranspose2d convtranspose3d conv "
-        "convbackward convolutionbackward lstm gru rnn lstmcell grucell rnncell rnntanh rnnrelu tanhcell kron "
+        "convbackward convolutionbackward  kron "
         "multidot scaledmm groupedmm"},
+    Row{{Growth::kRecurrent, false}, "lstm gru rnn rnntanh rnnrelu lstmcell grucell rnncell rnntanhcell rnnrelucell"},
     Row{{Growth::kScaleFree, false},
         "layernorm nativelayernorm rmsnorm batchnorm nativebatchnorm batchnorm1d batchnorm2d batchnorm3d "
         "syncbatchnorm groupnorm nativegroupnorm instancenorm instancenorm1d instancenorm2d instancenorm3d normalize "

@@ -21,6 +21,7 @@ enum class Growth : std::uint8_t {
   kScaleFree,    // normalisations: the size of the input is divided away, less what its mean takes
   kExponential,  // an absolute error becomes a relative one: exp, softmax, sin
   kLogarithm,    // a relative error becomes an absolute one: log, cross entropy
+  kRecurrent,    // products and functions, again and again
   kAttention,    // products, an exponential, products
   kRandom,       // draws random numbers
   kUpdate        // what optimizers do with elements that may be next to nothing

@@ -57,6 +57,7 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
   const double smaller = ratio(one.norm, result.norm);
   if (result.is_backward) {
     if (only_moves(traits)) return std::max(smaller, 1.0);
+    if (traits.growth == Growth::kRecurrent) return std::max(kModel.recurrent, cancelled);
     return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kModel.most_growth), cancelled});
   }
   switch (traits.growth) {
@@ -67,6 +68,7 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kProduct: return std::max(cancelled, 1.0);
     case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : one.largest);
     case Growth::kLogarithm: return std::clamp(2 * ratio(one.typical, result.typical), 2.0, kModel.most_growth);
+    case Growth::kRecurrent: return kModel.recurrent;
     case Growth::kAttention: return std::clamp(4 * one.typical * one.typical, 2.0, kModel.most_growth);
     case Growth::kRandom: return std::max(smaller, 1.0);
     case Growth::kUpdate: return kInfinity;
@@ -112,9 +114,34 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
   }
   if (traits.has_kink && result.is_backward) allowed.magnitude += kModel.kink * std::sqrt(std::min(kink, 1.0));
   if (!only_moves(traits)) {
-    const double rounding = kModel.own + kModel.sum * std::sqrt(terms_of(traits, result, influences));
+    const double repeated = traits.growth == Growth::kRecurrent ? kModel.recurrent : 1;
+    const double rounding = repeated * kModel.own + kModel.sum * std::sqrt(terms_of(traits, result, influences));
+    if (allowed.magnitude == 0 && result.count >= kModel.many_elements) {
+      allowed.element = unit * rounding * cancelled * ratio(result.largest, result.norm);
+    }
     allowed.magnitude += unit * rounding * cancelled;
     allowed.bias += unit * cancelled * (kModel.bias + rounding / std::sqrt(std::max(result.count, 1.0)));
+  }
+  return allowed;
+}
+
+Result result_of(const metrics::TensorFacts& reference, bool is_backward) {
+  Result result;
+  result.count = std::max(reference.count, 1.0);
+  result.typical = reference.typical();
+  result.norm = result.typical * std::sqrt(result.count);
+  result.largest = reference.largest();
+  result.unit = metrics::unit_roundoff(reference.dtype);
+  result.is_backward = is_backward;
+  return result;
+}
+
+Allowance source_allowance(const Result& result) {
+  Allowance allowed;
+  allowed.magnitude = result.unit * kModel.own;
+  allowed.bias = result.unit * (kModel.bias + kModel.own / std::sqrt(result.count));
+  if (result.count >= kModel.many_elements) {
+    allowed.element = result.unit * kModel.own * ratio(result.largest, result.norm);
   }
   return allowed;
 }
@@ -125,7 +152,9 @@ double beyond(const metrics::Distance& distance, const Allowance& allowed) {
   if (allowed.magnitude == 0) return kInfinity;  // checksums may differ over equal statistics
   const double magnitude = distance.low > 0 ? distance.low / (kModel.beyond * allowed.magnitude) : 0;
   const double bias = distance.bias > 0 ? distance.bias / (kModel.beyond * allowed.bias) : 0;
-  return std::max(magnitude, bias);
+  const bool is_local = allowed.element > 0 && distance.peak >= kModel.few_elements;
+  const double local = is_local ? distance.low / (kModel.beyond * allowed.element) : 0;
+  return std::max({magnitude, bias, local});
 }
 
 }  // namespace msprobe::compare

@@ -24,10 +24,15 @@ struct RoundingModel {
   /// new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
   double sum = 0.5;
   /// What random errors leave alone, norm and mean, moves by this much at most, in unit roundoffs: a kernel that
-  /// truncates is off by half a unit in one direction, a function by one.
-  double bias = 1;
+  /// truncates is off by half a unit in one direction.
+  double bias = 0.5;
   /// A result is suspected when even the least it can be off by is so many times what the model allows.
   double beyond = 3;
+  /// From this share of a distance on, Distance::peak, it is one of few elements. Of independent errors less than one
+  /// in a million comes there.
+  double few_elements = 0.98;
+  /// Tensors below this many elements are few elements.
+  double many_elements = 64;
   /// Of the share e of elements that an error takes over a jump of the derivative, the result is off by sqrt(e).
   double kink = 1;
   /// A gradient is measured against this part of the typical gradient of all parameters: much smaller ones are what
@@ -35,6 +40,12 @@ struct RoundingModel {
   double negligible_gradient = 0.1;
   /// An element beyond this is a mask: beside it nothing of the other elements is left in norms and sketches.
   double mask = 1e4;
+  /// A model that is computed once, on equal weights and data, is not farther off than so many unit roundoffs of the
+  /// coarsest dtype in it; its gradients four times as much. Rounding of 4 units in every call of the models of
+  /// tests/faults makes 20 and 100.
+  double most_roundings = 256;
+  /// What a recurrent network makes of an error through all its time steps.
+  double recurrent = 8;
   /// Growth where nothing is known of an operator: at most this.
   double most_growth = 100;
 };
@@ -58,6 +69,7 @@ struct Result {
   double count = 1;
   double norm = 0;
   double typical = 0;
+  double largest = 0;
   double unit = 0;           // unit roundoff of its dtype in the reference; 0: integers and bools
   bool is_backward = false;
 };
@@ -66,12 +78,20 @@ struct Result {
 struct Allowance {
   double magnitude = 0;  // relative L2 distance
   double bias = 0;       // of norm and mean
+  /// What a single element may be off by where nothing that goes in differs; 0: something does.
+  double element = 0;
   double cancelled = 1;  // how much smaller the result is than the terms that it is a sum of
 };
 
 /// `noise`: the largest distance that was seen before in this step, for what a mask drowns.
 Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
                     double noise);
+
+/// What nothing led to: data and weights. They are read, not computed, and rounded once.
+Allowance source_allowance(const Result& result);
+
+/// Of a tensor in the reference.
+Result result_of(const metrics::TensorFacts& reference, bool is_backward = false);
 
 /// By which factor a distance is beyond what is allowed; 1 and more is suspect. Infinite for what has no measure.
 double beyond(const metrics::Distance& distance, const Allowance& allowed);

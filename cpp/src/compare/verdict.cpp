@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "compare/call_walk.h"
 #include "compare/diagnosis_walk.h"
@@ -35,6 +37,7 @@ class Judge {
   Judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) : noise_(noise) {
     for (const StepWalk& walk : walks) {
       for (const Finding& finding : walk.findings) findings_.push_back(&finding);
+      if (walk.has_diagnosis) with_diagnosis_.emplace(walk.step, walk.rank);
     }
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
@@ -71,8 +74,9 @@ class Judge {
   // Whether something comes of a setting, an argument or a call that only one run has.
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
-    if (finding.phase == Phase::kUpdate && (is_lone_call(finding) || finding.kind == FindingKind::kArgument)) {
-      return false;  // the optimizer's state and the next step show what comes of it
+    if (finding.phase == Phase::kUpdate && (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
+        with_diagnosis_.contains({finding.step, finding.rank})) {
+      return false;  // the diagnosis tells of settings and states by their names
     }
     if (!std::isnan(finding.effect) && finding.effect >= 1) return true;
     if (finding.kind == FindingKind::kModuleAttribute && shows_in_a_buffer(finding)) return true;
@@ -109,6 +113,7 @@ class Judge {
 
   const KnownNoise* noise_;
   std::vector<const Finding*> findings_;  // in the order of execution
+  std::set<std::pair<int, int>> with_diagnosis_;  // steps and ranks
 };
 
 }  // namespace
@@ -176,6 +181,12 @@ Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
   const bool all_equal = std::all_of(walks.begin(), walks.end(), [](const StepWalk& walk) { return walk.all_equal(); });
   verdict.has_noise = !all_equal;
   verdict.status = !culprits.empty() ? Status::kDiffer : all_equal ? Status::kEqual : Status::kRounding;
+  for (const StepWalk& walk : walks) {
+    if (walk.first_differing.empty() || verdict.status != Status::kRounding || noise != nullptr) continue;
+    verdict.status = Status::kDiffer;
+    verdict.last_agreeing = walk.last_agreeing;
+    verdict.first_differing = walk.first_differing;
+  }
   return verdict;
 }
 

@@ -110,6 +110,16 @@ class Pair {
 
   double sketched() const { return stats::distance(*a_.sketch, *b_.sketch) / size_; }
 
+  double peak() const {
+    double all = 0, most = 0;
+    for (std::size_t i = 0; i < stats::Sketch::kSums; ++i) {
+      const double apart = a_.sketch->sums[i] - b_.sketch->sums[i];
+      all += apart * apart;
+      most = std::max(most, apart * apart);
+    }
+    return all > 0 ? most / all : 0;
+  }
+
   // What the L2 distance is at least: norms, means and single elements cannot differ by more (triangle inequality,
   // Cauchy-Schwarz). Less what rounding the statistics may have made.
   double at_least() const {
@@ -196,6 +206,7 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
     result.high = pair.unseen();
   } else if (pair.has_sketches()) {
     result.value = pair.sketched();
+    result.peak = pair.peak();
     result.low = std::max(result.low, result.value * kSketchedLow - kSketchNoise);
     result.high = result.value * kSketchedHigh + kSketchNoise;
   } else {
