@@ -53,6 +53,7 @@ py::dict plain(const Finding& one) {
   result["strength"] = one.strength;
   result["effect"] = one.effect;
   result["exact_before"] = one.exact_before;
+  result["is_hidden"] = one.is_hidden;
   result["other_kernel_excluded"] = one.other_kernel_excluded;
   return result;
 }
@@ -83,6 +84,7 @@ Finding finding_of(const py::dict& from) {
   one.strength = from["strength"].cast<double>();
   one.effect = from["effect"].cast<double>();
   one.exact_before = from["exact_before"].cast<bool>();
+  one.is_hidden = from["is_hidden"].cast<bool>();
   one.other_kernel_excluded = from["other_kernel_excluded"].cast<bool>();
   return one;
 }
@@ -101,6 +103,7 @@ py::dict plain(const StepWalk& walk) {
   result["unseen"] = walk.unseen;
   result["largest"] = py::make_tuple(walk.largest.value, walk.largest.name);
   result["largest_gradient"] = py::make_tuple(walk.largest_gradient.value, walk.largest_gradient.name);
+  result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
   result["has_diagnosis"] = walk.has_diagnosis;
   return result;
 }
@@ -121,6 +124,7 @@ StepWalk walk_of(const py::dict& from) {
   walk.unseen = from["unseen"].cast<std::uint64_t>();
   walk.largest = largest_of(from["largest"]);
   walk.largest_gradient = largest_of(from["largest_gradient"]);
+  walk.closest = largest_of(from["closest"]);
   walk.has_diagnosis = from["has_diagnosis"].cast<bool>();
   return walk;
 }
@@ -159,6 +163,7 @@ void register_verdict(py::module_& m) {
       .def_readonly("strength", &Finding::strength)
       .def_property_readonly("effect", [](const Finding& one) { return known(one.effect); })
       .def_readonly("exact_before", &Finding::exact_before)
+      .def_readonly("is_hidden", &Finding::is_hidden)
       .def("confidence", [](const Finding& one, std::size_t place) { return compare::confidence(one, place); },
            py::arg("place"));
 
@@ -173,6 +178,7 @@ void register_verdict(py::module_& m) {
       .def_property_readonly("largest", [pair_of](const StepWalk& walk) { return pair_of(walk.largest); })
       .def_property_readonly("largest_gradient",
                              [pair_of](const StepWalk& walk) { return pair_of(walk.largest_gradient); })
+      .def_property_readonly("closest", [pair_of](const StepWalk& walk) { return pair_of(walk.closest); })
       .def_readonly("has_diagnosis", &StepWalk::has_diagnosis)
       .def_property_readonly("all_equal", &StepWalk::all_equal)
       .def("plain", [](const StepWalk& walk) { return plain(walk); })

@@ -90,6 +90,8 @@ struct Finding {
   /// The same of what comes of it, for what has no measure of its own. NaN: it cannot be seen.
   double effect = std::numeric_limits<double>::quiet_NaN();
   bool exact_before = true;  // nothing that led here differs
+  /// Another number was passed or set, and what comes of it is hidden by the rounding around it.
+  bool is_hidden = false;
   /// The same operator agreed on equal values: this is not just another kernel.
   bool other_kernel_excluded = false;
 
@@ -115,6 +117,8 @@ struct StepWalk {
   std::uint64_t unseen = 0;     // rows of which nothing but NaN or infinities is known
   Largest largest;              // of results of the forward pass
   Largest largest_gradient;     // of gradients of parameters
+  /// The largest part of what is allowed, of all that is no finding: 1 would be one.
+  Largest closest;
   bool has_diagnosis = false;
   /// In the first step results are farther off than any number of roundings explains: between these two.
   std::string last_agreeing, first_differing;

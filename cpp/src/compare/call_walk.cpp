@@ -44,6 +44,9 @@ constexpr int kCallsToLookAt = 4;
 // Arguments that are off by less than this are the same number, computed otherwise.
 constexpr double kSameNumber = 8 * 0x1p-24;
 
+// And by more than this, another one: what comes of it may still be hidden by rounding.
+constexpr double kAnotherNumber = 1e-3;
+
 enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
 // Operators of optimizers, for records that do not tell who called.
@@ -58,7 +61,8 @@ bool is_update(std::string_view operator_name) {
 struct Seen {
   double high = 0;      // distance of its results at most
   double noise = 0;     // the same, against the terms that they are sums of
-  double in_high = 0;   // of what goes in
+  double in_high = 0;   // of what goes in, at most
+  double in_value = 0;  // and most likely
   double strength = 0;  // of the result that is farthest beyond what is allowed
   double effect = 0;    // the same by what goes in alone, whatever happens inside of it
   bool has_result = false;
@@ -85,6 +89,14 @@ struct Alone {
   double effect = kUnknown;
 };
 
+// A finding that waits for its effect, the record that shows it, and how far two numbers are apart: infinite for what
+// are no numbers of floating point.
+struct Waiting {
+  std::size_t finding = 0;
+  std::uint32_t record = 0;
+  double apart = 0;
+};
+
 class CallWalker {
  public:
   CallWalker(const DumpPair& pair, const std::vector<RealMetrics>& metrics, const std::vector<Distance>& distances,
@@ -101,6 +113,7 @@ class CallWalker {
     collect_missing();
     collect_reference_only();
     negligible_gradient_ = negligible_gradient();
+    coarsest_unit_ = coarsest_unit();
   }
 
   CallWalk run() {
@@ -117,7 +130,7 @@ class CallWalker {
     }
     add_missing_before(count);
     for (const std::uint32_t i : gradients_) visit_gradients(i);
-    for (auto& [finding, record] : waiting_) find_effect(finding, record);
+    for (const Waiting& one : waiting_) find_effect(one);
     for (Alone& alone : alone_) tell(alone);
     summarize();
     return std::move(result_);
@@ -335,6 +348,7 @@ class CallWalker {
 
   static void note_input(Seen& seen, const Influence& one) {
     seen.in_high = std::max(seen.in_high, one.distance.high);
+    if (std::isfinite(one.distance.value)) seen.in_value = std::max(seen.in_value, one.distance.value);
     seen.in_is_equal &= one.distance.equal && one.distance.high == 0;
   }
 
@@ -419,9 +433,9 @@ class CallWalker {
         if (apart.high < kSameNumber) continue;
         found += add_value(record, item_name(row), show(pair_.left, &item),
                            other != nullptr ? show(pair_.right, other) : reason(row.reason),
-                           item.kind == Item::Kind::kTensor);
+                           item.kind == Item::Kind::kTensor, other != nullptr ? apart.value : kInfinity);
         // A rate or a coefficient; what it makes of elements next to nothing is no measure.
-        if (zone == Zone::kOptimizer && std::isfinite(apart.low) && apart.low > composite(noise_, 0x1p-24).magnitude) {
+        if (zone == Zone::kOptimizer && std::isfinite(apart.low) && apart.low > composite(noise_, noise_, 0x1p-24).magnitude) {
           result_.walk.findings.back().effect = kInfinity;
           waiting_.pop_back();
         }
@@ -435,7 +449,7 @@ class CallWalker {
       const Item& item = pair_.right.all_items()[index];
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor) continue;
       const std::string place = trace::item_name(pair_.right, pair_.records.of_left[record].index, index);
-      found += add_value(record, place, "nothing", show(pair_.right, &item), false);
+      found += add_value(record, place, "nothing", show(pair_.right, &item), false, kInfinity);
     }
     return knows_inputs ? found : found;
   }
@@ -454,13 +468,13 @@ class CallWalker {
 
   // Of values, and of tensors without counterpart. The effect shows in the results of the call.
   std::size_t add_value(std::uint32_t record, const std::string& item, std::string ours, std::string theirs,
-                        bool is_tensor) {
+                        bool is_tensor, double apart) {
     Finding& finding = add_argument(record, item);
     finding.target_value = std::move(ours);
     finding.reference_value = std::move(theirs);
     tell_values(finding);
     if (is_tensor && differs_) finding.exact_before = false;
-    waiting_.emplace_back(finding_number(finding), record);
+    waiting_.push_back({finding_number(finding), record, apart});
     return 1;
   }
 
@@ -504,13 +518,14 @@ class CallWalker {
       if (const std::uint32_t known = rows_.of_reference(result.source); known != kNoRow) {
         const Distance& there = distances_[known];
         const double count = std::max(trace::element_count(pair_.right.text(reference.shape)), 1.0);
-        result.allowed = {there.high, there.bias + there.high / std::sqrt(count)};
+        result.allowed = {there.high, there.bias + there.high / std::sqrt(count), there.value};
         return result;
       }
       const std::uint32_t record = reference_flow().record(result.source);
       if (const auto found = alone_of_reference_.find(record); found != alone_of_reference_.end()) {
         result.alone = found->second;
-        result.allowed = composite(resolved(record), unit_of(reference));
+        const Resolved led = resolved(record);
+        result.allowed = composite(led.high, led.value, std::max(unit_of(reference), coarsest_unit_));
       } else {  // a result that cannot be compared
         result.allowed = {kInfinity, kInfinity};
       }
@@ -524,9 +539,10 @@ class CallWalker {
     } else if (noise == 0 && knows_all) {
       result.allowed = source_allowance(compare::result_of(trace::facts_of(pair_.right, reference)));
     } else {
-      result.allowed = composite(noise, unit);
+      result.allowed = composite(noise, noise, unit);
     }
-    if (unit_of(reference) == 0 && noise_ > 0) result.allowed.magnitude = 2 * std::sqrt(std::min(noise_, 1.0));
+    // Integers and flags: data, or chosen by what is not seen here.
+    if (unit == 0) result.allowed.magnitude = knows_all && !has_flips_ ? 0 : 2 * std::sqrt(std::min(noise, 1.0));
     return result;
   }
 
@@ -534,16 +550,20 @@ class CallWalker {
     return metrics::unit_roundoff(trace::dtype_of(pair_.right.text(reference.dtype)));
   }
 
-  static Allowance composite(double high, double unit) {
-    const double magnitude = kComposite * (high + kRoundingModel.own * unit);
-    return {magnitude, magnitude};
+  static Allowance composite(double high, double likely, double unit) {
+    const double own = kRoundingModel.own * unit;
+    return {kComposite * (high + own), kComposite * (high + own), kComposite * (likely + own)};
   }
 
-  // How far off what goes into calls that only the reference has may be, through all of them.
-  double resolved(std::uint32_t record) {
-    const auto [place, is_new] = resolved_.try_emplace(record, 0.0);
-    if (!is_new) return place->second;
+  // How far off what goes into calls that only the reference has is, through all of them.
+  struct Resolved {
     double high = 0;
+    double value = 0;
+  };
+  Resolved resolved(std::uint32_t record) {
+    const auto [place, is_new] = resolved_.try_emplace(record);
+    if (!is_new) return place->second;
+    Resolved led;
     const Record& one = pair_.right.records()[record];
     for (std::uint32_t i = one.first_item; i < one.first_item + one.item_count; ++i) {
       const Item& item = pair_.right.all_items()[i];
@@ -551,10 +571,13 @@ class CallWalker {
       const ItemIndex source = reference_flow().source(i);
       if (source == kNoItem) continue;
       const std::uint32_t row = rows_.of_reference(source);
-      high = std::max(high, row != kNoRow ? distances_[row].high : resolved(reference_flow().record(source)));
+      const Resolved there = row != kNoRow ? Resolved{distances_[row].high, distances_[row].value}
+                                           : resolved(reference_flow().record(source));
+      led.high = std::max(led.high, there.high);
+      led.value = std::max(led.value, there.value);
     }
-    resolved_[record] = high;
-    return high;
+    resolved_[record] = led;
+    return led;
   }
 
   void visit_input(std::uint32_t record, const ItemPair& row, const Distance& apart) {
@@ -567,9 +590,10 @@ class CallWalker {
     if (has_diagnosis_ && zone_of(record) != Zone::kModel) return;  // told by what is left behind
     const Explained explained = explain_input(row, backward);
     const double strength = beyond(apart, explained.allowed);
-    if (strength < 1) return;
+    note_closest(strength, row);
     const ItemIndex ours = target_flow().source(row.left);
-    if (credit_alone(explained, ours, strength)) return;
+    if (credit_alone(explained, ours, visible(apart, explained.allowed)) || strength < 1) return;
+    if (explained.alone != kNoAlone) return;
     Finding& finding = add_input(record, row, apart, explained.allowed, strength);
     if (explained.source != kNoItem) {
       tell_in_place(finding, row, explained.source, ours);
@@ -660,6 +684,7 @@ class CallWalker {
       allowed = {high + unit_of(reference), high + unit_of(reference)};
     }
     const double strength = beyond(apart, allowed);
+    note_closest(strength, row);
     if (strength < 1) return;
     Finding& finding = add_input(record, row, apart, allowed, strength);
     finding.kind = FindingKind::kWeight;
@@ -710,12 +735,14 @@ class CallWalker {
       if (apart.equal) continue;
       const Result result = result_of(row, backward);
       Allowance allowed = allowed_of(record, traits, result, influences, knows_inputs);
+      has_flips_ |= result.unit == 0;
       seen.noise = std::max(seen.noise, apart.high / allowed.cancelled);
       double strength = beyond(apart, allowed);
-      if (getenv("MSPROBE_DEBUG")) fprintf(stderr,"S %.*s %.4g %.4g %.4g %.4g %.4g %.4g %.4g\n",(int)call.size(),call.data(),strength,apart.value,allowed.magnitude,apart.bias,allowed.bias,seen.in_high,result.unit);
+      note_closest(strength, row);
       const bool excluded = !differs_ && seen.in_is_equal && knows_inputs && apart.value >= result.unit && was_equal_before(record);
       if (excluded) strength = std::max(strength, std::max(1.0, apart.value / std::max(result.unit, 0x1p-53)));
-      seen.effect = std::max(seen.effect, is_module(call) ? beyond(apart, composite(seen.in_high, result.unit)) : strength);
+      seen.effect = std::max(seen.effect, is_module(call) ? visible(apart, composite(seen.in_high, seen.in_value, std::max(result.unit, coarsest_unit_)))
+                                                              : visible(apart, allowed));
       if (worst == nullptr || strength > seen.strength) {
         worst = &row;
         worst_distance = apart;
@@ -742,13 +769,17 @@ class CallWalker {
     const bool has_noise =
         std::any_of(influences.begin(), influences.end(), [](const Influence& one) { return one.distance.high > 0; });
     if (has_noise && zone_of(record) == Zone::kOptimizer) return {kInfinity, kInfinity};
-    Allowance allowed = allowance(traits, result, influences, noise_);
-    if (!is_module(name(record))) return allowed;
+    const bool is_composite = is_module(name(record)) || traits.growth == Growth::kRecurrent;
+    Result computed = result;
+    // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
+    if (is_composite && result.unit > 0) computed.unit = std::max(result.unit, coarsest_unit_);
+    Allowance allowed = allowance(traits, computed, influences, noise_);
     // A module is as far off as what is computed inside of it.
     const auto found = inside_.find(name(record));
     if (found == inside_.end()) return allowed;
-    const Allowance by_parts = composite(found->second.high, std::max(found->second.unit, result.unit));
-    return {std::max(allowed.magnitude, by_parts.magnitude), std::max(allowed.bias, by_parts.bias), allowed.cancelled};
+    const Allowance by_parts = composite(found->second.high, found->second.high, std::max(found->second.unit, result.unit));
+    return {std::max(allowed.magnitude, by_parts.magnitude), std::max(allowed.bias, by_parts.bias),
+            std::max(allowed.expected, by_parts.expected), allowed.element, allowed.cancelled};
   }
 
   void tell_result(std::uint32_t record, const ItemPair& row, const Distance& apart, const Allowance& allowed,
@@ -855,6 +886,15 @@ class CallWalker {
     }
   }
 
+  // Of the results that the reference computes.
+  double coarsest_unit() const {
+    double unit = 0;
+    for (const ItemPair& row : pair_.matches.pairs) {
+      if (row.right && !is_input(pair_.left_item(row).part)) unit = std::max(unit, unit_of(*pair_.right_item(row)));
+    }
+    return unit;
+  }
+
   // ---- Gradients of parameters
 
   // Below this an element of a gradient is nothing but rounding: a part of the median over all parameters.
@@ -887,7 +927,7 @@ class CallWalker {
       allowed.magnitude += kComposite * kRoundingModel.own * unit;
       allowed.bias += kComposite * unit;
       // The gradient is the very result of a backward call.
-      if (const ItemIndex source = reference_flow().source(row.right.index); source != kNoItem) {
+      if (const ItemIndex source = backward_result(row.right.index); source != kNoItem) {
         const std::uint32_t known = rows_.of_reference(source);
         if (known != kNoRow) {
           const Distance there = distance_of(rows_[known], negligible_gradient_);
@@ -896,6 +936,7 @@ class CallWalker {
         }
       }
       const double strength = beyond(apart, allowed);
+      note_closest(strength, row);
       if (strength < 1) continue;
       Finding& finding = add(FindingKind::kGradient, record);
       finding.phase = Phase::kGradients;
@@ -907,6 +948,21 @@ class CallWalker {
       finding.exact_before = of_module.magnitude == 0;
       finding.reason = finding.name + " differs, and what it is made of does not explain it";
     }
+  }
+
+  // The first result of a backward call that is this gradient.
+  ItemIndex backward_result(ItemIndex gradient) {
+    for (ItemIndex item = reference_flow().follower(gradient); item != kNoItem; item = reference_flow().follower(item)) {
+      const bool is_result = !is_input(pair_.right.all_items()[item].part);
+      if (is_result && is_backward(reference_name(reference_flow().record(item)))) return item;
+    }
+    return kNoItem;
+  }
+
+  void note_closest(double strength, const ItemPair& row) {
+    Largest& closest = result_.walk.closest;
+    if (getenv("MSPROBE_DEBUG") != nullptr) fprintf(stderr, "C %.4g %s\n", strength, item_name(row).c_str());
+    if (strength < 1 && strength > closest.value) closest = {strength, item_name(row)};
   }
 
   void note_gradient(const ItemPair& row, const Distance& apart) {
@@ -940,11 +996,14 @@ class CallWalker {
 
   // ---- Effects
 
-  void find_effect(std::size_t number, std::uint32_t record) {
-    if (number == kNoAlone) return;
-    Finding& finding = result_.walk.findings[number];
+  void find_effect(const Waiting& waiting) {
+    if (waiting.finding == kNoAlone) return;
+    Finding& finding = result_.walk.findings[waiting.finding];
+    const std::uint32_t record = waiting.record;
     const Seen& seen = seen_[record];
     finding.effect = seen.has_result || seen.effect > 0 ? seen.effect : effect_around(parent_of(record), false, record + 1);
+    const bool is_other_number = waiting.apart > kAnotherNumber && std::isfinite(waiting.apart);
+    finding.is_hidden = is_other_number && finding.effect < 1 && !seen.in_is_equal;
   }
 
   // The result of the innermost call of a module around that both runs have; without one, what goes into the next
@@ -991,11 +1050,7 @@ class CallWalker {
   // Where every call is off by no more than it may be, and all together are by more than that.
   void find_stretch() {
     if (before_ != nullptr) return;
-    double unit = 0;
-    for (const ItemPair& row : pair_.matches.pairs) {
-      if (row.right && !is_input(pair_.left_item(row).part)) unit = std::max(unit, unit_of(*pair_.right_item(row)));
-    }
-    const double most = kRoundingModel.most_roundings * unit;
+    const double most = kRoundingModel.most_roundings * coarsest_unit_;
     for (const ItemPair& row : pair_.matches.pairs) {
       const Distance& apart = distance_of(row);
       const bool is_result = row.right && !is_input(pair_.left_item(row).part) && zone_of(row.left_record) == Zone::kModel;
@@ -1052,15 +1107,17 @@ class CallWalker {
   std::vector<Alone> alone_;
   std::size_t last_missing_ = kNoAlone, last_extra_ = kNoAlone;
   std::unordered_map<std::uint32_t, std::size_t> alone_of_reference_, alone_of_target_;  // by record
-  std::unordered_map<std::uint32_t, double> resolved_;
+  std::unordered_map<std::uint32_t, Resolved> resolved_;
   std::unordered_map<std::string_view, Inside> inside_;             // by module
-  std::vector<std::pair<std::size_t, std::uint32_t>> waiting_;      // findings that wait for their effect, record
+  std::vector<Waiting> waiting_;
   std::vector<std::uint32_t> gradients_;
   std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
   std::vector<std::uint32_t> equal_records_;       // those to be added to them
   double negligible_gradient_ = 0;
+  double coarsest_unit_ = 0;
   double noise_ = 0;  // the largest distance of a result so far
   bool differs_ = false;  // something differed before, in this step or those before it
+  bool has_flips_ = false;  // integers or flags that were computed differ
   std::uint32_t first_call_ = 0;
   const ItemPair* largest_row_ = nullptr;
   Finding discarded_;

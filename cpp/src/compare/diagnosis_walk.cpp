@@ -109,6 +109,8 @@ class DiagnosisWalker {
     if (apart.equal) return nullptr;
     ++calls_.walk.differing;
     const double strength = beyond(apart, allowed);
+    if (getenv("MSPROBE_DEBUG") != nullptr) fprintf(stderr, "C %.4g %d %s\n", strength, (int)phase, entry.name.c_str());
+    if (strength < 1 && strength > calls_.walk.closest.value) calls_.walk.closest = {strength, entry.name};
     if (strength < 1) return nullptr;
     Finding& finding = add(kind, phase, entry.name, what);
     --calls_.walk.differing;
@@ -250,12 +252,15 @@ class DiagnosisWalker {
     finding.module = path;
     finding.target_value = shown(ours);
     finding.reference_value = shown(theirs);
+    const auto a = number_of(ours), b = number_of(theirs);
+    const bool is_other_number = a && b && (*a != std::floor(*a) || *b != std::floor(*b));
     const auto seen = calls_.strength_of_modules.find(path);
     if (seen != calls_.strength_of_modules.end()) {
       finding.effect = seen->second;
     } else if (!calls_.strength_of_modules.empty() || kHowNotWhat.contains(name)) {
       finding.effect = 0;
     }
+    finding.is_hidden = is_other_number && finding.effect < 1 && calls_.walk.noise > 0;
   }
 
   // Calls visit(name, ours, theirs) for what differs of two values, entry by entry of objects.

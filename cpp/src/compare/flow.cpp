@@ -23,14 +23,20 @@ std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
   if (item.kind != trace::Item::Kind::kTensor) return 0;
   const std::string_view max = trace.text(item.max), min = trace.text(item.min);
   const bool is_single = trace.text(item.shape) == "[]" && max.size() >= kLeastDigitsOfOne;
-  if ((max == min && !is_single) || max.size() + min.size() < 2 * kLeastDigits) return 0;
   std::uint64_t key = 1;
+  if ((max == min && !is_single) || max.size() + min.size() < 2 * kLeastDigits) {
+    // Flags and small numbers: by their places, which a view with another order of elements does not keep.
+    if (max == min || item.sketch.length == 0) return 0;
+    mix(key, trace.text(item.sketch));
+  }
   for (const std::string_view text : {max, min, trace.text(item.mean), trace.text(item.norm)}) mix(key, text);
   return key == 0 ? 1 : key;
 }
 
 Flow::Flow(const trace::Trace& trace)
-    : sources_(trace.all_items().size(), kNoItem), records_(trace.all_items().size(), 0) {
+    : sources_(trace.all_items().size(), kNoItem),
+      followers_(trace.all_items().size(), kNoItem),
+      records_(trace.all_items().size(), 0) {
   std::unordered_map<std::uint64_t, ItemIndex> last;
   last.reserve(trace.all_items().size());
   for (std::uint32_t r = 0; r < trace.records().size(); ++r) {
@@ -40,7 +46,10 @@ Flow::Flow(const trace::Trace& trace)
       const std::uint64_t key = value_key(trace, trace.all_items()[i]);
       if (key == 0) continue;
       const auto [place, is_new] = last.try_emplace(key, i);
-      if (!is_new) sources_[i] = place->second;
+      if (!is_new) {
+        sources_[i] = place->second;
+        followers_[place->second] = i;
+      }
       place->second = i;
     }
   }

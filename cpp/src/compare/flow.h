@@ -24,11 +24,14 @@ class Flow {
   /// The last item before this one, in the order of the file, with the same value; kNoItem: there is none, or the
   /// value has nothing of its own (all elements equal).
   ItemIndex source(ItemIndex item) const noexcept { return sources_[item]; }
+  /// The first item after this one with the same value; kNoItem: there is none.
+  ItemIndex follower(ItemIndex item) const noexcept { return followers_[item]; }
   /// The record that an item belongs to.
   std::uint32_t record(ItemIndex item) const noexcept { return records_[item]; }
 
  private:
   std::vector<ItemIndex> sources_;
+  std::vector<ItemIndex> followers_;
   std::vector<std::uint32_t> records_;
 };
 

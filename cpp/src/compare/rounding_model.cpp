@@ -66,7 +66,7 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kElementwise:
     case Growth::kScaleFree: return 2;
     case Growth::kProduct: return std::max(cancelled, 1.0);
-    case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : one.largest);
+    case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : 2 * one.typical);
     case Growth::kLogarithm: return std::clamp(2 * ratio(one.typical, result.typical), 2.0, kModel.most_growth);
     case Growth::kRecurrent: return kModel.recurrent;
     case Growth::kAttention: return std::clamp(4 * one.typical * one.typical, 2.0, kModel.most_growth);
@@ -75,6 +75,12 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kUnknown: return std::clamp(smaller, 1.0, kModel.most_growth);
   }
   return 1;
+}
+
+// Sums are kept in float32 at least, whatever the dtype of the result.
+double sum_roundings(double terms, double unit) {
+  const double kept = metrics::unit_roundoff(DType::kFloat32);
+  return kModel.sum * std::sqrt(terms) * (unit > kept ? kept / unit : 1);
 }
 
 }  // namespace
@@ -96,12 +102,15 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
   const double cancelled = cancellation(traits, result, influences);
   allowed.cancelled = cancelled;
   for (const Influence& one : influences) {
-    unit = std::max(unit, one.unit);
+    // Under autocast gradients are computed in the dtype of the result, and cast back.
+    if (result.is_backward) unit = std::max(unit, one.unit);
     double high = one.distance.high;
     if (is_mask(one)) high = std::max(high, noise);
     if (high == 0) continue;
+    const double likely = is_mask(one) ? std::max(one.distance.value, noise) : one.distance.value;
     const double grown = growth(traits, result, one, cancelled);
     allowed.magnitude += grown * high;
+    allowed.expected += grown * likely;
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less.
     allowed.bias += grown * (one.distance.bias + high / std::sqrt(std::max(one.count, 1.0)));
     if (one.unit > 0) discrete = std::max(discrete, high);
@@ -109,20 +118,31 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
   }
   if (result.unit == 0) {  // integers and bools: elements that were near a limit are on the other side of it
     allowed.magnitude += kModel.kink * std::sqrt(std::min(discrete, 1.0)) * 2;
-    allowed.bias = allowed.magnitude;
+    allowed.bias = allowed.expected = allowed.magnitude;
     return allowed;
   }
-  if (traits.has_kink && result.is_backward) allowed.magnitude += kModel.kink * std::sqrt(std::min(kink, 1.0));
+  if (traits.has_kink && result.is_backward) {
+    allowed.magnitude += kModel.kink * std::sqrt(std::min(kink, 1.0));
+    allowed.expected += kModel.kink * std::sqrt(std::min(kink, 1.0));
+  }
   if (!only_moves(traits)) {
     const double repeated = traits.growth == Growth::kRecurrent ? kModel.recurrent : 1;
-    const double rounding = repeated * kModel.own + kModel.sum * std::sqrt(terms_of(traits, result, influences));
+    const double rounding = repeated * kModel.own + sum_roundings(terms_of(traits, result, influences), unit);
     if (allowed.magnitude == 0 && result.count >= kModel.many_elements) {
       allowed.element = unit * rounding * cancelled * ratio(result.largest, result.norm);
     }
     allowed.magnitude += unit * rounding * cancelled;
+    allowed.expected += unit * rounding * cancelled;
     allowed.bias += unit * cancelled * (kModel.bias + rounding / std::sqrt(std::max(result.count, 1.0)));
   }
   return allowed;
+}
+
+double visible(const metrics::Distance& distance, const Allowance& allowed) {
+  if (distance.equal) return 0;
+  const double strength = beyond(distance, allowed);
+  if (std::isinf(strength) || allowed.expected == 0) return strength;
+  return std::max(strength, distance.value / (kModel.visible * allowed.expected));
 }
 
 Result result_of(const metrics::TensorFacts& reference, bool is_backward) {

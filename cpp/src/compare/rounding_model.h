@@ -33,6 +33,9 @@ struct RoundingModel {
   double few_elements = 0.98;
   /// Tensors below this many elements are few elements.
   double many_elements = 64;
+  /// What comes of another argument, or of a call that one run has not, shows when it is so many times what is expected
+  /// without: there is a reason to look, so this needs no outlier.
+  double visible = 2;
   /// Of the share e of elements that an error takes over a jump of the derivative, the result is off by sqrt(e).
   double kink = 1;
   /// A gradient is measured against this part of the typical gradient of all parameters: much smaller ones are what
@@ -44,8 +47,8 @@ struct RoundingModel {
   /// coarsest dtype in it; its gradients four times as much. Rounding of 4 units in every call of the models of
   /// tests/faults makes 20 and 100.
   double most_roundings = 256;
-  /// What a recurrent network makes of an error through all its time steps.
-  double recurrent = 8;
+  /// What a recurrent network makes of an error, of its inputs or its own, through all its time steps.
+  double recurrent = 3;
   /// Growth where nothing is known of an operator: at most this.
   double most_growth = 100;
 };
@@ -78,6 +81,7 @@ struct Result {
 struct Allowance {
   double magnitude = 0;  // relative L2 distance
   double bias = 0;       // of norm and mean
+  double expected = 0;   // the magnitude, by what the inputs are most likely off by
   /// What a single element may be off by where nothing that goes in differs; 0: something does.
   double element = 0;
   double cancelled = 1;  // how much smaller the result is than the terms that it is a sum of
@@ -95,6 +99,9 @@ Result result_of(const metrics::TensorFacts& reference, bool is_backward = false
 
 /// By which factor a distance is beyond what is allowed; 1 and more is suspect. Infinite for what has no measure.
 double beyond(const metrics::Distance& distance, const Allowance& allowed);
+
+/// The same for what comes of something that is known to differ.
+double visible(const metrics::Distance& distance, const Allowance& allowed);
 
 /// How many terms each element of the result sums, by the shapes.
 double terms_of(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences);

@@ -19,7 +19,7 @@ constexpr std::size_t kMostCulprits = 3;
 constexpr double kAboveNoise = 3;
 
 // Confidence, see confidence().
-constexpr double kExact = 0.95, kLeast = 0.5, kMostInNoise = 0.9;
+constexpr double kExact = 0.95, kLeast = 0.5, kMostInNoise = 0.9, kHidden = 0.3;
 
 std::string key_of(const Finding& finding) {
   return std::to_string(finding.step) + '|' + std::to_string(finding.rank) + '|' +
@@ -79,6 +79,7 @@ class Judge {
       return false;  // the diagnosis tells of settings and states by their names
     }
     if (!std::isnan(finding.effect) && finding.effect >= 1) return true;
+    if (finding.is_hidden) return true;
     if (finding.kind == FindingKind::kModuleAttribute && shows_in_a_buffer(finding)) return true;
     if (!std::isnan(finding.effect)) return false;
     const bool may_be_harmless = is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute;
@@ -191,7 +192,7 @@ Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
 }
 
 double confidence(const Finding& finding, std::size_t place) {
-  double own = kExact;
+  double own = finding.is_hidden ? kHidden : kExact;
   if (is_measured(finding) && !finding.other_kernel_excluded) {
     const double surplus = std::max(finding.strength, 1.0);
     const double most = finding.exact_before ? kExact : kMostInNoise;

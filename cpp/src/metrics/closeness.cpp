@@ -17,6 +17,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSketchedLow = 1 / 1.66;
 constexpr double kSketchedHigh = 1 / 0.41;
 
+// Where few elements differ, by one rounding each, two of them may cancel out in a sum: 16 such elements, and those
+// four times the size of a typical one, are the most that may go unseen.
+constexpr double kUnseenElements = 16, kLargeElement = 4;
+
 // Sums of a sketch are rounded to float32 in files and chains of additions: less cannot be told from nothing.
 constexpr double kSketchNoise = 0x1p-23;
 
@@ -109,6 +113,11 @@ class Pair {
   bool has_sketches() const { return a_.sketch && b_.sketch && a_.dtype == b_.dtype; }
 
   double sketched() const { return stats::distance(*a_.sketch, *b_.sketch) / size_; }
+
+  double cancelled() const {
+    const double unit = std::max(unit_roundoff(a_.dtype), unit_roundoff(b_.dtype));
+    return kLargeElement * unit * std::sqrt(std::min(kUnseenElements / count_, 1.0));
+  }
 
   double peak() const {
     double all = 0, most = 0;
@@ -208,7 +217,7 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
     result.value = pair.sketched();
     result.peak = pair.peak();
     result.low = std::max(result.low, result.value * kSketchedLow - kSketchNoise);
-    result.high = result.value * kSketchedHigh + kSketchNoise;
+    result.high = result.value * kSketchedHigh + kSketchNoise + pair.cancelled();
   } else {
     result.high = std::max(pair.guess(), pair.unseen());
   }
