@@ -47,6 +47,9 @@ constexpr double kSameNumber = 8 * 0x1p-24;
 // And by more than this, another one: what comes of it may still be hidden by rounding.
 constexpr double kAnotherNumber = 1e-3;
 
+// A gradient that is off by more than this part of itself has elements of either sign.
+constexpr double kUncertainGradient = 0.05;
+
 enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
 // Operators of optimizers, for records that do not tell who called.
@@ -87,6 +90,7 @@ struct Alone {
   std::string_view around;  // the module that both runs have
   bool exact_before = true;
   double effect = kUnknown;
+  bool is_update = false;  // behind the backward pass, outside of modules
 };
 
 // A finding that waits for its effect, the record that shows it, and how far two numbers are apart: infinite for what
@@ -114,12 +118,14 @@ class CallWalker {
     collect_reference_only();
     negligible_gradient_ = negligible_gradient();
     coarsest_unit_ = coarsest_unit();
+    collect_gradients();
   }
 
   CallWalk run() {
     const auto count = static_cast<std::uint32_t>(pair_.left.records().size());
     for (std::uint32_t i = 0; i < count; ++i) {
       add_missing_before(i);
+      note_place(i);
       if (trace::holds_gradients(name(i))) {
         gradients_.push_back(i);
       } else if (!pair_.records.of_left[i]) {
@@ -183,6 +189,15 @@ class CallWalker {
     return around == "clip_grad" ? Zone::kClipping : Zone::kModel;
   }
 
+  // Behind the backward pass calls outside of modules are those of clipping and the optimizer.
+  void note_place(std::uint32_t record) {
+    if (is_backward(name(record))) {
+      is_after_backward_ = true;
+    } else if (is_module(name(record)) || is_module(parent_of(record))) {
+      is_after_backward_ = false;
+    }
+  }
+
   // ---- Calls of one side only
 
   void collect_missing() {
@@ -197,6 +212,16 @@ class CallWalker {
     }
     std::stable_sort(missing_.begin(), missing_.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
+  }
+
+  // What the optimizer begins with is found by its value.
+  void collect_gradients() {
+    for (const ItemPair& row : pair_.matches.pairs) {
+      if (!row.right || !trace::holds_gradients(name(row.left_record))) continue;
+      const Distance& apart = distance_of(row);
+      if (std::isfinite(apart.high)) largest_gradient_ = std::max(largest_gradient_, apart.high);
+      if (const auto key = key_of_updated(*pair_.right_item(row))) gradient_of_[*key] = &apart;
+    }
   }
 
   void collect_reference_only() {
@@ -251,6 +276,8 @@ class CallWalker {
       alone.is_missing = is_missing;
       alone.around = place.around;
       alone.exact_before = !differs_;
+      alone.is_update = place.around == "optimizer" || is_update(operator_name(call)) ||
+                        (is_after_backward_ && place.around.empty() && !is_module(place.outermost) && !is_backward(call));
       (is_missing ? last_missing_ : last_extra_) = alone_.size();
       alone_.push_back(alone);
     }
@@ -261,7 +288,11 @@ class CallWalker {
   }
 
   void tell(Alone& alone) {
-    if (std::isnan(alone.effect)) alone.effect = effect_around(alone.around, alone.is_missing, alone.order);
+    if (alone.is_update) {
+      if (alone.effect < 1) alone.effect = kUnknown;  // what is changed in place leaves no result
+    } else if (std::isnan(alone.effect)) {
+      alone.effect = effect_around(alone.around, alone.is_missing, alone.order);
+    }
     auto& findings = result_.walk.findings;
     if (findings.size() >= kMostFindings) return;
     Finding& finding = findings.emplace_back();
@@ -270,8 +301,7 @@ class CallWalker {
     finding.kind = is_collective           ? FindingKind::kReduction
                    : alone.is_missing ? FindingKind::kMissingCall
                                            : FindingKind::kExtraCall;
-    const bool in_optimizer = alone.around == "optimizer" || is_update(operator_name(alone.name));
-    finding.phase = in_optimizer ? Phase::kUpdate : alone.around == "clip_grad" ? Phase::kClipping : Phase::kCalls;
+    finding.phase = alone.is_update ? Phase::kUpdate : alone.around == "clip_grad" ? Phase::kClipping : Phase::kCalls;
     finding.order = alone.order;
     finding.name = alone.name;
     finding.module = module_path(alone.around);
@@ -519,6 +549,8 @@ class CallWalker {
         const Distance& there = distances_[known];
         const double count = std::max(trace::element_count(pair_.right.text(reference.shape)), 1.0);
         result.allowed = {there.high, there.bias + there.high / std::sqrt(count), there.value};
+        // Two numbers may be the same in the reference, and have been computed apart.
+        if (count == 1) result.allowed = composite(std::max(noise_, there.high), there.value, unit_of(reference));
         return result;
       }
       const std::uint32_t record = reference_flow().record(result.source);
@@ -531,9 +563,19 @@ class CallWalker {
       }
       return result;
     }
-    const bool knows_all = pair_.left.level() != "L0" && !backward;
-    const double noise = std::max(noise_, before_ != nullptr ? before_->noise : 0);
+    const bool knows_all = pair_.left.level() != "L0" && !backward && !is_after_backward_;
+    double noise = std::max(noise_, before_ != nullptr ? before_->noise : 0);
     const double unit = unit_of(reference);
+    if (is_after_backward_) {
+      const auto key = key_of_updated(reference);
+      const auto gradient = key ? gradient_of_.find(*key) : gradient_of_.end();
+      if (gradient != gradient_of_.end()) {
+        const Distance& there = *gradient->second;
+        result.allowed = {there.high + unit, there.bias + there.high + unit, there.value + unit};
+        return result;
+      }
+      noise = std::max(noise, largest_gradient_);
+    }
     if (const auto updated = updated_before(reference)) {
       result.allowed = {*updated + unit, *updated + unit};
     } else if (noise == 0 && knows_all) {
@@ -680,7 +722,8 @@ class CallWalker {
     const Item& reference = *pair_.right_item(row);
     Allowance allowed = source_allowance(compare::result_of(trace::facts_of(pair_.right, reference)));
     if (before_ != nullptr) {
-      const double high = updated_before(reference).value_or(kComposite * before_->noise);
+      const std::string_view module = is_module(name(record)) ? name(record) : parent_of(record);
+      const double high = updated_before(reference).value_or(left_by_gradient(module, parameter));
       allowed = {high + unit_of(reference), high + unit_of(reference)};
     }
     const double strength = beyond(apart, allowed);
@@ -690,6 +733,17 @@ class CallWalker {
     finding.kind = FindingKind::kWeight;
     finding.exact_before = before_ == nullptr || before_->noise == 0;
     finding.reason = "parameter " + parameter + " of " + std::string(parent_of(record)) + " differs";
+  }
+
+  // What an optimizer whose calls are not seen may have made of the gradient of this parameter: one that divides by
+  // its size makes a full step of what is nothing but rounding.
+  double left_by_gradient(std::string_view module, const std::string& parameter) const {
+    const auto found = before_->left_behind.find(gradient_key(module, parameter));
+    if (found != before_->left_behind.end() && found->second > kUncertainGradient) return kInfinity;
+    return kComposite * before_->noise;
+  }
+  static std::string gradient_key(std::string_view module, std::string_view parameter) {
+    return "gradient." + module_path(module) + '.' + std::string(parameter);
   }
 
   // The parameter of the module around that has this very value: the same statistics in the target.
@@ -919,6 +973,8 @@ class CallWalker {
     for (const ItemPair& row : rows_.of_record(record)) {
       if (!row.right) continue;
       const Distance apart = distance_of(row, negligible_gradient_);
+      const std::string_view parameter = pair_.left.text(pair_.left_item(row).path);
+      result_.walk.left_behind[gradient_key(name(record), parameter)] = distance_of(row).high;
       if (apart.high > 0 && std::isfinite(apart.high)) note_gradient(row, apart);
       if (apart.equal) continue;
       if (of_module.magnitude < 0) of_module = allowed_of_module(name(record));
@@ -961,7 +1017,6 @@ class CallWalker {
 
   void note_closest(double strength, const ItemPair& row) {
     Largest& closest = result_.walk.closest;
-    if (getenv("MSPROBE_DEBUG") != nullptr) fprintf(stderr, "C %.4g %s\n", strength, item_name(row).c_str());
     if (strength < 1 && strength > closest.value) closest = {strength, item_name(row)};
   }
 
@@ -1117,6 +1172,9 @@ class CallWalker {
   double coarsest_unit_ = 0;
   double noise_ = 0;  // the largest distance of a result so far
   bool differs_ = false;  // something differed before, in this step or those before it
+  bool is_after_backward_ = false;
+  std::unordered_map<std::uint64_t, const Distance*> gradient_of_;  // of parameters, by the extremes of the reference
+  double largest_gradient_ = 0;  // distance
   bool has_flips_ = false;  // integers or flags that were computed differ
   std::uint32_t first_call_ = 0;
   const ItemPair* largest_row_ = nullptr;

@@ -109,7 +109,6 @@ class DiagnosisWalker {
     if (apart.equal) return nullptr;
     ++calls_.walk.differing;
     const double strength = beyond(apart, allowed);
-    if (getenv("MSPROBE_DEBUG") != nullptr) fprintf(stderr, "C %.4g %d %s\n", strength, (int)phase, entry.name.c_str());
     if (strength < 1 && strength > calls_.walk.closest.value) calls_.walk.closest = {strength, entry.name};
     if (strength < 1) return nullptr;
     Finding& finding = add(kind, phase, entry.name, what);

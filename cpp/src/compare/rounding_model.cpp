@@ -83,6 +83,14 @@ double sum_roundings(double terms, double unit) {
   return kModel.sum * std::sqrt(terms) * (unit > kept ? kept / unit : 1);
 }
 
+// How many times a rounding of its own shows in a result that is smaller than its terms. Logarithms of sums of
+// exponentials are kept in float32 at least until they are rounded to the dtype of the result.
+double lost_units(const OperatorTraits& traits, const Result& result, double unit, double cancelled) {
+  if (traits.growth != Growth::kLogarithm || result.is_backward) return cancelled;
+  const double kept = metrics::unit_roundoff(DType::kFloat32);
+  return unit > kept ? std::max(1.0, cancelled * kept / unit) : cancelled;
+}
+
 }  // namespace
 
 double terms_of(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences) {
@@ -128,12 +136,13 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
   if (!only_moves(traits)) {
     const double repeated = traits.growth == Growth::kRecurrent ? kModel.recurrent : 1;
     const double rounding = repeated * kModel.own + sum_roundings(terms_of(traits, result, influences), unit);
+    const double lost = unit * lost_units(traits, result, unit, cancelled);
     if (allowed.magnitude == 0 && result.count >= kModel.many_elements) {
-      allowed.element = unit * rounding * cancelled * ratio(result.largest, result.norm);
+      allowed.element = rounding * lost * ratio(result.largest, result.norm);
     }
-    allowed.magnitude += unit * rounding * cancelled;
-    allowed.expected += unit * rounding * cancelled;
-    allowed.bias += unit * cancelled * (kModel.bias + rounding / std::sqrt(std::max(result.count, 1.0)));
+    allowed.magnitude += rounding * lost;
+    allowed.expected += rounding * lost;
+    allowed.bias += lost * (kModel.bias + rounding / std::sqrt(std::max(result.count, 1.0)));
   }
   return allowed;
 }

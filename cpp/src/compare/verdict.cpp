@@ -94,11 +94,12 @@ class Judge {
     });
   }
 
-  // Something in the rest of the step is farther off than it may be.
+  // Something in the rest of the step is farther off than it may be; what an optimizer does shows in the next one.
   bool is_followed(std::size_t index) const {
+    const int last = findings_[index]->step + (findings_[index]->phase == Phase::kUpdate ? 1 : 0);
     return std::any_of(findings_.begin() + static_cast<std::ptrdiff_t>(index) + 1, findings_.end(),
                        [&](const Finding* other) {
-                         return other->step == findings_[index]->step && is_measured(*other) && other->strength >= 1;
+                         return other->step <= last && is_measured(*other) && other->strength >= 1;
                        });
   }
 
