@@ -105,6 +105,7 @@ py::dict plain(const StepWalk& walk) {
   result["largest_gradient"] = py::make_tuple(walk.largest_gradient.value, walk.largest_gradient.name);
   result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
   result["has_diagnosis"] = walk.has_diagnosis;
+  result["unit"] = walk.unit;
   return result;
 }
 
@@ -126,6 +127,7 @@ StepWalk walk_of(const py::dict& from) {
   walk.largest_gradient = largest_of(from["largest_gradient"]);
   walk.closest = largest_of(from["closest"]);
   walk.has_diagnosis = from["has_diagnosis"].cast<bool>();
+  walk.unit = from["unit"].cast<double>();
   return walk;
 }
 
@@ -180,6 +182,7 @@ void register_verdict(py::module_& m) {
                              [pair_of](const StepWalk& walk) { return pair_of(walk.largest_gradient); })
       .def_property_readonly("closest", [pair_of](const StepWalk& walk) { return pair_of(walk.closest); })
       .def_readonly("has_diagnosis", &StepWalk::has_diagnosis)
+      .def_readonly("unit", &StepWalk::unit)
       .def_property_readonly("all_equal", &StepWalk::all_equal)
       .def("plain", [](const StepWalk& walk) { return plain(walk); })
       .def_static("of_plain", &walk_of, py::arg("plain"));

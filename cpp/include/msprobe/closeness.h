@@ -58,6 +58,11 @@ struct Distance {
   bool equal = true;
 };
 
+/// A gradient is measured against this part of the typical gradient (root mean square of the elements, median over all
+/// parameters): much smaller ones are what rounding leaves where the exact result is 0, as of the bias of attention keys
+/// or of a bias in front of a normalisation.
+inline constexpr double kNegligibleGradient = 0.1;
+
 /// 2^-p for a dtype with p bits of significand: the largest relative error of rounding to it (IEEE 754; N. Higham,
 /// Accuracy and Stability of Numerical Algorithms, 2002, section 2.1). 0 for integers, bools and what is unknown.
 MSPROBE_API double unit_roundoff(std::optional<DType> dtype) noexcept;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -150,6 +151,8 @@ struct Similarity {
   std::int64_t equal = 0;
   std::int64_t count = 0;
   std::string problem;
+  /// The larger of the L2 norms that the two csv files name; NaN: neither does.
+  double norm = std::numeric_limits<double>::quiet_NaN();
 
   /// equal / count; 0 for an empty tensor, NaN when not compared.
   MSPROBE_API double value() const noexcept;
@@ -199,7 +202,8 @@ MSPROBE_API void write_similarities(const Comparison& comparison, const std::fil
 // ---- judging
 
 /// The rule of the existing tool's guide: below `first_step_least` at the first step, or a fall by more than
-/// `largest_drop` against the step before, points to a problem.
+/// `largest_drop` against the step before, points to a problem. Signs of a gradient that is next to nothing beside the
+/// others of its step (metrics::kNegligibleGradient) are those of rounding errors, and point to none.
 struct Rule {
   double first_step_least = 0.97;
   double largest_drop = 0.03;

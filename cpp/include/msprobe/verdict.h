@@ -120,6 +120,7 @@ struct StepWalk {
   /// The largest part of what is allowed, of all that is no finding: 1 would be one.
   Largest closest;
   bool has_diagnosis = false;
+  double unit = 0;  // the coarsest unit roundoff of what the reference computes
   /// In the first step results are farther off than any number of roundings explains: between these two.
   std::string last_agreeing, first_differing;
 

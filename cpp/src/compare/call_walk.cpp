@@ -1126,6 +1126,7 @@ class CallWalker {
     StepWalk& walk = result_.walk;
     find_stretch();
     walk.noise = noise_;
+    walk.unit = coarsest_unit_;
     for (const ItemPair& row : pair_.matches.pairs) {
       const Distance& apart = distance_of(row);
       if (!row.right) continue;

@@ -38,9 +38,7 @@ struct RoundingModel {
   double visible = 2;
   /// Of the share e of elements that an error takes over a jump of the derivative, the result is off by sqrt(e).
   double kink = 1;
-  /// A gradient is measured against this part of the typical gradient of all parameters: much smaller ones are what
-  /// rounding leaves where the exact result is 0 (the bias of attention keys, a bias before a normalisation).
-  double negligible_gradient = 0.1;
+  double negligible_gradient = metrics::kNegligibleGradient;
   /// An element beyond this is a mask: beside it nothing of the other elements is left in norms and sketches.
   double mask = 1e4;
   /// A model that is computed once, on equal weights and data, is not farther off than so many unit roundoffs of the

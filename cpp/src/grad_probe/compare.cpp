@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <limits>
 #include <mutex>
@@ -47,6 +48,16 @@ bool has_entry(const fs::path& path) {
   return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+// Of a cell of a csv file; kUnknown for what is no number.
+double number_of(const std::string& text) {
+  double value = kUnknown;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return problem == std::errc() && end == text.data() + text.size() ? value : kUnknown;
+}
+
+
 // Reads the parameter names of all steps of both sides.
 class NameReader {
  public:
@@ -72,8 +83,10 @@ class NameReader {
     }
     comparison.names = std::move(names_);
     comparison.cells.resize(comparison.names.size() * steps_.size());
-    for (const auto& [name, step] : listed_) {
-      comparison.cells[name * steps_.size() + step].state = Similarity::State::kMissing;
+    for (const auto& [name, step, norm] : listed_) {
+      Similarity& cell = comparison.cells[name * steps_.size() + step];
+      cell.state = Similarity::State::kMissing;
+      if (!(cell.norm >= norm)) cell.norm = norm;  // NaN: not known yet
     }
   }
 
@@ -90,7 +103,11 @@ class NameReader {
       const io::Table table = io::read_csv(path);
       const int column = table.column("param_name");
       if (column < 0) throw FormatError(path.string(), "line 1", "expected a column \"param_name\"");
-      for (const io::Row& row : table.rows) add(row[static_cast<std::size_t>(column)], step);
+      const int norm = table.column("norm");
+      for (const io::Row& row : table.rows) {
+        add(row[static_cast<std::size_t>(column)], step,
+            norm < 0 ? kUnknown : number_of(row[static_cast<std::size_t>(norm)]));
+      }
       return true;
     } catch (const Error& error) {
       log(LogLevel::kWarning, std::string("gradient comparison: ") + error.what() +
@@ -99,17 +116,21 @@ class NameReader {
     }
   }
 
-  void add(const std::string& name, std::size_t step) {
+  void add(const std::string& name, std::size_t step, double norm) {
     const auto [entry, is_new] = indices_.try_emplace(name, names_.size());
     if (is_new) names_.push_back(name);
-    listed_.emplace_back(entry->second, step);
+    listed_.push_back({entry->second, step, norm});
   }
 
   const fs::path rank_dirs_[2];
   const std::vector<std::int64_t>& steps_;
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::size_t> indices_;
-  std::vector<std::pair<std::size_t, std::size_t>> listed_;
+  struct Listed {
+    std::size_t name, step;
+    double norm;
+  };
+  std::vector<Listed> listed_;
 };
 
 bool is_level_l0(const fs::path& path) {
@@ -261,11 +282,11 @@ class CellWorker {
   }
 
   static void finish(Similarity& cell, std::int64_t equal, std::int64_t count) {
-    cell = {Similarity::State::kCompared, equal, count, {}};
+    cell = {Similarity::State::kCompared, equal, count, {}, cell.norm};
   }
 
   static void miss(Similarity& cell, std::string problem) {
-    cell = {Similarity::State::kMissing, 0, 0, std::move(problem)};
+    cell = {Similarity::State::kMissing, 0, 0, std::move(problem), cell.norm};
   }
 
   Comparison& comparison_;

@@ -1,9 +1,11 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
+#include "msprobe/closeness.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/table.h"
 
@@ -14,6 +16,28 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Similarities are ratios of counts: 1.0 - 0.97 must not count as more than 0.03 because of its last bit.
 constexpr double kRounding = 1e-12;
+
+// Root mean square of the elements; 0: not known.
+double typical(const Similarity& cell) {
+  const bool is_known = cell.state == Similarity::State::kCompared && cell.count > 0 && cell.norm > 0;
+  return is_known && std::isfinite(cell.norm) ? cell.norm / std::sqrt(static_cast<double>(cell.count)) : 0;
+}
+
+// By step: gradients below this are nothing but rounding.
+std::vector<double> negligible(const Comparison& comparison) {
+  std::vector<double> result(comparison.steps.size(), 0);
+  for (std::size_t step = 0; step < result.size(); ++step) {
+    std::vector<double> sizes;
+    for (std::size_t name = 0; name < comparison.names.size(); ++name) {
+      if (const double size = typical(comparison.at(name, step)); size > 0) sizes.push_back(size);
+    }
+    if (sizes.empty()) continue;
+    const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+    std::nth_element(sizes.begin(), middle, sizes.end());
+    result[step] = metrics::kNegligibleGradient * *middle;
+  }
+  return result;
+}
 
 struct Previous {
   std::int64_t step;
@@ -70,6 +94,7 @@ double fall(const Finding& finding) {
 
 std::vector<Finding> judge(const Comparison& comparison, const Rule& rule) {
   std::vector<Finding> findings;
+  const std::vector<double> floors = negligible(comparison);
   for (std::size_t name = 0; name < comparison.names.size(); ++name) {
     std::optional<Previous> previous;
     for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
@@ -77,6 +102,8 @@ std::vector<Finding> judge(const Comparison& comparison, const Rule& rule) {
       const bool compared = cell.state == Similarity::State::kCompared;
       // An empty tensor has no signs that could differ.
       if (cell.state == Similarity::State::kAbsent || (compared && cell.count == 0)) continue;
+      const double size = typical(cell);
+      if (size > 0 && size < floors[step]) continue;  // signs of rounding errors
       auto finding = judge_cell(comparison.names[name], comparison.steps[step], cell, previous, rule);
       if (finding) findings.push_back(std::move(*finding));
       if (compared) previous = {comparison.steps[step], cell.value()};

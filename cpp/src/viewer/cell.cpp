@@ -9,6 +9,8 @@
 #include <limits>
 
 #include "io/json_scanner.h"
+#include "msprobe/closeness.h"
+#include "msprobe/trace_compare.h"
 #include "msprobe/viewer_cell.h"
 
 namespace msprobe::viewer {
@@ -38,20 +40,6 @@ struct Statistic {
 constexpr std::array<Statistic, 4> kStatistics = {
     {{"Max", "Max diff"}, {"Min", "Min diff"}, {"Norm", "L2norm diff"}, {"Mean", "Mean diff"}}};
 
-struct Precision {
-  std::string_view dtype;
-  double epsilon;
-};
-constexpr std::array<Precision, 9> kPrecisions = {{{"float64", 0x1p-52},
-                                                   {"double", 0x1p-52},
-                                                   {"float32", 0x1p-23},
-                                                   {"float", 0x1p-23},
-                                                   {"float16", 0x1p-10},
-                                                   {"half", 0x1p-10},
-                                                   {"bfloat16", 0x1p-7},
-                                                   {"float8_e4m3fn", 0x1p-3},
-                                                   {"float8_e5m2", 0x1p-2}}};
-
 constexpr double kShown = 1.01e-6;  // cells hold six decimals, unless they hold an exponent
 
 // What begins with this in the field "type" is a tensor of one of the frameworks.
@@ -76,51 +64,12 @@ std::optional<double> plain_number(std::string_view text) {
 
 bool is_tensor(const Cell& cell) { return cell.has("dtype") && !cell.shown("dtype").starts_with('<'); }
 
-// Of what the largest and the smallest element allow.
-double peak_of(const Cell& cell) {
-  double peak = 0;
-  for (const auto name : {"Max", "Min"}) {
-    const auto value = cell.number(name);
-    if (value && std::isfinite(*value)) peak = std::max(peak, std::abs(*value));
-  }
-  return peak;
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// Elements of a tensor of this shape, "[2, 3]".
-double element_count(std::string_view shape) {
-  double count = 1;
-  while (!shape.empty()) {
-    if (!is_digit(shape.front())) {
-      shape.remove_prefix(1);
-      continue;
-    }
-    double length = 0;
-    for (; !shape.empty() && is_digit(shape.front()); shape.remove_prefix(1)) {
-      length = 10 * length + (shape.front() - '0');
-    }
-    count *= length;
-  }
-  return count;
-}
-
-// The root mean square of the elements.
-double typical_of(const Cell& cell) {
-  const auto norm = cell.number("Norm");
-  if (!norm || !std::isfinite(*norm)) return 0;
-  const double count = element_count(cell.text("shape").value_or(""));
-  return count > 0 ? *norm / std::sqrt(count) : 0;
-}
-
-double in_epsilons(double distance, double size, const Cell& cell) {
-  std::string dtype(cell.shown("dtype"));
-  dtype.erase(0, dtype.rfind('.') + 1);  // of npos: nothing
-  std::transform(dtype.begin(), dtype.end(), dtype.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto* const found = std::find_if(kPrecisions.begin(), kPrecisions.end(),
-                                         [&](const Precision& one) { return one.dtype == dtype; });
-  if (found == kPrecisions.end()) return kInfinity;  // integers and bools have no rounding
-  return size > 0 ? distance / size / found->epsilon : kInfinity;
+// Without the statistics.
+metrics::TensorFacts facts_of(const Cell& cell) {
+  metrics::TensorFacts facts;
+  facts.dtype = trace::dtype_of(cell.shown("dtype"));
+  facts.count = trace::element_count(cell.text("shape").value_or(""));
+  return facts;
 }
 
 // Of what is no tensor.
@@ -138,40 +87,34 @@ std::optional<double> difference_of_values(const Cell& target, const Cell* golde
   return 0;
 }
 
-bool is_same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-// What a difference of a statistic is measured against.
-double size_of(std::string_view statistic, double ours, double peak, double typical) {
-  if (statistic == "Norm") return std::abs(ours);
-  return statistic == "Mean" ? std::max(std::abs(ours), typical) : peak;
-}
-
-std::optional<double> difference_of(const Statistic& statistic, const Cell& target, const Cell* golden,
-                                    double peak, double typical) {
+// A statistic of the reference: its own cell is rounded to six decimals, the difference that a comparison wrote is not.
+std::optional<double> of_reference(const Statistic& statistic, const Cell& target, const Cell* golden) {
   const auto ours = target.number(statistic.name);
   const auto difference = target.number(statistic.difference);
   const auto other = golden != nullptr ? golden->number(statistic.name) : std::nullopt;
-  if (!ours || (!difference && !other)) return std::nullopt;
-  const double theirs = other ? *other : *ours;
-  if (!std::isfinite(*ours) || !std::isfinite(theirs)) return other && is_same(*ours, theirs) ? 0 : kInfinity;
-  const bool is_exact = difference && std::isfinite(*difference);
-  const double gap = std::abs(is_exact ? *difference : *ours - theirs);
-  if (gap == 0) return 0;
-  const double found = in_epsilons(gap, size_of(statistic.name, *ours, peak, typical), target);
-  const bool is_cut =
-      !is_exact && gap <= kShown && target.shown(statistic.name).find('e') == std::string_view::npos;
-  return is_cut ? std::min(found, 1.0) : found;
+  if (!ours) return std::nullopt;
+  if (difference && std::isfinite(*difference) && std::isfinite(*ours)) return *ours - *difference;
+  if (!other) return std::nullopt;
+  const bool is_cut = target.shown(statistic.name).find('e') == std::string_view::npos;
+  return is_cut && std::abs(*ours - *other) <= kShown ? ours : other;
 }
 
 std::optional<double> difference_of_statistics(const Cell& target, const Cell* golden) {
-  std::optional<double> worst;
-  const double peak = peak_of(target);
-  const double typical = typical_of(target);
-  for (const Statistic& statistic : kStatistics) {
-    const auto found = difference_of(statistic, target, golden, peak, typical);
-    if (found) worst = std::max(worst.value_or(0), *found);
-  }
-  return worst;
+  metrics::TensorFacts ours = facts_of(target), theirs = ours;
+  bool is_known = false;
+  const auto take = [&](const Statistic& statistic, std::optional<double> metrics::TensorFacts::*place) {
+    const auto found = of_reference(statistic, target, golden);
+    if (!found) return;
+    is_known = true;
+    ours.*place = target.number(statistic.name);
+    theirs.*place = found;
+  };
+  take(kStatistics[0], &metrics::TensorFacts::max);
+  take(kStatistics[1], &metrics::TensorFacts::min);
+  take(kStatistics[2], &metrics::TensorFacts::norm);
+  take(kStatistics[3], &metrics::TensorFacts::mean);
+  if (!is_known) return std::nullopt;
+  return trace::in_roundings(metrics::distance(ours, theirs).value, ours.dtype);
 }
 
 }  // namespace
@@ -230,7 +173,9 @@ std::optional<double> ulps(const Cell& target, const Cell* golden) {
   if (!is_tensor(target)) return difference_of_values(target, golden);
   if (const auto distance = target.number("MaxAbsErr")) {
     if (!std::isfinite(*distance)) return kInfinity;
-    return *distance == 0 ? 0 : in_epsilons(*distance, peak_of(target), target);
+    const double peak = std::max(std::abs(target.number("Max").value_or(0)), std::abs(target.number("Min").value_or(0)));
+    const double relative = *distance == 0 ? 0 : peak > 0 ? *distance / peak : kInfinity;
+    return trace::in_roundings(relative, trace::dtype_of(target.shown("dtype")));
   }
   return difference_of_statistics(target, golden);
 }

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe diagnose: exit code 0 when the runs agree, 1 when they differ or a part could not be compared, 2 on
-errors.
+"""msprobe diagnose: exit code 0 when the run under test follows the reference, 1 when it does not or a part
+could not be compared, 2 on errors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from msprobe.terminal.command_line import Parser, add_screen
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.commands.diagnose_parts import Comparison
-    from msprobe.diagnose.answer import Answer, Cause, Missing, PartResult
+    from msprobe.diagnose.answer import Answer, Cause, Missing, PartResult, Status
     from msprobe.diagnose.run_folder import RunFolder
 
 _FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the output
 
-_EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error.
+_EPILOG = """exit code: 0 the runs are equal or differ by rounding, 1 they differ or a part could not be
+compared, 2 an error.
 RUN_A is the reference, RUN_B the run under test: folders of msprobe run, or folders that hold any of config
 packs, checkpoints, logs with losses, gradient records and dumps.
 example: msprobe diagnose run_a run_b -o diagnosis"""
@@ -49,7 +50,7 @@ def main(arguments: list[str]) -> int:
         comparison = Comparison(*runs, output, shows_progress=not asked.quiet)
         make_directory(output)
         _remove_earlier(output)
-        answer = _diagnose(comparison, *runs, goes_on=asked.all, with_graph=not asked.no_graph)
+        answer = _diagnose(comparison, *runs, with_graph=not asked.no_graph)
         text = answer_json(answer, a, b, output)
         write_text(output / PAGE, page_html(answer, a, b, output))
         write_text(output / FILE, text)  # last: where it is, everything is
@@ -57,7 +58,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(text)
     elif not asked.quiet:
         sys.stdout.write(console_text(answer, output, Paint(sys.stdout)))
-    return 0 if answer.status == "agree" else 1
+    return 0 if answer.follows else 1
 
 
 def _would_harm(output: Path, run: Path) -> bool:
@@ -90,20 +91,14 @@ def _remove_earlier(output: Path) -> None:
         raise IoError(f"{output}: the earlier diagnosis cannot be removed: {error.strerror}") from error
 
 
-def _diagnose(
-    comparison: Comparison, a: RunFolder, b: RunFolder, *, goes_on: bool, with_graph: bool
-) -> Answer:
+def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph: bool) -> Answer:
     """Raises NothingToCompare when no part is in both runs and can be compared."""
-    from msprobe.diagnose.answer import Answer, PartResult, conclude
+    from msprobe.diagnose.answer import COMPARED, ORDER_OF_PARTS, Answer, conclude
     from msprobe.native import NothingToCompare
 
-    parts: list[PartResult] = []
-    for part, look in comparison.parts:
-        if any(found.causes and found.part in ("config", "checkpoint") for found in parts) and not goes_on:
-            parts.append(PartResult(part, "not reached", "a cause was found before; --all looks here, too"))
-        else:
-            parts.append(comparison.compare(part, look))
-    if not any(part.status in ("agree", "differ") for part in parts):
+    parts = [comparison.compare(part, look) for part, look in comparison.parts]
+    parts.sort(key=lambda part: ORDER_OF_PARTS.index(part.part))
+    if not any(part.status in COMPARED for part in parts):
         failed = [f"{part.part}: {part.sentence}" for part in parts if part.status == "failed"]
         have = "; ".join(f"{run.path} has {', '.join(run.parts) or 'nothing'}" for run in (a, b))
         raise NothingToCompare(
@@ -111,7 +106,7 @@ def _diagnose(
             + (f" ({'; '.join(failed)})" if failed else "")
         )
     cause, others = conclude(parts)
-    differ = cause is not None or any(_is_open(part) for part in parts)
+    status = _status(cause, parts)
     commands = []
     page = None
     if cause is not None and cause.part == "dump" and with_graph:
@@ -120,8 +115,8 @@ def _diagnose(
             file, page = graph
             commands.append(f"msprobe view {file.parent}")
     return Answer(
-        status="differ" if differ else "agree",
-        sentence=_sentence(cause, parts, differ=differ),
+        status=status,
+        sentence=_sentence(cause, parts, status),
         cause=cause,
         others=tuple(others),
         parts=tuple(parts),
@@ -138,8 +133,7 @@ def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult]) -> list[str]:
     if a.processes and b.processes and a.processes != b.processes:
         notes.append(
             f"{a.processes} and {b.processes} processes trained: where they share a batch, a rank sees a "
-            "part of it, and its inputs and losses differ; --all compares the gradients, which are those of "
-            "the batch"
+            "part of it, and its inputs and losses differ; the gradients are those of the batch"
         )
     for part in parts:
         failed = (part.sentence,) if part.status == "failed" else ()
@@ -149,25 +143,49 @@ def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult]) -> list[str]:
     return notes
 
 
-def _is_open(part: PartResult) -> bool:
-    """Whether a part without a cause keeps the runs from agreeing. What differs in the set-up and does not
-    explain a number is evidence only.
+def _status(cause: Cause | None, parts: list[PartResult]) -> Status:
+    """One answer of all parts. What differs in the set-up, or in weights that a training left behind, is a
+    difference in how something is done: the runs follow each other while what they compute does.
     """
-    return part.status == "failed" or (part.status == "differ" and part.part != "config")
+    from msprobe.diagnose.answer import COMPARED, NUMBERS, numbers_agree
+
+    statuses = {part.part: part.status for part in parts}
+    if cause is not None or any(statuses[part] == "differ" for part in NUMBERS):
+        return "differ"
+    if any(status in ("failed", "incomplete") for status in statuses.values()):
+        return "incomplete"
+    if numbers_agree(parts):
+        return "rounding" if any(statuses[part] == "rounding" for part in NUMBERS) else "equal"
+    differs = any(status == "differ" for part, status in statuses.items() if part != "config")
+    return (
+        "differ"
+        if differs
+        else "equal"
+        if any(status in COMPARED for status in statuses.values())
+        else "incomplete"
+    )
 
 
-def _sentence(cause: Cause | None, parts: list[PartResult], *, differ: bool) -> str:
+def _sentence(cause: Cause | None, parts: list[PartResult], status: Status) -> str:
+    from msprobe.diagnose.answer import COMPARED
+
     if cause is not None:
         return f"The runs part at {cause.where}"
     first = min((part.first_step for part in parts if part.first_step is not None), default=None)
-    if first is not None:
+    if first is not None and status == "differ":
         return f"The runs part at step {first}, but what was recorded does not show why"
-    if differ:
-        said = next(part for part in parts if _is_open(part))
-        text = said.sentence if said.status == "differ" else f"The {said.part} could not be compared"
-        return f"{text.rstrip('.')}; what was recorded does not show why"
-    compared = [part for part in parts if part.status in ("agree", "differ")]
-    return f"The runs agree in what was compared: {', '.join(part.part for part in compared)}"
+    if status == "differ":
+        said = next(part for part in parts if part.status == "differ" and part.part != "config")
+        return f"{said.sentence.rstrip('.')}; what was recorded does not show why"
+    compared = ", ".join(part.part for part in parts if part.status in COMPARED)
+    if status == "incomplete":
+        open_parts = [part.part for part in parts if part.status in ("failed", "incomplete")]
+        return (
+            f"Nothing differs beyond rounding, but not everything could be compared: {', '.join(open_parts)}"
+        )
+    if status == "rounding":
+        return f"The runs differ by no more than rounding explains, in what was compared: {compared}"
+    return f"The runs are equal in what was compared: {compared}"
 
 
 def _missing(cause: Cause | None, parts: list[PartResult], a: RunFolder, b: RunFolder) -> list[Missing]:
@@ -232,7 +250,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe diagnose",
         description="Finds where two runs part, from everything that both have: configuration, data, initial "
-        "weights, losses, gradients, operators, optimizer; and stops at the first cause.",
+        "weights, losses, gradients, operators, optimizer.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
@@ -240,7 +258,6 @@ def _parser() -> argparse.ArgumentParser:
     add("b", metavar="RUN_B", help="the run under test")
     add("-o", "--output", metavar="OUT", default="./diagnosis", help="folder for the results, made if needed "
         "(default: ./diagnosis)")  # fmt: skip
-    add("--all", action="store_true", help="look at all parts, also behind the first cause")
     add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
     add_screen(parser, "print the answer as JSON, as in diagnose.json")
     return parser

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from msprobe.diagnose.answer import Cause, PartResult
-from msprobe.diagnose.losses import compare_losses, read_losses, relative
+from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
 from msprobe.files.dump_folders import STEP, numbered
 from msprobe.native import Error, log
 
@@ -57,13 +57,13 @@ class Comparison:
 
     @property
     def parts(self) -> list[tuple[Part, Callable[[], PartResult]]]:
-        """In the order of the walk."""
+        """In the order in which they are compared: what a dump says is evidence for losses and gradients."""
         return [
             ("config", self._config),
             ("checkpoint", self._checkpoint),
+            ("dump", self._dump),
             ("losses", self._losses),
             ("gradients", self._gradients),
-            ("dump", self._dump),
         ]
 
     def compare(self, part: Part, look: Callable[[], PartResult]) -> PartResult:
@@ -121,7 +121,7 @@ class Comparison:
         ]
         return PartResult(
             "config",
-            "agree" if result.agree else "differ",
+            "equal" if result.agree else "differ",
             wording.sentence(result),
             report=files[0],
             causes=tuple(causes),
@@ -153,7 +153,7 @@ class Comparison:
             )
         return PartResult(
             "checkpoint",
-            "agree" if result.same else "differ",
+            "equal" if result.same else "differ",
             sentence(result, failing),
             report=files[0],
             causes=tuple(causes),
@@ -162,26 +162,35 @@ class Comparison:
 
     def _losses(self) -> PartResult:
         a, b = read_losses(self._a.losses), read_losses(self._b.losses)
-        result = compare_losses(a, b)
+        result = compare_losses(a, b, self._evidence())
         if result.steps == 0:
             return PartResult(
                 "losses", "failed", f"no step has a loss in both ({len(a)} and {len(b)} steps were found)"
             )
         if result.first is None:
             return PartResult(
-                "losses", "agree", f"the losses of {result.steps} steps are equal", steps=tuple(sorted(a))
+                "losses", "equal", f"the losses of {result.steps} steps are equal", steps=tuple(sorted(a))
+            )
+        if result.first_beyond is None:
+            largest, step = result.largest
+            return PartResult(
+                "losses",
+                "rounding",
+                f"the losses of {result.steps} steps differ by {largest:.2g} of their size at most "
+                f"(step {step}), which rounding explains",
+                steps=tuple(sorted(a.keys() & b.keys())),
             )
         shown = [
             f"step {step}: {a[step]:.9g} and {b[step]:.9g} (relative difference "
             f"{relative(a[step], b[step]):.2g})"
             for step in sorted(a.keys() & b.keys())
-            if step in (result.first, result.first_clear)
+            if step in (result.first_beyond, result.first_clear)
         ]
         return PartResult(
             "losses",
             "differ",
-            f"the loss differs first at step {result.first} of {result.steps}",
-            first_step=result.first,
+            f"the loss differs first at step {result.first_beyond} of {result.steps}",
+            first_step=result.first_beyond,
             clear_step=result.first_clear,
             steps=tuple(sorted(a.keys() & b.keys())),
             evidence=tuple(shown),
@@ -200,7 +209,18 @@ class Comparison:
             show_progress=self._shows_progress,
         )
         verdict = result.verdict
-        first = next(iter(verdict.suspicious), None)
+        explained = self._explained_steps(with_gradients=True)
+        suspicious = [finding for finding in verdict.suspicious if finding.step not in explained]
+        if verdict.suspicious and not suspicious and not verdict.not_compared:
+            names = {finding.parameter for finding in verdict.suspicious}
+            return PartResult(
+                "gradients",
+                "rounding",
+                f"the signs of {len(names)} gradients differ, and the dumps of these steps show nothing but "
+                "rounding",
+                report=result.report_path,
+            )
+        first = next(iter(suspicious), None)
         causes = []
         if first is not None:
             name = f"gradient of {first.parameter}"
@@ -208,14 +228,14 @@ class Comparison:
         steps = sorted({step for rank in verdict.ranks for step in rank.steps})
         return PartResult(
             "gradients",
-            "agree" if result.same else "differ",
+            "equal" if result.same else "differ" if suspicious else "incomplete",
             verdict.sentence,
             report=result.report_path,
             causes=tuple(causes),
             first_step=None if first is None else first.step,
             clear_step=None if first is None else first.step,
             steps=tuple(steps),
-            evidence=tuple(finding.line for finding in verdict.suspicious[:_MOST_EVIDENCE]),
+            evidence=tuple(finding.line for finding in suspicious[:_MOST_EVIDENCE]),
             not_compared=tuple(finding.line for finding in verdict.not_compared[:_MOST_EVIDENCE]),
         )
 
@@ -240,7 +260,7 @@ class Comparison:
         causes = tuple(_cause_of(culprit) for culprit in self.culprits)
         return PartResult(
             "dump",
-            "agree" if result.agree else "differ",
+            result.status,
             sentence(result),
             report=files[0],
             causes=causes,
@@ -249,6 +269,23 @@ class Comparison:
             steps=tuple(sorted({pair.step for pair in result.pairs})),
             evidence=tuple(result.verdict.notes[:_MOST_EVIDENCE]),
         )
+
+    # ---- what the dump says of the rest
+
+    def _explained_steps(self, *, with_gradients: bool = False) -> frozenset[int]:
+        """Steps that were compared and show nothing beyond rounding, before the first that does."""
+        if self.dump_result is None or self.dump_result.status == "incomplete":
+            return frozenset()
+        walks = [pair.walk for pair in self.dump_result.pairs if not pair.is_debug]
+        if self.dump_result.status == "differ":
+            first = self.dump_result.first_step
+            walks = [walk for walk in walks if first is not None and walk.step < first]
+        return frozenset(walk.step for walk in walks if walk.has_diagnosis or not with_gradients)
+
+    def _evidence(self) -> Evidence:
+        units = [pair.walk.unit for pair in self.dump_result.pairs] if self.dump_result is not None else []
+        roundoff = max((unit for unit in units if unit > 0), default=Evidence.roundoff)
+        return Evidence(roundoff, self._explained_steps())
 
     # ---- the graph at the culprit
 

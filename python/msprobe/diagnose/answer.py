@@ -17,6 +17,16 @@ if TYPE_CHECKING:
         "configuration", "data", "initial weights", "first step", "gradients", "operators", "optimizer"
     ]
 
+    # "rounding": it differs by no more than rounding explains.
+    PartStatus = Literal["equal", "rounding", "differ", "incomplete", "absent", "failed"]
+    Status = Literal["equal", "rounding", "differ", "incomplete"]
+
+ORDER_OF_PARTS: tuple[Part, ...] = ("config", "checkpoint", "losses", "gradients", "dump")
+
+# The parts whose numbers a training computes; what differs elsewhere is a cause only where these differ.
+NUMBERS = ("losses", "gradients", "dump")
+COMPARED = ("equal", "rounding", "differ", "incomplete")
+
 # In the order in which a specialist looks: what comes first explains what comes later.
 STAGES: tuple[tuple[Stage, str, tuple[Part, ...]], ...] = (
     ("configuration", "Configuration and seeds", ("config",)),
@@ -63,7 +73,7 @@ class PartResult:
     """What one part of the runs says."""
 
     part: Part
-    status: Literal["agree", "differ", "absent", "failed", "not reached"]
+    status: PartStatus
     sentence: str
     report: Path | None = None
     """To open in a browser."""
@@ -91,7 +101,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Answer:
-    status: Literal["agree", "differ"]
+    status: Status
     sentence: str
     cause: Cause | None
     others: tuple[Cause, ...]
@@ -102,14 +112,28 @@ class Answer:
     graph: Path | None = None
     """A page that shows the step of the cause as a hierarchy."""
 
+    @property
+    def follows(self) -> bool:
+        """The run under test follows the reference: equal, or different by no more than rounding explains."""
+        return self.status in ("equal", "rounding")
+
 
 def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
-    """The first cause in the order of the stages, and the other candidates.
+    """The first cause in the order of the stages, and the other candidates; none where the numbers agree.
 
     In one stage the surer one is first. What a dump says of a later step than the one in which the gradients
     part is a consequence; of the same step or an earlier one it is nearer to the cause than a gradient.
     """
+    if numbers_agree(parts):
+        return None, []
     causes = [cause for part in parts for cause in part.causes]
+    dump = next((part for part in parts if part.part == "dump"), None)
+    if dump is not None and dump.causes:
+        causes.sort(key=lambda cause: _is_refuted(cause, dump))
+        doubtful = [cause for cause in causes if _is_refuted(cause, dump)]
+        causes = [cause for cause in causes if cause not in doubtful]
+    else:
+        doubtful = []
     in_time = [cause for cause in causes if cause.stage in ("configuration", "data", "initial weights")]
     later = [cause for cause in causes if cause not in in_time]
     in_time.sort(key=lambda cause: (_ORDER[cause.stage], -cause.confidence))
@@ -117,14 +141,38 @@ def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
     # Data and weights of a later step than the first are consequences, too.
     first_step = min((cause.step for cause in causes if cause.step is not None), default=0)
     ordered = sorted([*in_time, *later], key=lambda cause: cause.step is not None and cause.step > first_step)
+    ordered += doubtful
     return (ordered[0], ordered[1:]) if ordered else (None, [])
+
+
+def numbers_agree(parts: list[PartResult]) -> bool:
+    """What the trainings computed was compared, and nothing in it differs by more than rounding explains."""
+    numbers = [part.status for part in parts if part.part in NUMBERS and part.status in COMPARED]
+    return bool(numbers) and all(status in ("equal", "rounding") for status in numbers)
+
+
+def _is_refuted(cause: Cause, dump: PartResult) -> bool:
+    """Whether the dump shows something nearer than this difference of the set-up.
+
+    The dump of the first step holds inputs, weights and random states itself. Where it names anything else,
+    they did not matter, or followed from it: of other parameters, of a missing module.
+    """
+    if cause.part == "dump" or cause.step not in (None, 0):
+        return False
+    sees_start = bool(dump.steps) and dump.steps[0] == 0
+    is_of_start = cause.stage in ("data", "initial weights") or cause.name.startswith(_OF_START)
+    return sees_start and is_of_start and dump.causes[0].stage != cause.stage
+
+
+# What the dump of the first step tells more exactly than a pack does.
+_OF_START = ("settings: model.", "seeds:", "random:")
 
 
 def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
     """A word and a sentence for a line of the walk; the words are those of docs/formats/diagnose.md."""
     covering = next(parts for name, _, parts in STAGES if name == stage)
     here = [part for part in answer.parts if part.part in covering]
-    compared = [part for part in here if part.status in ("agree", "differ")]
+    compared = [part for part in here if part.status in COMPARED]
     cause = answer.cause
     if stage == "first step":
         return _first_step(compared)
@@ -134,8 +182,7 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
         failed = next((part for part in here if part.status == "failed"), None)
         if failed is not None:
             return "failed", failed.sentence
-        unreached = any(part.status == "not reached" for part in here)
-        return ("not reached", "") if unreached else ("not recorded", "")
+        return "not recorded", ""
     other = next((one for one in answer.others if one.stage == stage), None)
     if other is not None:
         return "behind", other.where
@@ -144,7 +191,11 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
     checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)
     if checkpoint is not None:
         return "differ", f"{checkpoint.sentence} They may be of a later step"
-    return "agree", ""
+    if any(part.part == "config" and part.status == "differ" for part in here):
+        return ("no cause" if numbers_agree(list(answer.parts)) else "differ"), ""
+    if any(part.status == "rounding" for part in compared):
+        return "rounding", ""
+    return "equal", ""
 
 
 def _first_step(compared: list[PartResult]) -> tuple[str, str]:
@@ -153,4 +204,6 @@ def _first_step(compared: list[PartResult]) -> tuple[str, str]:
     said = [f"{part.part}: step {part.first_step}" for part in compared if part.first_step is not None]
     if said:
         return "differ", ", ".join(said)
-    return "agree", "no step differs in what was recorded"
+    if any(part.status == "rounding" for part in compared):
+        return "rounding", "no step differs by more than rounding explains"
+    return "equal", "no step differs in what was recorded"

@@ -27,7 +27,7 @@ _MOST_OTHERS = 3
 
 def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
     content = {
-        "format": 1,
+        "format": 2,
         "msprobe": __version__,
         "status": answer.status,
         "sentence": answer.sentence,
@@ -70,7 +70,7 @@ def relative(path: Path, folder: Path) -> str:
 
 def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     """A few lines: the answer, its reason, what is missing, and where the page is."""
-    lines = [paint.answer(printable(answer.sentence), good=answer.status == "agree")]
+    lines = [paint.answer(printable(answer.sentence), good=answer.follows)]
     if answer.cause is not None:
         lines.append(f"  {printable(answer.cause.reason)} (confidence {answer.cause.confidence:.0%})")
         lines += [f"  at {printable(frame)}" for frame in answer.cause.stack[:_MOST_FRAMES]]

@@ -16,8 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-# A difference relative to the loss that no rounding explains.
+# A difference relative to the loss that no rounding explains, whatever the dtype.
 CLEAR = 0.01
+
+# A loss is a mean over many values of a few roundings each, and every step of a training adds as much again.
+# The loss of a step whose calls were compared may grow by so many times its own difference with every step
+# that follows.
+_ROUNDINGS = 64
+_GROWTH = 4
 
 _LARGEST_LOG = 256 << 20
 _MOST_STEPS = 10_000_000
@@ -27,6 +33,16 @@ _STEP = re.compile(
     r"(?<![a-z])(?:global_?step|step|iteration|iter)['\"]?\s*[:=]?\s*([0-9]{1,12})", re.IGNORECASE
 )
 _STEP_KEYS = ("step", "global_step", "iteration", "iter")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the dumps of both runs say of their losses."""
+
+    roundoff: float = 2.0**-24
+    """The coarsest unit roundoff of what the model computes; without a dump that of float32."""
+    explained: frozenset[int] = frozenset()
+    """Steps in which every recorded difference is rounding."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,13 @@ class LossComparison:
     """The first with a difference above CLEAR, or a NaN on one side."""
     a: dict[int, float]
     b: dict[int, float]
+    first_beyond: int | None = None
+    """The first with a difference beyond rounding; None: there is none."""
+
+    @property
+    def largest(self) -> tuple[float, int]:
+        """The largest relative difference, and its step."""
+        return max((relative(self.a[step], self.b[step]), step) for step in self.a.keys() & self.b.keys())
 
 
 def read_losses(paths: Sequence[Path]) -> dict[int, float]:
@@ -58,11 +81,27 @@ def read_losses(paths: Sequence[Path]) -> dict[int, float]:
     return {}
 
 
-def compare_losses(a: dict[int, float], b: dict[int, float]) -> LossComparison:
+def compare_losses(
+    a: dict[int, float], b: dict[int, float], evidence: Evidence | None = None
+) -> LossComparison:
     common = sorted(a.keys() & b.keys())
     first = next((step for step in common if not _equal(a[step], b[step])), None)
     clear = next((step for step in common if relative(a[step], b[step]) > CLEAR), None)
-    return LossComparison(len(common), first, clear, a, b)
+    return LossComparison(len(common), first, clear, a, b, _beyond(common, a, b, evidence or Evidence()))
+
+
+def _beyond(steps: list[int], a: dict[int, float], b: dict[int, float], evidence: Evidence) -> int | None:
+    known, since = 0.0, 0  # the difference of the last step that is explained, and how long ago it was
+    for place, step in enumerate(steps):
+        apart = relative(a[step], b[step])
+        if step in evidence.explained:
+            known, since = max(known, apart), 0
+            continue
+        since += 1
+        own = min(_ROUNDINGS * evidence.roundoff * (place + 1), CLEAR)
+        if apart > max(own, _GROWTH * known * since):
+            return step
+    return None
 
 
 def relative(a: float, b: float) -> float:

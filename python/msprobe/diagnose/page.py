@@ -22,11 +22,11 @@ _STYLE = """
 :root { color-scheme: light dark; --line: #8885; --red: #c2321f; --green: #1d7a3d; --soft: #8888; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; line-height: 1.3; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-.differ h1 { color: var(--red); } .agree h1 { color: var(--green); }
+.differ h1 { color: var(--red); } .equal h1, .rounding h1 { color: var(--green); }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top;
   padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
 pre { overflow-x: auto; padding: .6rem; border: 1px solid var(--line); border-radius: .4rem; }
-.cause td { font-weight: 600; } .cause .word { color: var(--red); } .agree .word { color: var(--green); }
+.cause td { font-weight: 600; } .cause .word { color: var(--red); } .equal .word { color: var(--green); }
 .soft { opacity: .7; } code { overflow-wrap: anywhere; }
 """
 
@@ -89,7 +89,7 @@ def _walk(answer: Answer) -> list[str]:
     rows = []
     for stage, title, _ in STAGES:
         word, sentence = stage_status(stage, answer)
-        kind = word if word in ("cause", "agree") else "other"
+        kind = word if word in ("cause", "equal") else "other"
         rows.append(
             f'<tr class="{kind}"><td>{_text(title)}</td><td class="word">{_text(word)}</td>'
             f"<td>{_text(sentence)}</td></tr>"
