@@ -79,7 +79,10 @@ def of_json(content: dict[str, Any]) -> Part:
     return Part(
         pairs=[_pair_of_json(pair) for pair in content["pairs"]],
         left_out=[LeftOut(**one) for one in content["left_out"]],
-        noise={int(number): [core.StepWalk.of_plain(walk) for walk in walks] for number, walks in content["noise"].items()},
+        noise={
+            int(number): [core.StepWalk.of_plain(walk) for walk in walks]
+            for number, walks in content["noise"].items()
+        },
     )
 
 
@@ -97,4 +100,3 @@ def _pair_of_json(content: dict[str, Any]) -> PairResult:
             "walk": core.StepWalk.of_plain(content["walk"]),
         }
     )
-

@@ -80,7 +80,10 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
         "sentence": sentence(result),
         "noisy": result.verdict.has_noise,
         "small": _SMALL,
-        "culprits": [{**culprit_content(culprit), "record": culprit.record or culprit.reference_record} for culprit in culprits],
+        "culprits": [
+            {**culprit_content(culprit), "record": culprit.record or culprit.reference_record}
+            for culprit in culprits
+        ],
         "notes": result.verdict.notes,
         "counts": count(result),
         "leftOut": [[one.what, one.reason] for one in result.left_out[:_MOST_LEFT_OUT]],

@@ -146,7 +146,9 @@ def sentence(result: CompareResult) -> str:
     steps = f"{_plural(counts['steps'], 'step')} and {_plural(counts['ranks'], 'rank')}"
     compared = f"{rows} of {steps}, {_evidence(result)}"
     if result.verdict.status == "differ":
-        return printable(f"The runs differ by more than rounding, and no call explains it: {_stretch(result)}")
+        return printable(
+            f"The runs differ by more than rounding, and no call explains it: {_stretch(result)}"
+        )
     missing = [one for one in result.left_out if one.is_difference]
     if missing:
         return f"What could be compared agrees ({compared}), but not all could be: {_named(missing)}"
@@ -159,7 +161,11 @@ def sentence(result: CompareResult) -> str:
 
 def _evidence(result: CompareResult) -> str:
     """With what the runs were compared: what they cannot be told apart by."""
-    names = {"real_data": "by all elements", "md5": "by checksums", "statistics": "by statistics and sketches"}
+    names = {
+        "real_data": "by all elements",
+        "md5": "by checksums",
+        "statistics": "by statistics and sketches",
+    }
     modes = sorted({names[pair.mode] for pair in result.pairs})
     unseen = sum(pair.walk.unseen for pair in result.pairs)
     hidden = f"; {_plural(unseen, 'tensor')} hidden by NaN or infinities" if unseen else ""

@@ -159,13 +159,16 @@ def _is_refuted(cause: Cause, dump: PartResult) -> bool:
     """
     if cause.part == "dump" or cause.step not in (None, 0):
         return False
-    sees_start = bool(dump.steps) and dump.steps[0] == 0
-    is_of_start = cause.stage in ("data", "initial weights") or cause.name.startswith(_OF_START)
-    return sees_start and is_of_start and dump.causes[0].stage != cause.stage
+    if not dump.steps or dump.steps[0] != 0:
+        return False
+    seen = dump.causes[0].stage
+    if cause.name.startswith(_RANDOM):
+        return seen not in ("data", "initial weights")  # what generators draw
+    return cause.stage in ("data", "initial weights", seen) or cause.name.startswith(_OF_MODEL)
 
 
-# What the dump of the first step tells more exactly than a pack does.
-_OF_START = ("settings: model.", "seeds:", "random:")
+_RANDOM = ("seeds:", "random:")
+_OF_MODEL = "settings: model."
 
 
 def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
@@ -191,8 +194,9 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
     checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)
     if checkpoint is not None:
         return "differ", f"{checkpoint.sentence} They may be of a later step"
-    if any(part.part == "config" and part.status == "differ" for part in here):
-        return ("no cause" if numbers_agree(list(answer.parts)) else "differ"), ""
+    config = next((part for part in here if part.part == "config" and part.status == "differ"), None)
+    if config is not None and stage == "configuration" and config.evidence:
+        return "no cause", config.evidence[0]
     if any(part.status == "rounding" for part in compared):
         return "rounding", ""
     return "equal", ""

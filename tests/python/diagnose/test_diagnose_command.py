@@ -79,8 +79,8 @@ def diagnose(tmp_path, capsys):
 
 def test_equal_runs_agree(runs, diagnose):
     code, answer, text = diagnose(runs(), runs("none", 1))
-    assert (code, answer["status"], answer["cause"]) == (0, "agree", None)
-    assert text.startswith("The runs agree in what was compared: ")
+    assert (code, answer["status"], answer["cause"]) == (0, "equal", None)
+    assert text.startswith("The runs are equal in what was compared: ")
     assert answer["missing"] == []
 
 
@@ -141,12 +141,21 @@ def test_a_fault_behind_the_recorded_steps_gives_the_command_that_finds_it(runs,
     assert (answer["cause"]["stage"], answer["cause"]["step"]) == ("operators", 3)
 
 
-def test_all_goes_on_behind_the_first_cause(runs, diagnose):
-    _, answer, _ = diagnose(runs(), runs("seed", 0))
-    assert {part["part"]: part["status"] for part in answer["parts"]}["dump"] == "not reached"
-    _, answer, text = diagnose(runs(), runs("seed", 0), "--all", "--json")
+def test_all_parts_are_compared(runs, diagnose):
+    _, answer, text = diagnose(runs(), runs("seed", 0), "--json")
     assert {part["part"]: part["status"] for part in answer["parts"]}["dump"] == "differ"
     assert json.loads(text) == answer
+
+
+def test_a_last_bit_of_the_loss_is_rounding(tmp_path, diagnose):
+    for side, last in (("a", "2.0000001"), ("b", "2.0000003")):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "train.log").write_text(f"step 0 loss 4\nstep 1 loss {last}\n")
+    code, answer, _ = diagnose(tmp_path / "a", tmp_path / "b")
+    assert (code, answer["status"], answer["cause"]) == (0, "rounding", None)
+    (losses,) = (part for part in answer["parts"] if part["part"] == "losses")
+    assert losses["status"] == "rounding"
+    assert "(step 1)" in losses["sentence"]
 
 
 def test_logs_alone(tmp_path, diagnose):

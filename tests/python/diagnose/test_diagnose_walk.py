@@ -26,7 +26,7 @@ def part(name, *causes, status="differ", **more):
 
 class TestOrder:
     def test_no_cause(self):
-        assert conclude([part("losses", status="agree")]) == (None, [])
+        assert conclude([part("losses", status="equal")]) == (None, [])
 
     def test_an_earlier_stage_explains_a_later_one(self):
         seed = cause("configuration", "config", None)
@@ -55,7 +55,7 @@ class TestOrder:
 class TestStages:
     def answer(self, *parts):
         first, others = conclude(list(parts))
-        return Answer("differ" if first else "agree", "sentence", first, tuple(others), parts, ())
+        return Answer("differ" if first else "equal", "sentence", first, tuple(others), parts, ())
 
     def words(self, *parts):
         answer = self.answer(*parts)
@@ -68,10 +68,10 @@ class TestStages:
 
     def test_a_cause_and_what_is_behind_it(self):
         words = self.words(
-            part("config", status="agree"), part("dump", cause("operators", step=2), first_step=2)
+            part("config", status="equal"), part("dump", cause("operators", step=2), first_step=2)
         )
         assert [words[stage] for stage, _, _ in STAGES] == [
-            *("agree", "agree", "agree", "differ", "agree", "cause", "behind"),
+            *("equal", "equal", "equal", "differ", "equal", "cause", "behind"),
         ]
 
     def test_a_part_that_failed_is_no_agreement(self):
