@@ -105,6 +105,8 @@ py::dict plain(const StepWalk& walk) {
   result["largest_gradient"] = py::make_tuple(walk.largest_gradient.value, walk.largest_gradient.name);
   result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
   result["has_diagnosis"] = walk.has_diagnosis;
+  result["last_agreeing"] = walk.last_agreeing;
+  result["first_differing"] = walk.first_differing;
   return result;
 }
 
@@ -126,6 +128,8 @@ StepWalk walk_of(const py::dict& from) {
   walk.largest_gradient = largest_of(from["largest_gradient"]);
   walk.closest = largest_of(from["closest"]);
   walk.has_diagnosis = from["has_diagnosis"].cast<bool>();
+  walk.last_agreeing = from["last_agreeing"].cast<std::string>();
+  walk.first_differing = from["first_differing"].cast<std::string>();
   return walk;
 }
 
