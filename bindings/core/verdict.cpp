@@ -106,6 +106,8 @@ py::dict plain(const StepWalk& walk) {
   result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
   result["has_diagnosis"] = walk.has_diagnosis;
   result["unit"] = walk.unit;
+  result["last_agreeing"] = walk.last_agreeing;
+  result["first_differing"] = walk.first_differing;
   return result;
 }
 
@@ -128,6 +130,8 @@ StepWalk walk_of(const py::dict& from) {
   walk.closest = largest_of(from["closest"]);
   walk.has_diagnosis = from["has_diagnosis"].cast<bool>();
   walk.unit = from["unit"].cast<double>();
+  walk.last_agreeing = from["last_agreeing"].cast<std::string>();
+  walk.first_differing = from["first_differing"].cast<std::string>();
   return walk;
 }
 

@@ -18,7 +18,7 @@ BASE: set[str] = set()
 DATA = {"base"}
 TRACE = {"base", "stats", "metrics", "io"}
 FEATURE = {*TRACE, "trace"}
-MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": DATA, "io": DATA, "trace": TRACE}
+MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": {"base", "stats"}, "io": DATA, "trace": TRACE}
 
 # The module of a public header; those not listed are named after their module.
 MODULE_OF_PUBLIC_HEADER = {
@@ -27,9 +27,10 @@ MODULE_OF_PUBLIC_HEADER = {
     ),
     **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file"), "io"),
     "torch_dump": "torch",
-    **dict.fromkeys(("trace_reader", "trace_match", "trace_compare"), "trace"),
+    **dict.fromkeys(("trace_reader", "trace_match", "trace_compare", "diagnosis"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
-    **dict.fromkeys(("compare_walk", "compare_report"), "compare"),
+    "closeness": "metrics",
+    **dict.fromkeys(("verdict", "compare_report"), "compare"),
     **dict.fromkeys(("viewer_cell", "viewer_digest"), "viewer"),
 }
 

@@ -48,6 +48,8 @@ std::optional<std::string> from_base64(std::string_view text) {
       if (value == kNoDigit) return std::nullopt;
       group = group << 6 | value;
     }
+    const std::uint32_t unused = (1U << (8 * (4 - digits))) - 1;
+    if ((group & unused) != 0) return std::nullopt;
     for (std::size_t b = 0; b + 1 < digits; ++b) bytes += static_cast<char>(group >> (16 - 8 * b) & 255);
   }
   return bytes;

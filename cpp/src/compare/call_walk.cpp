@@ -1102,13 +1102,19 @@ class CallWalker {
     }
   }
 
+  // A result that is whatever the memory held before.
+  bool holds_nothing(const ItemPair& row) const {
+    return !is_input(pair_.left_item(row).part) && trace::is_uninitialised(name(row.left_record));
+  }
+
   // Where every call is off by no more than it may be, and all together are by more than that.
   void find_stretch() {
     if (before_ != nullptr) return;
     const double most = kRoundingModel.most_roundings * coarsest_unit_;
     for (const ItemPair& row : pair_.matches.pairs) {
       const Distance& apart = distance_of(row);
-      const bool is_result = row.right && !is_input(pair_.left_item(row).part) && zone_of(row.left_record) == Zone::kModel;
+      const bool is_result = row.right && !is_input(pair_.left_item(row).part) && !holds_nothing(row) &&
+                             zone_of(row.left_record) == Zone::kModel;
       if (!is_result || unit_of(*pair_.right_item(row)) == 0 || apart.norm == 0) continue;
       if (is_backward(name(row.left_record))) continue;  // some are nothing but rounding
       const bool is_gradient = trace::holds_gradients(name(row.left_record));
@@ -1129,7 +1135,7 @@ class CallWalker {
     walk.unit = coarsest_unit_;
     for (const ItemPair& row : pair_.matches.pairs) {
       const Distance& apart = distance_of(row);
-      if (!row.right) continue;
+      if (!row.right || holds_nothing(row)) continue;
       if (!apart.equal) ++walk.differing;
       if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk.unseen;
       const bool is_forward_result = !is_input(pair_.left_item(row).part) && !is_backward(name(row.left_record)) &&

@@ -38,15 +38,15 @@ bool is_same(const std::optional<double>& a, const std::optional<double>& b) {
   return *a == *b || (std::isnan(*a) && std::isnan(*b));
 }
 
-// Of the finite elements.
+double finite_or_0(double value) { return std::isfinite(value) ? value : 0; }
+
+// Of the finite elements; 0 where their sum ran over.
 double norm_of(const TensorFacts& facts) {
-  if (facts.sketch) return facts.sketch->norm;
-  return is_finite(facts.norm) ? std::abs(*facts.norm) : 0;
+  return std::abs(finite_or_0(facts.sketch ? facts.sketch->norm : facts.norm.value_or(0)));
 }
 
 double mean_of(const TensorFacts& facts) {
-  if (facts.sketch) return facts.sketch->mean;
-  return is_finite(facts.mean) ? *facts.mean : 0;
+  return finite_or_0(facts.sketch ? facts.sketch->mean : facts.mean.value_or(0));
 }
 
 struct Extremes {
@@ -56,7 +56,7 @@ struct Extremes {
 
 Extremes extremes_of(const TensorFacts& facts) {
   const bool apart = facts.sketch && facts.non_finite && facts.non_finite->any();
-  if (apart) return {facts.sketch->min, facts.sketch->max};
+  if (apart) return {finite_or_0(facts.sketch->min), finite_or_0(facts.sketch->max)};
   return {is_finite(facts.min) ? *facts.min : 0, is_finite(facts.max) ? *facts.max : 0};
 }
 
@@ -110,7 +110,10 @@ class Pair {
 
   double bias() const { return a_.is_exact && b_.is_exact ? std::max(of_norms(), of_means()) : 0; }
 
-  bool has_sketches() const { return a_.sketch && b_.sketch && a_.dtype == b_.dtype; }
+  // Sums of masks of the smallest float32 run over in files.
+  bool has_sketches() const {
+    return a_.sketch && b_.sketch && a_.dtype == b_.dtype && std::isfinite(stats::distance(*a_.sketch, *b_.sketch));
+  }
 
   double sketched() const { return stats::distance(*a_.sketch, *b_.sketch) / size_; }
 

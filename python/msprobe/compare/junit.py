@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def junit_xml(result: CompareResult, culprits: list[Culprit]) -> str:
-    """A pair fails when a culprit is in it, or when the runs differ and rows of it fail; what only one run
-    has fails. Where the runs agree by the verdict, single rows beyond a threshold are no failure.
+    """A pair fails when a culprit is in it, or when the runs differ and rows of it fail, or no culprit is known;
+    what only one run has fails. Where the runs agree by the verdict, single rows beyond a threshold are no failure.
     """
     cases = [_pair_case(result, pair, culprits) for pair in result.pairs]
     cases += [_left_out_case(one) for one in result.left_out]
@@ -30,7 +30,7 @@ def _pair_case(result: CompareResult, pair: PairResult, culprits: list[Culprit])
     if here:
         body = "\n".join(_lines(culprit) for culprit in here) + f"\n{rows}"
         return _named_case(f"step {pair.step}", name, failure(here[0].kind, _message(here[0]), body))
-    if culprits and pair.summary.failing:
+    if result.verdict.status == "differ" and (pair.summary.failing or not culprits):
         return _named_case(
             f"step {pair.step}", name, failure("inherited", rows, f"{rows}; {sentence(result)}")
         )

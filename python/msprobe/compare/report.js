@@ -148,7 +148,7 @@ function showHeader() {
   $("notes").append(...notes.map(note => element("li", {textContent: visible(note)})));
   const counts = data.counts;
   const tiles = [["rows", counts.rows], ["with a counterpart", counts.matched], ["without one", counts.unmatched],
-                 ["only in the reference", counts.only_in_golden], ["fail a threshold", counts.failing], ["steps", counts.steps], ["ranks", counts.ranks]];
+                 ["only in the reference", counts.only_in_reference], ["fail a threshold", counts.failing], ["steps", counts.steps], ["ranks", counts.ranks]];
   $("tiles").append(...tiles.map(([label, value]) =>
     element("div", {}, element("dt", {textContent: label}), element("dd", {textContent: whole(value)}))));
   for (const [term, text] of [["Run under test", data.inputs.target], ["Reference", data.inputs.golden]]) {

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
+from msprobe.compare.verdict_file import sentence
 from msprobe.files.page import strict
 from msprobe.native import __version__
 
@@ -34,6 +35,7 @@ _RULES = {
     "optimizer_state": "The state of the optimizer differs",
     "update": "The optimizer made another step of equal gradients",
     "randomness": "Random numbers differ",
+    "unexplained": "The runs differ by more than rounding, and no call explains it",
     "not_compared": "A part of the runs was not compared",
 }
 
@@ -42,6 +44,8 @@ def sarif_json(result: CompareResult, culprits: list[Culprit]) -> str:
     """The first culprit is an error, the others are warnings."""
     rules = list(_RULES)
     results = [_result(place, culprit, rules) for place, culprit in enumerate(culprits)]
+    if not culprits and result.verdict.status == "differ":
+        results.append(_plain_result("unexplained", "error", sentence(result), rules))
     results += [_left_out(one, rules) for one in result.left_out]
     content = {
         "$schema": _SCHEMA,
@@ -120,9 +124,9 @@ def _uri(path: str) -> str:
 
 
 def _left_out(one: LeftOut, rules: list[str]) -> dict[str, object]:
-    return {
-        "ruleId": "not_compared",
-        "ruleIndex": rules.index("not_compared"),
-        "level": "error" if one.is_difference else "note",
-        "message": {"text": f"{one.what} was not compared: {one.reason}"},
-    }
+    level = "error" if one.is_difference else "note"
+    return _plain_result("not_compared", level, f"{one.what} was not compared: {one.reason}", rules)
+
+
+def _plain_result(rule: str, level: str, text: str, rules: list[str]) -> dict[str, object]:
+    return {"ruleId": rule, "ruleIndex": rules.index(rule), "level": level, "message": {"text": text}}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ORDER_OF_PARTS: tuple[Part, ...] = ("config", "checkpoint", "losses", "gradients", "dump")
 
 # The parts whose numbers a training computes; what differs elsewhere is a cause only where these differ.
-NUMBERS = ("losses", "gradients", "dump")
+NUMBERS: tuple[Part, ...] = ("losses", "gradients", "dump")
 COMPARED = ("equal", "rounding", "differ", "incomplete")
 
 # In the order in which a specialist looks: what comes first explains what comes later.

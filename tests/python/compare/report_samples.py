@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.finding import Finding, Phase
-from msprobe.compare.pair_walk import PairWalk
 from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
-from msprobe.compare.verdict import Verdict
+from msprobe.native import core
+
+if TYPE_CHECKING:
+    from msprobe._core import Finding
 
 STACK = [
     "File /venv/lib/site-packages/torch/nn/functional.py, line 7, in linear, \n return F.linear(x)",
@@ -20,20 +23,81 @@ STACK = [
 ]
 
 
+# In the order of FindingKind and Phase (cpp/include/msprobe/verdict.h).
+KINDS = """
+    input_data weight buffer argument module_attribute operator in_place missing_call extra_call gradient
+    reduction clipping optimizer_setting optimizer_state update randomness
+""".split()  # noqa: SIM905
+CALLS = 5
+
+
+@dataclass
+class Verdict:
+    """What core.judge() gives, with the answer that a test wants."""
+
+    status: str = "equal"
+    culprits: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    last_agreeing: str = ""
+    first_differing: str = ""
+    has_noise: bool = False
+
+
+@dataclass
+class Walk:
+    """What DumpPair.walk() gives, as far as reports read it."""
+
+    findings: list[Finding]
+    compared: int = 4
+    equal: int = 4
+    unseen: int = 0
+    largest: tuple[float, str] = (0.0, "")
+    largest_gradient: tuple[float, str] = (0.0, "")
+
+
+_EMPTY: dict[str, Any] = {
+    **dict.fromkeys(("step", "rank", "compared", "equal", "differing", "unseen"), 0),
+    **dict.fromkeys(("largest", "largest_gradient", "closest"), (0.0, "")),
+    **dict.fromkeys(("last_agreeing", "first_differing"), ""),
+    "has_diagnosis": False,
+}
+
+
 def finding(**changes: Any) -> Finding:
+    """`distance`: how far off; infinite: it has no measure. Names from files are UTF-8."""
     values: dict[str, Any] = {
         "kind": "operator",
-        "phase": Phase.CALLS,
+        "phase": CALLS,
         "name": "Functional.gelu.3.forward",
         "reason": "what goes into Functional.gelu.3.forward agrees, output.0 does not",
-        "order": 7,
+        "order": 7.0,
+        "step": 0,
+        "rank": 0,
         "module": "blocks.0.mlp",
         "operator": "Functional.gelu",
-        "distance": 1000.0,
-        "metrics": {"rounding_errors_in": 0.0, "rounding_errors_out": 1000.0},
+        "distance": 1e-3,
+        "explained": 1e-6,
+        "strength": 300.0,
+        "effect": math.nan,
+        "target_value": "",
+        "reference_value": "",
         "record": "Functional.gelu.3.forward",
+        "is_of_reference": False,
+        "exact_before": True,
+        "is_hidden": False,
+        "other_kernel_excluded": False,
+        **changes,
     }
-    return Finding(**{**values, **changes})
+    values = {
+        key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for key, value in values.items()
+    }
+    far = values["distance"]
+    values["distance"] = (far, far, far, 0.0, 1.0, False)
+    values["operator_name"] = values.pop("operator")
+    values["kind"] = KINDS.index(values["kind"])
+    plain = {**_EMPTY, "findings": [values]}
+    return core.StepWalk.of_plain(plain).findings[0]
 
 
 def pair(
@@ -41,6 +105,7 @@ def pair(
     rank: int = 0,
     findings: list[Finding] | None = None,
     report: ReportRows | None = None,
+    walk: Walk | None = None,
     **summary: Any,
 ) -> PairResult:
     rows = report.rows if report else 10
@@ -54,7 +119,7 @@ def pair(
         table=Path(f"/out/compare_result_{step}_{rank}.xlsx"),
         advice=None,
         summary=TableSummary(**{"rows": rows, "matched": rows, **summary}),
-        walk=PairWalk(step, rank, findings or [], compared=4, equal=4 - len(findings or [])),
+        walk=walk or Walk(findings or [], equal=4 - len(findings or [])),
         report=report,
     )
 
@@ -63,11 +128,19 @@ def result(
     pairs: list[PairResult],
     culprits: list[Finding] | None = None,
     *,
-    noisy: bool = False,
+    status: str = "",
     notes: list[str] | None = None,
     left_out: list[LeftOut] | None = None,
+    **stretch: str,
 ) -> CompareResult:
-    verdict = Verdict(culprits=culprits or [], noisy=noisy, notes=notes or [])
+    """`status`: of the verdict. `stretch`: last_agreeing and first_differing."""
+    verdict = Verdict(
+        status=status or ("differ" if culprits else "equal"),
+        culprits=culprits or [],
+        notes=notes or [],
+        has_noise=status == "rounding" or bool(culprits),
+        **stretch,
+    )
     return CompareResult(Path("/run/b"), Path("/run/a"), Path("/out"), verdict, pairs, left_out or [])
 
 

@@ -53,7 +53,7 @@ def dump(runs: Path, name: str, rank: int = 1) -> Path:
 
 def test_direct_form_and_exit_codes(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compare", runs / "golden", runs / "same", "-o", runs / "out") == 0
-    assert capsys.readouterr().out.startswith("The runs agree")
+    assert capsys.readouterr().out.startswith("The runs are equal")
     assert run("compare", runs / "golden", runs / "other", "-o", runs / "out2") == 1
     assert "Torch.add.1.forward" in capsys.readouterr().out
     assert run("compare", dump(runs, "golden"), dump(runs, "other"), "-o", runs / "out3", "--quiet") == 1
@@ -218,7 +218,7 @@ def test_dumps_without_anything_in_common_do_not_agree(runs: Path) -> None:
         ([".", ".", "--rank", "1-x"], "expected numbers such as 0,2,8-15"),
         ([".", ".", "--rank", "3-1"], "expected numbers such as 0,2,8-15"),
         ([".", ".", "--threads", "-1"], "expected a number from 0 to 1024"),
-        ([".", ".", "--tolerance", "big"], "big"),
+        ([".", ".", "--tolerance", "dtype"], "--tolerance"),
     ],
 )
 def test_wrong_command_lines(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -319,7 +319,28 @@ def test_compare_distributed_of_the_existing_tool(runs: Path) -> None:
     assert compare_distributed(runs / "same", runs / "golden", runs / "out").agree
 
 
-# ---- tolerances
+# ---- rounding
+
+
+def test_bitwise_asks_for_equal_runs(runs: Path) -> None:
+    off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.0 * (1 + 2.0**-23))}
+    write_run(runs / "target", ["rank0", "rank1"], [0], off)
+    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet")
+    assert run(*words) == 0
+    assert json.loads((runs / "out/verdict.json").read_text())["status"] == "rounding"
+    assert run(*words, "--bitwise") == 1
+    same = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--quiet", "--bitwise")
+    assert run(*same) == 0
+    assert json.loads((runs / "out/verdict.json").read_text())["status"] == "equal"
+
+
+def test_bitwise_sees_a_checksum_under_equal_statistics(tmp_path: Path) -> None:
+    for name, checksum in (("golden", "00000001"), ("target", "00000002")):
+        output = [tensor(4.0, md5=checksum)]
+        write_dump(tmp_path / name, {"Torch.add.0.forward": {**call(2.0), "output": output}})
+    words = ["compare", str(tmp_path / "golden"), str(tmp_path / "target"), "-o", str(tmp_path / "out")]
+    assert main([*words, "--quiet", "--bitwise"]) == 1
+    assert json.loads((tmp_path / "out/verdict.json").read_text())["status"] != "equal"
 
 
 def test_what_repeated_runs_show_is_noise(runs: Path) -> None:
@@ -330,11 +351,6 @@ def test_what_repeated_runs_show_is_noise(runs: Path) -> None:
     assert run(*words) == 1
     assert run(*words, "--noise", runs / "same", runs / "again") == 0
     assert run(*words, "--noise", runs / "same") == 1
-    verdict = json.loads((runs / "out/verdict.json").read_text())
-    assert verdict["inputs"]["tolerance"] == "default"
-    assert run(*words, "--tolerance", "dtype") == 1
-    verdict = json.loads((runs / "out/verdict.json").read_text())
-    assert verdict["inputs"]["tolerance"] == "dtype"
 
 
 def test_a_repeated_run_that_cannot_be_read_is_an_error(

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,10 @@ def test_a_part_is_the_same_after_its_way_through_a_file(runs: Path) -> None:
     assert any(pair.walk.findings for pair in result.pairs)
     part = Part(result.pairs, result.left_out)
     again = of_json(json.loads(json.dumps(to_json(part))))
-    assert again.pairs == part.pairs
+    for ours, theirs in zip(part.pairs, again.pairs):
+        assert replace(ours, walk=None) == replace(theirs, walk=None)
+        assert json.dumps(ours.walk.plain()) == json.dumps(theirs.walk.plain())
+    assert len(again.pairs) == len(part.pairs)
     assert again.left_out == part.left_out
 
 

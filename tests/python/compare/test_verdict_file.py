@@ -10,19 +10,17 @@ import re
 from pathlib import Path
 
 import pytest
-from msprobe.compare.finding import Phase
+from msprobe.compare.command import exit_code
 from msprobe.compare.result import LeftOut
-from msprobe.compare.verdict import Tolerance
 from msprobe.compare.verdict_file import (
     Frame,
-    confidence,
     culprits_of,
     parse_frame,
     sentence,
     verdict_json,
     write_verdict,
 )
-from report_samples import STACK, finding, pair, result
+from report_samples import STACK, Walk, finding, pair, result
 
 DOCUMENT = Path(__file__).parents[3] / "docs/formats/verdict.md"
 
@@ -43,14 +41,14 @@ def a_difference(**changes):
 
 def test_the_file_of_runs_that_differ():
     found = content(a_difference())
-    assert found["format"] == 1
+    assert found["format"] == 2
     assert found["status"] == "differ"
     assert found["sentence"] == (
         "The runs part at step 0, rank 0: operator Functional.gelu.3.forward in blocks.0.mlp"
     )
     (culprit,) = found["culprits"]
     assert culprit["kind"] == "operator"
-    assert culprit["metrics"]["rounding_errors_out"] == 1000
+    assert culprit["metrics"] == {"distance": 1e-3, "explained": 1e-6}
     assert culprit["stack"][1] == {
         "file": "/home/me/my model/net.py",
         "line": 12,
@@ -64,7 +62,7 @@ def test_the_file_of_runs_that_differ():
         "rows": 20,
         "matched": 20,
         "unmatched": 0,
-        "only_in_golden": 0,
+        "only_in_reference": 0,
         "failing": 3,
     }
     assert [one["first_finding"] and one["first_finding"]["name"] for one in found["pairs"]] == [
@@ -72,7 +70,7 @@ def test_the_file_of_runs_that_differ():
         None,
     ]
     assert (found["first_step"], found["worst_rank"]) == (0, 0)
-    assert found["inputs"]["golden"] == "/run/a"
+    assert found["inputs"]["reference"] == "/run/a"
 
 
 def test_every_key_is_documented():
@@ -95,43 +93,87 @@ def test_every_key_is_documented():
 
 
 def test_numbers_that_json_has_not_become_text():
-    blamed = finding(metrics={"a": math.nan, "b": [math.inf, -math.inf], "c": {"d": Path("/x")}, "e": None})
+    blamed = finding(explained=math.inf)
     found = content(result([pair(findings=[blamed])], [blamed]))
-    assert found["culprits"][0]["metrics"] == {
-        "a": "NaN",
-        "b": ["Infinity", "-Infinity"],
-        "c": {"d": "/x"},
-        "e": None,
-    }
+    assert found["culprits"][0]["metrics"] == {"distance": 1e-3, "explained": "Infinity"}
+    walk = Walk([], largest=(math.inf, "x"), largest_gradient=(math.nan, "y"))
+    (only,) = content(result([pair(walk=walk)], status="rounding"))["pairs"]
+    assert (only["largest_difference"], only["largest_gradient_difference"]) == ("Infinity", "NaN")
 
 
-@pytest.mark.parametrize("name", ["\udc80", "\x00\x1b[31m\n", "</script>", "\u2028", '"\\'])
+def test_a_setting_has_its_two_values():
+    found = content(a_difference(distance=math.inf, target_value="0.7", reference_value="1.0"))
+    assert found["culprits"][0]["metrics"] == {"target": "0.7", "reference": "1.0"}
+    assert content(a_difference(distance=math.inf))["culprits"][0]["metrics"] == {}
+
+
+@pytest.mark.parametrize("name", ["\ufffe", "\x00\x1b[31m\n", "</script>", "\u2028", '"\\'])
 def test_hostile_names_stay_names(name):
     found = content(a_difference(name=name, module=name, reason=name))
     assert found["culprits"][0]["name"] == name
     assert found["sentence"].isprintable()
 
 
-def test_runs_that_agree():
+def test_runs_that_are_equal():
     found = content(result([pair(), pair(0, 1)]))
-    assert (found["status"], found["culprits"], found["first_step"]) == ("agree", [], None)
-    assert found["sentence"] == "The runs agree: 20 rows of 1 step and 2 ranks compared, all equal"
+    assert (found["status"], found["culprits"], found["first_step"]) == ("equal", [], None)
+    assert found["sentence"] == (
+        "The runs are equal: 20 rows of 1 step and 2 ranks, by statistics and sketches"
+    )
 
 
-def test_the_sentence_tells_noise_and_what_is_missing():
-    small = finding(distance=3.0)
-    noisy = result([pair(findings=[small])], noisy=True)
-    assert "rounding noise, and nothing stands out" in sentence(noisy)
+def test_rounding_says_how_large_it_is_and_where():
+    walk = Walk(
+        [], largest=(2e-7, "Torch.add.1.forward.output.0"), largest_gradient=(3e-6, "a.weight"), unseen=2
+    )
+    compared = result([pair(walk=walk), pair(1)], status="rounding")
+    assert compared.agree
+    assert sentence(compared) == (
+        "The runs agree but for rounding: 20 rows of 2 steps and 1 rank, by statistics and sketches; 2 "
+        "tensors hidden by NaN or infinities; off are results by at most 2e-07 "
+        "(Torch.add.1.forward.output.0), gradients by at most 3e-06 (a.weight)"
+    )
+
+
+def test_a_difference_that_no_call_explains_names_the_stretch():
+    stretch = {
+        "last_agreeing": "Torch.add.3.forward.output.0",
+        "first_differing": "Torch.mul.9.forward.output.0",
+    }
+    compared = result([pair()], status="differ", **stretch)
+    assert not compared.agree
+    assert content(compared)["status"] == "differ"
+    assert sentence(compared) == (
+        "The runs differ by more than rounding, and no call explains it: somewhere after "
+        "Torch.add.3.forward.output.0 and up to Torch.mul.9.forward.output.0"
+    )
+
+
+def test_the_sentence_tells_what_is_missing():
     missing = [LeftOut(f"step {step}", "only in the reference") for step in range(5)]
     apart = result([pair()], left_out=missing)
     assert not apart.agree
-    assert content(apart)["status"] == "differ"
+    assert content(apart)["status"] == "incomplete"
+    assert sentence(apart).startswith("What could be compared agrees (10 rows of 1 step and 1 rank")
     assert sentence(apart).endswith("step 2 (only in the reference) and 2 more")
-    alone = result([pair(rows=10, matched=7, right_only=2)])
-    assert sentence(alone).startswith("The runs agree: 7 rows of 1 step")
+    blamed = finding()
+    assert content(result([pair()], [blamed], left_out=missing))["status"] == "differ"
+    alone = result([pair(rows=10, matched=7, right_only=2)], status="rounding")
+    assert sentence(alone).startswith("The runs agree but for rounding: 7 rows of 1 step")
     assert sentence(alone).endswith("; 5 more items are in one run only")
     harmless = result([pair()], left_out=[LeftOut("rank 3", "not asked for", is_difference=False)])
-    assert sentence(harmless).startswith("The runs agree")
+    assert content(harmless)["status"] == "equal"
+
+
+@pytest.mark.parametrize(
+    ("status", "missing", "code", "bitwise"),
+    [("equal", False, 0, 0), ("rounding", False, 0, 1), ("differ", False, 1, 1), ("equal", True, 1, 1)],
+)
+def test_exit_codes(status, missing, code, bitwise):
+    left_out = [LeftOut("step 3", "only in the reference")] if missing else []
+    compared = result([pair()], status=status, left_out=left_out)
+    assert exit_code(compared) == code
+    assert exit_code(compared, bitwise=True) == bitwise
 
 
 def test_the_file_is_written_completely(tmp_path):
@@ -145,32 +187,32 @@ def test_the_file_is_written_completely(tmp_path):
 # ---- confidence
 
 
-def sure(noisy=False, place=0, **changes):
-    return confidence(finding(**changes), place, noisy, Tolerance())
+def sure(place=0, **changes):
+    return finding(**changes).confidence(place)
 
 
 def test_what_is_compared_exactly_is_almost_certain():
     assert sure(kind="argument", distance=math.inf) == 0.95
-    assert sure(phase=Phase.OPTIMIZER_SETTING, distance=math.inf) == 0.95
-    assert sure(distance=2.0, equal_before=True) == 0.95  # not another kernel
+    assert sure(strength=2.0, other_kernel_excluded=True) == 0.95
 
 
-def test_after_an_exact_origin_the_size_decides():
-    assert sure(distance=64.0) == pytest.approx(0.725)
-    assert 0.5 < sure(distance=1.0) < sure(distance=100.0) < sure(distance=1e9) <= 0.95
+def test_the_size_beyond_what_is_allowed_decides():
+    assert sure(strength=1.0) == pytest.approx(0.5)
+    assert 0.5 < sure(strength=1.5) < sure(strength=100.0) < sure(strength=1e9) <= 0.95
 
 
-def test_in_noise_it_counts_how_far_a_culprit_stands_out():
-    just = sure(noisy=True, distance=500.0, before=1.0)
-    assert just == 0.5
-    assert sure(noisy=True, distance=5000.0, before=100.0) < sure(noisy=True, distance=5000.0, before=10.0)
-    assert sure(noisy=True, distance=1e9, before=1.0) <= 0.9
-    assert sure(noisy=False, exact_before=False, distance=500.0) == just
+def test_in_noise_nothing_is_certain():
+    assert sure(strength=1.0, exact_before=False) == pytest.approx(0.5)
+    assert sure(strength=1e9, exact_before=False) == pytest.approx(0.9)
+
+
+def test_what_rounding_hides_is_a_guess():
+    assert sure(kind="argument", distance=math.inf, is_hidden=True) == 0.3
 
 
 def test_later_candidates_are_less_sure_and_none_is_impossible():
     assert sure(place=1, distance=math.inf) == 0.475
-    assert all(0 < sure(place=place, distance=1.0) <= 1 for place in range(40))
+    assert all(0 < sure(place=place, strength=1.0) <= 1 for place in range(40))
 
 
 # ---- frames

@@ -1,0 +1,157 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compare/rounding_model.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "catch.h"
+
+using namespace msprobe;
+using namespace msprobe::compare;
+using metrics::Distance;
+
+namespace {
+
+constexpr double kBFloat16 = 0x1p-8, kFloat16 = 0x1p-11, kFloat32 = 0x1p-24;
+
+// 4096 elements of size 1.
+Influence input(double unit, double high = 0) {
+  Influence one;
+  one.count = 4096;
+  one.typical = 1;
+  one.norm = 64;
+  one.largest = 4;
+  one.last = 64;
+  one.unit = unit;
+  one.distance = {.value = high, .low = high, .high = high, .bias = 0, .norm = 64, .equal = high == 0};
+  return one;
+}
+
+Result result(double unit, double typical = 1) {
+  Result one;
+  one.count = 4096;
+  one.typical = typical;
+  one.norm = 64 * typical;
+  one.largest = 4 * typical;
+  one.unit = unit;
+  return one;
+}
+
+Distance off_by(double relative, double bias = 0) {
+  return {.value = relative, .low = relative, .high = relative, .bias = bias, .norm = 64, .equal = relative == 0};
+}
+
+Allowance allowed(std::string_view name, double unit, const std::vector<Influence>& influences, double typical = 1) {
+  return allowance(traits_of(name), result(unit, typical), influences, 0);
+}
+
+}  // namespace
+
+TEST_CASE("rounding model: another kernel is within it, half a percent is not, in every dtype") {
+  for (const double unit : {kBFloat16, kFloat16, kFloat32}) {
+    const Allowance gelu = allowed("gelu", unit, {input(unit)});
+    CAPTURE(unit);
+    CHECK(beyond(off_by(4.6 * unit), gelu) < 1);  // RoundingNoise of tests/faults
+    CHECK(beyond(off_by(20 * unit), gelu) > 1);
+    // What is systematic shows much earlier: all elements half a unit larger is a kernel that truncates.
+    CHECK(beyond(off_by(unit, 0.5 * unit), gelu) < 1);
+    CHECK(beyond(off_by(unit, 2 * unit), gelu) > 1);
+  }
+  CHECK(beyond(off_by(0.005), allowed("layer_norm", kFloat32, {input(kFloat32)})) > 100);
+}
+
+TEST_CASE("rounding model: a product of matrices that cancels out is off by what its terms are off by") {
+  // 64 terms of size 1 with random signs make 8.
+  const std::vector<Influence> exact = {input(kFloat32), input(kFloat32)};
+  const Allowance plain = allowed("matmul", kFloat32, exact, 8);
+  const Allowance cancelled = allowed("matmul", kFloat32, exact, 8e-3);
+  CHECK(plain.cancelled == Approx(1));
+  CHECK(cancelled.cancelled == Approx(1000));
+  CHECK(cancelled.magnitude == Approx(1000 * plain.magnitude));
+  // And what comes in grows by as much.
+  const std::vector<Influence> noisy = {input(kFloat32, 1e-6), input(kFloat32)};
+  CHECK(allowed("matmul", kFloat32, noisy, 8e-3).magnitude > 999e-6);
+  CHECK(allowed("matmul", kFloat32, noisy, 8).magnitude < 3e-6);
+}
+
+TEST_CASE("rounding model: what only moves elements rounds nothing") {
+  CHECK(allowed("reshape", kBFloat16, {input(kBFloat16)}).magnitude == 0);
+  CHECK(std::isinf(beyond(off_by(1e-9), allowed("transpose", kFloat32, {input(kFloat32)}))));
+  // A part may be farther off than the whole, by as much as it is smaller.
+  CHECK(allowed("getitem", kFloat32, {input(kFloat32, 1e-6)}, 0.01).magnitude == Approx(1e-4));
+}
+
+TEST_CASE("rounding model: a softmax makes an absolute error a relative one") {
+  Influence large = input(kFloat32, 1e-6);
+  large.typical = 30;
+  large.norm = 30 * 64;
+  const double of_large = allowed("softmax", kFloat32, {large}).magnitude;
+  const double of_small = allowed("softmax", kFloat32, {input(kFloat32, 1e-6)}).magnitude;
+  CHECK(of_large > 59e-6);
+  CHECK(of_small < 4e-6);
+}
+
+TEST_CASE("rounding model: beside a mask the noise of the step stands in for what cannot be seen") {
+  Influence mask = input(kFloat32, 1e-30);
+  mask.largest = 3.4e38;
+  const Allowance blind = allowance(traits_of("softmax"), result(kFloat32), std::vector{mask}, 1e-4);
+  CHECK(blind.magnitude >= 2e-4);
+}
+
+TEST_CASE("rounding model: integers and flags change where an element was near a limit") {
+  const Allowance exact = allowed("argmax", 0, {input(kFloat32)});
+  CHECK(exact.magnitude == 0);
+  CHECK(std::isinf(beyond(off_by(0.1), exact)));
+  const Allowance noisy = allowed("__lt__", 0, {input(kFloat32, 1e-4)});
+  CHECK(noisy.magnitude == Approx(0.02));
+}
+
+TEST_CASE("rounding model: behind a kink an error of e takes a share e of the elements over it") {
+  Influence saved = input(kFloat32, 1e-6);
+  saved.is_saved = true;
+  Result backward = result(kFloat32);
+  backward.is_backward = true;
+  const std::vector<Influence> influences = {input(kFloat32), saved};
+  const double with = allowance(traits_of("relu"), backward, influences, 0).magnitude;
+  CHECK(with > 1e-3);
+  CHECK(with < 2e-3);
+}
+
+TEST_CASE("rounding model: one element beyond its own rounding is seen among many") {
+  const Allowance gelu = allowed("gelu", kFloat32, {input(kFloat32)});
+  Distance single = off_by(12 * kFloat32);
+  CHECK(beyond(single, gelu) < 1);
+  single.peak = 1;
+  CHECK(beyond(single, gelu) > 1);
+  // Where something differs before, a single element may well be off.
+  CHECK(beyond(single, allowed("gelu", kFloat32, {input(kFloat32, 1e-6)})) < 1);
+}
+
+TEST_CASE("rounding model: data and weights are read, not computed") {
+  const Allowance source = source_allowance(result(kFloat32));
+  CHECK(beyond(off_by(2 * kFloat32), source) < 1);
+  CHECK(beyond(off_by(1e-4), source) > 1);
+}
+
+TEST_CASE("rounding model: nothing of nothing") {
+  const Distance equal;
+  CHECK(beyond(equal, Allowance{}) == 0);
+  const Distance unmeasured = {.value = HUGE_VAL, .low = HUGE_VAL, .high = HUGE_VAL, .bias = 0, .norm = 0, .equal = false};
+  CHECK(std::isinf(beyond(unmeasured, allowed("gelu", kFloat32, {input(kFloat32)}))));
+  CHECK(beyond(unmeasured, Allowance{HUGE_VAL, HUGE_VAL}) == 0);  // what went in cannot be compared
+  const Allowance empty = allowance(traits_of("gelu"), Result{}, {}, 0);
+  CHECK(std::isfinite(empty.magnitude));
+}
+
+TEST_CASE("rounding model: sums are kept in float32 at least, so their length shows in float32 alone") {
+  const auto of_length = [](double unit, double terms) {
+    Influence long_one = input(unit);
+    long_one.last = terms;
+    long_one.count = 64 * terms;
+    return allowance(traits_of("linear"), result(unit, std::sqrt(terms)), std::vector{long_one, long_one}, 0).magnitude / unit;
+  };
+  CHECK(of_length(kFloat32, 1e6) > 50 * of_length(kFloat32, 1));
+  CHECK(of_length(kBFloat16, 1e6) < 1.1 * of_length(kBFloat16, 1));
+}

@@ -1,0 +1,267 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/closeness.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "catch.h"
+#include "msprobe/stats.h"
+#include "msprobe/tensor_view.h"
+
+using namespace msprobe;
+using metrics::Distance;
+using metrics::TensorFacts;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// What a dump of the existing tool says.
+TensorFacts four(double max, double min, double mean, double norm, double count = 4) {
+  TensorFacts facts;
+  facts.dtype = DType::kFloat32;
+  facts.count = count;
+  facts.max = max;
+  facts.min = min;
+  facts.mean = mean;
+  facts.norm = norm;
+  return facts;
+}
+
+// What our own record says.
+TensorFacts all_of(const std::vector<float>& values) {
+  const std::vector<std::int64_t> shape{static_cast<std::int64_t>(values.size())};
+  stats::SummaryOptions options;
+  options.sketch = true;
+  const stats::Summary s = stats::summarize({values.data(), DType::kFloat32, shape, {}}, options);
+  TensorFacts facts = four(s.max.value_or(0), s.min.value_or(0), s.sketch->mean, s.sketch->norm,
+                           static_cast<double>(values.size()));
+  facts.is_exact = true;
+  facts.sketch = s.sketch;
+  facts.non_finite = stats::NonFinite{s.nan_count, s.pos_inf_count, s.neg_inf_count};
+  return facts;
+}
+
+std::vector<float> normal(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> values(count);
+  for (float& one : values) one = draw(random);
+  return values;
+}
+
+bool is_unmeasured(const Distance& distance) {
+  return !distance.equal && std::isinf(distance.low) && std::isinf(distance.value);
+}
+
+bool is_sound(const Distance& distance) {
+  return distance.low >= 0 && distance.low <= distance.value && distance.value <= distance.high;
+}
+
+}  // namespace
+
+TEST_CASE("closeness: the unit roundoff is half of the dtype's machine epsilon") {
+  CHECK(metrics::unit_roundoff(DType::kFloat64) == std::numeric_limits<double>::epsilon() / 2);
+  CHECK(metrics::unit_roundoff(DType::kFloat32) == std::numeric_limits<float>::epsilon() / 2);
+  CHECK(metrics::unit_roundoff(DType::kFloat16) == 0x1p-11);
+  CHECK(metrics::unit_roundoff(DType::kBFloat16) == 0x1p-8);
+  CHECK(metrics::unit_roundoff(DType::kFloat8E4M3FN) == 0x1p-4);
+  CHECK(metrics::unit_roundoff(DType::kFloat8E5M2) == 0x1p-3);
+  CHECK(metrics::unit_roundoff(DType::kComplex64) == metrics::unit_roundoff(DType::kFloat32));
+  CHECK(metrics::unit_roundoff(DType::kComplex128) == metrics::unit_roundoff(DType::kFloat64));
+  CHECK(metrics::unit_roundoff(DType::kComplex32) == metrics::unit_roundoff(DType::kFloat16));
+  for (const DType dtype : {DType::kInt64, DType::kUInt8, DType::kBool}) CHECK(metrics::unit_roundoff(dtype) == 0);
+  CHECK(metrics::unit_roundoff(std::nullopt) == 0);
+}
+
+TEST_CASE("closeness: equal checksums are equal tensors, different ones are a difference") {
+  TensorFacts a = four(2, -1, 0.5, 3), b = a;
+  a.checksum = b.checksum = "00000001";
+  b.mean = 0.6;  // summed in another order, or by another tool
+  CHECK(metrics::distance(a, b).equal);
+  CHECK(metrics::distance(a, b).high == 0);
+  b.mean = a.mean;
+  b.checksum = "00000002";
+  const Distance other = metrics::distance(a, b);
+  CHECK_FALSE(other.equal);
+  CHECK(other.low == 0);
+  CHECK(other.high > 0);
+  b.checksum = a.checksum;
+  b.dtype = DType::kFloat64;  // a checksum is of bytes
+  b.max = 2.5;
+  CHECK_FALSE(metrics::distance(a, b).equal);
+}
+
+TEST_CASE("closeness: different checksums over equal exact statistics are a difference") {
+  TensorFacts a = all_of({1, 2, 3, 4}), b = a;
+  a.checksum = "00000001";
+  b.checksum = "00000002";
+  const Distance other = metrics::distance(a, b);
+  CHECK_FALSE(other.equal);
+  CHECK(other.high > 0);
+}
+
+TEST_CASE("closeness: equal statistics may hide a rounding of each element, equal sketches may not") {
+  const TensorFacts bare = four(2, -1, 0.5, 3);
+  CHECK(metrics::distance(bare, bare).equal);
+  CHECK(metrics::distance(bare, bare).high == metrics::unit_roundoff(DType::kFloat32));
+  const TensorFacts sketched = all_of(normal(100, 1));
+  CHECK(metrics::distance(sketched, sketched).high == 0);
+}
+
+TEST_CASE("closeness: NaN and infinities are equal in the same number only") {
+  const std::vector<float> clean = normal(64, 3);
+  std::vector<float> one = clean, two = clean, infinite = clean;
+  one[5] = static_cast<float>(kNaN);
+  two[5] = two[6] = static_cast<float>(kNaN);
+  infinite[5] = static_cast<float>(kInf);
+  CHECK(metrics::distance(all_of(one), all_of(one)).equal);
+  CHECK(is_unmeasured(metrics::distance(all_of(one), all_of(clean))));
+  CHECK(is_unmeasured(metrics::distance(all_of(clean), all_of(one))));
+  CHECK(is_unmeasured(metrics::distance(all_of(one), all_of(two))));
+  CHECK(is_unmeasured(metrics::distance(all_of(one), all_of(infinite))));
+  std::vector<float> negative = infinite;
+  negative[5] = static_cast<float>(-kInf);
+  CHECK(is_unmeasured(metrics::distance(all_of(infinite), all_of(negative))));
+}
+
+TEST_CASE("closeness: beside a NaN in both the other elements count") {
+  std::vector<float> a = normal(256, 4), b = normal(256, 5);
+  a[9] = b[9] = static_cast<float>(kNaN);
+  const Distance apart = metrics::distance(all_of(a), all_of(b));
+  CHECK_FALSE(apart.equal);
+  CHECK(is_sound(apart));
+  CHECK(apart.low > 0.5);
+  CHECK(apart.value == Approx(std::sqrt(2)).epsilon(0.5));
+  CHECK(std::isfinite(apart.high));
+}
+
+TEST_CASE("closeness: statistics that are NaN on both sides and nothing else leave everything open") {
+  const TensorFacts nan = four(kNaN, kNaN, kNaN, kNaN);
+  const Distance open = metrics::distance(nan, nan);
+  CHECK(open.equal);
+  CHECK(open.low == 0);
+  CHECK(std::isinf(open.high));
+  CHECK(is_unmeasured(metrics::distance(nan, four(1, 0, 0.5, 1))));
+  CHECK(is_unmeasured(metrics::distance(four(kInf, 0, kInf, kInf), four(1, 0, 0.5, 1))));
+}
+
+TEST_CASE("closeness: integers and flags without a sketch are equal or are not") {
+  TensorFacts a = four(3, 0, 1, 4), b = a;
+  a.dtype = b.dtype = DType::kInt64;
+  CHECK(metrics::distance(a, b).equal);
+  b.mean = 1.25;
+  CHECK(is_unmeasured(metrics::distance(a, b)));
+}
+
+TEST_CASE("closeness: what statistics say is a lower bound of the true distance") {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    const std::size_t count = 1 + random() % 300;
+    const std::vector<float> a = normal(count, seed + 1000);
+    std::vector<float> b = a;
+    const float size = std::pow(10.0F, -static_cast<float>(random() % 7));
+    for (float& one : b) {
+      if (random() % 3 != 0) one += size * (static_cast<float>(random() % 2001) / 1000 - 1);
+    }
+    double difference = 0, norm_a = 0, norm_b = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double apart = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+      difference += apart * apart;
+      norm_a += static_cast<double>(a[i]) * static_cast<double>(a[i]);
+      norm_b += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+    }
+    const double truth = std::sqrt(difference / std::max(norm_a, norm_b));
+    TensorFacts x = all_of(a), y = all_of(b);
+    x.sketch.reset();
+    y.sketch.reset();
+    const Distance exact = metrics::distance(x, y);
+    CAPTURE(seed, count, truth, exact.low, exact.high);
+    CHECK(is_sound(exact));
+    CHECK(exact.low <= truth * (1 + 1e-6) + 1e-12);
+    CHECK(exact.bias <= truth * (1 + 1e-6) + 1e-12);
+  }
+}
+
+TEST_CASE("closeness: a sketch estimates the distance, and its interval holds it") {
+  int outside = 0;
+  constexpr int kTrials = 400;
+  for (unsigned seed = 0; seed < kTrials; ++seed) {
+    const std::vector<float> a = normal(500, seed), noise = normal(500, seed + 5000);
+    std::vector<float> b = a;
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] += 1e-3F * noise[i];
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      difference += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+      norm += std::pow(static_cast<double>(a[i]), 2);
+    }
+    const double truth = std::sqrt(difference / norm);
+    const Distance apart = metrics::distance(all_of(a), all_of(b));
+    CHECK(is_sound(apart));
+    if (truth < apart.low * 0.999 || truth > apart.high * 1.001) ++outside;
+  }
+  CHECK(outside <= kTrials / 50);  // 1 % are meant to be
+}
+
+TEST_CASE("closeness: a sketch sees a permutation and another sign, and which elements it was") {
+  const std::vector<float> a = normal(1000, 7);
+  std::vector<float> shuffled = a, negated = a, single = a;
+  std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(8));
+  for (float& one : negated) one = -one;
+  single[123] += 1;
+  CHECK(metrics::distance(all_of(a), all_of(shuffled)).low > 0.5);
+  CHECK(metrics::distance(all_of(a), all_of(negated)).low > 1);
+  CHECK(metrics::distance(all_of(a), all_of(single)).peak == Approx(1));
+  CHECK(metrics::distance(all_of(a), all_of(shuffled)).peak < 0.98);
+}
+
+TEST_CASE("closeness: sketches that have run over measure nothing, and are never NaN") {
+  // Masks of the smallest float32, of which a sum is infinite in a file.
+  TensorFacts a = four(0, -3.4e38, -1.7e38, 1e40, 4096), b = a;
+  a.is_exact = b.is_exact = true;
+  a.sketch = stats::Sketch{.sums = {kInf, -kInf, 1, 2, 3, 4, 5, 6}, .min = 0, .max = 0, .mean = -1.7e38, .norm = 1e40};
+  b.sketch = a.sketch;
+  CHECK(metrics::distance(a, b).equal);
+  b.sketch->sums[3] = 7;
+  const Distance apart = metrics::distance(a, b);
+  CHECK_FALSE(apart.equal);
+  CHECK(is_sound(apart));
+  b.sketch->sums[3] = kNaN;
+  CHECK(is_sound(metrics::distance(a, b)));
+  b.sketch->norm = a.sketch->norm = kInf;
+  CHECK(is_sound(metrics::distance(a, b)));
+  CHECK(is_sound(metrics::distance(b, a)));
+}
+
+TEST_CASE("closeness: below the floor there is nothing but rounding") {
+  const TensorFacts a = four(2e-9, -1e-9, 1e-9, 3e-9), b = four(-2e-9, -4e-9, -3e-9, 6e-9);
+  CHECK(metrics::distance(a, b).low > 0.1);
+  CHECK(metrics::distance(a, b, 1.0).low < 1e-8);
+}
+
+TEST_CASE("closeness: numbers") {
+  CHECK(metrics::distance_of_numbers(1.5, 1.5).equal);
+  CHECK(metrics::distance_of_numbers(kNaN, kNaN).equal);
+  CHECK(metrics::distance_of_numbers(kInf, kInf).equal);
+  CHECK(is_unmeasured(metrics::distance_of_numbers(kInf, -kInf)));
+  CHECK(is_unmeasured(metrics::distance_of_numbers(kNaN, 1)));
+  const Distance apart = metrics::distance_of_numbers(0.75, 1.0);
+  CHECK(apart.value == Approx(0.25));
+  CHECK(apart.low == apart.high);
+  CHECK(metrics::distance_of_numbers(0, 1e-300).value == 1);
+}
+
+TEST_CASE("closeness: elements that were compared one by one leave no doubt") {
+  const TensorFacts a = all_of({1, 2, 3, 4});
+  const Distance apart = metrics::distance_of_elements(a, a, 0.5, false);
+  CHECK(apart.low == apart.high);
+  CHECK(apart.value == Approx(0.5 / std::sqrt(30)));
+  CHECK(metrics::distance_of_elements(a, a, 0, true).equal);
+  CHECK(is_unmeasured(metrics::distance_of_elements(a, a, kNaN, false)));
+}
