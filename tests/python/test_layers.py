@@ -26,7 +26,7 @@ MODULE_OF_PUBLIC_HEADER = {
         ("error", "log", "dtype", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
     ),
     **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file"), "io"),
-    "torch_dump": "torch",
+    **dict.fromkeys(("torch_dump", "torch_perturb"), "torch"),
     **dict.fromkeys(("trace_reader", "trace_match", "trace_compare"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     **dict.fromkeys(("compare_walk", "compare_report"), "compare"),
