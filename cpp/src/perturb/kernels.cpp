@@ -6,6 +6,7 @@
 #include "perturb/kernels.h"
 
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "base/kernel_targets.h"
@@ -192,7 +193,8 @@ std::uint64_t flip_last_bits(const void* from, void* to, std::size_t count, std:
   auto* out = static_cast<Word*>(to);
   using Signed = hn::RebindToSigned<decltype(d)>;
   const Signed ds;  // magnitudes are not negative: comparing them as signed numbers is right, and cheaper
-  const auto magnitude_bits = hn::Set(d, static_cast<Word>(~Word{0} >> 1));
+  const auto magnitude_bits =
+      hn::Set(d, static_cast<Word>(std::numeric_limits<std::make_signed_t<Word>>::max()));
   const auto smallest = hn::BitCast(ds, hn::Set(d, static_cast<Word>(smallest_normal)));
   const auto infinite = hn::BitCast(ds, hn::Set(d, static_cast<Word>(infinity)));
   auto largest = hn::Zero(ds);

@@ -109,6 +109,21 @@ TEST_CASE("perturb: the last bit is flipped above the smallest normal number") {
   CHECK(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
 }
 
+TEST_CASE("perturb: the last bit of 16-bit floats is flipped, for every number") {
+  std::vector<std::uint16_t> all(0x10000);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);
+  for (const auto& [dtype, smallest, value] :
+       {std::tuple(DType::kFloat16, 0x1p-14, &half), std::tuple(DType::kBFloat16, 0x1p-126, &bfloat)}) {
+    std::vector<std::uint16_t> changed(all.size());
+    flip_last_bits(dtype, all.data(), changed.data(), all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double size = std::abs(value(all[i]));
+      const bool flips = std::isfinite(size) && size > smallest;
+      REQUIRE(changed[i] == (all[i] ^ (flips ? 1 : 0)));
+    }
+  }
+}
+
 TEST_CASE("perturb: random units in the last place") {
   std::mt19937 random(1);
   std::vector<double> x(1000);

@@ -124,7 +124,7 @@ def test_calls_in_place_are_made_again_on_copies(tmp_path, mode):
 # ---- what surrounds a training
 
 
-def surrounded(directory: Path | None, mode: str, stage: str) -> Any:
+def surrounded(directory: Path, modes: tuple[str, ...], stage: str) -> list[Any]:
     """Autocast, activation checkpointing of both kinds, hooks, a profiler and a mode of the user's."""
     import torch
     import torch.nn.functional as F  # noqa: N812
@@ -159,14 +159,14 @@ def surrounded(directory: Path | None, mode: str, stage: str) -> Any:
         gradients = [parameter.grad.tolist() for parameter in [*model.parameters(), *head.parameters(), x]]
         return [loss.item(), gradients, torch.rand(3).tolist(), products, counting.calls]
 
-    return work() if directory is None else observe(directory, mode, work, fuzz_stage=stage)
+    return [work(), *(observe(directory / mode, mode, work, fuzz_stage=stage) for mode in modes)]
 
 
 @pytest.mark.parametrize("stage", ["forward", "backward"])
 def test_autocast_checkpointing_profilers_and_modes_see_nothing(tmp_path, stage):
-    without = run(surrounded, None, "", "")
-    for mode in ("no_change", "improve_precision", "add_noise"):
-        within = run(surrounded, tmp_path / mode, mode, stage)
+    modes = ("no_change", "improve_precision", "add_noise")
+    without, *results = run(surrounded, tmp_path, modes, stage)
+    for mode, within in zip(modes, results):
         assert within[:4] == without[:4], mode
         if mode == "no_change":
             assert rows_of(tmp_path / mode) == []
