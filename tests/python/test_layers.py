@@ -60,7 +60,7 @@ BELOW_FEATURES = (
     {"training", "replay"},
     {"hooks"},
     {"config"},
-    {"files"},
+    {"files", "tensors"},
     {"terminal"},
     {"native"},
     NATIVE,

@@ -59,6 +59,26 @@ COMMANDS = {
         "main",
         "compare two gradient records: at which step and parameter do the runs part?",
     ),
+    "show": (
+        "msprobe.commands.show",
+        "main",
+        "show what is in a file: tensors, dumps, stacks, checkpoints, databases, packs",
+    ),
+    "diff": (
+        "msprobe.commands.diff",
+        "main",
+        "compare two tensors, or two files of one kind",
+    ),
+    "parse": (
+        "msprobe.parse.command",
+        "main",
+        "a prompt for arrays and kernel dumps, as the existing tool has it",
+    ),
+    "rl_compare": (
+        "msprobe.commands.rl_compare",
+        "main",
+        "compare key data of reinforcement learning: where do two runs, or rollout and training, part?",
+    ),
     "merge_result": (
         "msprobe.compare.merge_command",
         "main",

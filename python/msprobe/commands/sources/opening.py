@@ -1,0 +1,88 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which kind of file or folder is it?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
+
+if TYPE_CHECKING:
+    from msprobe.commands.sources.source import Source
+
+_SAVED = (".pt", ".pth", ".bin", ".ckpt")
+_KINDS = (
+    "a .npy, .pt, .safetensors or .vis.db file, dump.json, stack.json, construct.json, a pack (.zip), "
+    "another JSON file, or a folder with a dump, a checkpoint or RL key data"
+)
+
+
+def open_source(path: str, step: int | None = None, rank: int | None = None) -> Source:
+    """`step`, `rank`: of a folder of dumps. Raises IoError, FormatError, InvalidArgument and
+    UnsupportedError.
+    """
+    where = Path(path)
+    if where.is_dir():
+        return _open_folder(path, step, rank)
+    if not where.is_file():
+        raise InvalidArgument(f"{path}: there is no such file or folder, or it is no regular file")
+    return _open_file(path, where)
+
+
+def _open_file(path: str, where: Path) -> Source:
+    from msprobe.commands.sources import dump_sources, other_sources, tensor_sources
+
+    head = _head(path)
+    name = where.name.lower()
+    if name.endswith(".npy"):
+        return tensor_sources.TensorFile(path)
+    if head.startswith(b"SQLite format 3\0"):
+        return other_sources.DatabaseSource(path)
+    if name.endswith(".zip"):
+        return other_sources.PackSource(path)
+    if name.endswith(".safetensors"):
+        return tensor_sources.CheckpointSource(path)
+    if name in ("dump.json", "debug.json"):
+        return dump_sources.DumpSource(path, where)
+    if name == "stack.json":
+        return dump_sources.StackSource(path)
+    if name == "construct.json":
+        return dump_sources.ConstructSource(path)
+    if name.endswith(".json"):
+        return other_sources.JsonSource(path)
+    if name.endswith(_SAVED) or head[:2] in (b"PK", b"\x80\x02"):
+        return tensor_sources.open_saved(path)
+    raise UnsupportedError(f"{path}: expected {_KINDS}")
+
+
+def _head(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(16)
+    except OSError as error:
+        result = IoError(f"cannot read {path}: {os.strerror(error.errno or 0)}")
+        result.errno, result.filename = error.errno, path
+        raise result from error
+
+
+def _open_folder(path: str, step: int | None, rank: int | None) -> Source:
+    from msprobe.commands.sources import dump_sources, other_sources, tensor_sources
+
+    where = Path(path)
+    if (where / "data").is_dir() and not (where / "latest_checkpointed_iteration.txt").exists():
+        return other_sources.RlSource(path)
+    try:
+        file = dump_sources.dump_file(where, step, rank)
+    except InvalidArgument as no_dump:
+        if step is not None or rank is not None:
+            raise
+        try:
+            return tensor_sources.CheckpointSource(path)
+        except UnsupportedError:
+            raise UnsupportedError(f"{path}: expected {_KINDS}") from no_dump
+        except Error as error:
+            raise error from no_dump
+    return dump_sources.DumpSource(path, file)
