@@ -153,7 +153,8 @@ def test_vc_of_converted_dumps() -> None:
     golden = tree("golden", ("op1/222/Add.op1.1.1.222.output.0.npy", a + 1), ("op2/222/Mul.npy", a * 2))
     assert parse("vc", "-m", mine, "-g", golden) == 0
     (path,) = Path("parse_data/batch_compare_result").glob("batch_compare_*.csv")
-    rows = list(csv.DictReader(path.open(encoding="utf-8-sig", newline="")))
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
     assert rows[0] == {
         "NPU File Name": "Add.op1.1.1.111.output.0.npy",
         "Bench File Name": "Add.op1.1.1.222.output.0.npy",

@@ -141,18 +141,13 @@ def test_nothing_in_a_file_is_run(tmp_path: Path, said: Any) -> None:
     assert not (tmp_path / "touched").exists()
 
 
-@pytest.mark.parametrize("name", ["hf_llama", "dcp", "tp2pp2", "f_base"])
+@pytest.mark.parametrize("name", ["a_tp2_pp2", "e_te_tp2", "f_glu_tp2"])
 def test_checkpoints(tmp_path: Path, as_json: Any, name: str) -> None:
-    folder = tmp_path / "samples"
-    folder.mkdir()
-    unpack(DATA / "checkpoint/samples.tar.xz", folder)
-    found = [path for path in sorted(folder.rglob("*")) if path.is_dir() and path.name == name]
-    if not found:
-        pytest.skip(f"there is no sample {name}")
-    listing = as_json(found[0])
+    unpack(DATA / "checkpoint/samples.tar.xz", tmp_path, lambda member: member.name.startswith(name))
+    listing = as_json(tmp_path / name)
     assert listing["kind"] == "checkpoint"
     entry = listing["entries"][0]
-    tensor = as_json(found[0], entry["name"])
+    tensor = as_json(tmp_path / name, entry["name"])
     assert tensor["shape"] == entry["shape"]
     assert math.isfinite(tensor["statistics"]["norm"])
 
@@ -183,13 +178,12 @@ def dump(tmp_path: Path) -> Path:
 def test_dumps(dump: Path, said: Any, as_json: Any) -> None:
     listing = as_json(dump)
     assert listing["kind"] == "dump"
-    name = listing["entries"][0]["name"]
-    record = as_json(dump / "debug.json", name)
-    assert record["name"] == name
-    with_data = [item for item in record["items"] if "data_name" in item]
-    tensor = as_json(dump, f"{name}.{with_data[0]['name']}")
-    assert tensor["kind"] == "tensor"
-    assert show(dump, f"{name}.nothing") == 2
+    assert "nested.0.debug" in [one["name"] for one in listing["entries"]]
+    record = as_json(dump / "debug.json", "nested.0.debug")
+    assert [item["name"] for item in record["items"] if "data_name" in item] == ["a", "b.0", "t.0", "t.1"]
+    assert as_json(dump, "nested.0.debug.t.1")["kind"] == "tensor"
+    assert as_json(dump, "y.0.debug")["kind"] == "tensor"  # the only one of its record
+    assert show(dump, "nested.0.debug.nothing") == 2
     run = dump.parents[1]
     assert show(run, "--step", "0") == 0
     assert "a dump of pytorch" in said()
@@ -203,8 +197,19 @@ def test_records_with_their_stacks(tmp_path: Path, said: Any, as_json: Any) -> N
     assert as_json(rank, name)["stack"] == as_json(rank / "stack.json", name)["stack"] != []
     assert show(rank, name) == 0
     assert "called from:" in said()
-    assert as_json(rank / "construct.json")["kind"] == "hierarchy"
-    assert show(rank / "construct.json", name) == 0
+
+
+def test_hierarchy(tmp_path: Path, as_json: Any) -> None:
+    parents = {"Module.a.A.forward.0": None, "Module.a.b.B.forward.0": "Module.a.A.forward.0"}
+    (tmp_path / "construct.json").write_text(json.dumps(parents))
+    found = as_json(tmp_path / "construct.json")
+    assert (found["kind"], len(found["entries"])) == ("hierarchy", 2)
+    assert as_json(tmp_path / "construct.json", "Module.a.A.forward.0")["children"] == [
+        "Module.a.b.B.forward.0"
+    ]
+    assert as_json(tmp_path / "construct.json", "Module.a.b.B.forward.0")["parents"] == [
+        "Module.a.A.forward.0"
+    ]
 
 
 def test_a_name_that_leads_out_of_the_dump_is_not_followed(tmp_path: Path, as_json: Any) -> None:

@@ -55,8 +55,9 @@ class DumpSource(Source):
         return self._items
 
     def entry(self, name: str) -> Entry:
-        if name in self._records:
-            return self._record(name, self._records[name])
+        items = self._records.get(name)
+        if items is not None and [item_name(name, item) for item in items] != [name]:
+            return self._record(name, items)
         item = self._by_name().get(name)
         if item is None:
             raise self.missing(name)
@@ -185,6 +186,14 @@ class ConstructSource(Source):
         lines = [f"{'  ' * depth}{part}" for depth, part in enumerate(reversed(chain))]
         lines += [f"{'  ' * len(chain)}{child}" for child in children]
         return Text(name, lines, {"name": name, "parents": chain[1:], "children": children})
+
+
+def open_file(path: str) -> Source:
+    """By its name."""
+    name = Path(path).name.lower()
+    if name == "stack.json":
+        return StackSource(path)
+    return ConstructSource(path) if name == "construct.json" else DumpSource(path, Path(path))
 
 
 def dump_file(path: Path, step: int | None, rank: int | None) -> Path:

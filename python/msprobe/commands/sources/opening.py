@@ -33,28 +33,21 @@ def open_source(path: str, step: int | None = None, rank: int | None = None) -> 
 
 
 def _open_file(path: str, where: Path) -> Source:
-    from msprobe.commands.sources import dump_sources, other_sources, tensor_sources
-
+    """Only what the kind needs is imported: the answer for a large file comes at once."""
     head = _head(path)
     name = where.name.lower()
-    if name.endswith(".npy"):
-        return tensor_sources.TensorFile(path)
-    if head.startswith(b"SQLite format 3\0"):
-        return other_sources.DatabaseSource(path)
-    if name.endswith(".zip"):
-        return other_sources.PackSource(path)
-    if name.endswith(".safetensors"):
-        return tensor_sources.CheckpointSource(path)
-    if name in ("dump.json", "debug.json"):
-        return dump_sources.DumpSource(path, where)
-    if name == "stack.json":
-        return dump_sources.StackSource(path)
-    if name == "construct.json":
-        return dump_sources.ConstructSource(path)
-    if name.endswith(".json"):
-        return other_sources.JsonSource(path)
-    if name.endswith(_SAVED) or head[:2] in (b"PK", b"\x80\x02"):
-        return tensor_sources.open_saved(path)
+    if name.endswith((".npy", ".safetensors", *_SAVED)) or head[:2] == b"\x80\x02":
+        from msprobe.commands.sources import tensor_sources
+
+        return tensor_sources.open_file(path)
+    if name in ("dump.json", "debug.json", "stack.json", "construct.json"):
+        from msprobe.commands.sources import dump_sources
+
+        return dump_sources.open_file(path)
+    if head.startswith(b"SQLite format 3\0") or name.endswith((".zip", ".json")):
+        from msprobe.commands.sources import other_sources
+
+        return other_sources.open_file(path, is_database=head.startswith(b"SQLite"))
     raise UnsupportedError(f"{path}: expected {_KINDS}")
 
 

@@ -240,3 +240,9 @@ class JsonSource(Source):
         return Text(
             name, _lines(json.dumps(value, indent=1, ensure_ascii=False)), {"name": name, "value": value}
         )
+
+
+def open_file(path: str, *, is_database: bool) -> Source:
+    if is_database:
+        return DatabaseSource(path)
+    return PackSource(path) if path.lower().endswith(".zip") else JsonSource(path)

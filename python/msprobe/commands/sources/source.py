@@ -74,7 +74,7 @@ class Source:
 
     def missing(self, name: str) -> InvalidArgument:
         """The error for a name that is not there."""
-        known = [row.name for row in self.rows()] + self.names()
+        known = list(dict.fromkeys([*(row.name for row in self.rows()), *self.names()]))
         close = difflib.get_close_matches(name, known[:100_000], n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else f"it has {len(known)} entries"
         return InvalidArgument(f"{self.path}: there is no {name}; {hint}")

@@ -97,24 +97,14 @@ def _walk(value: Any, name: str) -> Any:
     return _ABSENT
 
 
-def open_saved(path: str) -> Source:
-    """A file of torch.save. Its data is not read."""
-    value = core.read_pt(path, check=False)
-    if isinstance(value, core.PtTensor):
-        return TensorFile(path)
-    return SavedFile(path, value)
-
-
 class CheckpointSource(Source):
     """Parameters put together from as many files as they are spread over."""
 
     kind = "checkpoint"
 
     def __init__(self, path: str) -> None:
-        from msprobe.checkpoint.tables import load_rules
-
         super().__init__(path)
-        self._checkpoint = core.open_checkpoint(Path(path), load_rules())
+        self._checkpoint = core.open_checkpoint(Path(path), _rules(path))
         self._parameters = self._checkpoint.parameters
 
     def title(self) -> str:
@@ -140,3 +130,22 @@ class CheckpointSource(Source):
     def _found(self, name: str) -> tuple[str, tuple[int, ...], Any]:
         tensor = self._checkpoint.tensor(name)
         return tensor.dtype, tuple(tensor.shape), tensor
+
+
+def _rules(path: str) -> core.CheckpointRules:
+    """Those by which shards are joined. A file alone has none, and keeps its names."""
+    if Path(path).is_file():
+        return core.CheckpointRules()
+    from msprobe.checkpoint.tables import load_rules
+
+    return load_rules()
+
+
+def open_file(path: str) -> Source:
+    """No data is read."""
+    if path.lower().endswith(".npy"):
+        return TensorFile(path)
+    if path.lower().endswith(".safetensors"):
+        return CheckpointSource(path)
+    value = core.read_pt(path, check=False)
+    return TensorFile(path) if isinstance(value, core.PtTensor) else SavedFile(path, value)
