@@ -26,9 +26,9 @@ _MOST = 20
 _EPILOG = """exit code: 0 equal, 1 they differ, 2 an error.
 A and B are files or folders as msprobe show takes them. With NAME that entry of both is compared (of B:
 NAME_B, where it has another name); without it all entries are.
-examples: msprobe diff a.npy b.npy
-          msprobe diff run_a/dump.json run_b/dump.json Functional.linear.0.forward
-          msprobe diff a.safetensors b.safetensors lm_head.weight"""
+example: msprobe diff a.npy b.npy
+         msprobe diff run_a/dump.json run_b/dump.json Functional.linear.0.forward
+         msprobe diff a.safetensors b.safetensors lm_head.weight"""
 
 
 @dataclass

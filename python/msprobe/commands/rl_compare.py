@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _EPILOG = """exit code: 0 the records agree, 1 they differ or a part could not be compared, 2 an error.
 A is the reference, B the run under test: dump paths of SingleSave. Both are compared key by key. Of one
 record alone, the log probabilities of its rollout are compared with those of its training.
-examples: msprobe rl_compare run_a run_b -o comparison
-          msprobe rl_compare run --log-probs rollout_log_probs=old_log_probs --mask response_mask
-          msprobe rl_compare --weights sent.safetensors received.safetensors"""
+example: msprobe rl_compare run_a run_b -o comparison
+         msprobe rl_compare run --log-probs rollout_log_probs=old_log_probs --mask response_mask
+         msprobe rl_compare --weights sent.safetensors received.safetensors"""
 
 
 def main(arguments: list[str]) -> int:

@@ -23,8 +23,8 @@ FILE: a .npy, .pt, .safetensors or .vis.db file, dump.json, stack.json, construc
 check, a JSON file; or a folder with a dump, a checkpoint of any layout, or RL key data.
 NAME: a tensor, parameter, record, item of a record, table, node or entry; with * or ? all that match are
 listed.
-examples: msprobe show dump/step0/rank0 Functional.linear.0.forward
-          msprobe show model.safetensors '*.q_proj.weight'"""
+example: msprobe show dump/step0/rank0 Functional.linear.0.forward
+         msprobe show model.safetensors '*.q_proj.weight'"""
 
 
 def main(arguments: list[str]) -> int:

@@ -110,8 +110,8 @@ COMMANDS = {
         "run the calls of an overflow dump again: does only this device or dtype overflow?",
     ),
     "overflow_check": (
-        "msprobe.overflow.replay_command",
-        "main",
-        "another name of run_overflow_check",
+        "msprobe.cli",
+        "overflow_check",
+        "another name of run_overflow_check, and with -i of nan_analyze",
     ),
 }

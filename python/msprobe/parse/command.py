@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _EPILOG = """Without COMMAND a prompt opens, which takes them one after the other; Ctrl-C leaves it.
 exit code: 0, or 2 when the one command fails
-examples: msprobe parse
-          msprobe parse pt -n a.npy
-          msprobe parse cn -m a.npy -g b.npy -p 5"""
+example: msprobe parse
+         msprobe parse pt -n a.npy
+         msprobe parse cn -m a.npy -g b.npy -p 5"""
 
 
 def main(arguments: list[str]) -> int:
@@ -154,6 +154,6 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("-d", "--dump_path", metavar="PATH", help="convert a kernel dump, as newer releases do")
     add("-t", "--type", choices=("npy", "pt"), default="npy", help="of the converted files (npy)")
-    add("-o", "--output_path", dest="output", metavar="OUT", default="./output",
+    add("-o", "--output_path", "--output", dest="output", metavar="OUT", default="./output",
         help="folder for them (default: ./output)")  # fmt: skip
     return parser

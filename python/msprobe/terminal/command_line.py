@@ -22,8 +22,6 @@ _EXAMPLES = {
     "compare": "msprobe compare golden_dump target_dump -o comparison",
     "ckpt": "msprobe ckpt run_a/checkpoints run_b/checkpoints -o similarity.json",
     "grad_compare": "msprobe grad_compare probe_a probe_b -o comparison",
-    "show": "msprobe show dump/step0/rank0 Functional.linear.0.forward",
-    "diff": "msprobe diff a.npy b.npy",
     "merge_result": "msprobe merge_result -i comparisons -o merged -config indexes.yaml",
     "view": "msprobe view result",
     "export": "msprobe export dump",

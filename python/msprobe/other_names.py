@@ -1,0 +1,162 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Modules, names and commands of the existing tool: what lies elsewhere here, and what is not here.
+
+Whoever makes one of the latter removes its row; a test names rows that are stale. The table in
+docs/migration.md is made by tests/python/migration, which tries each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+# Module of the existing tool -> the names in it and where they are here.
+ELSEWHERE: dict[str, dict[str, str]] = {
+    "msprobe.pytorch.common": {"seed_all": "msprobe.seed"},
+    "msprobe.pytorch.common.utils": {"seed_all": "msprobe.seed"},
+    "msprobe.pytorch.debugger": {},
+    "msprobe.pytorch.debugger.precision_debugger": dict.fromkeys(
+        ("PrecisionDebugger", "module_dump", "module_dump_end"), "msprobe.debugger"
+    ),
+    "msprobe.pytorch.dump": {},
+    "msprobe.pytorch.dump.debugger": {},
+    "msprobe.pytorch.dump.debugger.precision_debugger": dict.fromkeys(
+        ("PrecisionDebugger", "module_dump", "module_dump_end"), "msprobe.debugger"
+    ),
+    "msprobe.core.config_check.config_checker": {"ConfigChecker": "msprobe.config_check.checker"},
+}
+
+_MONITOR = (
+    "the training monitor is not in this version of msprobe; `msprobe run` records the losses and gradients "
+    'of every step, and PrecisionDebugger with task "grad_probe" the gradients'
+)
+_ACCURACY = (
+    "the accuracy check of single APIs is not in this version of msprobe; `msprobe compare` compares what "
+    "they returned in two runs, and `msprobe run_overflow_check` runs recorded calls again"
+)
+_DISPATCH = (
+    "comparing each operator with the CPU while the training runs is not in this version of msprobe; record "
+    "both with level L2 of the data dump, and use `msprobe compare`"
+)
+_PERTURBATION = (
+    "the free benchmark is not in this version of msprobe; `msprobe compare --noise` judges a difference by "
+    "repeated runs of the reference"
+)
+_MINDSPORE = (
+    "MindSpore programs are not recorded by this version of msprobe; dumps of them are read by `msprobe "
+    "compare`, `graph` and `show`, and SingleSave takes tensors of MindSpore"
+)
+_GRAPH_MODES = (
+    "graph modes of Ascend devices are not recorded by msprobe; PrecisionDebugger records eager PyTorch, and "
+    "PrecisionDebugger.save() single tensors"
+)
+_ON_DEVICE = (
+    "the kernels of Ascend devices for it are not in msprobe; task overflow_check of PrecisionDebugger finds "
+    "NaN and infinities on any device"
+)
+
+# Module, or name in a module -> what to use instead, in one sentence.
+NOT_HERE: dict[str, str] = {
+    "msprobe.mindspore": _MINDSPORE,
+    "msprobe.nan_analyze": "its place is taken by the command `msprobe nan_analyze -i STEP -o OUT`",
+    "msprobe.overflow_check": "its place is taken by the command `msprobe overflow_check -i STEP -o OUT`",
+    "msprobe.response_anomaly": (
+        "msprobe does not judge generated texts; SingleSave and `msprobe rl_compare` compare their tokens "
+        "and log probabilities with those of another run"
+    ),
+    "msprobe.visualization": "its place is taken by the commands `msprobe graph` and `msprobe view`",
+    "msprobe.core.monitor": _MONITOR,
+    "msprobe.core.monitor_v2": _MONITOR,
+    "msprobe.pytorch.TrainerMon": _MONITOR,
+    "msprobe.pytorch.monitor": _MONITOR,
+    "msprobe.pytorch.api_accuracy_checker": _ACCURACY,
+    "msprobe.pytorch.bench_functions": _ACCURACY,
+    "msprobe.pytorch.free_benchmark": _PERTURBATION,
+    "msprobe.pytorch.online_dispatch": _DISPATCH,
+    "msprobe.pytorch.compile_accuracy_checker": (
+        "comparing compiled and eager code is a comparison of two runs: `msprobe run` both, then `msprobe "
+        "diagnose`"
+    ),
+    "msprobe.pytorch.parse_tool": "its place is taken by the command `msprobe parse`",
+    "msprobe.pytorch.random_save": (
+        "random operations are collected by ConfigChecker and `msprobe run`, and compared by `msprobe "
+        "config_check -c` and `msprobe diagnose`"
+    ),
+    "msprobe.pytorch.reproducibility": (
+        "random operations are collected by ConfigChecker and `msprobe run`, and compared by `msprobe "
+        "config_check -c` and `msprobe diagnose`"
+    ),
+    "msprobe.pytorch.set_fx_dump_config": _GRAPH_MODES,
+    "msprobe.pytorch.set_ge_dump_config": _GRAPH_MODES,
+    "msprobe.pytorch.torchair_dump": _GRAPH_MODES,
+    "msprobe.pytorch.acl_save": _GRAPH_MODES,
+    "msprobe.pytorch.AclGraphDumper": _GRAPH_MODES,
+    "msprobe.pytorch.aclgraph_dump": _GRAPH_MODES,
+    "msprobe.pytorch.aclgraph_dumper": _GRAPH_MODES,
+    "msprobe.pytorch.nan_check": _ON_DEVICE,
+    "msprobe.pytorch.xor_checksum": (
+        'checksums of tensors are recorded with "summary_mode": "md5" of the data dump'
+    ),
+}
+
+# Command -> what to use instead, in one sentence.
+COMMANDS_NOT_HERE: dict[str, str] = {
+    **dict.fromkeys(
+        ("run_ut", "multi_run_ut", "acc_check", "multi_acc_check", "api_precision_compare"), _ACCURACY
+    ),
+    "op_generate": (
+        "scripts of single APIs are not in this version of msprobe; `msprobe run_overflow_check` runs "
+        "recorded calls again"
+    ),
+    "code_mapping": (
+        "mapping kernels of MindSpore graphs to source lines is not in this version of msprobe; `msprobe "
+        "show` shows the stacks of a dump"
+    ),
+    "data2db": "dumps need no database here: `msprobe view` and `msprobe graph` read them as they are",
+    "offline_dump": (
+        "offline models of Ascend devices are not in msprobe; arrays that were made of their dumps are "
+        "compared by `msprobe parse vc` and `msprobe diff`"
+    ),
+    "install_deps": "nothing is installed later here; `msprobe doctor` says what is missing",
+}
+
+
+def missing(module: str, name: str) -> Exception:
+    """What the look-up of a name that a module does not have raises."""
+    sentence = NOT_HERE.get(f"{module}.{name}")
+    if sentence is None:
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    return ImportError(f"{module}.{name}: {sentence}", name=module)
+
+
+def spec_of(name: str) -> ModuleSpec | None:
+    """Of a module that is not on disk; None: the existing tool does not have it either."""
+    if name in ELSEWHERE or name in NOT_HERE:
+        loader: Any = _Loader()
+        return importlib.util.spec_from_loader(name, loader, is_package=True)
+    return None
+
+
+class _Loader:
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+        if name in NOT_HERE:
+            raise ImportError(f"{name}: {NOT_HERE[name]}", name=name)
+        places = ELSEWHERE[name]
+        module.__dict__["__all__"] = sorted(places)
+
+        def look_up(attribute: str) -> object:
+            if attribute not in places:
+                raise missing(name, attribute)
+            return getattr(importlib.import_module(places[attribute]), attribute)
+
+        module.__dict__["__getattr__"] = look_up
