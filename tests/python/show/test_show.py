@@ -267,6 +267,20 @@ def test_the_configuration_of_a_kernel_dump(tmp_path: Path, said: Any) -> None:
     assert '"all"' in said()
 
 
+def test_a_kernel_dump(tmp_path: Path, as_json: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    step = tmp_path / "step0"
+    (step / "20241201103000/0").mkdir(parents=True)
+    (step / "20241201103000/0/MatMul.name.1.2.3").write_bytes(b"binary")
+    (step / "kernel_config_0.json").write_text('{"dump": {}}')
+    names = [one["name"] for one in as_json(step)["entries"]]
+    assert names == ["20241201103000/0/MatMul.name.1.2.3", "kernel_config_0.json"]
+    assert as_json(step, "kernel_config_0.json")["value"] == {"dump": {}}
+    assert show(step, names[0]) == 2
+    assert f"msprobe parse dc -n {step / names[0]}" in capsys.readouterr().err
+    assert main(["compare", str(step), str(step), "-o", str(tmp_path / "out")]) == 2
+    assert "a kernel dump (level L2) in the format of the vendor" in capsys.readouterr().err
+
+
 def test_a_long_list_is_cut(tmp_path: Path, said: Any) -> None:
     torch.save({f"w{i}": torch.zeros(1) for i in range(100)}, tmp_path / "a.pt")
     show(tmp_path / "a.pt")

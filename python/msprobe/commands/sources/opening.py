@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msprobe.files.dump_folders import holds_kernel_dump
 from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def _open_folder(path: str, step: int | None, rank: int | None) -> Source:
     from msprobe.commands.sources import dump_sources, other_sources, tensor_sources
 
     where = Path(path)
+    if holds_kernel_dump(os.listdir(path)):
+        return other_sources.KernelDumpSource(path)
     if (where / "data").is_dir() and not (where / "latest_checkpointed_iteration.txt").exists():
         return other_sources.RlSource(path)
     try:

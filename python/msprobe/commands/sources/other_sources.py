@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.commands.sources.source import Entry, Row, Source, Text
-from msprobe.native import FormatError, core
+from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.tensors.content import open_tensor_file
 from msprobe.tensors.text import size_text
 
@@ -203,6 +203,39 @@ class RlSource(Source):
         raise self.missing(name)
 
 
+class KernelDumpSource(Source):
+    """The folder of a step of a level-L2 dump: {time}/{device}/ with files in the format of the vendor."""
+
+    kind = "kernel dump"
+
+    def title(self) -> str:
+        return (
+            f"{self.path}: a kernel dump (level L2) in the format of the vendor; `msprobe parse cad -m "
+            "FOLDER` makes arrays of it"
+        )
+
+    def rows(self) -> list[Row]:
+        root = Path(self.path)
+        rows = []
+        for file in sorted(root.rglob("*")):
+            if file.is_file():
+                name, size = str(file.relative_to(root)), file.stat().st_size
+                rows.append(Row(name, size_text(size), {"name": name, "bytes": size}))
+        return rows
+
+    def entry(self, name: str) -> Entry:
+        file = Path(self.path) / name
+        if ".." in file.parts or not file.is_file():
+            raise self.missing(name)
+        if file.suffix == ".json":
+            value = JsonSource(str(file)).value
+            return Text(name, _lines(json.dumps(value, indent=1)), {"name": name, "value": value})
+        raise UnsupportedError(
+            f"{file}: a kernel dump in the format of the vendor: `msprobe parse dc -n {file}` makes arrays "
+            "of it"
+        )
+
+
 class JsonSource(Source):
     """A small JSON file: a verdict, a configuration, a kernel_config of a level-2 dump."""
 
@@ -215,24 +248,24 @@ class JsonSource(Source):
                 data = file.read(_LARGEST_JSON + 1)
             if len(data) > _LARGEST_JSON:
                 raise FormatError(f"{path}: expected a dump, or at most 1 MiB of JSON")
-            self._value = json.loads(data)
+            self.value: Any = json.loads(data)
         except (ValueError, RecursionError) as error:
             if isinstance(error, FormatError):
                 raise
             raise FormatError(f"{path}: expected JSON: {error}") from error
 
     def title(self) -> str:
-        kernel = isinstance(self._value, dict) and set(self._value) == {"dump"}
+        kernel = isinstance(self.value, dict) and set(self.value) == {"dump"}
         what = "the configuration of a kernel dump (level L2)" if kernel else "JSON"
         return f"{self.path}: {what}"
 
     def rows(self) -> list[Row]:
-        if not isinstance(self._value, dict):
+        if not isinstance(self.value, dict):
             return []
-        return [Row(key, _short(value), {"name": key, "value": value}) for key, value in self._value.items()]
+        return [Row(key, _short(value), {"name": key, "value": value}) for key, value in self.value.items()]
 
     def entry(self, name: str) -> Entry:
-        value = self._value
+        value = self.value
         for part in name.split("."):
             if not isinstance(value, dict) or part not in value:
                 raise self.missing(name)
