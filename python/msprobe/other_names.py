@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules, names and commands of the existing tool: what lies elsewhere here, and what is not here.
 
-Whoever makes one of the latter removes its row; a test names rows that are stale. The table in
-docs/migration.md is made by tests/python/migration, which tries each.
+What is on disk goes before what is said here, so a row that is stale does no harm. The table in
+docs/migration.md is made by tests/python/migration, which tries each; the run that writes it names rows that
+are stale.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -32,99 +33,123 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "msprobe.core.config_check.config_checker": {"ConfigChecker": "msprobe.config_check.checker"},
 }
 
-_MONITOR = (
-    "the training monitor is not in this version of msprobe; `msprobe run` records the losses and gradients "
-    'of every step, and PrecisionDebugger with task "grad_probe" the gradients'
-)
-_ACCURACY = (
-    "the accuracy check of single APIs is not in this version of msprobe; `msprobe compare` compares what "
-    "they returned in two runs, and `msprobe run_overflow_check` runs recorded calls again"
-)
-_DISPATCH = (
-    "comparing each operator with the CPU while the training runs is not in this version of msprobe; record "
-    "both with level L2 of the data dump, and use `msprobe compare`"
-)
-_PERTURBATION = (
-    "the free benchmark is not in this version of msprobe; `msprobe compare --noise` judges a difference by "
-    "repeated runs of the reference"
-)
-_MINDSPORE = (
-    "MindSpore programs are not recorded by this version of msprobe; dumps of them are read by `msprobe "
-    "compare`, `graph` and `show`, and SingleSave takes tensors of MindSpore"
-)
-_GRAPH_MODES = (
-    "graph modes of Ascend devices are not recorded by msprobe; PrecisionDebugger records eager PyTorch, and "
-    "PrecisionDebugger.save() single tensors"
-)
-_ON_DEVICE = (
-    "the kernels of Ascend devices for it are not in msprobe; task overflow_check of PrecisionDebugger finds "
-    "NaN and infinities on any device"
-)
 
-# Module, or name in a module -> what to use instead, in one sentence.
-NOT_HERE: dict[str, str] = {
-    "msprobe.mindspore": _MINDSPORE,
-    "msprobe.nan_analyze": "its place is taken by the command `msprobe nan_analyze -i STEP -o OUT`",
-    "msprobe.overflow_check": "its place is taken by the command `msprobe overflow_check -i STEP -o OUT`",
-    "msprobe.response_anomaly": (
-        "msprobe does not judge generated texts; SingleSave and `msprobe rl_compare` compare their tokens "
-        "and log probabilities with those of another run"
-    ),
-    "msprobe.visualization": "its place is taken by the commands `msprobe graph` and `msprobe view`",
-    "msprobe.core.monitor": _MONITOR,
-    "msprobe.core.monitor_v2": _MONITOR,
-    "msprobe.pytorch.TrainerMon": _MONITOR,
-    "msprobe.pytorch.monitor": _MONITOR,
-    "msprobe.pytorch.api_accuracy_checker": _ACCURACY,
-    "msprobe.pytorch.bench_functions": _ACCURACY,
-    "msprobe.pytorch.free_benchmark": _PERTURBATION,
-    "msprobe.pytorch.online_dispatch": _DISPATCH,
-    "msprobe.pytorch.compile_accuracy_checker": (
-        "comparing compiled and eager code is a comparison of two runs: `msprobe run` both, then `msprobe "
-        "diagnose`"
-    ),
-    "msprobe.pytorch.parse_tool": "its place is taken by the command `msprobe parse`",
-    "msprobe.pytorch.random_save": (
-        "random operations are collected by ConfigChecker and `msprobe run`, and compared by `msprobe "
-        "config_check -c` and `msprobe diagnose`"
-    ),
-    "msprobe.pytorch.reproducibility": (
-        "random operations are collected by ConfigChecker and `msprobe run`, and compared by `msprobe "
-        "config_check -c` and `msprobe diagnose`"
-    ),
-    "msprobe.pytorch.set_fx_dump_config": _GRAPH_MODES,
-    "msprobe.pytorch.set_ge_dump_config": _GRAPH_MODES,
-    "msprobe.pytorch.torchair_dump": _GRAPH_MODES,
-    "msprobe.pytorch.acl_save": _GRAPH_MODES,
-    "msprobe.pytorch.AclGraphDumper": _GRAPH_MODES,
-    "msprobe.pytorch.aclgraph_dump": _GRAPH_MODES,
-    "msprobe.pytorch.aclgraph_dumper": _GRAPH_MODES,
-    "msprobe.pytorch.nan_check": _ON_DEVICE,
-    "msprobe.pytorch.xor_checksum": (
-        'checksums of tensors are recorded with "summary_mode": "md5" of the data dump'
-    ),
-}
+class Absent(NamedTuple):
+    """Something that the existing tool has and msprobe does not. `sentence`: what to use instead."""
 
-# Command -> what to use instead, in one sentence.
-COMMANDS_NOT_HERE: dict[str, str] = {
-    **dict.fromkeys(
-        ("run_ut", "multi_run_ut", "acc_check", "multi_acc_check", "api_precision_compare"), _ACCURACY
+    sentence: str
+    names: tuple[str, ...] = ()
+    """Modules, and names in modules."""
+    commands: tuple[str, ...] = ()
+
+
+# One row for each feature: who makes one deletes its row.
+ABSENT = (
+    Absent(
+        "the training monitor is not in this version of msprobe; `msprobe run` records the losses and "
+        'gradients of every step, and PrecisionDebugger with task "grad_probe" the gradients',
+        (
+            "msprobe.core.monitor",
+            "msprobe.core.monitor_v2",
+            "msprobe.pytorch.TrainerMon",
+            "msprobe.pytorch.monitor",
+        ),
     ),
-    "op_generate": (
+    Absent(
+        "the accuracy check of single APIs is not in this version of msprobe; `msprobe compare` compares "
+        "what they returned in two runs, and `msprobe run_overflow_check` runs recorded calls again",
+        ("msprobe.pytorch.api_accuracy_checker", "msprobe.pytorch.bench_functions"),
+        ("run_ut", "multi_run_ut", "acc_check", "multi_acc_check", "api_precision_compare"),
+    ),
+    Absent(
         "scripts of single APIs are not in this version of msprobe; `msprobe run_overflow_check` runs "
-        "recorded calls again"
+        "recorded calls again",
+        commands=("op_generate",),
     ),
-    "code_mapping": (
+    Absent(
+        "comparing each operator with the CPU while the training runs is not in this version of msprobe; "
+        "record both with level L2 of the data dump, and use `msprobe compare`",
+        ("msprobe.pytorch.online_dispatch",),
+    ),
+    Absent(
+        "the free benchmark is not in this version of msprobe; `msprobe compare --noise` judges a difference "
+        "by repeated runs of the reference",
+        ("msprobe.pytorch.free_benchmark",),
+    ),
+    Absent(
+        "MindSpore programs are not recorded by this version of msprobe; dumps of them are read by `msprobe "
+        "compare`, `graph` and `show`, and SingleSave takes tensors of MindSpore",
+        ("msprobe.mindspore",),
+    ),
+    Absent(
         "mapping kernels of MindSpore graphs to source lines is not in this version of msprobe; `msprobe "
-        "show` shows the stacks of a dump"
+        "show` shows the stacks of a dump",
+        commands=("code_mapping",),
     ),
-    "data2db": "dumps need no database here: `msprobe view` and `msprobe graph` read them as they are",
-    "offline_dump": (
+    Absent(
+        "graph modes of Ascend devices are not recorded by msprobe; PrecisionDebugger records eager PyTorch, "
+        "and PrecisionDebugger.save() single tensors",
+        (
+            "msprobe.pytorch.set_fx_dump_config",
+            "msprobe.pytorch.set_ge_dump_config",
+            "msprobe.pytorch.torchair_dump",
+            "msprobe.pytorch.acl_save",
+            "msprobe.pytorch.AclGraphDumper",
+            "msprobe.pytorch.aclgraph_dump",
+            "msprobe.pytorch.aclgraph_dumper",
+        ),
+    ),
+    Absent(
+        "the kernels of Ascend devices for it are not in msprobe; task overflow_check of PrecisionDebugger "
+        "finds NaN and infinities on any device",
+        ("msprobe.pytorch.nan_check",),
+    ),
+    Absent(
+        "its place is taken by the command `msprobe nan_analyze -i STEP -o OUT`", ("msprobe.nan_analyze",)
+    ),
+    Absent(
+        "its place is taken by the command `msprobe overflow_check -i STEP -o OUT`",
+        ("msprobe.overflow_check",),
+    ),
+    Absent(
+        "its place is taken by the commands `msprobe graph` and `msprobe view`", ("msprobe.visualization",)
+    ),
+    Absent("its place is taken by the command `msprobe parse`", ("msprobe.pytorch.parse_tool",)),
+    Absent(
+        "msprobe does not judge generated texts; SingleSave and `msprobe rl_compare` compare their tokens "
+        "and log probabilities with those of another run",
+        ("msprobe.response_anomaly",),
+    ),
+    Absent(
+        "comparing compiled and eager code is a comparison of two runs: `msprobe run` both, then `msprobe "
+        "diagnose`",
+        ("msprobe.pytorch.compile_accuracy_checker",),
+    ),
+    Absent(
+        "random operations are collected by ConfigChecker and `msprobe run`, and compared by `msprobe "
+        "config_check -c` and `msprobe diagnose`",
+        ("msprobe.pytorch.random_save", "msprobe.pytorch.reproducibility"),
+    ),
+    Absent(
+        'checksums of tensors are recorded with "summary_mode": "md5" of the data dump',
+        ("msprobe.pytorch.xor_checksum",),
+    ),
+    Absent(
+        "dumps need no database here: `msprobe view` and `msprobe graph` read them as they are",
+        commands=("data2db",),
+    ),
+    Absent(
         "offline models of Ascend devices are not in msprobe; arrays that were made of their dumps are "
-        "compared by `msprobe parse vc` and `msprobe diff`"
+        "compared by `msprobe parse vc` and `msprobe diff`",
+        commands=("offline_dump",),
     ),
-    "install_deps": "nothing is installed later here; `msprobe doctor` says what is missing",
-}
+    Absent(
+        "nothing is installed later here; `msprobe doctor` says what is missing", commands=("install_deps",)
+    ),
+)
+
+NOT_HERE = {name: row.sentence for row in ABSENT for name in row.names}
+COMMANDS_NOT_HERE = {command: row.sentence for row in ABSENT for command in row.commands}
 
 
 def missing(module: str, name: str) -> Exception:
