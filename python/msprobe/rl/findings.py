@@ -96,7 +96,8 @@ def percent(share: float) -> str:
     """Never "0%" for something, nor "100%" for less than all."""
     if share in (0.0, 1.0):
         return f"{share:.0%}"
-    return f"{min(max(100 * share, 0.0001), 99.99):.3g}%"
+    number = min(max(100 * share, 0.0001), 99.99)
+    return f"{number:.4g}%" if number > 99.9 else f"{number:.3g}%"
 
 
 __all__ = ["findings_of", "percent", "shown", "where"]

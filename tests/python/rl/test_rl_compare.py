@@ -16,6 +16,7 @@ import torch
 from conftest import Save
 from msprobe.cli import main
 from msprobe.native import core
+from msprobe.rl.findings import percent
 from msprobe.rl.keys import in_order, is_exact, rollout_and_training
 
 
@@ -263,3 +264,11 @@ def test_mean_of_nothing(save: Save) -> None:
     from msprobe.rl.result import log_prob_result
 
     assert math.isnan(log_prob_result(found, "a", "b", "").correlation)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0%"), (1, "100%"), (0.151, "15.1%"), (1e-12, "0.0001%"), (0.9996, "99.96%"), (1 - 1e-9, "99.99%")],
+)
+def test_shares_of_nearly_nothing_and_nearly_all(share: float, text: str) -> None:
+    assert percent(share) == text
