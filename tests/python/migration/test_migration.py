@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from archives import unpack
-from entries import COMMANDS, IMPORTS, Entry
+from documented_entries import COMMANDS, IMPORTS, Entry
 from msprobe.commands.table import COMMANDS as OURS
 from msprobe.other_names import ABSENT, COMMANDS_NOT_HERE, ELSEWHERE, NOT_HERE
 

@@ -2,15 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from archives import unpack
 from msprobe.core import SingleSave
-
-Save = Callable[..., Path]
+from rl_records import Save
 
 
 @pytest.fixture(scope="session")

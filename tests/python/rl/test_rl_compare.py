@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from conftest import Save
 from msprobe.cli import main
 from msprobe.native import core
 from msprobe.rl.findings import percent
 from msprobe.rl.keys import in_order, is_exact, rollout_and_training
+from rl_records import Save
 
 
 def rollout(step: int, *, shift: float = 0.0) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Save
 from msprobe import InvalidArgument, IoError
 from msprobe.core import SingleSave
+from rl_records import Save
 
 
 def files_below(folder: Path) -> dict[str, bytes]:

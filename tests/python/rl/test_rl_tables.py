@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Save
 from msprobe import InvalidArgument
 from msprobe.core import SingleComparator
 from msprobe.native import core
 from python_calamine import CalamineWorkbook
+from rl_records import Save
 
 HEADER = [
     "step", "rank", "micro_step", "id", "shape1", "shape2", "相同元素百分比(%)", "首个不匹配元素索引",
