@@ -49,7 +49,7 @@ NATIVE = {"_core", "_torch"}
 ABOVE_FEATURES = (
     {"__init__", "__main__"},
     {"cli", "pytorch", "core"},
-    {"commands"},
+    {"commands", "other_names"},
     {"autostart", "capturing"},
     {"recorders"},
     {"debugger"},
@@ -60,7 +60,7 @@ BELOW_FEATURES = (
     {"training", "replay"},
     {"hooks"},
     {"config"},
-    {"files"},
+    {"files", "tensors"},
     {"terminal"},
     {"native"},
     NATIVE,
