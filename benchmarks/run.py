@@ -25,6 +25,7 @@ import checkpoint
 import compare
 import config_check
 import dump
+import free_benchmark
 import grad_compare
 import grad_probe
 import graph
@@ -82,6 +83,10 @@ def _dump(setting: Setting) -> str:
     return dump.benchmark(sys.executable, setting.reference, setting.out, 3 if setting.quick else 9)
 
 
+def _free_benchmark(setting: Setting) -> str:
+    return free_benchmark.benchmark(sys.executable, setting.out, 3 if setting.quick else 9)
+
+
 def _compare(setting: Setting) -> str:
     return compare.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
 
@@ -107,6 +112,7 @@ _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "grad_probe": _grad_probe,
     "grad_compare": _grad_compare,
     "dump": _dump,
+    "free_benchmark": _free_benchmark,
     "compare": _compare,
     "checkpoint": _checkpoint,
     "config_check": _config_check,

@@ -34,6 +34,13 @@ DType dtype_of(const py::buffer_info& info, const std::string& caller) {
 
 }  // namespace
 
+std::optional<DType> dtype_named(const std::string& caller, const std::optional<std::string>& name) {
+  if (!name) return std::nullopt;
+  const std::optional<DType> dtype = msprobe::dtype_named(*name);
+  if (!dtype) throw msprobe::InvalidArgument(caller + ": there is no dtype \"" + *name + '"');
+  return dtype;
+}
+
 BufferTensor::BufferTensor(const py::buffer& array, const std::string& caller, std::optional<DType> dtype)
     : info_(array.request()),
       dtype_(dtype_of(info_, caller)),

@@ -9,6 +9,9 @@
 #include "core.h"
 #include "msprobe/tensor_view.h"
 
+/// The dtype of this name; nullopt without one. `caller` begins the message of InvalidArgument.
+std::optional<msprobe::DType> dtype_named(const std::string& caller, const std::optional<std::string>& name);
+
 /// The memory of a Python buffer (a NumPy array, a memoryview, anything with the buffer protocol) as a
 /// tensor, held for as long as this object lives. Native byte order only.
 class BufferTensor {

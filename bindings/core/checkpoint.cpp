@@ -3,12 +3,14 @@
 #include "msprobe/checkpoint.h"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "core.h"
+#include "host_tensor.h"
 #include "msprobe/error.h"
 #include "progress.h"
 
@@ -64,6 +66,22 @@ py::list parameters(const Checkpoint& self) {
     result.append(py::make_tuple(one.name, std::string(msprobe::dtype_name(one.dtype)), one.shape));
   }
   return result;
+}
+
+// A parameter as one tensor; it keeps what it lies in alive.
+HostTensor tensor(const std::shared_ptr<Checkpoint>& self, const std::string& name) {
+  const py::gil_scoped_release no_gil;
+  for (const checkpoint::Parameter& parameter : self->parameters()) {
+    if (parameter.name != name) continue;
+    struct Owner {
+      std::shared_ptr<Checkpoint> checkpoint;
+      checkpoint::Elements elements;
+    };
+    auto owner = std::make_shared<Owner>(Owner{self, checkpoint::elements_of(parameter)});
+    const void* const data = owner->elements.data;
+    return {std::move(owner), data, parameter.dtype, parameter.shape, {}};
+  }
+  throw msprobe::InvalidArgument(self->layout().folder.string() + ": there is no parameter " + name);
 }
 
 std::size_t apply_mapping(Checkpoint& self, const MappingRules& rules, const Checkpoint* other) {
@@ -174,7 +192,7 @@ void register_checkpoint(py::module_& m) {
            py::arg("merges") = Merges(), py::arg("vocabulary") = std::vector<std::string>(),
            py::arg("ignored") = std::vector<std::string>());
 
-  py::class_<Checkpoint>(m, "Checkpoint", py::is_final())
+  py::class_<Checkpoint, std::shared_ptr<Checkpoint>>(m, "Checkpoint", py::is_final())
       .def_property_readonly("kind", [](const Checkpoint& self) { return kind_name(self.layout().kind); })
       .def_property_readonly("folder", [](const Checkpoint& self) { return self.layout().folder.string(); })
       .def_property_readonly("iteration", [](const Checkpoint& self) { return self.layout().iteration; })
@@ -202,6 +220,7 @@ void register_checkpoint(py::module_& m) {
                              })
       .def_property_readonly("model_type", &Checkpoint::model_type)
       .def_property_readonly("bytes", &Checkpoint::bytes)
+      .def("tensor", &tensor, py::arg("name"))
       .def("apply_mapping", &apply_mapping, py::arg("rules"), py::arg("other") = py::none(), released)
       .def("hashes", &hash_parameters, py::kw_only(), py::arg("threads") = 0,
            py::arg("progress") = py::none());

@@ -29,3 +29,4 @@ void register_checkpoint(py::module_& m);
 void register_stack_counter(py::module_& m);
 void register_config_check(py::module_& m);
 void register_viewer(py::module_& m);
+void register_rl(py::module_& m);

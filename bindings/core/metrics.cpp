@@ -13,13 +13,6 @@ namespace {
 
 namespace metrics = msprobe::metrics;
 
-std::optional<msprobe::DType> dtype_named(const std::optional<std::string>& name) {
-  if (!name) return std::nullopt;
-  const std::optional<msprobe::DType> dtype = msprobe::dtype_named(*name);
-  if (!dtype) throw msprobe::InvalidArgument("compare_tensors: there is no dtype \"" + *name + '"');
-  return dtype;
-}
-
 void add_side(py::dict& result, const std::string& name, const metrics::Side& side) {
   const auto put = [&](const char* field, const auto& value) {
     result[py::str(name + "_" + field)] = py::cast(value);
@@ -60,8 +53,8 @@ py::dict compare_tensors(const py::buffer& left, const py::buffer& right,
                          const std::optional<std::string>& left_dtype,
                          const std::optional<std::string>& right_dtype, const metrics::Options& options,
                          unsigned threads) {
-  const BufferTensor l(left, "compare_tensors", dtype_named(left_dtype));
-  const BufferTensor r(right, "compare_tensors", dtype_named(right_dtype));
+  const BufferTensor l(left, "compare_tensors", dtype_named("compare_tensors", left_dtype));
+  const BufferTensor r(right, "compare_tensors", dtype_named("compare_tensors", right_dtype));
   metrics::PairMetrics found;
   {
     const py::gil_scoped_release no_gil;
@@ -69,6 +62,33 @@ py::dict compare_tensors(const py::buffer& left, const py::buffer& right,
     found = metrics::compare(l.view(), r.view(), options, &pool);
   }
   return to_dict(found);
+}
+
+// The pairs that are not close: how many, and the first of them as index, left, right.
+py::tuple differing_elements(const py::buffer& left, const py::buffer& right,
+                             const std::optional<std::string>& left_dtype,
+                             const std::optional<std::string>& right_dtype, double relative, double absolute,
+                             std::size_t most) {
+  const std::string caller = "differing_elements";
+  const BufferTensor l(left, caller, dtype_named(caller, left_dtype));
+  const BufferTensor r(right, caller, dtype_named(caller, right_dtype));
+  metrics::Outliers found;
+  {
+    const py::gil_scoped_release no_gil;
+    found = metrics::outliers(l.view(), r.view(), relative, absolute, most);
+  }
+  py::list first;
+  for (const metrics::ElementPair& pair : found.first) {
+    first.append(py::make_tuple(pair.index, pair.left, pair.right));
+  }
+  return py::make_tuple(found.count, first);
+}
+
+std::vector<double> tensor_values(const py::buffer& array, const std::optional<std::string>& dtype,
+                                  std::int64_t first, std::size_t count) {
+  const BufferTensor tensor(array, "tensor_values", dtype_named("tensor_values", dtype));
+  const py::gil_scoped_release no_gil;
+  return metrics::values(tensor.view(), first, count);
 }
 
 }  // namespace
@@ -85,4 +105,9 @@ void register_metrics(py::module_& m) {
       py::arg("left"), py::arg("right"), py::kw_only(), py::arg("left_dtype") = py::none(),
       py::arg("right_dtype") = py::none(), py::arg("float16_arithmetic") = false,
       py::arg("real_part_only") = false, py::arg("threads") = 1U);
+  m.def("differing_elements", &differing_elements, py::arg("left"), py::arg("right"), py::kw_only(),
+        py::arg("left_dtype") = py::none(), py::arg("right_dtype") = py::none(), py::arg("relative"),
+        py::arg("absolute"), py::arg("most"));
+  m.def("tensor_values", &tensor_values, py::arg("array"), py::kw_only(), py::arg("dtype") = py::none(),
+        py::arg("first") = 0, py::arg("count") = 1);
 }

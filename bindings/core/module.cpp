@@ -29,4 +29,5 @@ PYBIND11_MODULE(_core, m) {
   register_stack_counter(m);
   register_config_check(m);
   register_viewer(m);
+  register_rl(m);
 }

@@ -10,9 +10,10 @@ namespace {
 
 namespace stats = msprobe::stats;
 
-py::dict summarize(const py::buffer& array, const std::string& checksum, std::vector<float> bounds,
-                   bool signs, bool sketch, unsigned threads) {
-  const BufferTensor tensor(array, "summarize");
+py::dict summarize(const py::buffer& array, const std::optional<std::string>& dtype,
+                   const std::string& checksum, std::vector<float> bounds, bool signs, bool sketch,
+                    unsigned threads) {
+  const BufferTensor tensor(array, "summarize", dtype_named("summarize", dtype));
   const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, tensor.count());
   stats::Summary summary;
   {
@@ -34,6 +35,7 @@ std::vector<std::pair<std::string, std::string>> summary_fields() {
 void register_stats(py::module_& m) {
   m.def("instruction_set", &stats::instruction_set);
   m.def("summary_fields", &summary_fields);
-  m.def("summarize", &summarize, py::arg("array"), py::kw_only(), py::arg("checksum") = "none",
-        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false, py::arg("threads") = 1U);
+  m.def("summarize", &summarize, py::arg("array"), py::kw_only(), py::arg("dtype") = py::none(),
+        py::arg("checksum") = "none", py::arg("bounds") = std::vector<float>(), py::arg("signs") = false,
+        py::arg("sketch") = false, py::arg("threads") = 1U);
 }

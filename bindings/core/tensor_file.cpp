@@ -1,5 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include "msprobe/tensor_file.h"
+
 #include <filesystem>
 #include <memory>
 #include <unordered_map>
@@ -7,22 +9,40 @@
 
 #include "buffer.h"
 #include "core.h"
+#include "host_tensor.h"
 #include "msprobe/error.h"
 #include "msprobe/pt_file.h"
+
+using msprobe::DType;
+
+const char* buffer_format_of(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64: return "d";
+    case DType::kFloat32: return "f";
+    case DType::kFloat16: return "e";
+    case DType::kInt64: return "q";
+    case DType::kInt32: return "i";
+    case DType::kInt16: return "h";
+    case DType::kInt8: return "b";
+    case DType::kUInt64: return "Q";
+    case DType::kUInt32:
+    case DType::kComplex32: return "I";
+    case DType::kUInt16:
+    case DType::kBFloat16: return "H";
+    case DType::kBool: return "?";
+    case DType::kComplex64: return "Zf";
+    case DType::kComplex128: return "Zd";
+    default: return "B";  // uint8 and the fp8 kinds
+  }
+}
 
 namespace {
 
 namespace io = msprobe::io;
-using msprobe::DType;
 
 void write_pt(const std::filesystem::path& path, const py::buffer& array,
               const std::optional<std::string>& name, bool requires_grad) {
-  std::optional<DType> dtype;
-  if (name) {
-    dtype = msprobe::dtype_named(*name);
-    if (!dtype) throw msprobe::InvalidArgument("write_pt: there is no dtype \"" + *name + '"');
-  }
-  const BufferTensor tensor(array, "write_pt", dtype);
+  const BufferTensor tensor(array, "write_pt", dtype_named("write_pt", name));
   const py::gil_scoped_release no_gil;
   io::write_pt(path, tensor.view(), requires_grad);
 }
@@ -48,28 +68,6 @@ struct Object {
   py::object arguments, keywords, state, items, entries;
 };
 
-// Dtypes without a name in the buffer protocol appear as unsigned integers of their size.
-const char* format_of(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64: return "d";
-    case DType::kFloat32: return "f";
-    case DType::kFloat16: return "e";
-    case DType::kInt64: return "q";
-    case DType::kInt32: return "i";
-    case DType::kInt16: return "h";
-    case DType::kInt8: return "b";
-    case DType::kUInt64: return "Q";
-    case DType::kUInt32:
-    case DType::kComplex32: return "I";
-    case DType::kUInt16:
-    case DType::kBFloat16: return "H";
-    case DType::kBool: return "?";
-    case DType::kComplex64: return "Zf";
-    case DType::kComplex128: return "Zd";
-    default: return "B";  // uint8 and the fp8 kinds
-  }
-}
-
 py::buffer_info buffer_of(const Tensor& self) {
   const io::PtTensor& tensor = *self.tensor;
   const auto item = static_cast<py::ssize_t>(msprobe::element_size(tensor.dtype));
@@ -77,11 +75,40 @@ py::buffer_info buffer_of(const Tensor& self) {
   for (py::ssize_t& stride : strides) stride *= item;
   return {const_cast<std::uint8_t*>(tensor.data),
           item,
-          format_of(tensor.dtype),
+          buffer_format_of(tensor.dtype),
           static_cast<py::ssize_t>(tensor.shape.size()),
           {tensor.shape.begin(), tensor.shape.end()},
           std::move(strides),
           /*readonly=*/true};
+}
+
+py::buffer_info buffer_of(const HostTensor& self) {
+  const auto item = static_cast<py::ssize_t>(msprobe::element_size(self.dtype));
+  const std::vector<py::ssize_t> shape(self.shape.begin(), self.shape.end());
+  std::vector<py::ssize_t> strides(shape.size());
+  py::ssize_t step = item;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    strides[d] = self.strides.empty() ? step : static_cast<py::ssize_t>(self.strides[d]) * item;
+    step *= shape[d];
+  }
+  return {const_cast<void*>(self.data),
+          item,
+          buffer_format_of(self.dtype),
+          static_cast<py::ssize_t>(shape.size()),
+          shape,
+          std::move(strides),
+          /*readonly=*/true};
+}
+
+HostTensor open_tensor(const std::filesystem::path& path) {
+  const py::gil_scoped_release no_gil;
+  auto file = std::make_shared<io::TensorFile>(io::TensorFile::open(path));
+  const msprobe::TensorView& view = file->view();
+  return {file,
+          view.data,
+          view.dtype,
+          {view.shape.begin(), view.shape.end()},
+          {view.strides.begin(), view.strides.end()}};
 }
 
 py::buffer_info buffer_of(const Storage& self) {
@@ -225,6 +252,12 @@ void register_tensor(py::module_& m) {
 
 void register_tensor_file(py::module_& m) {
   register_tensor(m);
+  py::class_<HostTensor>(m, "HostTensor", py::buffer_protocol(), py::is_final())
+      .def_buffer([](HostTensor& self) { return buffer_of(self); })
+      .def_property_readonly("dtype",
+                             [](const HostTensor& self) { return text(msprobe::dtype_name(self.dtype)); })
+      .def_property_readonly("shape", [](const HostTensor& self) { return py::tuple(py::cast(self.shape)); });
+  m.def("open_tensor", &open_tensor, py::arg("path"));
   py::class_<Storage>(m, "PtStorage", py::buffer_protocol(), py::is_final())
       .def_buffer([](Storage& self) { return buffer_of(self); })
       .def_property_readonly("key", [](const Storage& self) { return text(self.storage->key); })

@@ -5,7 +5,6 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -17,10 +16,12 @@
 #include <vector>
 
 #include "call_parts.h"
+#include "compiled_backward.h"
 #include "distributed_tensor.h"
 #include "function_table.h"
 #include "inside_call.h"
 #include "interception.h"
+#include "intervention.h"
 #include "module_calls.h"
 #include "msprobe/dump.h"
 #include "msprobe/torch_dump.h"
@@ -50,19 +51,6 @@ struct OpenCall {
   Recompute recompute = {};
 };
 thread_local std::vector<OpenCall> open_calls;
-
-// Whether `node` is the backward of a region that torch.compile compiled; torch knows since it does so.
-template <typename Node>
-bool is_compiled(const Node& node) {
-  if constexpr (requires { node.is_aot_backward(); }) return node.is_aot_backward();
-  return false;
-}
-
-// Whether the calling thread compiles the backward of a region, or runs it.
-bool in_compiled_backward() {
-  const auto node = torch::autograd::get_current_node();
-  return node != nullptr && is_compiled(*node);
-}
 
 // "{name}{between}{number}", with room for what is to follow.
 void set_numbered(std::string& out, const std::string& name, std::string_view between, std::int64_t number) {
@@ -156,10 +144,13 @@ class DumpSession : public CallObserver,
   }
 
   py::object wrapper(const py::object& original, const std::string& name, bool distributed) {
-    return make_wrapper(shared_from_this(), functions_.add(name, distributed), original);
+    return make_wrapper(front(), functions_.add(name, distributed), original);
   }
 
-  py::object function_mode() { return make_function_mode(shared_from_this()); }
+  py::object function_mode() { return make_function_mode(front()); }
+
+  // What is recorded from then on is what the rules make of calls. Before wrapper() and function_mode().
+  void intervene(std::shared_ptr<Interventions> interventions) { interventions_ = std::move(interventions); }
 
   // Puts a mode of function_mode() on torch's stack; it keeps the session, until that ends.
   void push_mode(const py::object& mode) {
@@ -485,6 +476,12 @@ class DumpSession : public CallObserver,
     backward_.watch_parameters(name.append(module).append(kGradients), named);
   }
 
+  // What functions are led to.
+  std::shared_ptr<CallObserver> front() {
+    if (!interventions_) return shared_from_this();
+    return with_interventions(shared_from_this(), interventions_);
+  }
+
   trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
 
   void save_gradients(const py::object& value, const std::string& record_name) {
@@ -546,6 +543,7 @@ class DumpSession : public CallObserver,
   FunctionTable functions_;
   WatchedModules modules_;
   std::vector<py::object> modes_;  // that were pushed
+  std::shared_ptr<Interventions> interventions_;
   std::unordered_map<std::string, std::int64_t> saved_counts_;
 };
 
@@ -586,6 +584,7 @@ void register_dump(py::module_& m) {
            py::arg("distributed") = false)
       .def("function_mode", &DumpSession::function_mode)
       .def("push_mode", &DumpSession::push_mode, py::arg("mode"))
+      .def("intervene", &DumpSession::intervene, py::arg("interventions"))
       .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
       .def("place_parameters", &DumpSession::place_parameters, py::arg("module"), py::arg("placements"))
       .def("forget_modules", &DumpSession::forget_modules)

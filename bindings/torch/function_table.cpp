@@ -44,7 +44,7 @@ Api* FunctionTable::find_unlisted(PyObject* function) {
   if (Py_TYPE(function) == &_PyMethodWrapper_Type)
     return nullptr;  // an attribute is read: a new object each time
   static const py::handle name_of =
-      py::object(py::module_::import("msprobe.dump.api_list").attr("name_of_unlisted")).release();
+      py::object(py::module_::import("msprobe.hooks.api_list").attr("name_of_unlisted")).release();
   const auto held = py::reinterpret_borrow<py::object>(function);
   const py::object name = name_of(held);
   Api* api = name.is_none() ? nullptr : add(name.cast<std::string>(), false).get();

@@ -19,7 +19,7 @@
 class FunctionTable {
  public:
   /// `all_functions`: functions that nobody added are recorded as well, under the name that
-  /// msprobe.dump.api_list gives them.
+  /// msprobe.hooks.api_list gives them.
   explicit FunctionTable(bool all_functions) : all_functions_(all_functions) {}
 
   /// The Api of this name, a new one the first time.

@@ -10,7 +10,9 @@
 #include "../summary.h"
 #include "diagnosis.h"
 #include "dump.h"
+#include "free_benchmark.h"
 #include "grad_probe.h"
+#include "intervention.h"
 #include "msprobe/torch.h"
 #include "pack_tensors.h"
 
@@ -43,6 +45,8 @@ PYBIND11_MODULE(_torch, m) {
         py::arg("device_path") = false);
   register_diagnosis(m);
   register_grad_probe(m);
+  register_intervention(m);
+  register_free_benchmark(m);
   register_dump_options(m);
   register_dump(m);
   register_pack_tensors(m);

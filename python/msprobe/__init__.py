@@ -5,6 +5,7 @@
 Everything is imported on first use: ``import msprobe`` loads neither torch nor the native library.
 """
 
+import sys
 from importlib import import_module
 
 TYPE_CHECKING = False  # not from typing, whose import takes longer than a help text should
@@ -62,3 +63,18 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _OtherNames:
+    """The last finder to be asked: for modules of the existing tool that are not on disk."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> object:
+        if not name.startswith("msprobe."):
+            return None
+        from msprobe.other_names import spec_of
+
+        return spec_of(name)
+
+
+sys.meta_path.append(_OtherNames)  # type: ignore[arg-type]

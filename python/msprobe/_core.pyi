@@ -26,6 +26,7 @@ def summary_fields() -> list[tuple[str, str]]: ...
 def summarize(
     array: Buffer,
     *,
+    dtype: str | None = None,
     checksum: Literal["none", "native", "float32"] = "none",
     bounds: Sequence[float] = ...,
     signs: bool = False,
@@ -42,6 +43,36 @@ def compare_tensors(
     real_part_only: bool = False,
     threads: int = 1,
 ) -> dict[str, float | int | None]: ...
+
+# The pairs with |left - right| > absolute + relative * |right|: how many, and the first `most` of them as
+# index in C order, left, right.
+def differing_elements(
+    left: Buffer,
+    right: Buffer,
+    *,
+    left_dtype: str | None = None,
+    right_dtype: str | None = None,
+    relative: float,
+    absolute: float,
+    most: int,
+) -> tuple[int, list[tuple[int, float, float]]]: ...
+def tensor_values(
+    array: Buffer, *, dtype: str | None = None, first: int = 0, count: int = 1
+) -> list[float]: ...
+
+@final
+class HostTensor(Buffer):
+    """A tensor in a mapped file, or copied out of one; read-only. Dtypes without a name in the buffer
+    protocol are unsigned integers of their size.
+    """
+
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+# One tensor in a .npy, or in a file of torch.save.
+def open_tensor(path: str | os.PathLike[str]) -> HostTensor: ...
 
 # ---- .pt files. Tensors are buffers: numpy.asarray(tensor) shares the mapped file and is read-only.
 # bfloat16, fp8 and complex32, which the buffer protocol cannot name, are unsigned integers of their size.
@@ -569,6 +600,7 @@ class Checkpoint:
     def model_type(self) -> str: ...
     @property
     def bytes(self) -> int: ...
+    def tensor(self, name: str) -> HostTensor: ...
     def apply_mapping(
         self, rules: list[tuple[str, list[str], str, bool, int]], other: Checkpoint | None = None
     ) -> int: ...
@@ -656,3 +688,101 @@ def write_digest(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> None: ...
+
+# ---- Key data of reinforcement learning; cpp/include/msprobe/rl.h
+
+@final
+class RlWriter:
+    """Writes behind the training; what cannot be written is logged by the next call."""
+
+    def __init__(self, dump_path: str | os.PathLike[str], *, buffer_bytes: int = ...) -> None: ...
+    def save(
+        self,
+        key: str,
+        step: int,
+        rank: int,
+        micro_step: int | None,
+        form: str,
+        tensors: Sequence[tuple[str, Buffer, str | None]],
+    ) -> None:
+        """form: tensor, list or dict. tensors: name, elements, dtype where the buffer cannot tell it."""
+    def flush(self) -> int:
+        """Waits. Returns how many values could not be written so far."""
+
+# Step, rank, micro-step, entry.
+_RlPlace: TypeAlias = tuple[int, int, int, str]
+
+RL_RATIO_BOUNDS: tuple[float, ...]
+
+@final
+class RlRow:
+    @property
+    def place(self) -> _RlPlace: ...
+    @property
+    def left_shape(self) -> list[int]: ...
+    @property
+    def right_shape(self) -> list[int]: ...
+    @property
+    def compared(self) -> list[int]: ...
+    @property
+    def left_dtype(self) -> str: ...
+    @property
+    def right_dtype(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def same(self) -> int: ...
+    @property
+    def within_thousandth(self) -> int: ...
+    @property
+    def within_hundredth(self) -> int: ...
+    @property
+    def within_tolerance(self) -> int: ...
+    @property
+    def max_absolute(self) -> float: ...
+    @property
+    def max_relative(self) -> float: ...
+    @property
+    def first_mismatch(self) -> int | None: ...
+    @property
+    def first_beyond(self) -> int | None: ...
+    @property
+    def left_value(self) -> float: ...
+    @property
+    def right_value(self) -> float: ...
+    @property
+    def problem(self) -> str: ...
+
+@final
+class RlKeyComparison:
+    @property
+    def rows(self) -> list[RlRow]: ...
+    @property
+    def left_only(self) -> list[_RlPlace]: ...
+    @property
+    def right_only(self) -> list[_RlPlace]: ...
+    def write_table(self, path: str | os.PathLike[str]) -> None: ...
+
+def rl_keys(record: str | os.PathLike[str]) -> list[str]: ...
+def rl_arrays(record: str | os.PathLike[str], key: str) -> list[tuple[_RlPlace, Path]]: ...
+def compare_rl_key(
+    left: str | os.PathLike[str],
+    right: str | os.PathLike[str],
+    key: str,
+    *,
+    relative_tolerance: float = ...,
+    absolute_tolerance: float = ...,
+    threads: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> RlKeyComparison: ...
+def compare_log_probs(
+    left: str | os.PathLike[str],
+    right: str | os.PathLike[str],
+    left_key: str,
+    right_key: str,
+    *,
+    tolerance: float = 0.1,
+    mask_key: str = "",
+    threads: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]: ...

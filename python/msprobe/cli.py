@@ -29,6 +29,16 @@ def config_check(arguments: list[str]) -> int:
     return code
 
 
+def overflow_check(arguments: list[str]) -> int:
+    """Two features under one name of the existing tool: of newer releases the search for the first NaN, which
+    takes the folder of a step; and calls that are run again, which take a dump.json.
+    """
+    looks_for_nan = any(word in ("-i", "--input_path") for word in arguments)
+    module = "msprobe.overflow.command" if looks_for_nan else "msprobe.overflow.replay_command"
+    code: int = getattr(import_module(module), "main")(arguments)  # noqa: B009
+    return code
+
+
 class CommandLineError(Exception):
     """The command line is wrong; the text says what and what is expected."""
 
@@ -73,7 +83,10 @@ def _run(arguments: list[str]) -> int:
         print(f"msprobe {__version__}")
         return 0
     if command not in COMMANDS:
-        raise CommandLineError(_unknown(command))
+        from msprobe.other_names import COMMANDS_NOT_HERE
+
+        known = COMMANDS_NOT_HERE.get(command)
+        raise CommandLineError(_unknown(command) if known is None else f"{command}: {known}")
     return _call(command, words[1:])
 
 

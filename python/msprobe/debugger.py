@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Task -> the class that does it; a module is imported when its task is configured.
 _FEATURES = {
     "grad_probe": ("msprobe.grad_probe.probe", "Probe"),
+    "free_benchmark": ("msprobe.free_benchmark.benchmark", "FreeBenchmark"),
     **dict.fromkeys(
         ("statistics", "tensor", "structure", "overflow_check"), ("msprobe.dump.data_dump", "DataDump")
     ),

@@ -36,8 +36,8 @@ def test_there_is_one_in_a_process(write_config, tmp_path):
 def test_a_wrong_configuration_constructs_nothing(write_config):
     with pytest.raises(InvalidArgument):
         PrecisionDebugger(write_config({"grad_level": "L9"}))
-    with pytest.raises(UnsupportedError, match="free_benchmark"):
-        PrecisionDebugger(write_config(), task="free_benchmark")
+    with pytest.raises(UnsupportedError, match="run_ut"):
+        PrecisionDebugger(write_config(), task="run_ut")
     with pytest.raises(InvalidArgument, match="not created"):
         PrecisionDebugger.stop()
     assert PrecisionDebugger(write_config()) is not None

@@ -26,7 +26,7 @@ MODULE_OF_PUBLIC_HEADER = {
         ("error", "log", "dtype", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
     ),
     **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file"), "io"),
-    "torch_dump": "torch",
+    **dict.fromkeys(("torch_dump", "torch_perturb"), "torch"),
     **dict.fromkeys(("trace_reader", "trace_match", "trace_compare", "diagnosis"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     "closeness": "metrics",
@@ -50,7 +50,7 @@ NATIVE = {"_core", "_torch"}
 ABOVE_FEATURES = (
     {"__init__", "__main__"},
     {"cli", "pytorch", "core"},
-    {"commands"},
+    {"commands", "other_names"},
     {"autostart", "capturing"},
     {"recorders"},
     {"debugger"},
@@ -61,7 +61,7 @@ BELOW_FEATURES = (
     {"training", "replay"},
     {"hooks"},
     {"config"},
-    {"files"},
+    {"files", "tensors"},
     {"terminal"},
     {"native"},
     NATIVE,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -152,6 +153,14 @@ class MSPROBE_API Checkpoint {
   friend class Mapper;
   std::unique_ptr<State> state_;
 };
+
+/// The elements of a parameter in C order, in one place: where they lie so in a file, aligned, that memory,
+/// valid as long as the checkpoint; else a copy.
+struct Elements {
+  const void* data = nullptr;
+  std::unique_ptr<std::byte[]> copy;
+};
+MSPROBE_API Elements elements_of(const Parameter& parameter);
 
 // ---- Mapping of names
 

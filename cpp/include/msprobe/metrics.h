@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "msprobe/export.h"
 #include "msprobe/tensor_view.h"
@@ -89,5 +91,28 @@ MSPROBE_API PairMetrics compare(const TensorView& left, const TensorView& right,
 /// Appends the metrics of the elements that follow those of `whole`: a tensor that lies in several pieces is
 /// compared piece by piece.
 MSPROBE_API void append(PairMetrics& whole, const PairMetrics& part);
+
+/// One pair of elements. Of complex tensors the real parts.
+struct ElementPair {
+  std::int64_t index;  // in C order
+  double left;
+  double right;
+};
+
+/// Pairs that are not close.
+struct Outliers {
+  std::int64_t count = 0;
+  std::vector<ElementPair> first;
+};
+
+/// Counts the pairs with |left - right| > absolute + relative * |right|, the rule of numpy.allclose, and
+/// returns the first `most` of them. Equal infinities are close, NaN is close to nothing. In float64. Reads
+/// the views only. Thread-safe. Throws InvalidArgument for different shapes or a bad one.
+MSPROBE_API Outliers outliers(const TensorView& left, const TensorView& right, double relative,
+                              double absolute, std::size_t most);
+
+/// Elements [first, first + count) in C order, as float64; of complex tensors the real parts. Fewer where the
+/// tensor ends. Throws InvalidArgument for a bad shape.
+MSPROBE_API std::vector<double> values(const TensorView& view, std::int64_t first, std::size_t count);
 
 }  // namespace msprobe::metrics

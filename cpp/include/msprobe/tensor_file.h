@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "msprobe/dtype.h"
 #include "msprobe/export.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe::io {
 
@@ -38,5 +41,33 @@ MSPROBE_API std::string npy_header(DType dtype, bool fortran_order, std::span<co
 
 /// Opens `path`, reads its header only.
 MSPROBE_API NpyHeader read_npy_header(const std::filesystem::path& path);
+
+/// One tensor in a file, a .npy or one of torch.save, mapped into memory: what a dump and a record hold.
+/// Nothing in the file is run. Can be moved; the view stays where it is.
+class MSPROBE_API TensorFile {
+ public:
+  /// By the ending of the path. Throws IoError; FormatError for a file that is damaged or holds something
+  /// else. The checksum of the data is up to the caller.
+  static TensorFile open(const std::filesystem::path& path);
+
+  TensorFile(TensorFile&&) noexcept;
+  TensorFile& operator=(TensorFile&&) noexcept;
+  ~TensorFile();
+
+  /// Of any alignment in a .npy.
+  const TensorView& view() const noexcept;
+  const std::filesystem::path& path() const noexcept;
+  /// What the tensor lies in.
+  std::span<const std::uint8_t> storage() const noexcept;
+  /// CRC-32 that the file gives for storage(); nullopt: none.
+  std::optional<std::uint32_t> checksum() const noexcept;
+  /// Where the tensor begins in the file; nullopt: it was copied out of it.
+  std::optional<std::uint64_t> offset() const noexcept;
+
+ private:
+  struct State;
+  explicit TensorFile(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace msprobe::io

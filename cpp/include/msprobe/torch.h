@@ -10,16 +10,21 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "msprobe/dtype.h"
 #include "msprobe/export.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
 
 namespace msprobe::torch_adapter {
+
+/// nullopt for a type without arithmetic (quantised, packed 4-bit) or one this version does not know.
+MSPROBE_API std::optional<DType> dtype_of(at::ScalarType type);
 
 /// The memory of a strided CPU tensor. The view borrows: it lives as long as `tensor`.
 /// Throws UnsupportedError for tensors of another device or layout (sparse, quantised, meta, functional,

@@ -6,23 +6,14 @@
 #include <array>
 #include <cstring>
 
+#include "io/file_name.h"
 #include "msprobe/file.h"
 #include "msprobe/tensor_file.h"
 
 namespace msprobe::grad_probe {
 namespace {
 
-constexpr std::string_view kSuffix = ".npy";
-constexpr std::size_t kLongestFileName = 255;   // NAME_MAX of the common file systems
 constexpr std::size_t kChunkBytes = 256 << 10;  // of the file; stays in the second-level cache
-constexpr std::string_view kHexDigits = "0123456789ABCDEF";
-
-// FNV-1a, 64 bits: http://www.isthe.com/chongo/tech/comp/fnv/
-std::uint64_t hash(std::string_view text) noexcept {
-  std::uint64_t value = 0xcbf29ce484222325;
-  for (const char c : text) value = (value ^ static_cast<std::uint8_t>(c)) * 0x100000001b3;
-  return value;
-}
 
 // The eight bytes each byte of packed bits stands for.
 constexpr auto kExpanded = [] {
@@ -43,29 +34,7 @@ void expand(std::span<const std::uint8_t> bits, std::uint8_t* out) noexcept {
 
 }  // namespace
 
-std::string direction_file_name(std::string_view name) {
-  std::string result;
-  for (const char c : name) {
-    const auto byte = static_cast<std::uint8_t>(c);
-    if (c == '/' || c == '%' || byte < 0x20 || byte == 0x7F) {
-      result += {'%', kHexDigits[byte >> 4], kHexDigits[byte & 15]};
-    } else {
-      result += c;
-    }
-  }
-  if (result.size() + kSuffix.size() > kLongestFileName) {
-    // "%~" cannot come from a name, so no other name has this file.
-    std::string ending = "%~";
-    const std::uint64_t value = hash(name);
-    for (int shift = 60; shift >= 0; shift -= 4) ending += kHexDigits[value >> shift & 15];
-    std::size_t length = kLongestFileName - kSuffix.size() - ending.size();
-    while ((static_cast<std::uint8_t>(result[length]) & 0xC0) == 0x80)
-      --length;  // not inside a UTF-8 sequence
-    result.resize(length);
-    result += ending;
-  }
-  return result.append(kSuffix);
-}
+std::string direction_file_name(std::string_view name) { return io::file_name_of(name, ".npy"); }
 
 void write_direction_file(const std::filesystem::path& path, const Measurement& measurement,
                           std::vector<std::uint8_t>& buffer) {

@@ -4,16 +4,12 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
 #include <string>
 
-#include "msprobe/dtype.h"
 #include "msprobe/tensor_view.h"
+#include "msprobe/torch.h"
 
 namespace msprobe::torch_adapter {
-
-/// nullopt for a type without arithmetic (quantised, packed 4-bit) or one this version does not know.
-std::optional<DType> dtype_of(at::ScalarType type);
 
 /// Why the elements of `tensor` cannot be read as strided memory of its device: "is sparse". Empty when they
 /// can.

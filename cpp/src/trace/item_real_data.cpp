@@ -5,16 +5,13 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <memory>
 #include <span>
 
 #include "base/crc32.h"
-#include "io/mapped_file.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/metrics.h"
-#include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
 #include "msprobe/trace_compare.h"
 
@@ -26,56 +23,7 @@ using State = Metric::State;
 
 // ---- Files
 
-// A tensor in a file of the dump, .pt or .npy.
-class TensorFile {
- public:
-  explicit TensorFile(std::filesystem::path path) : path_(std::move(path)) {
-    if (path_.extension() != ".npy") {
-      pt_.emplace(io::open_pt_tensor(path_));
-      view_ = pt_->view();
-      storage_ = pt_->storage();
-      file_ = pt_->memory();
-      checksum_ = pt_->checksum();
-      return;
-    }
-    npy_.emplace(path_);
-    const auto bytes = npy_->bytes();
-    header_ = io::parse_npy_header(bytes, bytes.size(), path_.string());
-    strides_.resize(header_.shape.size());
-    std::int64_t step = 1;
-    for (std::size_t i = 0; i < strides_.size(); ++i) {
-      const std::size_t axis = header_.fortran_order ? i : strides_.size() - 1 - i;
-      strides_[axis] = step;
-      step *= header_.shape[axis];
-    }
-    view_ = {bytes.data() + header_.data_offset, header_.dtype, header_.shape, strides_};
-    storage_ = file_ = bytes;
-  }
-
-  const TensorView& view() const noexcept { return view_; }
-  const std::filesystem::path& path() const noexcept { return path_; }
-  /// What the tensor lies in, and the checksum that the file gives for it; nullopt: none.
-  std::span<const std::uint8_t> storage() const noexcept { return storage_; }
-  std::optional<std::uint32_t> checksum() const noexcept { return checksum_; }
-  /// Where the tensor begins in the file; nullopt: it was copied out of it.
-  std::optional<std::uint64_t> offset() const noexcept {
-    const auto* const data = static_cast<const std::uint8_t*>(view_.data);
-    const std::less_equal<> before;
-    if (!before(file_.data(), data) || !before(data, file_.data() + file_.size())) return std::nullopt;
-    return static_cast<std::uint64_t>(data - file_.data());
-  }
-
- private:
-  std::filesystem::path path_;
-  std::optional<io::PtTensorFile> pt_;
-  std::optional<io::MappedFile> npy_;
-  io::NpyHeader header_;
-  std::vector<std::int64_t> strides_;
-  TensorView view_;
-  std::span<const std::uint8_t> file_;  // as it is mapped
-  std::span<const std::uint8_t> storage_;
-  std::optional<std::uint32_t> checksum_;
-};
+using io::TensorFile;
 
 constexpr std::int64_t kPiece = 65536;  // elements: what metrics::compare() adds up at once
 
@@ -187,7 +135,7 @@ std::optional<TensorFile> open_tensor(const Trace& trace, const Item& item) {
   const std::filesystem::path name(trace.text(item.data_name));
   if (name.has_parent_path() || name == "..") return std::nullopt;
   try {
-    return std::optional<TensorFile>(std::in_place, trace.path().parent_path() / "dump_tensor_data" / name);
+    return TensorFile::open(trace.path().parent_path() / "dump_tensor_data" / name);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -59,6 +59,26 @@ COMMANDS = {
         "main",
         "compare two gradient records: at which step and parameter do the runs part?",
     ),
+    "show": (
+        "msprobe.commands.show",
+        "main",
+        "show what is in a file: tensors, dumps, stacks, checkpoints, databases, packs",
+    ),
+    "diff": (
+        "msprobe.commands.diff",
+        "main",
+        "compare two tensors, or two files of one kind",
+    ),
+    "parse": (
+        "msprobe.parse.command",
+        "main",
+        "a prompt for arrays and kernel dumps, as the existing tool has it",
+    ),
+    "rl_compare": (
+        "msprobe.commands.rl_compare",
+        "main",
+        "compare key data of reinforcement learning: where do two runs, or rollout and training, part?",
+    ),
     "merge_result": (
         "msprobe.compare.merge_command",
         "main",
@@ -90,8 +110,8 @@ COMMANDS = {
         "run the calls of an overflow dump again: does only this device or dtype overflow?",
     ),
     "overflow_check": (
-        "msprobe.overflow.replay_command",
-        "main",
-        "another name of run_overflow_check",
+        "msprobe.cli",
+        "overflow_check",
+        "another name of run_overflow_check, and with -i of nan_analyze",
     ),
 }

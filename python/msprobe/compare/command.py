@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from msprobe.compare.result import CompareResult
     from msprobe.compare.run import CompareOptions
 
+# Of the newest releases of the existing tool, beside that for dumps.
+_MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
+_OTHER_MODES = (
+    "data of offline models and graph modes of Ascend devices are not compared here, expected auto; arrays "
+    "that were made of them are compared by msprobe parse vc and msprobe diff"
+)
+
 _EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error.
 GOLDEN is the reference, TARGET the run under test: two files dump.json (or debug.json), two folders of ranks,
 of steps (rank0, rank1, ...), or two whole dump paths (step0, step1, ...).
@@ -79,6 +86,8 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if asked.golden is None and asked.target is None and len(asked.runs) == 2:
         asked.golden, asked.target = asked.runs
         asked.runs = []
+    if asked.mode != "auto":
+        parser.error(f"-m {asked.mode}: {_OTHER_MODES}")
     two = asked.golden is not None and asked.target is not None
     if asked.runs or two == (asked.input is not None) or (not two and (asked.golden or asked.target)):
         parser.error("expected GOLDEN TARGET, or -gp GOLDEN -tp TARGET, or -i compare.json: one of them")
@@ -164,6 +173,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
 def _add_rules(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how")
     add = group.add_argument
+    add("-m", "--mode", choices=_MODES, default="auto", help="auto: the only one here")
     add(
         "-f",
         "-fm",
@@ -204,6 +214,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     add("-c", "--compare_only", action="store_true", help="leave out advisor_{time}.txt")
     add("-da", "--diff_analyze", action="store_true", help="accepted: the verdict is always there")
     add("--xlsx", action="store_true", help="the table as xlsx, which is the default")
+    add("-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored")
     add(
         "--format",
         metavar="FORMAT",

@@ -7,6 +7,7 @@ A new task is one dataclass with a `read(section)` and one row in the table `_SE
 """
 
 from msprobe.config.dump import DataMode, DumpConfig
+from msprobe.config.free_benchmark import FreeBenchmarkConfig
 from msprobe.config.grad_probe import Bound, GradProbeConfig
 from msprobe.config.loading import Config, load_config
 from msprobe.config.values import did_you_mean
@@ -16,6 +17,7 @@ __all__ = [
     "Config",
     "DataMode",
     "DumpConfig",
+    "FreeBenchmarkConfig",
     "GradProbeConfig",
     "did_you_mean",
     "load_config",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Union, cast
 
 from msprobe.config.dump import DUMP_KEYS, DumpConfig
 from msprobe.config.file import read_object
+from msprobe.config.free_benchmark import FREE_BENCHMARK_KEYS, FreeBenchmarkConfig
 from msprobe.config.grad_probe import GRAD_PROBE_KEYS, GradProbeConfig
 from msprobe.config.values import Section, TopLevel, Value, Words, did_you_mean, switch
 from msprobe.native import UnsupportedError, log
@@ -55,7 +56,7 @@ _TOP_LEVEL_KEYS = (
 )
 
 
-TaskConfig = Union[GradProbeConfig, DumpConfig]
+TaskConfig = Union[GradProbeConfig, DumpConfig, FreeBenchmarkConfig]
 
 # Task -> what reads its section, and the keys that belong into it.
 _SECTIONS: dict[str, tuple[Callable[[Section], TaskConfig], tuple[str, ...]]] = {
@@ -64,6 +65,7 @@ _SECTIONS: dict[str, tuple[Callable[[Section], TaskConfig], tuple[str, ...]]] = 
     "tensor": (DumpConfig.read, DUMP_KEYS),
     "structure": (DumpConfig.read, DUMP_KEYS),
     "overflow_check": (DumpConfig.read, DUMP_KEYS),
+    "free_benchmark": (FreeBenchmarkConfig.read, FREE_BENCHMARK_KEYS),
 }
 
 
@@ -170,6 +172,10 @@ def _level(value: Value, task: str) -> Level:
         if level is not None:
             value.warn(f"task structure needs level L0 or mix, found {level}: mix is used")
         return "mix"
+    if task == "free_benchmark":
+        if level not in (None, "L1"):
+            value.warn(f"task free_benchmark works at level L1, found {level}: L1 is used")
+        return "L1"
     if level == "L2" and task not in ("tensor", "grad_probe"):
         value.fail(f"expected task tensor at level L2, found task {task}")
     return level or "L1"

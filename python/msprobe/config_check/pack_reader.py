@@ -157,6 +157,10 @@ class Pack:
             result.errno, result.filename = error.errno, str(target)
             raise result from error
 
+    def names(self) -> list[str]:
+        """Of all entries, in the order of the file."""
+        return list(self._names())
+
     def _names(self) -> Iterator[str]:
         yield from self._parts
         yield from self._texts

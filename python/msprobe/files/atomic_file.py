@@ -6,9 +6,15 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 from msprobe.native import IoError
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
 
 _FILE_MODE = 0o640
 _DIRECTORY_MODE = 0o750
@@ -38,6 +44,24 @@ def write_text(path: Path, text: str) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise _io_error("cannot write", path, error) from error
+
+
+@contextmanager
+def text_writer(path: Path) -> Iterator[IO[str]]:
+    """As write_text(), for a text that is written piece by piece. What the block raises leaves nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "w", encoding="utf-8"
+        ) as file:
+            yield file
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise _io_error("cannot write", path, error) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _io_error(doing: str, path: Path, error: OSError) -> IoError:

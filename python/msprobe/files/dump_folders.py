@@ -11,8 +11,13 @@ from pathlib import Path
 
 from msprobe.native import InvalidArgument
 
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 DUMPS = ("dump.json", "debug.json")
 RANK = re.compile(r"rank([0-9]{0,9})|proc[0-9]{1,9}")  # proc{pid}: not distributed, as `rank`
+KERNEL_CONFIG = re.compile(r"kernel_config(_[0-9]+)?\.json")
 STEP = re.compile(r"step([0-9]{1,9})")
 _HEAD = 4096  # bytes
 
@@ -43,9 +48,19 @@ def form_of(path: Path) -> Form:
         return Form.STEP
     if any(STEP.fullmatch(name) for name in names):
         return Form.RUN
+    if holds_kernel_dump(names):
+        raise InvalidArgument(
+            f"{path}: a kernel dump (level L2) in the format of the vendor: `msprobe parse cad -m FOLDER` "
+            "makes arrays of a folder {time}/{device} in it, `msprobe parse vc` compares two"
+        )
     raise InvalidArgument(
         f"{path}: expected dump.json or debug.json, or folders rank{{N}} or step{{N}} in it"
     )
+
+
+def holds_kernel_dump(names: Iterable[str]) -> bool:
+    """Whether these names are those in the folder of a step of a level-L2 dump of the existing tool."""
+    return any(KERNEL_CONFIG.fullmatch(name) for name in names)
 
 
 def records_only_structure(folder: Path) -> bool:

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of the existing tool: ``from msprobe.pytorch import PrecisionDebugger``."""
 
+from __future__ import annotations
+
 from msprobe.compare.comparison import compare, compare_distributed
 from msprobe.config_check.checker import ConfigChecker
 from msprobe.debugger import PrecisionDebugger, module_dump, module_dump_end
+from msprobe.other_names import missing
 from msprobe.seed import seed_all
 
 __all__ = [
@@ -16,3 +19,7 @@ __all__ = [
     "module_dump_end",
     "seed_all",
 ]
+
+
+def __getattr__(name: str) -> object:
+    raise missing(__name__, name)

@@ -24,6 +24,7 @@ WITH_ANSWER = {
     "graph_visualize",
     "ckpt",
     "grad_compare",
+    "rl_compare",
     "config_check",
     "config",
     "doctor",
@@ -111,6 +112,7 @@ ANSWERS = {
     ),
     "config_check": ("-c", str(DATA / "config_check/dyn_a.zip"), str(DATA / "config_check/dyn_b.zip")),
     "ckpt": ("a.safetensors", "a.safetensors"),
+    "rl_compare": ("--weights", "a.safetensors", "a.safetensors"),
 }
 
 

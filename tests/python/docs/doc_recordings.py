@@ -5,6 +5,7 @@
 dump/step3/rank0     the event log of a step whose JSON was deferred
 nan/step0/rank0      a dump in which a logarithm of negative values gave NaN
 a.bin, b.bin         two checkpoints
+rl_a, rl_b           key data of reinforcement learning; a token of step 1 differs
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 
 import torch
 from msprobe import PrecisionDebugger
+from msprobe.core import SingleSave
 from torch import nn
 
 
@@ -42,6 +44,26 @@ def record(folder: str, step: int, **section: str) -> None:
     os.rename(f"{folder}/step{step}/rank", f"{folder}/step{step}/rank0")
 
 
+def save_key_data(folder: str, *, other_token: bool = False) -> None:
+    torch.manual_seed(0)
+    SingleSave._instance = None
+    SingleSave(folder)
+    for step in range(3):
+        tokens = torch.randint(0, 100, (8, 10))
+        log_probs = -3 * torch.rand(8, 10)
+        training = log_probs + 0.01 * torch.randn(8, 10)
+        if other_token and step == 1:
+            tokens[2, 5] = 17
+        mask = torch.ones_like(tokens)
+        mask[:, 8:] = 0
+        SingleSave.save({"responses": tokens, "response_mask": mask, "rollout_log_probs": log_probs})
+        SingleSave.save({"old_log_probs": training})
+        SingleSave.step()
+    SingleSave.flush()
+
+
+save_key_data("rl_a")
+save_key_data("rl_b", other_token=True)
 torch.manual_seed(0)
 record("dump", 3, json="deferred")
 record("nan", 0)

@@ -135,6 +135,8 @@ PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "docs/graph.md": _copies(dump_a="run_a/dump", dump_b="run_b/dump"),
     "docs/limits.md": _copies(dump_a="run_a/dump", pack__zip="run_a/config_check.zip"),
     "docs/overflow.md": _copies(dump="nan"),
+    "docs/rl.md": _copies(dump_a="rl_a", dump_b="rl_b", sent__bin="a.bin", received__bin="a.bin"),
+    "docs/show.md": _copies(model__bin="a.bin", other__bin="b.bin", dump="nan"),
     "docs/viewer.md": _graphs,
 }
 

@@ -227,7 +227,8 @@ def frames(texts: list[str]) -> list[tuple[str, ...]]:
         if file.endswith("torch/overrides.py") or "return handle_torch_function(" in source:
             continue
         if re.search(
-            r"msprobe/|torch/nn/modules/module\.py|dump_support|test_dump|multiprocessing|<string>", file
+            r"msprobe/|torch/nn/modules/module\.py|dump_support|children\.py|test_dump|multiprocessing|<string>",
+            file,
         ):
             continue
         if file.endswith("make_samples.py"):

@@ -271,6 +271,38 @@ def test_tracing(tmp_path):
     assert "Torch.exp.0.forward" in Dump(tmp_path).names
 
 
+def scripting(directory: Path) -> None:
+    import torch
+
+    def train(record: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        outer = torch.nn.Linear(3, 3)
+        if not record:
+            inner: Any = torch.jit.script(torch.nn.Linear(3, 3))
+            return steps(outer, inner)
+        with captured(directory, outer):
+            inner = torch.jit.script(torch.nn.Linear(3, 3))  # compiled while calls are recorded
+            return steps(outer, inner)
+
+    def steps(outer: Any, inner: Any) -> list[torch.Tensor]:
+        parameters = [*outer.parameters(), *inner.parameters()]
+        optimizer = torch.optim.SGD(parameters, 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            inner(torch.relu(outer(torch.ones(2, 3)))).sum().backward()
+            optimizer.step()
+        return [parameter.detach() for parameter in parameters]
+
+    for plain, recorded in zip(train(False), train(True)):
+        assert torch.equal(plain, recorded)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scripted_submodule_trains_unchanged(tmp_path):
+    run(scripting, tmp_path, timeout=120)
+    assert "Torch.relu.0.forward" in Dump(tmp_path).names
+
+
 # ---- threads, workers, copies
 
 

@@ -1,0 +1,41 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// msprobe/perturb.h for torch tensors of any device: CPU tensors by native kernels with the threads that
+/// torch uses, others by at:: operators where they are. No autograd, no random number of torch's, and nothing
+/// of the tensors given changes.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "msprobe/export.h"
+#include "msprobe/perturb.h"
+
+namespace msprobe::torch_adapter {
+
+/// Why a tensor is none that can be changed: "is sparse", ...; empty: it can. (One of another dtype than
+/// float64, float32, float16 and bfloat16, a tensor subclass, one without memory.)
+MSPROBE_API std::string why_unperturbable(const at::Tensor& tensor);
+
+/// A changed copy of `tensor`: add_noise, bit_noise or change_value. Undefined where the rules of the mode
+/// leave it as it is: it is empty, all of it is small, or it has no two elements to exchange. Strides are
+/// kept where memory is dense.
+MSPROBE_API at::Tensor perturbed(const at::Tensor& tensor, perturb::Mode mode);
+
+/// A copy in which every element is off by one unit in the last place, up or down at random.
+MSPROBE_API at::Tensor with_random_ulps(const at::Tensor& tensor, std::uint64_t seed);
+
+/// Of two results of the same shape, the first taken to the dtype of the second, unless both are integers:
+/// those are compared as float32. Throws InvalidArgument for other dtypes or shapes.
+MSPROBE_API perturb::Ratios ratios(const at::Tensor& original, const at::Tensor& perturbed, bool backward);
+
+/// Of two results of the same shape, the second on the CPU.
+MSPROBE_API perturb::Distance distance(const at::Tensor& original, const at::Tensor& cpu);
+
+/// Tensors of the CPU take the way of those of a device, too, or no longer: for tests.
+MSPROBE_API void treat_all_as_on_device_in_perturb(bool all) noexcept;
+
+}  // namespace msprobe::torch_adapter

@@ -1,0 +1,240 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe diff: two tensors, or two files of one kind. Exit code 0 when they are equal, 1 when they differ,
+2 on errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from msprobe.commands.show import add_place
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser
+from msprobe.terminal.printable import printable
+
+if TYPE_CHECKING:
+    from msprobe.commands.sources.source import Entry, Source
+    from msprobe.tensors.content import Content
+
+_MOST = 20
+
+_EPILOG = """exit code: 0 equal, 1 they differ, 2 an error.
+A and B are files or folders as msprobe show takes them. With NAME that entry of both is compared (of B:
+NAME_B, where it has another name); without it all entries are.
+example: msprobe diff a.npy b.npy
+         msprobe diff run_a/dump.json run_b/dump.json Functional.linear.0.forward
+         msprobe diff a.safetensors b.safetensors lm_head.weight"""
+
+
+@dataclass
+class _Answer:
+    same: bool
+    sentence: str
+    lines: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    from msprobe.commands.sources.opening import open_source
+    from msprobe.native import log_on_stderr
+
+    with log_on_stderr("WARNING"):
+        left = open_source(asked.a, asked.step, asked.rank)
+        right = open_source(asked.b, asked.step, asked.rank)
+        answer = _answer(left, right, asked)
+    if asked.json:
+        from msprobe.files.page import strict
+
+        data = {"same": answer.same, "sentence": answer.sentence, **answer.data}
+        print(json.dumps(strict(data), indent=1, allow_nan=False))
+    else:
+        print(Paint(sys.stdout).answer(printable(answer.sentence), good=answer.same))
+        for line in answer.lines:
+            print(f"  {printable(line)}".rstrip())
+    return 0 if answer.same else 1
+
+
+def _answer(left: Source, right: Source, asked: argparse.Namespace) -> _Answer:
+    if asked.name is not None or left.only() is not None or right.only() is not None:
+        ours, theirs = _entry(left, asked.name), _entry(right, asked.name_b or asked.name)
+        return _entries(ours, theirs, asked)
+    return _sources(left, right, asked)
+
+
+def _entry(source: Source, name: str | None) -> Entry:
+    """A file with one tensor needs no name."""
+    from msprobe.native import InvalidArgument
+
+    only = source.only()
+    if only is not None:
+        return only
+    if name is None:
+        raise InvalidArgument(f"{source.path}: it has several entries; expected the NAME of one")
+    return source.entry(name)
+
+
+# ---- two entries
+
+
+def _entries(left: Entry, right: Entry, asked: argparse.Namespace) -> _Answer:
+    from msprobe.commands.sources.source import Text
+    from msprobe.native import InvalidArgument
+
+    if isinstance(left, Text) and isinstance(right, Text):
+        return _texts(left, right)
+    if isinstance(left, Text) or isinstance(right, Text):
+        raise InvalidArgument(f"{left.name} and {right.name}: expected two tensors, or none")
+    return _tensors(left, right, asked)
+
+
+def _tensors(left: Content, right: Content, asked: argparse.Namespace) -> _Answer:
+    from msprobe.commands.show_json import pair_data
+    from msprobe.tensors.pairing import pair
+    from msprobe.tensors.text import head_line, paired_lines
+
+    if left.shape != right.shape:
+        lines = [f"A  {head_line(left)}", f"B  {head_line(right)}"]
+        data = {"a": {"shape": list(left.shape)}, "b": {"shape": list(right.shape)}}
+        return _Answer(False, f"{_names(left, right)}: the shapes differ", lines, data)
+    found = pair(left, right, relative=asked.rtol, absolute=asked.atol, most=asked.most)
+    dtypes = "" if left.dtype == right.dtype else f", as {left.dtype} and {right.dtype}"
+    words = f"equal{dtypes}" if found.equal else "different"
+    sentence = f"{_names(left, right)}: {words}"
+    return _Answer(found.equal, sentence, paired_lines(left, right, found), pair_data(left, right, found))
+
+
+def _names(left: Entry, right: Entry) -> str:
+    return left.name if left.name == right.name else f"{left.name} and {right.name}"
+
+
+def _texts(left: Any, right: Any) -> _Answer:
+    import difflib
+
+    if left.lines == right.lines:
+        return _Answer(True, f"{_names(left, right)}: equal", [], {"lines": []})
+    lines = list(difflib.unified_diff(left.lines, right.lines, "A", "B", lineterm="", n=2))
+    return _Answer(False, f"{_names(left, right)}: different", lines[:500], {"lines": lines})
+
+
+# ---- two files
+
+
+def _sources(left: Source, right: Source, asked: argparse.Namespace) -> _Answer:
+    from msprobe.native import InvalidArgument
+
+    if left.kind != right.kind and not {left.kind, right.kind} <= {"checkpoint", "file of torch.save"}:
+        raise InvalidArgument(
+            f"{left.path} is a {left.kind} and {right.path} a {right.kind}: expected two of a kind, or the "
+            "NAME of a tensor in both"
+        )
+    ours, theirs = {row.name: row for row in left.rows()}, {row.name: row for row in right.rows()}
+    both = [name for name in ours if name in theirs]
+    only = [[name for name in ours if name not in theirs], [name for name in theirs if name not in ours]]
+    differing = [(name, why) for name in both if (why := _difference(left, right, name, asked))]
+    lines = [f"{side}: only here: {name}" for side, names in zip("AB", only) for name in names[:_MOST]]
+    lines += [f"{name}: {why}" for name, why in differing[:_MOST]]
+    shown = (len(only[0]), len(only[1]), len(differing))
+    left_out = sum(max(count - _MOST, 0) for count in shown)
+    lines += [f"and {left_out} more"] if left_out else []
+    count = sum(shown)
+    data = {
+        "entries": len(both),
+        "only_in_a": only[0],
+        "only_in_b": only[1],
+        "differing": [{"name": name, "difference": why} for name, why in differing],
+    }
+    if count == 0:
+        return _Answer(True, f"equal: {len(both)} entries", [], data)
+    hint = _WHOLE.get(left.kind)
+    lines += [f"{hint} says more"] if hint else []
+    return _Answer(False, f"{count} of {len(set(ours) | set(theirs))} entries differ", lines, data)
+
+
+# What compares two of a kind as a whole.
+_WHOLE = {
+    "checkpoint": "msprobe ckpt A B",
+    "dump": "msprobe compare A B",
+    "pack": "msprobe config_check -c A B",
+    "RL record": "msprobe rl_compare A B",
+    "database": "msprobe view",
+}
+
+
+def _difference(left: Source, right: Source, name: str, asked: argparse.Namespace) -> str:
+    """In a few words; empty: the entries are equal."""
+    from msprobe.commands.sources.source import Text
+
+    found = left.difference(right, name)
+    if found is not None:
+        return found
+    ours, theirs = left.entry(name), right.entry(name)
+    if isinstance(ours, Text) and isinstance(theirs, Text):
+        if ours.lines == theirs.lines:
+            return ""
+        changed = next((pair for pair in zip(ours.lines, theirs.lines) if pair[0] != pair[1]), None)
+        return "other lines" if changed is None else f"{_cut(changed[0])} | {_cut(changed[1])}"
+    if isinstance(ours, Text) or isinstance(theirs, Text):
+        return "a tensor on one side only"
+    return _tensor_difference(ours, theirs, asked)
+
+
+def _tensor_difference(left: Content, right: Content, asked: argparse.Namespace) -> str:
+    from msprobe.tensors.pairing import pair
+    from msprobe.tensors.text import number, shape_text
+
+    if left.shape != right.shape:
+        return f"shapes {shape_text(left.shape)} and {shape_text(right.shape)}"
+    found = pair(left, right, relative=asked.rtol, absolute=asked.atol, most=0)
+    if found.equal:
+        return ""
+    metrics = found.metrics
+    different = f"{metrics['count'] - metrics['equal_bits']} of {metrics['count']} elements differ"
+    absolute, relative = number(metrics["max_absolute"]), number(metrics["max_relative"])
+    return f"{different}, largest absolute error {absolute}, relative {relative}"
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 100 else text[:100] + " ..."
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe diff",
+        description="Compares two tensors element by element, or two files of one kind entry by entry.",
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    add("a", metavar="A", help="file or folder")
+    add("b", metavar="B", help="another one")
+    add("name", metavar="NAME", nargs="?", help="an entry of both")
+    add("name_b", metavar="NAME_B", nargs="?", help="its name in B, where it is another")
+    add_place(parser)
+    add("--rtol", metavar="T", type=_tolerance, default=0.001, help="relative tolerance (default: 0.001)")
+    add("--atol", metavar="T", type=_tolerance, default=0.001, help="absolute tolerance (default: 0.001)")
+    add("--most", metavar="N", type=_count, default=_MOST, help=f"elements to list (default: {_MOST})")
+    add("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of 0 or more, found {text!r}")
+    return value
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= 1_000_000):
+        raise argparse.ArgumentTypeError(f"expected a number from 0 to 1000000, found {text!r}")
+    return int(text)

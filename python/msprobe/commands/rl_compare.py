@@ -1,0 +1,204 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe rl_compare: exit code 0 when the records agree, 1 when they differ or a part could not be compared,
+2 on errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import sys
+
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser, add_output, add_screen, add_threads
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe.rl.comparison import CompareOptions
+    from msprobe.rl.result import RlResult, WeightResult
+
+_EPILOG = """exit code: 0 the records agree, 1 they differ or a part could not be compared, 2 an error.
+A is the reference, B the run under test: dump paths of SingleSave. Both are compared key by key. Of one
+record alone, the log probabilities of its rollout are compared with those of its training.
+example: msprobe rl_compare run_a run_b -o comparison
+         msprobe rl_compare run --log-probs rollout_log_probs=old_log_probs --mask response_mask
+         msprobe rl_compare --weights sent.safetensors received.safetensors"""
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    _check(parser, asked)  # answered here, before anything heavier is imported
+    from pathlib import Path
+
+    from msprobe.native import log_on_stderr
+    from msprobe.rl.comparison import compare_records
+    from msprobe.rl.outputs import write_outputs
+    from msprobe.rl.verdict_file import verdict_json
+
+    records = [Path(record) for record in asked.records]
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        weights = _weights(asked) if asked.weights else None
+        result = compare_records(
+            records[0] if records else None,
+            records[1] if len(records) > 1 else None,
+            Path(asked.output),
+            _options(asked),
+            weights,
+        )
+        files = write_outputs(result, Path(asked.output), junit="junit" in asked.format)
+    if asked.json:
+        sys.stdout.write(verdict_json(result))
+    elif not asked.quiet:
+        sys.stdout.write(_text(result, files))
+    return 0 if result.same else 1
+
+
+def _text(result: RlResult, files: list[Path]) -> str:
+    from msprobe.rl.console import console_text
+
+    return console_text(result, files, Paint(sys.stdout))
+
+
+def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
+    if len(asked.records) > 2 or not (asked.records or asked.weights):
+        parser.error("expected one or two records, or --weights SENT RECEIVED")
+    for record in asked.records:
+        if not os.path.isdir(os.path.join(record, "data")):
+            parser.error(f"{record}: expected the dump path of SingleSave, with a folder data")
+    for path in asked.weights or ():
+        if not os.path.exists(path):
+            parser.error(f"{path}: there is no such file or folder")
+    if asked.log_probs and not asked.records:
+        parser.error("--log-probs: expected a record")
+    if asked.mapping is not None and not asked.weights:
+        parser.error("--mapping is for --weights")
+
+
+def _options(asked: argparse.Namespace) -> CompareOptions:
+    from msprobe.rl.comparison import CompareOptions
+    from msprobe.rl.result import Rule
+
+    return CompareOptions(
+        rule=Rule(
+            tolerance=asked.tolerance,
+            log_prob_tolerance=asked.log_prob_tolerance,
+            share=asked.share,
+        ),
+        log_probs=asked.log_probs,
+        mask=asked.mask,
+        threads=asked.threads,
+        shows_progress=not asked.quiet,
+        table="csv" if "csv" in asked.format else "xlsx",
+    )
+
+
+def _weights(asked: argparse.Namespace) -> WeightResult:
+    from msprobe.commands.rl_weights import compare_weights
+
+    sent, received = asked.weights
+    return compare_weights(
+        sent, received, asked.mapping, threads=asked.threads, shows_progress=not asked.quiet
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe rl_compare",
+        usage="msprobe rl_compare [options] A [B] | msprobe rl_compare [options] --weights SENT RECEIVED",
+        description="Compares the key data of two runs of reinforcement learning, the log probabilities of "
+        "rollout and training token by token, and the weights after a sync with those that were sent.",
+        epilog=_EPILOG,
+    )
+    _add_inputs(parser)
+    _add_rules(parser)
+    group = parser.add_argument_group("results")
+    add_output(group, "the results")
+    group.add_argument(
+        "--format",
+        metavar="FORMAT",
+        action="append",
+        choices=("xlsx", "csv", "junit"),
+        default=[],
+        help="xlsx (default) or csv: the tables; junit: also a report for automatic checks; may be repeated",
+    )
+    add_screen(group, "print the verdict as JSON, as in verdict.json")
+    return parser
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what is compared")
+    add = group.add_argument
+    add("records", metavar="A B", nargs="*", help="one or two dump paths of SingleSave")
+    add(
+        "--log-probs",
+        metavar="LEFT=RIGHT",
+        type=_pair,
+        action="append",
+        default=[],
+        help="compare token by token: key LEFT of A with key RIGHT of B (of A, where there is no B); may be "
+        "repeated (default: rollout_log_probs with the training's in each record that has both)",
+    )
+    add(
+        "--mask",
+        metavar="KEY",
+        help="tokens where this key is 0 are left out (default: response_mask or loss_mask, where the record "
+        'has one; "" for all tokens)',
+    )
+    add(
+        "--weights",
+        metavar=("SENT", "RECEIVED"),
+        nargs=2,
+        help="two checkpoints of any layout: the weights that the training sent, and those of the rollout",
+    )
+    add(
+        "--mapping", metavar="NAME|FILE", help="names of the weights, as in msprobe ckpt (vllm: fused layers)"
+    )
+
+
+def _add_rules(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("what counts as a difference")
+    add = group.add_argument
+    add(
+        "--tolerance",
+        metavar="T",
+        type=_number,
+        default=0.01,
+        help="relative, of values; tokens and masks must be equal (default: 0.01)",
+    )
+    add(
+        "--log-prob-tolerance",
+        metavar="T",
+        type=_number,
+        default=0.1,
+        help="absolute, of log probabilities (default: 0.1)",
+    )
+    add(
+        "--share",
+        metavar="S",
+        type=_number,
+        default=0.01,
+        help="of the tokens, how many may be beyond it (default: 0.01)",
+    )
+    add_threads(group)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    left, sign, right = text.partition("=")
+    if not (left and sign and right):
+        raise argparse.ArgumentTypeError(f"expected LEFT=RIGHT, two keys, found {text!r}")
+    return left, right
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of 0 or more, found {text!r}")
+    return value

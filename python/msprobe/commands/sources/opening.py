@@ -1,0 +1,84 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Which kind of file or folder is it?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.files.dump_folders import holds_kernel_dump
+from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
+
+if TYPE_CHECKING:
+    from msprobe.commands.sources.source import Source
+
+_SAVED = (".pt", ".pth", ".bin", ".ckpt")
+_KINDS = (
+    "a .npy, .pt, .safetensors or .vis.db file, dump.json, stack.json, construct.json, a pack (.zip), "
+    "another JSON file, or a folder with a dump, a checkpoint or RL key data"
+)
+
+
+def open_source(path: str, step: int | None = None, rank: int | None = None) -> Source:
+    """`step`, `rank`: of a folder of dumps. Raises IoError, FormatError, InvalidArgument and
+    UnsupportedError.
+    """
+    where = Path(path)
+    if where.is_dir():
+        return _open_folder(path, step, rank)
+    if not where.is_file():
+        raise InvalidArgument(f"{path}: there is no such file or folder, or it is no regular file")
+    return _open_file(path, where)
+
+
+def _open_file(path: str, where: Path) -> Source:
+    """Only what the kind needs is imported: the answer for a large file comes at once."""
+    head = _head(path)
+    name = where.name.lower()
+    if name.endswith((".npy", ".safetensors", *_SAVED)) or head[:2] == b"\x80\x02":
+        from msprobe.commands.sources import tensor_sources
+
+        return tensor_sources.open_file(path)
+    if name in ("dump.json", "debug.json", "stack.json", "construct.json"):
+        from msprobe.commands.sources import dump_sources
+
+        return dump_sources.open_file(path)
+    if head.startswith(b"SQLite format 3\0") or name.endswith((".zip", ".json")):
+        from msprobe.commands.sources import other_sources
+
+        return other_sources.open_file(path, is_database=head.startswith(b"SQLite"))
+    raise UnsupportedError(f"{path}: expected {_KINDS}")
+
+
+def _head(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(16)
+    except OSError as error:
+        result = IoError(f"cannot read {path}: {os.strerror(error.errno or 0)}")
+        result.errno, result.filename = error.errno, path
+        raise result from error
+
+
+def _open_folder(path: str, step: int | None, rank: int | None) -> Source:
+    from msprobe.commands.sources import dump_sources, other_sources, tensor_sources
+
+    where = Path(path)
+    if holds_kernel_dump(os.listdir(path)):
+        return other_sources.KernelDumpSource(path)
+    if (where / "data").is_dir() and not (where / "latest_checkpointed_iteration.txt").exists():
+        return other_sources.RlSource(path)
+    try:
+        file = dump_sources.dump_file(where, step, rank)
+    except InvalidArgument as no_dump:
+        if step is not None or rank is not None:
+            raise
+        try:
+            return tensor_sources.CheckpointSource(path)
+        except UnsupportedError:
+            raise UnsupportedError(f"{path}: expected {_KINDS}") from no_dump
+        except Error as error:
+            raise error from no_dump
+    return dump_sources.DumpSource(path, file)

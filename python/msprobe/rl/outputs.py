@@ -1,0 +1,34 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The files about a whole comparison, beside the tables of its keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msprobe.files.atomic_file import write_text
+from msprobe.rl.report import report_html
+from msprobe.rl.verdict_file import verdict_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe.rl.result import RlResult
+
+_MOST_TABLES = 3  # named on the screen
+
+
+def write_outputs(result: RlResult, folder: Path, *, junit: bool = False) -> list[Path]:
+    """Returns what a person may want to open, the most useful first. Raises IoError."""
+    files = [folder / "report.html"]
+    write_text(files[0], report_html(result))
+    if junit:
+        from msprobe.rl.junit import junit_xml  # it loads much of the standard library
+
+        files.append(folder / "junit.xml")
+        write_text(files[-1], junit_xml(result))
+    tables = [key.table for key in result.keys if key.table is not None]
+    files += tables if len(tables) <= _MOST_TABLES else []
+    files.append(folder / "verdict.json")
+    write_text(files[-1], verdict_json(result))  # last: where it is, everything is
+    return files
