@@ -12,7 +12,7 @@ namespace stats = msprobe::stats;
 
 py::dict summarize(const py::buffer& array, const std::optional<std::string>& dtype,
                    const std::string& checksum, std::vector<float> bounds, bool signs, bool sketch,
-                    unsigned threads) {
+                   unsigned threads) {
   const BufferTensor tensor(array, "summarize", dtype_named("summarize", dtype));
   const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, tensor.count());
   stats::Summary summary;

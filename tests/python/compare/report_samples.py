@@ -60,6 +60,7 @@ _EMPTY: dict[str, Any] = {
     **dict.fromkeys(("largest", "largest_gradient", "closest"), (0.0, "")),
     **dict.fromkeys(("last_agreeing", "first_differing"), ""),
     "has_diagnosis": False,
+    "unit": 0.0,
 }
 
 
