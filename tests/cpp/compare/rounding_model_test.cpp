@@ -105,7 +105,7 @@ TEST_CASE("rounding model: integers and flags change where an element was near a
   CHECK(exact.magnitude == 0);
   CHECK(std::isinf(beyond(off_by(0.1), exact)));
   const Allowance noisy = allowed("__lt__", 0, {input(kFloat32, 1e-4)});
-  CHECK(noisy.magnitude == Approx(0.02));
+  CHECK(noisy.magnitude == Approx(0.0201));  // twice the root of what comes in, and that
 }
 
 TEST_CASE("rounding model: behind a kink an error of e takes a share e of the elements over it") {

@@ -216,7 +216,7 @@ TEST_CASE("closeness: a sketch sees a permutation and another sign, and which el
   for (float& one : negated) one = -one;
   single[123] += 1;
   CHECK(metrics::distance(all_of(a), all_of(shuffled)).low > 0.5);
-  CHECK(metrics::distance(all_of(a), all_of(negated)).low > 1);
+  CHECK(metrics::distance(all_of(a), all_of(negated)).low > 0.8);  // 2
   CHECK(metrics::distance(all_of(a), all_of(single)).peak == Approx(1));
   CHECK(metrics::distance(all_of(a), all_of(shuffled)).peak < 0.98);
 }
