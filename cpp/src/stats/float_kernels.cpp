@@ -120,8 +120,7 @@ HWY_INLINE void add_step_f32(const float* HWY_RESTRICT data, std::size_t place, 
                              FloatSums& sums, std::uint8_t* HWY_RESTRICT signs) {
   const Floats df;
   const auto zero = hn::Zero(df);
-  // Sign bits keep the order of the elements; no sketch is taken with them.
-  const std::size_t swapped = !with_signs && sketch_swaps(place) ? kLanes : 0;
+  const std::size_t swapped = sketch_swaps(place) ? kLanes : 0;
   const auto* ahead = reinterpret_cast<const std::uint8_t*>(data) + kPrefetchBytes;
   hwy::Prefetch(ahead);
   hwy::Prefetch(ahead + 64);
@@ -135,8 +134,9 @@ HWY_INLINE void add_step_f32(const float* HWY_RESTRICT data, std::size_t place, 
     s.zeros[v] = count_where(df, s.zeros[v], hn::Eq(b, zero));
     sums.add(v, a, b);
     if constexpr (with_signs) {
-      positive[v] = hn::Gt(a, zero);
-      positive[kFloatVectors + v] = hn::Gt(b, zero);
+      // Sign bits keep the order of the elements.
+      positive[v] = hn::Gt(swapped > 0 ? b : a, zero);
+      positive[kFloatVectors + v] = hn::Gt(swapped > 0 ? a : b, zero);
     }
   }
   if constexpr (with_signs) store_bits(df, positive, signs);

@@ -54,9 +54,6 @@ void check_options(const Request& request, std::int64_t count) {
     throw InvalidArgument("summarize: signs need " + std::to_string(sign_bytes(count)) + " bytes, found " +
                           std::to_string(options.signs.size()));
   }
-  if (options.sketch && !options.signs.empty()) {
-    throw InvalidArgument("summarize: signs and sketch cannot be had in one pass");
-  }
   if (is_complex(request.view.dtype) && (!options.bounds.empty() || !options.signs.empty())) {
     throw InvalidArgument("summarize: bounds and signs are not defined for " +
                           std::string(dtype_name(request.view.dtype)));
