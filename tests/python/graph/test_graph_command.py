@@ -165,7 +165,7 @@ def test_the_command_runs_as_a_program(runs: Path) -> None:
 def test_runs_that_agree_give_0(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("graph", runs / "golden", runs / "same", "-o", runs / "out") == 0
     out = capsys.readouterr().out
-    assert out.startswith("The runs agree")
+    assert out.startswith("The runs are equal")
     assert f"1 graph, {NODES} nodes: 0 without a match, 0 in the worst colour" in out
 
 
