@@ -64,9 +64,10 @@ class SummaryArguments {
       result["signs"] = py::bytes(reinterpret_cast<const char*>(signs_.data()), signs_.size());
     }
     if (summary.sketch) {
-      result["sketch"] = py::dict(py::arg("sums") = summary.sketch->sums, py::arg("min") = summary.sketch->min,
-                                  py::arg("max") = summary.sketch->max, py::arg("mean") = summary.sketch->mean,
-                                  py::arg("norm") = summary.sketch->norm);
+      result["sketch"] =
+          py::dict(py::arg("sums") = summary.sketch->sums, py::arg("min") = summary.sketch->min,
+                   py::arg("max") = summary.sketch->max, py::arg("mean") = summary.sketch->mean,
+                   py::arg("norm") = summary.sketch->norm);
     }
     return result;
   }

@@ -11,8 +11,8 @@
 #include "compared_pair.h"
 #include "core.h"
 #include "mode_name.h"
-#include "msprobe/verdict.h"
 #include "msprobe/error.h"
+#include "msprobe/verdict.h"
 #include "progress.h"
 
 namespace {
@@ -93,8 +93,8 @@ void register_compare(py::module_& m) {
             self.distances = compare::distances(self.pair, self.metrics, threads);
             return compare::walk_step(self.pair, self.metrics, self.distances, step, rank, before);
           },
-          py::kw_only(), py::arg("step"), py::arg("rank"), py::arg("before") = nullptr, py::arg("threads") = 0,
-          released)
+          py::kw_only(), py::arg("step"), py::arg("rank"), py::arg("before") = nullptr,
+          py::arg("threads") = 0, released)
       .def("frames", &frames, py::arg("record"));
 
   m.def(

@@ -10,6 +10,6 @@
 struct ComparedPair {
   msprobe::compare::DumpPair pair;
   std::vector<msprobe::compare::RealMetrics>
-      metrics;                                      // empty until measure(), and unless it has the elements
+      metrics;                                        // empty until measure(), and unless it has the elements
   std::vector<msprobe::metrics::Distance> distances;  // empty until walk()
 };

@@ -48,7 +48,8 @@ py::dict plain(const Finding& one) {
   result["record"] = one.record;
   result["is_of_reference"] = one.is_of_reference;
   const compare::Distance& apart = one.distance;
-  result["distance"] = py::make_tuple(apart.value, apart.low, apart.high, apart.bias, apart.norm, apart.equal);
+  result["distance"] =
+      py::make_tuple(apart.value, apart.low, apart.high, apart.bias, apart.norm, apart.equal);
   result["explained"] = one.explained;
   result["strength"] = one.strength;
   result["effect"] = one.effect;
@@ -135,7 +136,8 @@ StepWalk walk_of(const py::dict& from) {
   return walk;
 }
 
-Verdict judge(const std::vector<const StepWalk*>& walks, const std::vector<std::vector<const StepWalk*>>& noise) {
+Verdict judge(const std::vector<const StepWalk*>& walks,
+              const std::vector<std::vector<const StepWalk*>>& noise) {
   const auto copies = [](const std::vector<const StepWalk*>& some) {
     std::vector<StepWalk> result;
     for (const StepWalk* one : some) result.push_back(*one);
@@ -170,8 +172,9 @@ void register_verdict(py::module_& m) {
       .def_property_readonly("effect", [](const Finding& one) { return known(one.effect); })
       .def_readonly("exact_before", &Finding::exact_before)
       .def_readonly("is_hidden", &Finding::is_hidden)
-      .def("confidence", [](const Finding& one, std::size_t place) { return compare::confidence(one, place); },
-           py::arg("place"));
+      .def(
+          "confidence", [](const Finding& one, std::size_t place) { return compare::confidence(one, place); },
+          py::arg("place"));
 
   py::class_<StepWalk>(m, "StepWalk", py::is_final())
       .def_readonly("step", &StepWalk::step)
@@ -192,7 +195,8 @@ void register_verdict(py::module_& m) {
       .def_static("of_plain", &walk_of, py::arg("plain"));
 
   py::class_<Verdict>(m, "Verdict", py::is_final())
-      .def_property_readonly("status", [](const Verdict& verdict) { return compare::status_name(verdict.status); })
+      .def_property_readonly("status",
+                             [](const Verdict& verdict) { return compare::status_name(verdict.status); })
       .def_readonly("culprits", &Verdict::culprits)
       .def_readonly("notes", &Verdict::notes)
       .def_readonly("last_agreeing", &Verdict::last_agreeing)

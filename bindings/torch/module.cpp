@@ -41,8 +41,8 @@ PYBIND11_MODULE(_torch, m) {
   py::module_::import("msprobe._core");  // its error classes are ours
   m.attr("built_with_torch") = TORCH_VERSION;
   m.def("summarize", &summarize, py::arg("tensor"), py::kw_only(), py::arg("checksum") = "none",
-        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false, py::arg("threads") = 1U,
-        py::arg("device_path") = false);
+        py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false,
+        py::arg("threads") = 1U, py::arg("device_path") = false);
   register_diagnosis(m);
   register_grad_probe(m);
   register_intervention(m);

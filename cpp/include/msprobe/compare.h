@@ -59,7 +59,7 @@ struct DumpPair {
   std::optional<trace::Stacks> stacks;             // of the left run
   std::optional<trace::Construct> left_construct;  // absent where the file is
   std::optional<trace::Construct> right_construct;
-  trace::RecordMatches records;  // by place; also with data_mapping and fuzzy
+  trace::RecordMatches records;                    // by place; also with data_mapping and fuzzy
   std::optional<trace::Diagnosis> left_diagnosis;  // absent where the file is, and of debug.json
   std::optional<trace::Diagnosis> right_diagnosis;
 

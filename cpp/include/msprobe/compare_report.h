@@ -31,8 +31,9 @@ struct ReportRows {
   ///     otherItem    of the counterpart; codes as above
   ///     type         dtype and shape
   ///     otherType    of the counterpart; codes as above
-  ///     error        the relative distance in rounding errors of the dtype, in four digits; -1: infinite, -2: no counterpart
-  ///     relative     largest relative error, of the elements, else of the statistics; 1 is 100 %;
+  ///     error        the relative distance in rounding errors of the dtype, in four digits; -1: infinite,
+  ///     -2: no counterpart relative     largest relative error, of the elements, else of the statistics; 1
+  ///     is 100 %;
   ///                  -1: infinite, -2: none, or the row is equal
   ///     result       column Result
   ///     message      column Err_message

@@ -17,7 +17,8 @@
 
 namespace msprobe::trace {
 
-/// A value of a JSON document. Objects keep the order of the file; of a key that occurs twice the last counts.
+/// A value of a JSON document. Objects keep the order of the file; of a key that occurs twice the last
+/// counts.
 class MSPROBE_API Json {
  public:
   enum class Kind : std::uint8_t { kNull, kBool, kNumber, kText, kList, kObject };
@@ -56,8 +57,9 @@ struct Diagnosis {
   Json root;  // an object
 };
 
-/// Throws IoError; FormatError for what is no JSON or no object, for a file that is none (a device, a pipe), and
-/// for one above 1 GiB. What stands inside is looked at when it is needed: another form counts as not there.
+/// Throws IoError; FormatError for what is no JSON or no object, for a file that is none (a device, a pipe),
+/// and for one above 1 GiB. What stands inside is looked at when it is needed: another form counts as not
+/// there.
 MSPROBE_API Diagnosis read_diagnosis(const std::filesystem::path& path);
 
 }  // namespace msprobe::trace

@@ -202,8 +202,9 @@ MSPROBE_API void write_similarities(const Comparison& comparison, const std::fil
 // ---- judging
 
 /// The rule of the existing tool's guide: below `first_step_least` at the first step, or a fall by more than
-/// `largest_drop` against the step before, points to a problem. Signs of a gradient that is next to nothing beside the
-/// others of its step (metrics::kNegligibleGradient) are those of rounding errors, and point to none.
+/// `largest_drop` against the step before, points to a problem. Signs of a gradient that is next to nothing
+/// beside the others of its step (metrics::kNegligibleGradient) are those of rounding errors, and point to
+/// none.
 struct Rule {
   double first_step_least = 0.97;
   double largest_drop = 0.03;

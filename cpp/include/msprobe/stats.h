@@ -39,11 +39,11 @@ struct SummaryOptions {
   bool sketch = false;
 };
 
-/// A few numbers by which the distance of two tensors can be told without their elements: sums of the elements
-/// with signs that look random but depend on their place alone, each element in one of eight. It is linear (the
-/// sketch of a difference is the difference of the sketches), and the sum of the squares of its numbers
-/// estimates the sum of the squares of the elements, to a factor of about 1.5 (N. Alon, Y. Matias, M. Szegedy:
-/// The space complexity of approximating the frequency moments, JCSS 58, 1999; M. Charikar, K. Chen,
+/// A few numbers by which the distance of two tensors can be told without their elements: sums of the
+/// elements with signs that look random but depend on their place alone, each element in one of eight. It is
+/// linear (the sketch of a difference is the difference of the sketches), and the sum of the squares of its
+/// numbers estimates the sum of the squares of the elements, to a factor of about 1.5 (N. Alon, Y. Matias, M.
+/// Szegedy: The space complexity of approximating the frequency moments, JCSS 58, 1999; M. Charikar, K. Chen,
 /// M. Farach-Colton: Finding frequent items in data streams, TCS 312, 2004). So distance() sees what maximum,
 /// minimum, mean and norm do not: a permutation, other signs, one element.
 ///

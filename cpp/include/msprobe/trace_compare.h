@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How two items of two traces differ: their statistics, the elements of their tensors, and how far apart they are.
+/// How two items of two traces differ: their statistics, the elements of their tensors, and how far apart
+/// they are.
 
 #include <array>
 #include <cstdint>
@@ -89,9 +90,9 @@ using metrics::Distance;
 /// What a record says of a tensor. The checksum refers to the trace.
 MSPROBE_API metrics::TensorFacts facts_of(const Trace& trace, const Item& item);
 
-/// The distance between an item and its counterpart. Infinite without a counterpart (null), and for values that
-/// are no floating point numbers and differ. `metrics`: null unless the elements were compared. `floor`: elements
-/// are measured against this size at least.
+/// The distance between an item and its counterpart. Infinite without a counterpart (null), and for values
+/// that are no floating point numbers and differ. `metrics`: null unless the elements were compared. `floor`:
+/// elements are measured against this size at least.
 MSPROBE_API Distance distance(const Trace& target_trace, const Item& target, const Trace& reference_trace,
                               const Item* reference, const RealMetrics* metrics, double floor = 0);
 
@@ -101,8 +102,8 @@ MSPROBE_API std::optional<DType> dtype_of(std::string_view text);
 /// Number of elements, from the text of a shape: 6 of "[2, 3]".
 MSPROBE_API double element_count(std::string_view shape);
 
-/// A relative distance in rounding errors of a dtype, machine epsilons: what tables and pages show. Infinite for a
-/// distance between what does not round.
+/// A relative distance in rounding errors of a dtype, machine epsilons: what tables and pages show. Infinite
+/// for a distance between what does not round.
 MSPROBE_API double in_roundings(double relative, std::optional<DType> dtype) noexcept;
 
 }  // namespace msprobe::trace

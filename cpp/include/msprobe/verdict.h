@@ -3,8 +3,8 @@
 #pragma once
 
 /// Do two runs agree, and where do they part? For each step and rank, walk_step() goes over the calls and the
-/// diagnosis of both runs in the order in which a step runs, and finds the places where they differ by more than
-/// what led there explains. judge() chooses among the findings of all steps and ranks (docs/verdict.md).
+/// diagnosis of both runs in the order in which a step runs, and finds the places where they differ by more
+/// than what led there explains. judge() chooses among the findings of all steps and ranks (docs/verdict.md).
 
 #include <cstdint>
 #include <limits>
@@ -83,9 +83,10 @@ struct Finding {
   std::string record;
   bool is_of_reference = false;
 
-  Distance distance;     // of what differs; low is infinite where it has no measure (a setting, a missing call)
+  Distance distance;  // of what differs; low is infinite where it has no measure (a setting, a missing call)
   double explained = 0;  // relative L2 distance that what led here explains
-  /// How many times what differs is beyond what is explained: 1 and more is suspect. Infinite: it has no measure.
+  /// How many times what differs is beyond what is explained: 1 and more is suspect. Infinite: it has no
+  /// measure.
   double strength = std::numeric_limits<double>::infinity();
   /// The same of what comes of it, for what has no measure of its own. NaN: it cannot be seen.
   double effect = std::numeric_limits<double>::quiet_NaN();
@@ -133,16 +134,17 @@ struct StepWalk {
   bool all_equal() const noexcept { return differing == 0; }
 };
 
-/// How far the two items of each row are apart: one entry for each of `pair.matches.pairs`. `metrics` is empty
-/// unless the mode is kRealData. `threads`: 0 = all cores.
+/// How far the two items of each row are apart: one entry for each of `pair.matches.pairs`. `metrics` is
+/// empty unless the mode is kRealData. `threads`: 0 = all cores.
 MSPROBE_API std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                             unsigned threads = 0);
 
-/// Walks over one step of one rank: over the calls, and over the diagnoses where both runs have one. `distances`:
-/// what distances() found. `before`: of the step before, null for the first; without it nothing explains a
-/// difference at the beginning of a step. At most 20000 findings are kept.
+/// Walks over one step of one rank: over the calls, and over the diagnoses where both runs have one.
+/// `distances`: what distances() found. `before`: of the step before, null for the first; without it nothing
+/// explains a difference at the beginning of a step. At most 20000 findings are kept.
 MSPROBE_API StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
-                               const std::vector<Distance>& distances, int step, int rank, const StepWalk* before);
+                               const std::vector<Distance>& distances, int step, int rank,
+                               const StepWalk* before);
 
 // ------------------------------------------------------------------------------------------------ verdict
 

@@ -80,10 +80,10 @@ class Cells {
   std::size_t count_ = 0;
 };
 
-/// How far two tensors are apart at least (metrics::distance()), in machine epsilons of the dtype: infinity is a
-/// difference without a measure (NaN on one side, other integers, another shape, another checksum); nothing: there is
-/// nothing to compare. The largest difference of an element is taken relative to the largest element. Without `golden`
-/// from what the comparison wrote into `target` alone.
+/// How far two tensors are apart at least (metrics::distance()), in machine epsilons of the dtype: infinity
+/// is a difference without a measure (NaN on one side, other integers, another shape, another checksum);
+/// nothing: there is nothing to compare. The largest difference of an element is taken relative to the
+/// largest element. Without `golden` from what the comparison wrote into `target` alone.
 MSPROBE_API std::optional<double> ulps(const Cell& target, const Cell* golden);
 
 /// Whether ulps() without the golden cell would leave a doubt.

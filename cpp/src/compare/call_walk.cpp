@@ -33,12 +33,12 @@ constexpr std::size_t kMostFindings = 20000;
 constexpr int kDeepest = 64;  // modules inside of modules
 
 // What is made of several calls that are not seen one by one (a module at level L0, a part that the other run
-// computes by other calls) may be off by this many times what goes in. In the healthy runs of tests/faults a single
-// call makes 2 of 1 at most, and several do not make more.
+// computes by other calls) may be off by this many times what goes in. In the healthy runs of tests/faults a
+// single call makes 2 of 1 at most, and several do not make more.
 constexpr double kComposite = 3;
 
-// Without modules and without values that can be followed, what comes of a call is looked for in so many of the
-// next ones.
+// Without modules and without values that can be followed, what comes of a call is looked for in so many of
+// the next ones.
 constexpr int kCallsToLookAt = 4;
 
 // Arguments that are off by less than this are the same number, computed otherwise.
@@ -54,8 +54,8 @@ enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
 // Operators of optimizers, for records that do not tell who called.
 bool is_update(std::string_view operator_name) {
-  static const std::unordered_set<std::string_view> names = {"addcdiv_",          "addcmul_",          "lerp_",
-                                                             "_foreach_addcdiv_", "_foreach_addcmul_", "_foreach_lerp_"};
+  static const std::unordered_set<std::string_view> names = {
+      "addcdiv_", "addcmul_", "lerp_", "_foreach_addcdiv_", "_foreach_addcmul_", "_foreach_lerp_"};
   const std::size_t dot = operator_name.rfind('.');
   return names.contains(dot == std::string_view::npos ? operator_name : operator_name.substr(dot + 1));
 }
@@ -80,7 +80,8 @@ struct Inside {
   double unit = 0;
 };
 
-// Calls that one run has and the other has not, one after the other in one module; named after the outermost of them.
+// Calls that one run has and the other has not, one after the other in one module; named after the outermost
+// of them.
 struct Alone {
   std::string name;
   std::uint32_t first = 0;  // record
@@ -93,8 +94,8 @@ struct Alone {
   bool is_update = false;  // behind the backward pass, outside of modules
 };
 
-// A finding that waits for its effect, the record that shows it, and how far two numbers are apart: infinite for what
-// are no numbers of floating point.
+// A finding that waits for its effect, the record that shows it, and how far two numbers are apart: infinite
+// for what are no numbers of floating point.
 struct Waiting {
   std::size_t finding = 0;
   std::uint32_t record = 0;
@@ -103,8 +104,8 @@ struct Waiting {
 
 class CallWalker {
  public:
-  CallWalker(const DumpPair& pair, const std::vector<RealMetrics>& metrics, const std::vector<Distance>& distances,
-             const StepWalk* before, bool has_diagnosis)
+  CallWalker(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+             const std::vector<Distance>& distances, const StepWalk* before, bool has_diagnosis)
       : pair_(pair),
         metrics_(metrics),
         distances_(distances),
@@ -137,6 +138,7 @@ class CallWalker {
     add_missing_before(count);
     for (const std::uint32_t i : gradients_) visit_gradients(i);
     for (const Waiting& one : waiting_) find_effect(one);
+    for (const Waiting& one : rearranged_) find_effect_of_rearranged(one);
     for (Alone& alone : alone_) tell(alone);
     summarize();
     return std::move(result_);
@@ -177,7 +179,9 @@ class CallWalker {
     finding.module = module_path(parent_of(record));
     finding.operator_name = operator_name(finding.name);
     const Zone zone = zone_of(record);
-    finding.phase = zone == Zone::kOptimizer ? Phase::kUpdate : zone == Zone::kClipping ? Phase::kClipping : Phase::kCalls;
+    finding.phase = zone == Zone::kOptimizer  ? Phase::kUpdate
+                    : zone == Zone::kClipping ? Phase::kClipping
+                                              : Phase::kCalls;
     finding.exact_before = !differs_;
     return finding;
   }
@@ -185,7 +189,8 @@ class CallWalker {
   std::string_view parent_of(std::uint32_t record) { return parents_.parent(name(record)); }
   Zone zone_of(std::uint32_t record) {
     const std::string_view around = parent_of(record);
-    if (around == "optimizer" || (around.empty() && is_update(operator_name(name(record))))) return Zone::kOptimizer;
+    if (around == "optimizer" || (around.empty() && is_update(operator_name(name(record)))))
+      return Zone::kOptimizer;
     return around == "clip_grad" ? Zone::kClipping : Zone::kModel;
   }
 
@@ -238,7 +243,8 @@ class CallWalker {
   }
   void add_extra(std::uint32_t record) { add_alone(record, record, false); }
 
-  // The outermost module around a call that the other run has not either, and the first module around that it has.
+  // The outermost module around a call that the other run has not either, and the first module around that it
+  // has.
   struct Place {
     std::string_view outermost;
     std::string_view around;
@@ -267,7 +273,8 @@ class CallWalker {
     const std::size_t known = is_missing ? last_missing_ : last_extra_;
     const bool goes_on = known != kNoAlone && alone_[known].is_missing == is_missing &&
                          alone_[known].first + alone_[known].count == record &&
-                         alone_[known].around == place.around && is_backward(alone_[known].name) == is_backward(call);
+                         alone_[known].around == place.around &&
+                         is_backward(alone_[known].name) == is_backward(call);
     if (!goes_on && alone_.size() < kMostFindings) {
       Alone alone;
       alone.name = place.outermost;
@@ -276,8 +283,9 @@ class CallWalker {
       alone.is_missing = is_missing;
       alone.around = place.around;
       alone.exact_before = !differs_;
-      alone.is_update = place.around == "optimizer" || is_update(operator_name(call)) ||
-                        (is_after_backward_ && place.around.empty() && !is_module(place.outermost) && !is_backward(call));
+      alone.is_update =
+          place.around == "optimizer" || is_update(operator_name(call)) ||
+          (is_after_backward_ && place.around.empty() && !is_module(place.outermost) && !is_backward(call));
       (is_missing ? last_missing_ : last_extra_) = alone_.size();
       alone_.push_back(alone);
     }
@@ -298,10 +306,12 @@ class CallWalker {
     Finding& finding = findings.emplace_back();
     const std::string side = alone.is_missing ? "the reference" : "the run under test";
     const bool is_collective = alone.name.starts_with("Distributed.");
-    finding.kind = is_collective           ? FindingKind::kReduction
+    finding.kind = is_collective      ? FindingKind::kReduction
                    : alone.is_missing ? FindingKind::kMissingCall
-                                           : FindingKind::kExtraCall;
-    finding.phase = alone.is_update ? Phase::kUpdate : alone.around == "clip_grad" ? Phase::kClipping : Phase::kCalls;
+                                      : FindingKind::kExtraCall;
+    finding.phase = alone.is_update               ? Phase::kUpdate
+                    : alone.around == "clip_grad" ? Phase::kClipping
+                                                  : Phase::kCalls;
     finding.order = alone.order;
     finding.name = alone.name;
     finding.module = module_path(alone.around);
@@ -312,7 +322,8 @@ class CallWalker {
     if (alone.count > 1 && !is_module(alone.name)) {
       finding.reason += " and the " + std::to_string(alone.count - 1) + " calls that follow";
     }
-    finding.distance = {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+    finding.distance = {
+        .value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
     finding.effect = alone.effect;
     finding.exact_before = alone.exact_before;
   }
@@ -323,11 +334,10 @@ class CallWalker {
     Seen& seen = seen_[record];
     const auto rows = rows_.of_record(record);
     const auto only = reference_only_.find(pair_.records.of_left[record].index);
-    const bool is_alike = only == reference_only_.end() &&
-                          std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-                            return row.right && distance_of(row).equal && distance_of(row).high == 0 &&
-                                   same_gradient_flag(row);
-                          });
+    const bool is_alike =
+        only == reference_only_.end() && std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+          return row.right && distance_of(row).equal && distance_of(row).high == 0 && same_gradient_flag(row);
+        });
     if (is_alike) {
       visit_equal(record, rows, seen);
     } else {
@@ -392,8 +402,8 @@ class CallWalker {
     return static_cast<std::uint32_t>(*found);
   }
 
-  // False when a tensor goes in that cannot be compared. `is_saved`: of the forward call, of which the results count
-  // as well.
+  // False when a tensor goes in that cannot be compared. `is_saved`: of the forward call, of which the
+  // results count as well.
   bool collect_influences(std::uint32_t record, std::span<const ItemPair> rows, bool is_saved,
                           std::vector<Influence>& influences) const {
     bool knows_all = true;
@@ -413,10 +423,11 @@ class CallWalker {
   std::size_t reference_only_tensors(std::uint32_t record) const {
     const auto found = reference_only_.find(pair_.records.of_left[record].index);
     if (found == reference_only_.end()) return 0;
-    return static_cast<std::size_t>(std::count_if(found->second.begin(), found->second.end(), [&](std::uint32_t i) {
-      const Item& item = pair_.right.all_items()[i];
-      return item.kind == Item::Kind::kTensor && is_input(item.part);
-    }));
+    return static_cast<std::size_t>(
+        std::count_if(found->second.begin(), found->second.end(), [&](std::uint32_t i) {
+          const Item& item = pair_.right.all_items()[i];
+          return item.kind == Item::Kind::kTensor && is_input(item.part);
+        }));
   }
 
   Influence influence_of(const ItemPair& row, const Item& reference, bool is_saved) const {
@@ -441,7 +452,8 @@ class CallWalker {
 
   // ---- Arguments. Returns how many settings of the call differ.
 
-  std::size_t visit_arguments(std::uint32_t record, std::span<const ItemPair> rows, bool knows_inputs, Zone zone) {
+  std::size_t visit_arguments(std::uint32_t record, std::span<const ItemPair> rows, bool knows_inputs,
+                              Zone zone) {
     std::size_t found = 0;
     if (zone != Zone::kModel && same_tensors_in_other_order(record)) return 0;
     for (const ItemPair& row : rows) {
@@ -465,7 +477,8 @@ class CallWalker {
                            other != nullptr ? show(pair_.right, other) : reason(row.reason),
                            item.kind == Item::Kind::kTensor, other != nullptr ? apart.value : kInfinity);
         // A rate or a coefficient; what it makes of elements next to nothing is no measure.
-        if (zone == Zone::kOptimizer && std::isfinite(apart.low) && apart.low > composite(noise_, noise_, 0x1p-24).magnitude) {
+        if (zone == Zone::kOptimizer && std::isfinite(apart.low) &&
+            apart.low > composite(noise_, noise_, 0x1p-24).magnitude) {
           result_.walk.findings.back().effect = kInfinity;
           waiting_.pop_back();
         }
@@ -477,7 +490,8 @@ class CallWalker {
     if (only == reference_only_.end()) return found;
     for (const std::uint32_t index : only->second) {
       const Item& item = pair_.right.all_items()[index];
-      if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor) continue;
+      if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
+        continue;
       const std::string place = trace::item_name(pair_.right, pair_.records.of_left[record].index, index);
       found += add_value(record, place, "nothing", show(pair_.right, &item), false, kInfinity);
     }
@@ -487,7 +501,8 @@ class CallWalker {
   Finding& add_argument(std::uint32_t record, const std::string& item) {
     Finding& finding = add(FindingKind::kArgument, record);
     finding.name = item;
-    finding.distance = {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+    finding.distance = {
+        .value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
     return finding;
   }
 
@@ -550,7 +565,8 @@ class CallWalker {
         const double count = std::max(trace::element_count(pair_.right.text(reference.shape)), 1.0);
         result.allowed = {there.high, there.bias + there.high / std::sqrt(count), there.value};
         // Two numbers may be the same in the reference, and have been computed apart.
-        if (count == 1) result.allowed = composite(std::max(noise_, there.high), there.value, unit_of(reference));
+        if (count == 1)
+          result.allowed = composite(std::max(noise_, there.high), there.value, unit_of(reference));
         return result;
       }
       const std::uint32_t record = reference_flow().record(result.source);
@@ -584,7 +600,8 @@ class CallWalker {
       result.allowed = composite(noise, noise, unit);
     }
     // Integers and flags: data, or chosen by what is not seen here.
-    if (unit == 0) result.allowed.magnitude = knows_all && !has_flips_ ? 0 : 2 * std::sqrt(std::min(noise, 1.0));
+    if (unit == 0)
+      result.allowed.magnitude = knows_all && !has_flips_ ? 0 : 2 * std::sqrt(std::min(noise, 1.0));
     return result;
   }
 
@@ -639,6 +656,7 @@ class CallWalker {
     Finding& finding = add_input(record, row, apart, explained.allowed, strength);
     if (explained.source != kNoItem) {
       tell_in_place(finding, row, explained.source, ours);
+      if (ours == kNoItem) rearranged_.push_back({finding_number(finding), record, 0});
     } else if (backward) {
       finding.kind = FindingKind::kGradient;
     } else if (!differs_ && noise_ == 0 && record == first_call_ && !has_diagnosis_) {
@@ -648,8 +666,8 @@ class CallWalker {
     if (std::isfinite(apart.high)) noise_ = std::max(noise_, apart.high);
   }
 
-  Finding& add_input(std::uint32_t record, const ItemPair& row, const Distance& apart, const Allowance& allowed,
-                     double strength) {
+  Finding& add_input(std::uint32_t record, const ItemPair& row, const Distance& apart,
+                     const Allowance& allowed, double strength) {
     Finding& finding = add(FindingKind::kArgument, record);
     finding.name = item_name(row);
     finding.distance = apart;
@@ -684,7 +702,8 @@ class CallWalker {
     if (known == kNoRow) return;
     const std::string from = item_name(rows_[known]);
     finding.kind = FindingKind::kInPlace;
-    finding.reason = finding.name + " is " + from + " in the reference; in the run under test it was changed between the two";
+    finding.reason = finding.name + " is " + from +
+                     " in the reference; in the run under test it was changed between the two";
     if (ours == kNoItem) return;
     const std::uint32_t writer = target_flow().record(ours);
     if (writes_in_place(writer)) {
@@ -703,10 +722,12 @@ class CallWalker {
     if (call.ends_with('_') && !call.ends_with("__")) return true;
     if (call.find("__i") != std::string::npos && call.ends_with("__")) return true;
     const auto items = pair_.left.items(pair_.left.records()[record]);
-    return std::any_of(items.begin(), items.end(), [&](const Item& item) {
-      return is_input(item.part) && pair_.left.text(item.path).ends_with("inplace") &&
-             pair_.left.text(item.value) == "True";
-    }) || has_true_argument(items);
+    return std::any_of(items.begin(), items.end(),
+                       [&](const Item& item) {
+                         return is_input(item.part) && pair_.left.text(item.path).ends_with("inplace") &&
+                                pair_.left.text(item.value) == "True";
+                       }) ||
+           has_true_argument(items);
   }
   // relu(x, True)
   bool has_true_argument(std::span<const Item> items) const {
@@ -735,8 +756,8 @@ class CallWalker {
     finding.reason = "parameter " + parameter + " of " + std::string(parent_of(record)) + " differs";
   }
 
-  // What an optimizer whose calls are not seen may have made of the gradient of this parameter: one that divides by
-  // its size makes a full step of what is nothing but rounding.
+  // What an optimizer whose calls are not seen may have made of the gradient of this parameter: one that
+  // divides by its size makes a full step of what is nothing but rounding.
   double left_by_gradient(std::string_view module, const std::string& parameter) const {
     const auto found = before_->left_behind.find(gradient_key(module, parameter));
     if (found != before_->left_behind.end() && found->second > kUncertainGradient) return kInfinity;
@@ -764,8 +785,9 @@ class CallWalker {
 
   // ---- Results
 
-  void visit_results(std::uint32_t record, std::span<const ItemPair> rows, const std::vector<Influence>& influences,
-                     double floor, bool knows_inputs, std::size_t arguments, Seen& seen) {
+  void visit_results(std::uint32_t record, std::span<const ItemPair> rows,
+                     const std::vector<Influence>& influences, double floor, bool knows_inputs,
+                     std::size_t arguments, Seen& seen) {
     const std::string_view call = name(record);
     const bool backward = is_backward(call);
     const OperatorTraits traits = traits_of_record(call);
@@ -777,7 +799,8 @@ class CallWalker {
       const Item& item = pair_.left_item(row);
       if (is_input(item.part)) continue;
       if (!row.right) {
-        if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype) seen.effect = kInfinity;
+        if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype)
+          seen.effect = kInfinity;
         visit_lone_result(record, row, item, influences, knows_inputs, arguments, traits);
         continue;
       }
@@ -793,10 +816,14 @@ class CallWalker {
       seen.noise = std::max(seen.noise, apart.high / allowed.cancelled);
       double strength = beyond(apart, allowed);
       note_closest(strength, row);
-      const bool excluded = !differs_ && seen.in_is_equal && knows_inputs && apart.value >= result.unit && was_equal_before(record);
-      if (excluded) strength = std::max(strength, std::max(1.0, apart.value / std::max(result.unit, 0x1p-53)));
-      seen.effect = std::max(seen.effect, is_module(call) ? visible(apart, composite(seen.in_high, seen.in_value, std::max(result.unit, coarsest_unit_)))
-                                                              : visible(apart, allowed));
+      const bool excluded = !differs_ && seen.in_is_equal && knows_inputs && apart.value >= result.unit &&
+                            was_equal_before(record);
+      if (excluded)
+        strength = std::max(strength, std::max(1.0, apart.value / std::max(result.unit, 0x1p-53)));
+      seen.effect = std::max(
+          seen.effect, is_module(call) ? visible(apart, composite(seen.in_high, seen.in_value,
+                                                                  std::max(result.unit, coarsest_unit_)))
+                                       : visible(apart, allowed));
       if (worst == nullptr || strength > seen.strength) {
         worst = &row;
         worst_distance = apart;
@@ -820,8 +847,8 @@ class CallWalker {
   Allowance allowed_of(std::uint32_t record, const OperatorTraits& traits, const Result& result,
                        std::span<const Influence> influences, bool knows_inputs) {
     if (!knows_inputs) return {kInfinity, kInfinity};
-    const bool has_noise =
-        std::any_of(influences.begin(), influences.end(), [](const Influence& one) { return one.distance.high > 0; });
+    const bool has_noise = std::any_of(influences.begin(), influences.end(),
+                                       [](const Influence& one) { return one.distance.high > 0; });
     if (has_noise && zone_of(record) == Zone::kOptimizer) return {kInfinity, kInfinity};
     const bool is_composite = is_module(name(record)) || traits.growth == Growth::kRecurrent;
     Result computed = result;
@@ -831,7 +858,8 @@ class CallWalker {
     // A module is as far off as what is computed inside of it.
     const auto found = inside_.find(name(record));
     if (found == inside_.end()) return allowed;
-    const Allowance by_parts = composite(found->second.high, found->second.high, std::max(found->second.unit, result.unit));
+    const Allowance by_parts =
+        composite(found->second.high, found->second.high, std::max(found->second.unit, result.unit));
     return {std::max(allowed.magnitude, by_parts.magnitude), std::max(allowed.bias, by_parts.bias),
             std::max(allowed.expected, by_parts.expected), allowed.element, allowed.cancelled};
   }
@@ -872,12 +900,14 @@ class CallWalker {
     finding.kind = FindingKind::kOperator;
     finding.target_value = show(pair_.left, &item);
     finding.reference_value = reason(row.reason);
-    finding.reason = finding.name + " is " + finding.target_value + ", in the reference it has " + finding.reference_value;
+    finding.reason =
+        finding.name + " is " + finding.target_value + ", in the reference it has " + finding.reference_value;
     finding.name = name(record);
     finding.effect = kInfinity;
   }
   static bool only_sums(const OperatorTraits& traits) {
-    return traits.growth == Growth::kProduct || traits.growth == Growth::kScaleFree || traits.growth == Growth::kElementwise;
+    return traits.growth == Growth::kProduct || traits.growth == Growth::kScaleFree ||
+           traits.growth == Growth::kElementwise;
   }
 
   // Whether an earlier call of the same operator, on equal shapes, agreed in all.
@@ -935,7 +965,8 @@ class CallWalker {
       if (!row.right || is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
       const auto key = key_of_updated(*pair_.right_item(row));
       if (!key) continue;
-      double& known = result_.walk.updated[*key];  // of several with the same extremes, the one that is farther off
+      double& known =
+          result_.walk.updated[*key];  // of several with the same extremes, the one that is farther off
       known = std::max(known, distance_of(row).high);
     }
   }
@@ -944,7 +975,8 @@ class CallWalker {
   double coarsest_unit() const {
     double unit = 0;
     for (const ItemPair& row : pair_.matches.pairs) {
-      if (row.right && !is_input(pair_.left_item(row).part)) unit = std::max(unit, unit_of(*pair_.right_item(row)));
+      if (row.right && !is_input(pair_.left_item(row).part))
+        unit = std::max(unit, unit_of(*pair_.right_item(row)));
     }
     return unit;
   }
@@ -958,7 +990,8 @@ class CallWalker {
       if (!trace::holds_gradients(pair_.right.name(record))) continue;
       for (const Item& item : pair_.right.items(record)) {
         if (item.kind != Item::Kind::kTensor) continue;
-        if (const double element = trace::facts_of(pair_.right, item).typical(); element > 0) typical.push_back(element);
+        if (const double element = trace::facts_of(pair_.right, item).typical(); element > 0)
+          typical.push_back(element);
       }
     }
     if (typical.empty()) return 0;
@@ -987,7 +1020,8 @@ class CallWalker {
         const std::uint32_t known = rows_.of_reference(source);
         if (known != kNoRow) {
           const Distance there = distance_of(rows_[known], negligible_gradient_);
-          const double count = std::max(trace::element_count(pair_.right.text(pair_.right_item(row)->shape)), 1.0);
+          const double count =
+              std::max(trace::element_count(pair_.right.text(pair_.right_item(row)->shape)), 1.0);
           allowed = {there.high, there.bias + there.high / std::sqrt(count)};
         }
       }
@@ -1008,7 +1042,8 @@ class CallWalker {
 
   // The first result of a backward call that is this gradient.
   ItemIndex backward_result(ItemIndex gradient) {
-    for (ItemIndex item = reference_flow().follower(gradient); item != kNoItem; item = reference_flow().follower(item)) {
+    for (ItemIndex item = reference_flow().follower(gradient); item != kNoItem;
+         item = reference_flow().follower(item)) {
       const bool is_result = !is_input(pair_.right.all_items()[item].part);
       if (is_result && is_backward(reference_name(reference_flow().record(item)))) return item;
     }
@@ -1027,8 +1062,8 @@ class CallWalker {
     }
   }
 
-  // All that goes into the gradients of a module's parameters: every backward call of it. Without one, everything
-  // that came before.
+  // All that goes into the gradients of a module's parameters: every backward call of it. Without one,
+  // everything that came before.
   Allowance allowed_of_module(std::string_view gradients) const {
     const std::string prefix(gradients.substr(0, gradients.find(".parameters_grad")));
     double high = 0;
@@ -1040,7 +1075,8 @@ class CallWalker {
       found = true;
       const Seen& seen = seen_[*record];
       high = std::max({high, seen.in_high, seen.high});
-      if (const auto inside = inside_.find(backward); inside != inside_.end()) high = std::max(high, inside->second.high);
+      if (const auto inside = inside_.find(backward); inside != inside_.end())
+        high = std::max(high, inside->second.high);
       if (const auto forward = forward_record(static_cast<std::uint32_t>(*record))) {
         high = std::max({high, seen_[*forward].in_high, seen_[*forward].high});
       }
@@ -1056,13 +1092,25 @@ class CallWalker {
     Finding& finding = result_.walk.findings[waiting.finding];
     const std::uint32_t record = waiting.record;
     const Seen& seen = seen_[record];
-    finding.effect = seen.has_result || seen.effect > 0 ? seen.effect : effect_around(parent_of(record), false, record + 1);
+    finding.effect = seen.has_result || seen.effect > 0 ? seen.effect
+                                                        : effect_around(parent_of(record), false, record + 1);
     const bool is_other_number = waiting.apart > kAnotherNumber && std::isfinite(waiting.apart);
     finding.is_hidden = is_other_number && finding.effect < 1 && !seen.in_is_equal;
   }
 
-  // The result of the innermost call of a module around that both runs have; without one, what goes into the next
-  // calls.
+  // Where a module computes the same by other calls, a call that both have may be given something else on the
+  // way.
+  void find_effect_of_rearranged(const Waiting& waiting) {
+    const std::string_view around = parent_of(waiting.record);
+    const bool has_other_calls = std::any_of(alone_.begin(), alone_.end(), [&](const Alone& alone) {
+      return !alone.is_missing && alone.around == around && !is_backward(alone.name);
+    });
+    if (waiting.finding == kNoAlone || around.empty() || !has_other_calls) return;
+    result_.walk.findings[waiting.finding].effect = effect_around(around, false, waiting.record + 1);
+  }
+
+  // The result of the innermost call of a module around that both runs have; without one, what goes into the
+  // next calls.
   double effect_around(std::string_view module, bool of_reference, double order) {
     const auto& construct = of_reference ? pair_.right_construct : pair_.left_construct;
     const Trace& trace = of_reference ? pair_.right : pair_.left;
@@ -1076,8 +1124,8 @@ class CallWalker {
     }
     double effect = 0;
     int looked_at = 0;
-    for (auto i = static_cast<std::size_t>(std::max(std::ceil(order), 0.0)); i < seen_.size() && looked_at < kCallsToLookAt;
-         ++i) {
+    for (auto i = static_cast<std::size_t>(std::max(std::ceil(order), 0.0));
+         i < seen_.size() && looked_at < kCallsToLookAt; ++i) {
       if (!pair_.records.of_left[i] || trace::holds_gradients(name(static_cast<std::uint32_t>(i)))) continue;
       effect = std::max(effect, seen_[i].effect);
       ++looked_at;
@@ -1138,7 +1186,8 @@ class CallWalker {
       if (!row.right || holds_nothing(row)) continue;
       if (!apart.equal) ++walk.differing;
       if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk.unseen;
-      const bool is_forward_result = !is_input(pair_.left_item(row).part) && !is_backward(name(row.left_record)) &&
+      const bool is_forward_result = !is_input(pair_.left_item(row).part) &&
+                                     !is_backward(name(row.left_record)) &&
                                      !trace::holds_gradients(name(row.left_record));
       if (is_forward_result && std::isfinite(apart.value) && apart.value > walk.largest.value) {
         walk.largest = {apart.value, {}};
@@ -1170,19 +1219,21 @@ class CallWalker {
   std::size_t last_missing_ = kNoAlone, last_extra_ = kNoAlone;
   std::unordered_map<std::uint32_t, std::size_t> alone_of_reference_, alone_of_target_;  // by record
   std::unordered_map<std::uint32_t, Resolved> resolved_;
-  std::unordered_map<std::string_view, Inside> inside_;             // by module
+  std::unordered_map<std::string_view, Inside> inside_;  // by module
   std::vector<Waiting> waiting_;
+  std::vector<Waiting> rearranged_;
   std::vector<std::uint32_t> gradients_;
   std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
   std::vector<std::uint32_t> equal_records_;       // those to be added to them
   double negligible_gradient_ = 0;
   double coarsest_unit_ = 0;
-  double noise_ = 0;  // the largest distance of a result so far
+  double noise_ = 0;      // the largest distance of a result so far
   bool differs_ = false;  // something differed before, in this step or those before it
   bool is_after_backward_ = false;
-  std::unordered_map<std::uint64_t, const Distance*> gradient_of_;  // of parameters, by the extremes of the reference
+  std::unordered_map<std::uint64_t, const Distance*>
+      gradient_of_;              // of parameters, by the extremes of the reference
   double largest_gradient_ = 0;  // distance
-  bool has_flips_ = false;  // integers or flags that were computed differ
+  bool has_flips_ = false;       // integers or flags that were computed differ
   std::uint32_t first_call_ = 0;
   const ItemPair* largest_row_ = nullptr;
   Finding discarded_;
@@ -1196,7 +1247,8 @@ CallWalk walk_calls(const DumpPair& pair, const std::vector<RealMetrics>& metric
   return CallWalker(pair, metrics, distances, before, has_diagnosis).run();
 }
 
-std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics, unsigned threads) {
+std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                unsigned threads) {
   constexpr std::size_t kRowsAtOnce = 4096;
   const std::vector<ItemPair>& rows = pair.matches.pairs;
   std::vector<Distance> result(rows.size());

@@ -77,7 +77,8 @@ double unit_of(const Json& entry) {
 
 std::string shown(const Json& entry) {
   if (is_tensor(entry)) return std::string(entry["dtype"].text()) + " " + shown(entry["shape"]);
-  if (entry.is_object() && entry.keys().size() == 1 && entry.find("value") != nullptr) return shown(entry["value"]);
+  if (entry.is_object() && entry.keys().size() == 1 && entry.find("value") != nullptr)
+    return shown(entry["value"]);
   std::string text;
   switch (entry.kind()) {
     case Json::Kind::kNull: text = "None"; break;
@@ -87,7 +88,8 @@ std::string shown(const Json& entry) {
       text = "[" + text + "]";
       break;
     case Json::Kind::kObject:
-      for (const std::string& key : entry.keys()) text += (text.empty() ? "" : ", ") + key + ": " + shown(entry[key]);
+      for (const std::string& key : entry.keys())
+        text += (text.empty() ? "" : ", ") + key + ": " + shown(entry[key]);
       text = "{" + text + "}";
       break;
     default: text = entry.text();

@@ -15,7 +15,8 @@ namespace msprobe::compare {
 /// Nothing for what is no tensor. The checksum refers to the entry.
 std::optional<metrics::TensorFacts> tensor_of(const trace::Json& entry);
 
-/// Of two tensors, or two values: those are equal or not. `floor`: elements are measured against this size at least.
+/// Of two tensors, or two values: those are equal or not. `floor`: elements are measured against this size at
+/// least.
 metrics::Distance entry_distance(const trace::Json& target, const trace::Json& reference, double floor = 0);
 
 /// Of {"value": 0.5}, and of a bare number.

@@ -19,19 +19,20 @@ using trace::Json;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Of the gradients of a step, through all its calls: as in call_walk.cpp.
+// Of the gradients of a step, through all its calls, where the calls of the backward pass are not seen one by
+// one.
 constexpr double kComposite = 8;
 
-// An optimizer that divides by the size of the gradient makes a full step of what is next to nothing; two such steps in
-// opposite directions.
+// An optimizer that divides by the size of the gradient makes a full step of what is next to nothing; two
+// such steps in opposite directions.
 constexpr double kTwoSteps = 2;
 
 // Ways to compute the same thing.
 const std::set<std::string_view> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
 
 // What a module says of itself that changes nothing it computes, unless an effect is seen.
-const std::set<std::string_view> kHowNotWhat = {"inplace",        "recompute", "checkpoint",
-                                                "use_checkpoint", "gradient_checkpointing"};
+const std::set<std::string_view> kHowNotWhat = {"inplace", "recompute", "checkpoint", "use_checkpoint",
+                                                "gradient_checkpointing"};
 
 std::string module_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
@@ -54,12 +55,13 @@ std::vector<EntryPair> common(const Json& target, const Json& reference) {
   return result;
 }
 
-// A tenth of the size of a typical element of tensors that belong together, such as all gradients: much smaller ones
-// are what rounding leaves where the exact result is zero.
+// A tenth of the size of a typical element of tensors that belong together, such as all gradients: much
+// smaller ones are what rounding leaves where the exact result is zero.
 double negligible(const std::vector<EntryPair>& entries) {
   std::vector<double> sizes;
   for (const EntryPair& one : entries) {
-    if (const auto facts = tensor_of(*one.reference); facts && facts->typical() > 0) sizes.push_back(facts->typical());
+    if (const auto facts = tensor_of(*one.reference); facts && facts->typical() > 0)
+      sizes.push_back(facts->typical());
   }
   if (sizes.empty()) return 0;
   const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
@@ -98,7 +100,8 @@ class DiagnosisWalker {
     finding.order = ++order_;
     finding.name = std::move(name);
     finding.reason = std::move(reason);
-    finding.distance = {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+    finding.distance = {
+        .value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
     ++calls_.walk.differing;
     return finding;
   }
@@ -132,7 +135,8 @@ class DiagnosisWalker {
     const auto facts = tensor_of(reference);
     if (!facts) return {};
     const double own = times * kRoundingModel.own * metrics::unit_roundoff(facts->dtype);
-    return {own, own / std::sqrt(std::max(facts->count, 1.0)) + times * kRoundingModel.bias * unit_of(reference)};
+    return {own,
+            own / std::sqrt(std::max(facts->count, 1.0)) + times * kRoundingModel.bias * unit_of(reference)};
   }
 
   static Allowance plus(const Allowance& a, double high) { return {a.magnitude + high, a.bias + high}; }
@@ -153,8 +157,10 @@ class DiagnosisWalker {
     const auto& theirs = reference_["inputs"].items();
     for (std::size_t call = 0; call < std::min(ours.size(), theirs.size()); ++call) {
       const std::string prefix = ours.size() > 1 ? "inputs." + std::to_string(call) + "." : "inputs.";
-      named(FindingKind::kInputData, Phase::kInputs, "input", ours[call]["tensors"], theirs[call]["tensors"], prefix,
-            [](const EntryPair&, const metrics::TensorFacts& facts) { return source_allowance(result_of(facts)); });
+      named(FindingKind::kInputData, Phase::kInputs, "input", ours[call]["tensors"], theirs[call]["tensors"],
+            prefix, [](const EntryPair&, const metrics::TensorFacts& facts) {
+              return source_allowance(result_of(facts));
+            });
     }
     tell_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
   }
@@ -163,8 +169,9 @@ class DiagnosisWalker {
                    std::size_t theirs) {
     if (ours == theirs) return;
     const FindingKind kind = ours > theirs ? FindingKind::kExtraCall : FindingKind::kMissingCall;
-    Finding& finding = add(kind, phase, name,
-                           what + " " + std::to_string(ours) + " times, in the reference " + std::to_string(theirs));
+    Finding& finding =
+        add(kind, phase, name,
+            what + " " + std::to_string(ours) + " times, in the reference " + std::to_string(theirs));
     finding.target_value = std::to_string(ours);
     finding.reference_value = std::to_string(theirs);
   }
@@ -180,8 +187,8 @@ class DiagnosisWalker {
       const Allowance allowed = facts ? allowed_of(entry, *facts) : Allowance{};
       const std::string bare = entry.name;
       entry.name = prefix + bare;
-      Finding* const found =
-          add_tensor(kind, phase, entry, apart, allowed, what + " " + bare + " differs before anything was computed");
+      Finding* const found = add_tensor(kind, phase, entry, apart, allowed,
+                                        what + " " + bare + " differs before anything was computed");
       if (found != nullptr) found->module = kind == FindingKind::kInputData ? std::string() : module_of(bare);
     }
     tell_lone(kind, phase, what, ours, theirs, prefix, "the run under test");
@@ -193,19 +200,23 @@ class DiagnosisWalker {
                  const std::string& prefix, const std::string& side) {
     for (const std::string& name : has.keys()) {
       if (lacks.find(name) != nullptr) continue;
-      add(kind, phase, prefix + name, "only " + side + " has the " + what + " " + name).module = module_of(name);
+      add(kind, phase, prefix + name, "only " + side + " has the " + what + " " + name).module =
+          module_of(name);
     }
   }
 
   void parameters() {
     const Json &ours = target_["parameters"], &theirs = reference_["parameters"];
     named(FindingKind::kWeight, Phase::kParameters, "parameter", ours, theirs, "",
-          [this](const EntryPair& entry, const metrics::TensorFacts& facts) { return of_parameter(entry, facts); });
+          [this](const EntryPair& entry, const metrics::TensorFacts& facts) {
+            return of_parameter(entry, facts);
+          });
     for (const EntryPair& one : common(ours, theirs)) {
       const Json &a = (*one.target)["requires_grad"], &b = (*one.reference)["requires_grad"];
       if (a == b) continue;
-      Finding& finding = add(FindingKind::kWeight, Phase::kParameters, one.name,
-                             "parameter " + one.name + ": requires_grad is " + shown(a) + ", in the reference " + shown(b));
+      Finding& finding =
+          add(FindingKind::kWeight, Phase::kParameters, one.name,
+              "parameter " + one.name + ": requires_grad is " + shown(a) + ", in the reference " + shown(b));
       finding.module = module_of(one.name);
       finding.target_value = shown(a);
       finding.reference_value = shown(b);
@@ -222,13 +233,16 @@ class DiagnosisWalker {
     }
     const auto left = before_->left_behind.find(entry.name);
     const double size = facts.typical() * std::sqrt(std::max(facts.count, 1.0));
-    return plus(own, left == before_->left_behind.end() || size == 0 ? kComposite * before_->noise : left->second / size);
+    return plus(own, left == before_->left_behind.end() || size == 0 ? kComposite * before_->noise
+                                                                     : left->second / size);
   }
 
   void buffers() {
     const double noise = before_ == nullptr ? 0 : kComposite * before_->noise;
     named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
-          [noise](const EntryPair& entry, const metrics::TensorFacts&) { return plus(rounding(*entry.reference), noise); });
+          [noise](const EntryPair& entry, const metrics::TensorFacts&) {
+            return plus(rounding(*entry.reference), noise);
+          });
   }
 
   void modules() {
@@ -245,9 +259,10 @@ class DiagnosisWalker {
 
   void setting(const std::string& path, const std::string& name, const Json& ours, const Json& theirs) {
     if (ours == theirs) return;
-    Finding& finding = add(FindingKind::kModuleAttribute, Phase::kModules, path.empty() ? name : path + "." + name,
-                           "module " + (path.empty() ? "(the model)" : path) + ": " + name + " is " + shown(ours) +
-                               ", in the reference " + shown(theirs));
+    Finding& finding =
+        add(FindingKind::kModuleAttribute, Phase::kModules, path.empty() ? name : path + "." + name,
+            "module " + (path.empty() ? "(the model)" : path) + ": " + name + " is " + shown(ours) +
+                ", in the reference " + shown(theirs));
     finding.module = path;
     finding.target_value = shown(ours);
     finding.reference_value = shown(theirs);
@@ -264,7 +279,8 @@ class DiagnosisWalker {
 
   // Calls visit(name, ours, theirs) for what differs of two values, entry by entry of objects.
   template <typename Visit>
-  static void for_each_differing(const Json& ours, const Json& theirs, const std::string& name, const Visit& visit) {
+  static void for_each_differing(const Json& ours, const Json& theirs, const std::string& name,
+                                 const Visit& visit) {
     if (!ours.is_object() || !theirs.is_object()) {
       if (!(ours == theirs)) visit(name, ours, theirs);
       return;
@@ -290,7 +306,8 @@ class DiagnosisWalker {
     for (const EntryPair& entry : entries) {
       const Distance apart = entry_distance(*entry.target, *entry.reference, floor);
       reached[entry.name] = apart;
-      add_tensor(kind, phase, entry, apart, before(entry), what + " " + entry.name + " differs by more than what it is made of");
+      add_tensor(kind, phase, entry, apart, before(entry),
+                 what + " " + entry.name + " differs by more than what it is made of");
     }
     return reached;
   }
@@ -336,7 +353,8 @@ class DiagnosisWalker {
   // The moment before, or anything of it where this very tensor is not known.
   static Allowance after(const Reached& reached, const EntryPair& entry) {
     const auto found = reached.find(entry.name);
-    return plus(rounding(*entry.reference), found == reached.end() ? largest_of(reached) : found->second.high);
+    return plus(rounding(*entry.reference),
+                found == reached.end() ? largest_of(reached) : found->second.high);
   }
 
   void clipping(Reached& reached) {
@@ -345,26 +363,27 @@ class DiagnosisWalker {
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       for (const std::string_view part : {"function", "arguments"}) {
         const std::string name = "clipping." + std::string(part);
-        for_each_differing(ours[i][part], theirs[i][part], name,
-                           [&](const std::string& key, const Json& a, const Json& b) {
-                             Finding& finding =
-                                 add(FindingKind::kClipping, Phase::kClipping, key,
-                                     "gradient clipping: " + key + " is " + shown(a) + ", in the reference " + shown(b));
-                             finding.target_value = shown(a);
-                             finding.reference_value = shown(b);
-                             finding.effect = kInfinity;
-                           });
+        for_each_differing(
+            ours[i][part], theirs[i][part], name, [&](const std::string& key, const Json& a, const Json& b) {
+              Finding& finding =
+                  add(FindingKind::kClipping, Phase::kClipping, key,
+                      "gradient clipping: " + key + " is " + shown(a) + ", in the reference " + shown(b));
+              finding.target_value = shown(a);
+              finding.reference_value = shown(b);
+              finding.effect = kInfinity;
+            });
       }
       const Reached before =
-          stage(FindingKind::kGradient, Phase::kReduction, "before clipping, the gradient of", ours[i]["before"],
-                theirs[i]["before"], [&](const EntryPair& entry) {
+          stage(FindingKind::kGradient, Phase::kReduction, "before clipping, the gradient of",
+                ours[i]["before"], theirs[i]["before"], [&](const EntryPair& entry) {
                   return reached.empty() ? Allowance{kInfinity, kInfinity} : after(reached, entry);
                 });
       const Reached& known = before.empty() ? reached : before;
       const double everything = largest_of(known);  // the total norm spreads every difference
       reached = stage(FindingKind::kClipping, Phase::kClipping, "the clipped gradient of", ours[i]["after"],
-                      theirs[i]["after"],
-                      [&](const EntryPair& entry) { return plus(rounding(*entry.reference), kComposite * everything); });
+                      theirs[i]["after"], [&](const EntryPair& entry) {
+                        return plus(rounding(*entry.reference), kComposite * everything);
+                      });
     }
     if (ours.size() != theirs.size()) {
       add(FindingKind::kClipping, Phase::kClipping, "clipping",
@@ -378,10 +397,11 @@ class DiagnosisWalker {
     const auto& ours = target_["gradients_at_optimizer"].items();
     const auto& theirs = reference_["gradients_at_optimizer"].items();
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
-      const Reached now = stage(FindingKind::kGradient, Phase::kAtOptimizer, "the gradient that the optimizer gets for",
-                                ours[i]["gradients"], theirs[i]["gradients"], [&](const EntryPair& entry) {
-                                  return reached.empty() ? Allowance{kInfinity, kInfinity} : after(reached, entry);
-                                });
+      const Reached now =
+          stage(FindingKind::kGradient, Phase::kAtOptimizer, "the gradient that the optimizer gets for",
+                ours[i]["gradients"], theirs[i]["gradients"], [&](const EntryPair& entry) {
+                  return reached.empty() ? Allowance{kInfinity, kInfinity} : after(reached, entry);
+                });
       for (const auto& [name, apart] : now) reached[name] = apart;
     }
   }
@@ -391,13 +411,13 @@ class DiagnosisWalker {
   void optimizer(const Reached& gradients) {
     const auto& ours = target_["optimizer"].items();
     const auto& theirs = reference_["optimizer"].items();
-    tell_counts(Phase::kOptimizerSetting, "optimizer.step", "the optimizer steps", ours.size(), theirs.size());
+    tell_counts(Phase::kOptimizerSetting, "optimizer.step", "the optimizer steps", ours.size(),
+                theirs.size());
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const bool same_settings = optimizer_settings(ours[i], theirs[i]);
-      const Reached before = states(ours[i], theirs[i], "state_before", Phase::kOptimizerState,
-                                    [&](const std::string& parameter, const EntryPair& entry) {
-                                      return of_state(parameter, entry);
-                                    });
+      const Reached before = states(
+          ours[i], theirs[i], "state_before", Phase::kOptimizerState,
+          [&](const std::string& parameter, const EntryPair& entry) { return of_state(parameter, entry); });
       const Reached after = states(ours[i], theirs[i], "state_after", Phase::kUpdate,
                                    [&](const std::string& parameter, const EntryPair& entry) {
                                      return of_update(parameter, entry, before, gradients);
@@ -447,7 +467,8 @@ class DiagnosisWalker {
 
   // States by their names, "{parameter}.{state}"; `allowed_of` is given the parameter.
   template <typename Allowed>
-  Reached states(const Json& ours, const Json& theirs, std::string_view moment, Phase phase, const Allowed& allowed_of) {
+  Reached states(const Json& ours, const Json& theirs, std::string_view moment, Phase phase,
+                 const Allowed& allowed_of) {
     Reached reached;
     std::map<std::string, std::vector<EntryPair>, std::less<>> by_kind;
     for (const EntryPair& parameter : common(ours[moment], theirs[moment])) {
@@ -465,9 +486,10 @@ class DiagnosisWalker {
         const std::string parameter = entry.name;
         entry.name += "." + kind;
         reached[entry.name] = apart;
-        Finding* const found = add_tensor(FindingKind::kOptimizerState, phase, entry, apart, allowed_of(parameter, entry),
-                                          when + " the step, the optimizer's state of " + entry.name +
-                                              " differs by more than what it is made of");
+        Finding* const found =
+            add_tensor(FindingKind::kOptimizerState, phase, entry, apart, allowed_of(parameter, entry),
+                       when + " the step, the optimizer's state of " + entry.name +
+                           " differs by more than what it is made of");
         if (found != nullptr) found->module = module_of(parameter);
       }
     }
@@ -492,7 +514,8 @@ class DiagnosisWalker {
   }
 
   // How far off, as L2 norms, the parameters may be after this step.
-  void leave_parameters(const Json& step, const Reached& gradients, const Reached& states, bool same_settings) {
+  void leave_parameters(const Json& step, const Reached& gradients, const Reached& states,
+                        bool same_settings) {
     const Json& parameters = reference_["parameters"];
     for (const Json& group : step["groups"].items()) {
       const double rate = std::abs(number_of(group["hyper"]["lr"]).value_or(0));

@@ -6,8 +6,8 @@
 
 namespace msprobe::compare {
 
-/// Adds to the walk over the calls of a step what the diagnoses show: data, weights, settings, what becomes of the
-/// gradients, and what the optimizer makes of them.
+/// Adds to the walk over the calls of a step what the diagnoses show: data, weights, settings, what becomes
+/// of the gradients, and what the optimizer makes of them.
 void walk_diagnosis(const trace::Diagnosis& target, const trace::Diagnosis& reference, const StepWalk* before,
                     CallWalk& calls);
 

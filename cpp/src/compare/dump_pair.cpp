@@ -32,7 +32,8 @@ DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::pat
   };
   const auto diagnosis_beside = [](const std::filesystem::path& dump) {
     const bool is_debug = dump.filename().native().starts_with("debug");
-    return is_debug ? std::nullopt : read_if_there(dump.parent_path() / "diagnosis.json", trace::read_diagnosis);
+    return is_debug ? std::nullopt
+                    : read_if_there(dump.parent_path() / "diagnosis.json", trace::read_diagnosis);
   };
   ThreadPool pool(options.threads);
   pool.parallel_for(2, [&](std::size_t side) {

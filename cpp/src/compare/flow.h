@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Where the tensors of a run come from: an argument that has the value of an earlier argument or result is that
-/// tensor. Records do not say so, but two different tensors of training hardly ever have the same extremes, norm
-/// and mean.
+/// Where the tensors of a run come from: an argument that has the value of an earlier argument or result is
+/// that tensor. Records do not say so, but two different tensors of training hardly ever have the same
+/// extremes, norm and mean.
 
 #include <cstdint>
 #include <vector>
@@ -21,8 +21,8 @@ class Flow {
  public:
   explicit Flow(const trace::Trace& trace);
 
-  /// The last item before this one, in the order of the file, with the same value; kNoItem: there is none, or the
-  /// value has nothing of its own (all elements equal).
+  /// The last item before this one, in the order of the file, with the same value; kNoItem: there is none, or
+  /// the value has nothing of its own (all elements equal).
   ItemIndex source(ItemIndex item) const noexcept { return sources_[item]; }
   /// The first item after this one with the same value; kNoItem: there is none.
   ItemIndex follower(ItemIndex item) const noexcept { return followers_[item]; }

@@ -18,32 +18,46 @@ struct Row {
 
 constexpr std::array kRows{
     Row{{Growth::kMoving, false},
-        "unbind split chunk getitem narrow select cat concat concatenate stack hstack vstack expand expandas view "
-        "viewas reshape flatten unflatten squeeze unsqueeze transpose permute swapaxes movedim t mt contiguous clone "
-        "to type float half bfloat16 double long int bool cpu cuda npu detach copy copyfrom tocopy alias index "
-        "indexselect gather take takealongdim embedding identity repeat repeatinterleave tile broadcastto roll flip "
+        "unbind split chunk getitem narrow select cat concat concatenate stack hstack vstack expand expandas "
+        "view "
+        "viewas reshape flatten unflatten squeeze unsqueeze transpose permute swapaxes movedim t mt "
+        "contiguous clone "
+        "to type float half bfloat16 double long int bool cpu cuda npu detach copy copyfrom tocopy alias "
+        "index "
+        "indexselect gather take takealongdim embedding identity repeat repeatinterleave tile broadcastto "
+        "roll flip "
         "rot90 pad constantpadnd unfold asstrided diag diagonal tril triu where maskedselect slice setitem "
         "unsafeview tensorsplit unsafesplit split withsizes splitwithsizes lift liftfresh item tolist numpy "
         "pixelshuffle channelshuffle upsamplenearest interpolate"},
     Row{{Growth::kSum, false},
-        "add sub rsub neg iadd isub radd sum mean cumsum nansum addn logsumexp average avgpool1d avgpool2d avgpool3d "
-        "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d scatteradd indexadd indexput scatter fold foreachadd "
-        "foreachsub foreachneg allreduce reducescatter reducescattertensor reduce allreducecoalesced averagepool "
+        "add sub rsub neg iadd isub radd sum mean cumsum nansum addn logsumexp average avgpool1d avgpool2d "
+        "avgpool3d "
+        "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d scatteradd indexadd indexput scatter fold "
+        "foreachadd "
+        "foreachsub foreachneg allreduce reducescatter reducescattertensor reduce allreducecoalesced "
+        "averagepool "
         "segmentreduce embeddingbag l1loss mseloss smoothl1loss huberloss"},
     Row{{Growth::kElementwise, false},
-        "mul imul rmul multiply foreachmul div divide truediv itruediv rtruediv foreachdiv lerp foreachlerp addcmul "
-        "foreachaddcmul pow ipow rpow foreachpow sqrt foreachsqrt rsqrt reciprocal foreachreciprocal square gelu silu swish "
-        "quickgelu newgelu gelutanh tanh softplus mish erf erfc glu swiglu npuswiglu silumul hypot atan2 foreachnorm "
+        "mul imul rmul multiply foreachmul div divide truediv itruediv rtruediv foreachdiv lerp foreachlerp "
+        "addcmul "
+        "foreachaddcmul pow ipow rpow foreachpow sqrt foreachsqrt rsqrt reciprocal foreachreciprocal square "
+        "gelu silu swish "
+        "quickgelu newgelu gelutanh tanh softplus mish erf erfc glu swiglu npuswiglu silumul hypot atan2 "
+        "foreachnorm "
         "linalgvectornorm vectornorm norm"},
     Row{{Growth::kProduct, false},
-        "linear matmul imatmul rmatmul mm bmm addmm baddbmm addbmm addmv mv dot vdot inner outer einsum tensordot "
-        "bilinear chainmatmul conv1d conv2d conv3d convolution convtranspose1d convtranspose2d convtranspose3d conv "
+        "linear matmul imatmul rmatmul mm bmm addmm baddbmm addbmm addmv mv dot vdot inner outer einsum "
+        "tensordot "
+        "bilinear chainmatmul conv1d conv2d conv3d convolution convtranspose1d convtranspose2d "
+        "convtranspose3d conv "
         "convbackward convolutionbackward  kron "
         "multidot scaledmm groupedmm"},
-    Row{{Growth::kRecurrent, false}, "lstm gru rnn rnntanh rnnrelu lstmcell grucell rnncell rnntanhcell rnnrelucell"},
+    Row{{Growth::kRecurrent, false},
+        "lstm gru rnn rnntanh rnnrelu lstmcell grucell rnncell rnntanhcell rnnrelucell"},
     Row{{Growth::kScaleFree, false},
         "layernorm nativelayernorm rmsnorm batchnorm nativebatchnorm batchnorm1d batchnorm2d batchnorm3d "
-        "syncbatchnorm groupnorm nativegroupnorm instancenorm instancenorm1d instancenorm2d instancenorm3d normalize "
+        "syncbatchnorm groupnorm nativegroupnorm instancenorm instancenorm1d instancenorm2d instancenorm3d "
+        "normalize "
         "std var stdmean varmean weightnorm spectralnorm localresponsenorm llamarmsnorm"},
     Row{{Growth::kExponential, false},
         "exp exp2 expm1 softmax safesoftmax sigmoid sin cos tan sinh cosh softmin gumbelsoftmax"},
@@ -54,14 +68,20 @@ constexpr std::array kRows{
         "scaleddotproductattention multiheadattention multiheadattentionforward flashattention "
         "scaleddotproductflashattention scaleddotproductefficientattention flexattention npufusionattention"},
     Row{{Growth::kUnknown, true},
-        "relu relu6 leakyrelu prelu rrelu threshold hardtanh hardswish hardsigmoid elu selu celu abs clamp clampmin "
-        "clampmax clip max min amax amin maximum minimum fmax fmin topk sort argsort median kthvalue maxpool1d maxpool2d "
-        "maxpool3d maxpool adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d softshrink hardshrink marginrankingloss "
-        "maskedfill cummax cummin aminmax sign floor ceil round trunc frac remainder fmod mod floordivide floordiv "
+        "relu relu6 leakyrelu prelu rrelu threshold hardtanh hardswish hardsigmoid elu selu celu abs clamp "
+        "clampmin "
+        "clampmax clip max min amax amin maximum minimum fmax fmin topk sort argsort median kthvalue "
+        "maxpool1d maxpool2d "
+        "maxpool3d maxpool adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d softshrink hardshrink "
+        "marginrankingloss "
+        "maskedfill cummax cummin aminmax sign floor ceil round trunc frac remainder fmod mod floordivide "
+        "floordiv "
         "quantizepertensor fakequantize"},
     Row{{Growth::kRandom, false},
-        "dropout dropout1d dropout2d dropout3d alphadropout featuredropout nativedropout rand randn randint randlike "
-        "randnlike randintlike randperm bernoulli multinomial normal uniform exponential lognormal cauchy geometric random "
+        "dropout dropout1d dropout2d dropout3d alphadropout featuredropout nativedropout rand randn randint "
+        "randlike "
+        "randnlike randintlike randperm bernoulli multinomial normal uniform exponential lognormal cauchy "
+        "geometric random "
         "poisson"},
     Row{{Growth::kUpdate, false},
         "addcdiv foreachaddcdiv fusedadam fusedadamw fusedsgd fusedadagrad adam adamw sgd applyadamw"},

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What an operator does to an error that comes in. One table for functions, methods, modules and operators of
-/// every framework: names are compared without underscores around them and without regard to case.
+/// What an operator does to an error that comes in. One table for functions, methods, modules and operators
+/// of every framework: names are compared without underscores around them and without regard to case.
 
 #include <cstdint>
 #include <string_view>
 
 namespace msprobe::compare {
 
-/// How a relative error of an input shows in the result (N. Higham, Accuracy and Stability of Numerical Algorithms,
-/// 2002: condition numbers, sections 1.6 and 3).
+/// How a relative error of an input shows in the result (N. Higham, Accuracy and Stability of Numerical
+/// Algorithms, 2002: condition numbers, sections 1.6 and 3).
 enum class Growth : std::uint8_t {
   kUnknown,      // at most by as much as the result is smaller than the input
   kMoving,       // elements are moved, chosen or cast: a part may be farther off than the whole

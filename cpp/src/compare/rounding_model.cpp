@@ -18,7 +18,8 @@ double ratio(double a, double b) { return b > kTiny ? a / b : (a > kTiny ? kMode
 bool is_mask(const Influence& influence) { return influence.unit > 0 && influence.largest > kModel.mask; }
 
 // How much smaller the result is than the terms it is a sum of, as if their signs were random.
-double cancellation(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences) {
+double cancellation(const OperatorTraits& traits, const Result& result,
+                    std::span<const Influence> influences) {
   const bool sums_products = traits.growth == Growth::kProduct || result.is_backward;
   double terms = 0;
   for (const Influence& one : influences) {
@@ -33,8 +34,8 @@ double cancellation(const OperatorTraits& traits, const Result& result, std::spa
       for (std::size_t k = i + 1; k < influences.size(); ++k) {
         if (influences[i].is_saved && influences[k].is_saved) continue;
         const double extent = std::sqrt(influences[i].count * influences[k].count / result.count);
-        largest = std::max(largest, influences[i].typical * influences[k].typical *
-                                        std::sqrt(std::max(extent, 1.0)));
+        largest = std::max(largest,
+                           influences[i].typical * influences[k].typical * std::sqrt(std::max(extent, 1.0)));
       }
     }
     if (traits.growth == Growth::kProduct) {
@@ -67,7 +68,8 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kScaleFree: return 2;
     case Growth::kProduct: return std::max(cancelled, 1.0);
     case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : 2 * one.typical);
-    case Growth::kLogarithm: return std::clamp(2 * ratio(one.typical, result.typical), 2.0, kModel.most_growth);
+    case Growth::kLogarithm:
+      return std::clamp(2 * ratio(one.typical, result.typical), 2.0, kModel.most_growth);
     case Growth::kRecurrent: return kModel.recurrent;
     case Growth::kAttention: return std::clamp(4 * one.typical * one.typical, 2.0, kModel.most_growth);
     case Growth::kRandom: return std::max(smaller, 1.0);
@@ -83,8 +85,8 @@ double sum_roundings(double terms, double unit) {
   return kModel.sum * std::sqrt(terms) * (unit > kept ? kept / unit : 1);
 }
 
-// How many times a rounding of its own shows in a result that is smaller than its terms. Logarithms of sums of
-// exponentials are kept in float32 at least until they are rounded to the dtype of the result.
+// How many times a rounding of its own shows in a result that is smaller than its terms. Logarithms of sums
+// of exponentials are kept in float32 at least until they are rounded to the dtype of the result.
 double lost_units(const OperatorTraits& traits, const Result& result, double unit, double cancelled) {
   if (traits.growth != Growth::kLogarithm || result.is_backward) return cancelled;
   const double kept = metrics::unit_roundoff(DType::kFloat32);

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How far off a result may be when nothing is wrong: what the inputs are off by, times what the operator makes of
-/// it, plus the rounding of the call itself. All sizes are relative L2 distances (msprobe/closeness.h).
+/// How far off a result may be when nothing is wrong: what the inputs are off by, times what the operator
+/// makes of it, plus the rounding of the call itself. All sizes are relative L2 distances
+/// (msprobe/closeness.h).
 
 #include <optional>
 #include <span>
@@ -13,37 +14,38 @@
 
 namespace msprobe::compare {
 
-/// The constants of the model, each with where it comes from. docs/verdict.md has the same table with the test that
-/// shows what each decides.
+/// The constants of the model, each with where it comes from. docs/verdict.md has the same table with the
+/// test that shows what each decides.
 struct RoundingModel {
-  /// The largest rounding errors of one kernel, in unit roundoffs per element. Another kernel or device rounds
-  /// otherwise at the end (1), in the middle (1 or 2), and evaluates functions to 2 or 4 units (the CUDA and SYCL
-  /// specifications allow as much for exp, sin, tanh); RoundingNoise of tests/faults has 4.6.
+  /// The largest rounding errors of one kernel, in unit roundoffs per element. Another kernel or device
+  /// rounds otherwise at the end (1), in the middle (1 or 2), and evaluates functions to 2 or 4 units (the
+  /// CUDA and SYCL specifications allow as much for exp, sin, tanh); RoundingNoise of tests/faults has 4.6.
   double own = 5;
-  /// A sum of n terms in its own precision is off by about this times sqrt(n) unit roundoffs (N. Higham, T. Mary: A
-  /// new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
+  /// A sum of n terms in its own precision is off by about this times sqrt(n) unit roundoffs (N. Higham, T.
+  /// Mary: A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
   double sum = 0.5;
-  /// What random errors leave alone, norm and mean, moves by this much at most, in unit roundoffs: a kernel that
-  /// truncates is off by half a unit in one direction.
+  /// What random errors leave alone, norm and mean, moves by this much at most, in unit roundoffs: a kernel
+  /// that truncates is off by half a unit in one direction.
   double bias = 0.5;
   /// A result is suspected when even the least it can be off by is so many times what the model allows.
   double beyond = 3;
-  /// From this share of a distance on, Distance::peak, it is one of few elements. Of independent errors less than one
-  /// in a million comes there.
+  /// From this share of a distance on, Distance::peak, it is one of few elements. Of independent errors about
+  /// three in a million come there.
   double few_elements = 0.98;
   /// Tensors below this many elements are few elements.
   double many_elements = 64;
-  /// What comes of another argument, or of a call that one run has not, shows when it is so many times what is expected
-  /// without: there is a reason to look, so this needs no outlier.
+  /// What comes of another argument, or of a call that one run has not, shows when it is so many times what
+  /// is expected without: there is a reason to look, so this needs no outlier.
   double visible = 2;
-  /// Of the share e of elements that an error takes over a jump of the derivative, the result is off by sqrt(e).
+  /// Of the share e of elements that an error takes over a jump of the derivative, the result is off by
+  /// sqrt(e).
   double kink = 1;
   double negligible_gradient = metrics::kNegligibleGradient;
   /// An element beyond this is a mask: beside it nothing of the other elements is left in norms and sketches.
   double mask = 1e4;
-  /// A model that is computed once, on equal weights and data, is not farther off than so many unit roundoffs of the
-  /// coarsest dtype in it; its gradients four times as much. Rounding of 4 units in every call of the models of
-  /// tests/faults makes 20 and 100.
+  /// A model that is computed once, on equal weights and data, is not farther off than so many unit roundoffs
+  /// of the coarsest dtype in it; its gradients four times as much. Rounding of 4 units in every call of the
+  /// models of tests/faults makes 20 and 100.
   double most_roundings = 256;
   /// What a recurrent network makes of an error, of its inputs or its own, through all its time steps.
   double recurrent = 3;
@@ -56,13 +58,13 @@ inline constexpr RoundingModel kRoundingModel;
 /// One tensor that goes into a call.
 struct Influence {
   metrics::Distance distance;
-  double count = 1;      // elements
-  double norm = 0;       // L2, of the reference
-  double typical = 0;    // root mean square
-  double largest = 0;    // magnitude
-  double last = 1;       // last extent of its shape
-  double unit = 0;       // unit roundoff of its dtype in the reference
-  bool is_saved = false; // of the forward call, for a backward one
+  double count = 1;       // elements
+  double norm = 0;        // L2, of the reference
+  double typical = 0;     // root mean square
+  double largest = 0;     // magnitude
+  double last = 1;        // last extent of its shape
+  double unit = 0;        // unit roundoff of its dtype in the reference
+  bool is_saved = false;  // of the forward call, for a backward one
 };
 
 /// One tensor that comes out of a call.
@@ -71,7 +73,7 @@ struct Result {
   double norm = 0;
   double typical = 0;
   double largest = 0;
-  double unit = 0;           // unit roundoff of its dtype in the reference; 0: integers and bools
+  double unit = 0;  // unit roundoff of its dtype in the reference; 0: integers and bools
   bool is_backward = false;
 };
 
@@ -95,7 +97,8 @@ Allowance source_allowance(const Result& result);
 /// Of a tensor in the reference.
 Result result_of(const metrics::TensorFacts& reference, bool is_backward = false);
 
-/// By which factor a distance is beyond what is allowed; 1 and more is suspect. Infinite for what has no measure.
+/// By which factor a distance is beyond what is allowed; 1 and more is suspect. Infinite for what has no
+/// measure.
 double beyond(const metrics::Distance& distance, const Allowance& allowed);
 
 /// The same for what comes of something that is known to differ.

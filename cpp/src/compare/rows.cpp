@@ -13,7 +13,8 @@ constexpr std::string_view kModule = "Module.", kCell = "Cell.";
 std::string_view path_and_class(std::string_view record) {
   if (!is_module(record)) return {};
   for (const std::string_view phase : {".forward", ".backward", ".parameters_grad"}) {
-    if (const std::size_t at = record.rfind(phase); at != std::string_view::npos) record = record.substr(0, at);
+    if (const std::size_t at = record.rfind(phase); at != std::string_view::npos)
+      record = record.substr(0, at);
   }
   record.remove_prefix((record.starts_with(kModule) ? kModule : kCell).size());
   return record;

@@ -18,7 +18,8 @@ inline constexpr std::uint32_t kNoRow = 0xffffffff;
 
 inline bool is_input(trace::Item::Part part) {
   using Part = trace::Item::Part;
-  return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput || part == Part::kParameters;
+  return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput ||
+         part == Part::kParameters;
 }
 
 class Rows {
@@ -56,7 +57,11 @@ std::string_view module_class(std::string_view record);
 /// "Functional.gelu" of "Functional.gelu.3.forward"; empty for modules.
 std::string operator_name(std::string_view record);
 
-inline bool is_module(std::string_view record) { return record.starts_with("Module.") || record.starts_with("Cell."); }
-inline bool is_backward(std::string_view record) { return record.find(".backward") != std::string_view::npos; }
+inline bool is_module(std::string_view record) {
+  return record.starts_with("Module.") || record.starts_with("Cell.");
+}
+inline bool is_backward(std::string_view record) {
+  return record.find(".backward") != std::string_view::npos;
+}
 
 }  // namespace msprobe::compare

@@ -67,14 +67,18 @@ class Judge {
     const Finding& finding = *findings_[index];
     if (finding.phase == Phase::kRandomState) return false;
     const double known = noise_ == nullptr ? 0 : noise_->strength(finding);
-    if (is_measured(finding)) return finding.strength >= std::max(1.0, kAboveNoise * known);
+    if (is_measured(finding)) {
+      return finding.strength >= std::max(1.0, kAboveNoise * known) &&
+             !(finding.effect < 1);  // NaN: not looked for
+    }
     return known == 0 && has_effect(index);
   }
 
   // Whether something comes of a setting, an argument or a call that only one run has.
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
-    if (finding.phase == Phase::kUpdate && (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
+    if (finding.phase == Phase::kUpdate &&
+        (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
         with_diagnosis_.contains({finding.step, finding.rank})) {
       return false;  // the diagnosis tells of settings and states by their names
     }
@@ -94,7 +98,8 @@ class Judge {
     });
   }
 
-  // Something in the rest of the step is farther off than it may be; what an optimizer does shows in the next one.
+  // Something in the rest of the step is farther off than it may be; what an optimizer does shows in the next
+  // one.
   bool is_followed(std::size_t index) const {
     const int last = findings_[index]->step + (findings_[index]->phase == Phase::kUpdate ? 1 : 0);
     return std::any_of(findings_.begin() + static_cast<std::ptrdiff_t>(index) + 1, findings_.end(),
@@ -114,7 +119,7 @@ class Judge {
   }
 
   const KnownNoise* noise_;
-  std::vector<const Finding*> findings_;  // in the order of execution
+  std::vector<const Finding*> findings_;          // in the order of execution
   std::set<std::pair<int, int>> with_diagnosis_;  // steps and ranks
 };
 
@@ -178,9 +183,11 @@ Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
   const Judge judge(walks, noise);
   Verdict verdict;
   const std::vector<const Finding*> culprits = judge.culprits();
-  for (std::size_t i = 0; i < std::min(culprits.size(), kMostCulprits); ++i) verdict.culprits.push_back(*culprits[i]);
+  for (std::size_t i = 0; i < std::min(culprits.size(), kMostCulprits); ++i)
+    verdict.culprits.push_back(*culprits[i]);
   verdict.notes = judge.notes();
-  const bool all_equal = std::all_of(walks.begin(), walks.end(), [](const StepWalk& walk) { return walk.all_equal(); });
+  const bool all_equal =
+      std::all_of(walks.begin(), walks.end(), [](const StepWalk& walk) { return walk.all_equal(); });
   verdict.has_noise = !all_equal;
   verdict.status = !culprits.empty() ? Status::kDiffer : all_equal ? Status::kEqual : Status::kRounding;
   for (const StepWalk& walk : walks) {

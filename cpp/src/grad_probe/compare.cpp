@@ -57,7 +57,6 @@ double number_of(const std::string& text) {
   return problem == std::errc() && end == text.data() + text.size() ? value : kUnknown;
 }
 
-
 // Reads the parameter names of all steps of both sides.
 class NameReader {
  public:

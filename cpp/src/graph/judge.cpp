@@ -115,7 +115,8 @@ Index real_data_index(const Pair& pair, const NodeMetrics& metrics) {
 }
 
 // In rounding errors of the dtype.
-double roundings_between(const Parameter& parameter, const Parameter* other, const trace::RealMetrics* metrics) {
+double roundings_between(const Parameter& parameter, const Parameter* other,
+                         const trace::RealMetrics* metrics) {
   const auto dtype = trace::dtype_of(trace::dtype_text(*parameter.trace, *parameter.item));
   if (other == nullptr) return std::numeric_limits<double>::infinity();
   if (!parameter.merged && !other->merged) {

@@ -11,21 +11,21 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The sum of the squares of 8 sketched differences is about the squared distance times a chi-squared variable of 8
-// degrees of freedom over 8. Its 0.5 % and 99.5 % quantiles are 1.34 and 21.95 (NIST/SEMATECH e-Handbook, 1.3.6.7.4):
-// the distance is the estimate over 1.66 to over 0.41.
+// The sum of the squares of 8 sketched differences is about the squared distance times a chi-squared variable
+// of 8 degrees of freedom over 8. Its 0.5 % and 99.5 % quantiles are 1.34 and 21.95 (NIST/SEMATECH
+// e-Handbook, 1.3.6.7.4): the distance is the estimate over 1.66 to over 0.41.
 constexpr double kSketchedLow = 1 / 1.66;
 constexpr double kSketchedHigh = 1 / 0.41;
 
-// Where few elements differ, by one rounding each, two of them may cancel out in a sum: 16 such elements, and those
-// four times the size of a typical one, are the most that may go unseen.
+// Where few elements differ, by one rounding each, two of them may cancel out in a sum: 16 such elements, and
+// those four times the size of a typical one, are the most that may go unseen.
 constexpr double kUnseenElements = 16, kLargeElement = 4;
 
 // Sums of a sketch are rounded to float32 in files and chains of additions: less cannot be told from nothing.
 constexpr double kSketchNoise = 0x1p-23;
 
-// Without a sketch, largest and smallest element are two samples of what the elements are off by. Of random errors
-// both are below a quarter of the standard deviation in 4 % of all cases.
+// Without a sketch, largest and smallest element are two samples of what the elements are off by. Of random
+// errors both are below a quarter of the standard deviation in 4 % of all cases.
 constexpr double kFromExtremes = 4;
 
 // Two tensors whose elements have nothing to do with each other are about sqrt(2) apart.
@@ -81,12 +81,14 @@ bool same_non_finite(const TensorFacts& a, const TensorFacts& b) {
 
 bool same_sketch(const TensorFacts& a, const TensorFacts& b) {
   if (!a.sketch || !b.sketch) return true;
-  return a.sketch->sums == b.sketch->sums && a.sketch->mean == b.sketch->mean && a.sketch->norm == b.sketch->norm;
+  return a.sketch->sums == b.sketch->sums && a.sketch->mean == b.sketch->mean &&
+         a.sketch->norm == b.sketch->norm;
 }
 
 bool same_statistics(const TensorFacts& a, const TensorFacts& b) {
-  return is_same(a.max, b.max) && is_same(a.min, b.min) && is_same(a.mean, b.mean) && is_same(a.norm, b.norm) &&
-         same_sketch(a, b) && (!a.non_finite || !b.non_finite || *a.non_finite == *b.non_finite);
+  return is_same(a.max, b.max) && is_same(a.min, b.min) && is_same(a.mean, b.mean) &&
+         is_same(a.norm, b.norm) && same_sketch(a, b) &&
+         (!a.non_finite || !b.non_finite || *a.non_finite == *b.non_finite);
 }
 
 Distance unmeasurable() {
@@ -112,7 +114,8 @@ class Pair {
 
   // Sums of masks of the smallest float32 run over in files.
   bool has_sketches() const {
-    return a_.sketch && b_.sketch && a_.dtype == b_.dtype && std::isfinite(stats::distance(*a_.sketch, *b_.sketch));
+    return a_.sketch && b_.sketch && a_.dtype == b_.dtype &&
+           std::isfinite(stats::distance(*a_.sketch, *b_.sketch));
   }
 
   double sketched() const { return stats::distance(*a_.sketch, *b_.sketch) / size_; }
@@ -132,12 +135,12 @@ class Pair {
     return all > 0 ? most / all : 0;
   }
 
-  // What the L2 distance is at least: norms, means and single elements cannot differ by more (triangle inequality,
-  // Cauchy-Schwarz). Less what rounding the statistics may have made.
+  // What the L2 distance is at least: norms, means and single elements cannot differ by more (triangle
+  // inequality, Cauchy-Schwarz). Less what rounding the statistics may have made.
   double at_least() const {
     const double unit = rounding_of_statistics();
-    return std::max({of_extremes(), of_norms() - 2 * unit, of_means() - 2 * unit * std::abs(mean_of(b_)) * root_ / size_,
-                     0.0});
+    return std::max({of_extremes(), of_norms() - 2 * unit,
+                     of_means() - 2 * unit * std::abs(mean_of(b_)) * root_ / size_, 0.0});
   }
 
   // A guess at what it is at most, where there is no sketch.

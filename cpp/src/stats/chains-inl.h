@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
 namespace {
 
-// One element on its own: the tail of a tensor, `place` elements behind a multiple of 2 * kLanes. Same lanes and
-// same operations as the vector code. `sign`: of the first set of lanes in the sketch.
+// One element on its own: the tail of a tensor, `place` elements behind a multiple of 2 * kLanes. Same lanes
+// and same operations as the vector code. `sign`: of the first set of lanes in the sketch.
 template <typename T>
 HWY_INLINE void add_one(T value, std::size_t place, double sign, Lanes<T>* lanes) {
   const std::size_t lane = place % kLanes;
@@ -50,8 +50,8 @@ HWY_INLINE void flush(const hn::Vec<Floats>* vectors, double* HWY_RESTRICT lanes
   }
 }
 
-// Sums and sums of squares in float, in two sets of kLanes lanes: of what is added to the sketch, and of what is
-// subtracted.
+// Sums and sums of squares in float, in two sets of kLanes lanes: of what is added to the sketch, and of what
+// is subtracted.
 struct FloatSums {
   hn::Vec<Floats> sum_a[kFloatVectors];
   hn::Vec<Floats> sum_b[kFloatVectors];

@@ -83,7 +83,8 @@ void fast_with_checksum(const typename Kind::Element* data, std::size_t count, s
   if (chained > 0) {
     add_chains_with_checksum<Kind>(data, chained, first, lanes, checksum.folded(chained * sizeof(float)));
   }
-  Kind::add_rest(data + chained, count - chained, first + static_cast<std::int64_t>(chained), lanes, checksum);
+  Kind::add_rest(data + chained, count - chained, first + static_cast<std::int64_t>(chained), lanes,
+                 checksum);
 }
 
 HWY_POP_ATTRIBUTES

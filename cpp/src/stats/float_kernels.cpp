@@ -145,8 +145,8 @@ HWY_INLINE void add_step_f32(const float* HWY_RESTRICT data, std::size_t place, 
 // The steps of a chain that start at i and before `end`. Returns where the next one starts.
 template <bool with_signs>
 HWY_INLINE std::size_t add_chain_f32(const float* HWY_RESTRICT data, std::size_t i, std::size_t end,
-                                     std::int64_t first, FloatState& state,
-                                     Lanes<float>* HWY_RESTRICT lanes, std::uint8_t* HWY_RESTRICT signs) {
+                                     std::int64_t first, FloatState& state, Lanes<float>* HWY_RESTRICT lanes,
+                                     std::uint8_t* HWY_RESTRICT signs) {
   FloatState s = state;  // a copy, or the compiler keeps it in memory
   FloatSums sums;
   const std::int64_t here = first + static_cast<std::int64_t>(i);

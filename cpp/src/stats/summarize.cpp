@@ -181,12 +181,13 @@ void add_moments(const double* data, std::size_t count, std::int64_t first, Lane
   kernels().moments_f64(data, count, first, lanes);
 }
 
-// bfloat16 in the order in which its fast kernel takes the elements of a sketch: of each 8 the first four, all of
-// a set, before the last four.
+// bfloat16 in the order in which its fast kernel takes the elements of a sketch: of each 8 the first four,
+// all of a set, before the last four.
 void order_for_sketch(float* values, std::size_t count) {
   std::array<float, 2 * kLanes> set;
   for (std::size_t i = 0; i + set.size() <= count; i += set.size()) {
-    for (std::size_t k = 0; k < set.size(); ++k) set[k / 8 * 4 + k % 4 + (k % 8 < 4 ? 0 : kLanes)] = values[i + k];
+    for (std::size_t k = 0; k < set.size(); ++k)
+      set[k / 8 * 4 + k % 4 + (k % 8 < 4 ? 0 : kLanes)] = values[i + k];
     std::copy(set.begin(), set.end(), values + i);
   }
 }
@@ -418,16 +419,17 @@ void run_segment(const Job& job, std::int64_t segment, Partial& partial) {
 }
 
 FiniteSums finite_of(const Partial& partial) {
-  return partial.finite ? *partial.finite : FiniteSums{partial.min, partial.max, partial.sum, partial.squares};
+  return partial.finite ? *partial.finite
+                        : FiniteSums{partial.min, partial.max, partial.sum, partial.squares};
 }
 
 void merge_sketches(Partial& left, const Partial& right) {
   for (std::size_t i = 0; i < Sketch::kSums; ++i) left.sketch[i] += right.sketch[i];
   if (!left.finite && !right.finite) return;
   const FiniteSums ours = finite_of(left), theirs = finite_of(right);
-  left.finite = std::make_unique<FiniteSums>(FiniteSums{std::min(ours.min, theirs.min),
-                                                        std::max(ours.max, theirs.max), ours.sum + theirs.sum,
-                                                        ours.squares + theirs.squares});
+  left.finite =
+      std::make_unique<FiniteSums>(FiniteSums{std::min(ours.min, theirs.min), std::max(ours.max, theirs.max),
+                                              ours.sum + theirs.sum, ours.squares + theirs.squares});
 }
 
 Sketch sketch_of(const Partial& whole, const Job& job) {

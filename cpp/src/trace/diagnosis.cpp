@@ -11,7 +11,8 @@
 namespace msprobe::trace {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // the file grows with the parameters, not with the calls
+constexpr std::size_t kMostBytes = std::size_t{1}
+                                   << 30;  // the file grows with the parameters, not with the calls
 
 const Json& nothing() {
   static const Json none;

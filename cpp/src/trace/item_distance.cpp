@@ -26,7 +26,8 @@ bool same_as_written(const Trace& a, const Item& x, const Trace& b, const Item& 
     return s.kind == t.kind && same_text(a, s.text(), b, t.text());
   };
   return same(x.max, y.max) && same(x.min, y.min) && same(x.mean, y.mean) && same(x.norm, y.norm) &&
-         same_text(a, x.sketch, b, y.sketch) && same_text(a, x.md5, b, y.md5) && same_text(a, x.dtype, b, y.dtype);
+         same_text(a, x.sketch, b, y.sketch) && same_text(a, x.md5, b, y.md5) &&
+         same_text(a, x.dtype, b, y.dtype);
 }
 
 // Equal records say all that they can: with checksum or sketch that the tensors are equal.
@@ -109,12 +110,14 @@ Distance distance(const Trace& target_trace, const Item& target, const Trace& re
                   const Item* reference, const RealMetrics* metrics, double floor) {
   if (reference == nullptr || target.kind != reference->kind) return unmeasurable();
   if (target.kind == Item::Kind::kNull) return {};
-  if (target.kind == Item::Kind::kValue) return value_distance(target_trace, target, reference_trace, *reference);
+  if (target.kind == Item::Kind::kValue)
+    return value_distance(target_trace, target, reference_trace, *reference);
   if (metrics == nullptr && says_all(target) &&
       same_as_written(target_trace, target, reference_trace, *reference)) {
     return {};
   }
-  const metrics::TensorFacts ours = facts_of(target_trace, target), theirs = facts_of(reference_trace, *reference);
+  const metrics::TensorFacts ours = facts_of(target_trace, target),
+                             theirs = facts_of(reference_trace, *reference);
   const Distance recorded = metrics::distance(ours, theirs, floor);
   if (metrics == nullptr || !metrics->max_absolute.number()) return recorded;
   const bool is_equal = metrics->max_absolute.value == 0;

@@ -31,7 +31,7 @@ enum class Field : std::uint8_t {
   kGroupRanks
 };
 inline constexpr std::array<std::string_view, 16> kFieldNames = {
-    "",      "Max", "Min",       "Mean",  "Norm",   "shape",    "type",       "requires_grad",
+    "",      "Max", "Min",    "Mean",      "Norm",  "shape",  "type",     "requires_grad",
     "dtype", "md5", "sketch", "data_name", "value", "format", "group_id", "group_ranks"};
 
 inline Field field_of(std::string_view key) {

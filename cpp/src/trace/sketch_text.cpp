@@ -36,7 +36,8 @@ std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& no
   if (non_finite.any()) {
     put(bytes, sketch.min);
     put(bytes, sketch.max);
-    for (const std::int64_t count : {non_finite.nan, non_finite.pos_inf, non_finite.neg_inf}) put(bytes, count);
+    for (const std::int64_t count : {non_finite.nan, non_finite.pos_inf, non_finite.neg_inf})
+      put(bytes, count);
   }
   return bytes;
 }

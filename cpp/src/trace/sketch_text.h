@@ -18,7 +18,8 @@ struct SketchText {
   bool has_extremes = false;  // else minimum and maximum of the sketch are those of the tensor
 };
 
-/// As bytes: they stand in the event log as they are, in JSON as base64. `wide`: sums as double, not as float.
+/// As bytes: they stand in the event log as they are, in JSON as base64. `wide`: sums as double, not as
+/// float.
 std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& non_finite, bool wide);
 
 /// Whether sums of that dtype are kept as double: those of 64-bit types are.

@@ -87,7 +87,8 @@ std::optional<double> difference_of_values(const Cell& target, const Cell* golde
   return 0;
 }
 
-// A statistic of the reference: its own cell is rounded to six decimals, the difference that a comparison wrote is not.
+// A statistic of the reference: its own cell is rounded to six decimals, the difference that a comparison
+// wrote is not.
 std::optional<double> of_reference(const Statistic& statistic, const Cell& target, const Cell* golden) {
   const auto ours = target.number(statistic.name);
   const auto difference = target.number(statistic.difference);
@@ -102,7 +103,7 @@ std::optional<double> of_reference(const Statistic& statistic, const Cell& targe
 std::optional<double> difference_of_statistics(const Cell& target, const Cell* golden) {
   metrics::TensorFacts ours = facts_of(target), theirs = ours;
   bool is_known = false;
-  const auto take = [&](const Statistic& statistic, std::optional<double> metrics::TensorFacts::*place) {
+  const auto take = [&](const Statistic& statistic, std::optional<double> metrics::TensorFacts::* place) {
     const auto found = of_reference(statistic, target, golden);
     if (!found) return;
     is_known = true;
@@ -173,7 +174,8 @@ std::optional<double> ulps(const Cell& target, const Cell* golden) {
   if (!is_tensor(target)) return difference_of_values(target, golden);
   if (const auto distance = target.number("MaxAbsErr")) {
     if (!std::isfinite(*distance)) return kInfinity;
-    const double peak = std::max(std::abs(target.number("Max").value_or(0)), std::abs(target.number("Min").value_or(0)));
+    const double peak =
+        std::max(std::abs(target.number("Max").value_or(0)), std::abs(target.number("Min").value_or(0)));
     const double relative = *distance == 0 ? 0 : peak > 0 ? *distance / peak : kInfinity;
     return trace::in_roundings(relative, trace::dtype_of(target.shown("dtype")));
   }

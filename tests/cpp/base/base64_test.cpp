@@ -22,9 +22,13 @@ std::string base64(std::string_view bytes) {
 }  // namespace
 
 TEST_CASE("base64: the examples of RFC 4648, section 10") {
-  const std::vector<std::pair<std::string, std::string>> examples = {
-      {"", ""},           {"f", "Zg=="},       {"fo", "Zm8="},        {"foo", "Zm9v"},
-      {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}};
+  const std::vector<std::pair<std::string, std::string>> examples = {{"", ""},
+                                                                     {"f", "Zg=="},
+                                                                     {"fo", "Zm8="},
+                                                                     {"foo", "Zm9v"},
+                                                                     {"foob", "Zm9vYg=="},
+                                                                     {"fooba", "Zm9vYmE="},
+                                                                     {"foobar", "Zm9vYmFy"}};
   for (const auto& [bytes, text] : examples) {
     CHECK(base64(bytes) == text);
     CHECK(from_base64(text) == bytes);
@@ -44,8 +48,8 @@ TEST_CASE("base64: any bytes come back, behind what was there") {
 }
 
 TEST_CASE("base64: what is none is refused") {
-  for (const char* text : {"A", "AB", "ABC", "ABCDE", "====", "A===", "AB=C", "=ABC", "AB==AAAA", "ABC=DEFG", "AB C",
-                           "AB\nC", "AB-_", "\xff\xff\xff\xff", "Zg==\n"}) {
+  for (const char* text : {"A", "AB", "ABC", "ABCDE", "====", "A===", "AB=C", "=ABC", "AB==AAAA", "ABC=DEFG",
+                           "AB C", "AB\nC", "AB-_", "\xff\xff\xff\xff", "Zg==\n"}) {
     CAPTURE(text);
     CHECK_FALSE(from_base64(text));
   }

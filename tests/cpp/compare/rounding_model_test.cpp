@@ -40,10 +40,12 @@ Result result(double unit, double typical = 1) {
 }
 
 Distance off_by(double relative, double bias = 0) {
-  return {.value = relative, .low = relative, .high = relative, .bias = bias, .norm = 64, .equal = relative == 0};
+  return {
+      .value = relative, .low = relative, .high = relative, .bias = bias, .norm = 64, .equal = relative == 0};
 }
 
-Allowance allowed(std::string_view name, double unit, const std::vector<Influence>& influences, double typical = 1) {
+Allowance allowed(std::string_view name, double unit, const std::vector<Influence>& influences,
+                  double typical = 1) {
   return allowance(traits_of(name), result(unit, typical), influences, 0);
 }
 
@@ -138,7 +140,8 @@ TEST_CASE("rounding model: data and weights are read, not computed") {
 TEST_CASE("rounding model: nothing of nothing") {
   const Distance equal;
   CHECK(beyond(equal, Allowance{}) == 0);
-  const Distance unmeasured = {.value = HUGE_VAL, .low = HUGE_VAL, .high = HUGE_VAL, .bias = 0, .norm = 0, .equal = false};
+  const Distance unmeasured = {
+      .value = HUGE_VAL, .low = HUGE_VAL, .high = HUGE_VAL, .bias = 0, .norm = 0, .equal = false};
   CHECK(std::isinf(beyond(unmeasured, allowed("gelu", kFloat32, {input(kFloat32)}))));
   CHECK(beyond(unmeasured, Allowance{HUGE_VAL, HUGE_VAL}) == 0);  // what went in cannot be compared
   const Allowance empty = allowance(traits_of("gelu"), Result{}, {}, 0);
@@ -150,7 +153,9 @@ TEST_CASE("rounding model: sums are kept in float32 at least, so their length sh
     Influence long_one = input(unit);
     long_one.last = terms;
     long_one.count = 64 * terms;
-    return allowance(traits_of("linear"), result(unit, std::sqrt(terms)), std::vector{long_one, long_one}, 0).magnitude / unit;
+    return allowance(traits_of("linear"), result(unit, std::sqrt(terms)), std::vector{long_one, long_one}, 0)
+               .magnitude /
+           unit;
   };
   CHECK(of_length(kFloat32, 1e6) > 50 * of_length(kFloat32, 1));
   CHECK(of_length(kBFloat16, 1e6) < 1.1 * of_length(kBFloat16, 1));

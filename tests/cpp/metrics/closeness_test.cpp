@@ -76,7 +76,8 @@ TEST_CASE("closeness: the unit roundoff is half of the dtype's machine epsilon")
   CHECK(metrics::unit_roundoff(DType::kComplex64) == metrics::unit_roundoff(DType::kFloat32));
   CHECK(metrics::unit_roundoff(DType::kComplex128) == metrics::unit_roundoff(DType::kFloat64));
   CHECK(metrics::unit_roundoff(DType::kComplex32) == metrics::unit_roundoff(DType::kFloat16));
-  for (const DType dtype : {DType::kInt64, DType::kUInt8, DType::kBool}) CHECK(metrics::unit_roundoff(dtype) == 0);
+  for (const DType dtype : {DType::kInt64, DType::kUInt8, DType::kBool})
+    CHECK(metrics::unit_roundoff(dtype) == 0);
   CHECK(metrics::unit_roundoff(std::nullopt) == 0);
 }
 
@@ -225,7 +226,8 @@ TEST_CASE("closeness: sketches that have run over measure nothing, and are never
   // Masks of the smallest float32, of which a sum is infinite in a file.
   TensorFacts a = four(0, -3.4e38, -1.7e38, 1e40, 4096), b = a;
   a.is_exact = b.is_exact = true;
-  a.sketch = stats::Sketch{.sums = {kInf, -kInf, 1, 2, 3, 4, 5, 6}, .min = 0, .max = 0, .mean = -1.7e38, .norm = 1e40};
+  a.sketch = stats::Sketch{
+      .sums = {kInf, -kInf, 1, 2, 3, 4, 5, 6}, .min = 0, .max = 0, .mean = -1.7e38, .norm = 1e40};
   b.sketch = a.sketch;
   CHECK(metrics::distance(a, b).equal);
   b.sketch->sums[3] = 7;

@@ -46,7 +46,8 @@ class Folder {
 
 TEST_CASE("diagnosis: values are as they stand in the file") {
   Folder folder;
-  const Json root = folder.read(R"({"a": {"b": [1, -2.5e3, true, null, "x\u00e9"]}, "n": NaN, "i": -Infinity})");
+  const Json root =
+      folder.read(R"({"a": {"b": [1, -2.5e3, true, null, "x\u00e9"]}, "n": NaN, "i": -Infinity})");
   const auto& items = root["a"]["b"].items();
   REQUIRE(items.size() == 5);
   CHECK(items[0].number() == 1);
@@ -101,8 +102,8 @@ TEST_CASE("diagnosis: equality is that of content") {
 
 TEST_CASE("diagnosis: what is none is refused, with its path") {
   Folder folder;
-  for (const char* text : {"", "{", "[]", "3", "null", "\"x\"", "{\"a\": }", "{\"a\": 1,}", "{} {}", "{\"a\": \"\xff\"}",
-                           "{\"a\": 01}", "{\"a\": tru}", "{'a': 1}"}) {
+  for (const char* text : {"", "{", "[]", "3", "null", "\"x\"", "{\"a\": }", "{\"a\": 1,}", "{} {}",
+                           "{\"a\": \"\xff\"}", "{\"a\": 01}", "{\"a\": tru}", "{'a': 1}"}) {
     CAPTURE(text);
     test::write_bytes(folder.path(), text);
     CHECK(folder.refusal().starts_with(folder.path().string()));
@@ -124,7 +125,8 @@ TEST_CASE("diagnosis: nesting without end is refused") {
 
 TEST_CASE("diagnosis: a file that is cut anywhere is refused") {
   Folder folder;
-  const std::string whole = R"({"version": 1, "inputs": [{"model": "", "tensors": {"x": {"dtype": "torch.float32"}}}]})";
+  const std::string whole =
+      R"({"version": 1, "inputs": [{"model": "", "tensors": {"x": {"dtype": "torch.float32"}}}]})";
   for (std::size_t length = 0; length < whole.size(); ++length) {
     test::write_bytes(folder.path(), whole.substr(0, length));
     CHECK_FALSE(folder.refusal().empty());

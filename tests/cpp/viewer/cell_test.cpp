@@ -77,10 +77,13 @@ TEST_CASE("Differences are counted in rounding errors") {
       R"(, "Max diff": "0.0", "Min diff": "0.0", "Mean diff": "0.0", "L2norm diff": "0.0")";
   CHECK(ulps(tensor(plain + none).first(), nullptr) == 0);
   // One element of 16 is off by an epsilon: as an L2 distance, relative to the norm, that is a quarter.
-  CHECK(ulps(tensor(plain + R"(, "Max diff": "1.1920928955078125e-07")").first(), nullptr).value() == Approx(0.25));
-  CHECK(ulps(tensor(plain + R"(, "Max diff": "0.0078125")", "torch.bfloat16").first(), nullptr).value() == Approx(0.25));
+  CHECK(ulps(tensor(plain + R"(, "Max diff": "1.1920928955078125e-07")").first(), nullptr).value() ==
+        Approx(0.25));
+  CHECK(ulps(tensor(plain + R"(, "Max diff": "0.0078125")", "torch.bfloat16").first(), nullptr).value() ==
+        Approx(0.25));
   // A mean near zero is measured against a typical element: here 4 / sqrt(16).
-  CHECK(ulps(tensor(plain + R"(, "Mean diff": "1.1920928955078125e-07")").first(), nullptr).value() == Approx(1));
+  CHECK(ulps(tensor(plain + R"(, "Mean diff": "1.1920928955078125e-07")").first(), nullptr).value() ==
+        Approx(1));
   CHECK(ulps(tensor(plain + R"(, "Max diff": "1")", "torch.int64").first(), nullptr) == kInfinity);
   CHECK(ulps(tensor(plain + R"(, "MaxAbsErr": "2.384185791015625e-07")").first(), nullptr) == 2);
   CHECK(ulps(tensor(plain + R"(, "MaxAbsErr": "nan")").first(), nullptr) == kInfinity);
