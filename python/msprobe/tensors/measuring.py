@@ -66,7 +66,7 @@ def _histogram(content: Content, summary: dict[str, Any], bins: int, threads: in
     wanted = [_float32(least + i * step) for i in range(1, bins)]
     inner = [border for i, border in enumerate(wanted) if i == 0 or border > wanted[i - 1]]
     found = core.summarize(content.memory, dtype=content.dtype, bounds=inner, threads=threads)
-    counts = list(found["interval_counts"])  # type: ignore[arg-type]
+    counts: list[int] = list(found["interval_counts"])  # type: ignore[arg-type]
     counts[0] -= summary["neg_inf_count"]
     counts[-1] -= summary["pos_inf_count"] + summary["nan_count"]
     return Histogram([least, *inner, most], counts)
