@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def junit_xml(result: CompareResult, culprits: list[Culprit]) -> str:
     """A pair fails when a culprit is in it, or when the runs differ and rows of it fail, or no culprit is
-    known; what only one run has fails. Where the runs agree by the verdict, single rows beyond a threshold are
-    no failure.
+    known; what only one run has fails. Where the runs agree by the verdict, single rows beyond a threshold
+    are no failure.
     """
     cases = [_pair_case(result, pair, culprits) for pair in result.pairs]
     cases += [_left_out_case(one) for one in result.left_out]
