@@ -60,6 +60,15 @@ bool is_update(std::string_view operator_name) {
   return names.contains(dot == std::string_view::npos ? operator_name : operator_name.substr(dot + 1));
 }
 
+// What is in their first argument before does not matter: often it is memory that nobody has written to yet.
+bool overwrites_first(std::string_view record) {
+  static const std::unordered_set<std::string_view> names = {
+      "copy_",   "zero_",        "fill_", "normal_",     "uniform_",   "bernoulli_",
+      "random_", "exponential_", "set_",  "log_normal_", "geometric_", "cauchy_"};
+  const std::string call = operator_name(record);
+  return names.contains(std::string_view(call).substr(call.rfind('.') + 1));
+}
+
 // What is known of a record of the target.
 struct Seen {
   double high = 0;      // distance of its results at most
@@ -410,6 +419,7 @@ class CallWalker {
     for (const ItemPair& row : rows) {
       const Item& item = pair_.left_item(row);
       if (item.kind != Item::Kind::kTensor || !(is_saved || is_input(item.part))) continue;
+      if (is_overwritten(record, item)) continue;
       const Item* const other = pair_.right_item(row);
       if (other == nullptr) {
         knows_all = false;
@@ -450,6 +460,11 @@ class CallWalker {
     return compare::result_of(trace::facts_of(pair_.right, *pair_.right_item(row)), backward);
   }
 
+  bool is_overwritten(std::uint32_t record, const Item& item) const {
+    return item.part == Part::kInputArgs && pair_.left.text(item.path) == "0" &&
+           overwrites_first(name(record));
+  }
+
   // ---- Arguments. Returns how many settings of the call differ.
 
   std::size_t visit_arguments(std::uint32_t record, std::span<const ItemPair> rows, bool knows_inputs,
@@ -458,7 +473,7 @@ class CallWalker {
     if (zone != Zone::kModel && same_tensors_in_other_order(record)) return 0;
     for (const ItemPair& row : rows) {
       const Item& item = pair_.left_item(row);
-      if (!is_input(item.part)) continue;
+      if (!is_input(item.part) || is_overwritten(record, item)) continue;
       const Item* const other = pair_.right_item(row);
       if (other != nullptr && item.requires_grad && other->requires_grad &&
           *item.requires_grad != *other->requires_grad && !is_backward(name(record))) {
