@@ -73,6 +73,7 @@ class HostTensor(Buffer):
 
 # One tensor in a .npy, or in a file of torch.save.
 def open_tensor(path: str | os.PathLike[str]) -> HostTensor: ...
+
 @final
 class ResultOptions:
     """With what the errors of a result are measured (msprobe/result_error.h)."""

@@ -24,6 +24,8 @@ from msprobe import PrecisionDebugger
 from msprobe.check.result import CheckResult
 from msprobe.check.run import check
 
+STEP_DTYPES = ("float32", "bfloat16")
+
 
 def record_step(folder: Path, dtype: str, task: str = "tensor") -> Path:
     """A dump of the calls that faults are planted in."""
@@ -104,7 +106,7 @@ def healthy_operators(folder: Path) -> Iterator[Healthy]:
 
 
 def main(folder: Path) -> None:
-    dumps = {dtype: record_step(folder, dtype) for dtype in healthy.DTYPES}
+    dumps = {dtype: record_step(folder, dtype) for dtype in STEP_DTYPES}
     right = total = 0
     for named in planted_faults(dumps):
         total += 1
@@ -126,4 +128,4 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]).resolve())

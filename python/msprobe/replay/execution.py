@@ -222,6 +222,10 @@ class Execution:
         given = _paired(self._outputs, recorded)
         if not given:
             raise UnsupportedError("no recorded gradient belongs to an output that depends on the arguments")
+        if _depend_on_each_other([output for output, _ in given]):
+            raise UnsupportedError(
+                "one output is made of another: of its gradient, what came from outside is not recorded apart"
+            )
         wanted = [leaf for leaf in self._leaves if leaf.requires_grad]
         found = iter(
             torch.autograd.grad(
@@ -304,6 +308,21 @@ def _paired(
             )
         pairs.append((output, gradient.reshape(output.shape)))
     return pairs
+
+
+def _depend_on_each_other(outputs: list[torch.Tensor]) -> bool:
+    """As the two states of an LSTM cell do."""
+    import torch
+
+    if len({output.grad_fn for output in outputs}) < 2:
+        return False
+    for i, output in enumerate(outputs):
+        others = [other for k, other in enumerate(outputs) if k != i and other.grad_fn is not output.grad_fn]
+        ones = [torch.ones_like(other) for other in others]
+        (found,) = torch.autograd.grad(others, [output], ones, retain_graph=True, allow_unused=True)
+        if found is not None:
+            return True
+    return False
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ _PRODUCTS = frozenset(
 _COMPOSED = frozenset(
     (
         "addbmm", "addr", "bilinear", "chain_matmul", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
-        "conv_transpose3d", "kron", "multi_dot",
+        "conv_transpose3d", "ger", "inner", "kron", "multi_dot", "outer", "vecdot",
     )
 )  # fmt: skip
 _ADDED = ("addbmm", "addmm", "addmv", "addr", "baddbmm")
