@@ -130,6 +130,10 @@ def arguments_of(name: str, dtype: torch.dtype) -> list[tuple[list[Any], dict[st
         tensor = torch.rand(*shape) + 0.1 if positive else torch.randn(*shape)
         return tensor.to(dtype).requires_grad_()
 
+    def logs(*shape: int) -> torch.Tensor:
+        tensor = draw(*shape)
+        return tensor.log_softmax(-1) if dtype.is_floating_point else tensor
+
     index = torch.randint(0, 4, (6,))
     image, line, volume = draw(2, 4, 8, 8), draw(2, 4, 16), draw(2, 4, 6, 6, 6)
     lstm = [draw(16, 4), draw(16, 4), draw(16), draw(16)]
@@ -171,7 +175,7 @@ def arguments_of(name: str, dtype: torch.dtype) -> list[tuple[list[Any], dict[st
         "cosine_embedding_loss": [[draw(6, 5), draw(6, 5), torch.tensor([1, -1] * 3)]],
         "cosine_similarity": [[draw(6, 5), draw(6, 5)]],
         "ctc_loss": [
-            [draw(12, 2, 5).log_softmax(2), torch.randint(1, 5, (2, 4)), torch.tensor([12, 12]),
+            [logs(12, 2, 5), torch.randint(1, 5, (2, 4)), torch.tensor([12, 12]),
              torch.tensor([4, 3])]
         ],
         "det": [[draw(4, 4)]],
@@ -194,7 +198,7 @@ def arguments_of(name: str, dtype: torch.dtype) -> list[tuple[list[Any], dict[st
         "instance_norm": [[image, draw(4), draw(4), None, None, True, 0.1, 1e-5, False]],
         "istft": [[torch.randn(9, 5, dtype=torch.complex64), 16], ],
         "kaiser_window": [[8]],
-        "kl_div": [[draw(6, 5).log_softmax(1), torch.rand(6, 5).to(dtype)]],
+        "kl_div": [[logs(6, 5), torch.rand(6, 5).to(dtype)]],
         "layer_norm": [[draw(6, 5), [5], draw(5), draw(5)]],
         "lp_pool1d": [[line, 2, 4]],
         "lp_pool2d": [[image, 2, 4]],

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/convert.h"
@@ -196,7 +198,7 @@ class Segment {
       add_block(first, count);
     }
     finish();
-    return std::move(part_);
+    return part_;
   }
 
  private:
@@ -231,17 +233,19 @@ class Segment {
     ResultError& e = part_.error;
     std::int64_t finite = 0, greater = 0, less = 0, unequal = 0, small = 0, zeros_d = 0, zeros_b = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      const bool is_finite = (std::abs(d[i]) < kInfinity) & (std::abs(c[i]) < kInfinity);
-      const bool is_small = std::abs(b[i]) <= sides_.options.small_value;
+      // Numbers in place of bool: no branches.
+      const int is_finite =
+          static_cast<int>(std::abs(d[i]) < kInfinity) & static_cast<int>(std::abs(c[i]) < kInfinity);
+      const int is_small = is_finite & static_cast<int>(std::abs(b[i]) <= sides_.options.small_value);
       finite += is_finite;
       greater += d[i] > c[i];
       less += d[i] < c[i];
       unequal += d[i] != b[i];
       zeros_d += d[i] == 0;
       zeros_b += b[i] == 0;
-      small += is_finite & is_small;
-      weights_[i] = is_finite ? 1.0 : 0.0;
-      normal_[i] = is_finite & !is_small ? 1.0 : 0.0;
+      small += is_small;
+      weights_[i] = is_finite;
+      normal_[i] = is_finite - is_small;
     }
     e.finite_pairs += finite;
     e.greater += greater;
@@ -251,7 +255,7 @@ class Segment {
     e.reference_zeros += zeros_b;
     e.small += small;
     e.normal += finite - small;
-    all_finite_ = finite == static_cast<std::int64_t>(count);
+    all_finite_ = std::cmp_equal(finite, count);
     if (!all_finite_) add_non_finite(d, b, c, count);
   }
 

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msprobe.native import FormatError, core
+from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.replay.functions import parts_of
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class Dump:
         """Raises IoError, FormatError, UnsupportedError."""
         self.path = path
         self._trace = core.read_trace(path)
+        if self._trace.framework == "mindspore":
+            raise UnsupportedError(f"{path}: expected a dump of PyTorch, found one of MindSpore")
         names = self._trace.names()
         self._backward = {
             name.removesuffix(_BACKWARD) for name in names if name.endswith(_BACKWARD) and _is_api(name)
