@@ -3,6 +3,7 @@
 #include "msprobe/trace_reader.h"
 
 #include "core.h"
+#include "msprobe/error.h"
 
 namespace {
 
@@ -85,6 +86,21 @@ py::list records_of(const Trace& self) {
   return records;
 }
 
+py::list names_of(const Trace& self) {
+  py::list names;
+  for (const trace::Record& record : self.records()) names.append(text_of(self.name(record)));
+  return names;
+}
+
+py::str record_of(const Trace& self, std::string_view name) {
+  const std::optional<std::size_t> index = self.find(name);
+  if (!index) {
+    throw msprobe::InvalidArgument(self.path().string() + ": there is no record \"" + std::string(name) +
+                                   '"');
+  }
+  return text_of(trace::read_record(self, self.records()[*index]));
+}
+
 py::dict read_construct(const std::filesystem::path& path) {
   py::dict result;
   const trace::Construct construct = reading<trace::read_construct>(path);
@@ -103,6 +119,8 @@ void register_trace_reader(py::module_& m) {
       .def_property_readonly("dump_data_dir",
                              [](const Trace& self) { return optional_text(self.dump_data_dir()); })
       .def_property_readonly("has_md5", &Trace::has_md5)
+      .def("names", &names_of)
+      .def("record", &record_of, py::arg("name"))
       .def("records", &records_of);
   py::class_<trace::Stacks>(m, "Stacks", py::is_final())
       .def(

@@ -15,6 +15,8 @@
 #include "intervention.h"
 #include "msprobe/torch.h"
 #include "pack_tensors.h"
+#include "replay.h"
+#include "result_error.h"
 
 namespace py = pybind11;
 
@@ -50,4 +52,6 @@ PYBIND11_MODULE(_torch, m) {
   register_dump_options(m);
   register_dump(m);
   register_pack_tensors(m);
+  register_replay(m);
+  register_result_error(m);
 }

@@ -6,6 +6,8 @@ from typing import Any, Literal, final
 
 import torch
 
+from msprobe._core import ResultError, ResultOptions
+
 built_with_torch: str
 
 def summarize(
@@ -32,6 +34,24 @@ def diagnosis_groups(
 def pack_tensors(
     tensors: list[torch.Tensor], *, in_float32: bool, threads: int
 ) -> list[tuple[dict[str, float] | None, dict[str, Any]] | None]: ...
+def load_tensor(path: str | os.PathLike[str]) -> torch.Tensor: ...
+def draw(
+    shape: Sequence[int],
+    *,
+    min: float,
+    max: float,
+    mean: float | None = None,
+    norm: float | None = None,
+    seed: int = 0,
+) -> torch.Tensor: ...
+def measure_result(
+    result: torch.Tensor,
+    reference: torch.Tensor,
+    options: ResultOptions,
+    *,
+    terms: torch.Tensor | None = None,
+    threads: int = 1,
+) -> ResultError: ...
 
 @final
 class GradProbe:

@@ -56,15 +56,9 @@ ABSENT = (
         ),
     ),
     Absent(
-        "the accuracy check of single APIs is not in this version of msprobe; `msprobe compare` compares "
-        "what they returned in two runs, and `msprobe run_overflow_check` runs recorded calls again",
+        "its place is taken by the command `msprobe run_ut` and by msprobe.accuracy.run.run_ut; `msprobe "
+        "check` judges the same calls by other measures",
         ("msprobe.pytorch.api_accuracy_checker", "msprobe.pytorch.bench_functions"),
-        ("run_ut", "multi_run_ut", "acc_check", "multi_acc_check", "api_precision_compare"),
-    ),
-    Absent(
-        "scripts of single APIs are not in this version of msprobe; `msprobe run_overflow_check` runs "
-        "recorded calls again",
-        commands=("op_generate",),
     ),
     Absent(
         "comparing each operator with the CPU while the training runs is not in this version of msprobe; "

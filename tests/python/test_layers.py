@@ -29,7 +29,7 @@ MODULE_OF_PUBLIC_HEADER = {
     **dict.fromkeys(("torch_dump", "torch_perturb"), "torch"),
     **dict.fromkeys(("trace_reader", "trace_match", "trace_compare", "diagnosis"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
-    "closeness": "metrics",
+    **dict.fromkeys(("closeness", "result_error"), "metrics"),
     **dict.fromkeys(("verdict", "compare_report"), "compare"),
     **dict.fromkeys(("viewer_cell", "viewer_digest"), "viewer"),
 }

@@ -31,6 +31,9 @@ MSPROBE_API std::optional<DType> dtype_of(at::ScalarType type);
 /// nested) and for dtypes without msprobe::DType.
 MSPROBE_API TensorView view_of(const at::Tensor& tensor);
 
+/// Torch's name of a dtype. Throws UnsupportedError for one that this torch does not have.
+MSPROBE_API at::ScalarType scalar_type_of(DType dtype);
+
 /// stats::summarize for a tensor of any device. Conjugated and negated views are resolved first.
 MSPROBE_API stats::Summary summarize(const at::Tensor& tensor, const stats::SummaryOptions& options = {},
                                      ThreadPool* pool = nullptr);

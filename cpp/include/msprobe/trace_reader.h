@@ -189,6 +189,10 @@ MSPROBE_API Trace read_trace(const std::filesystem::path& path);
 /// The same for the content of a file; `path` is for messages.
 MSPROBE_API Trace parse_trace(std::string content, const std::filesystem::path& path);
 
+/// The value of a record as it stands in the file, which is read again. Throws IoError, and FormatError when
+/// the file is shorter now.
+MSPROBE_API std::string read_record(const Trace& trace, const Record& record);
+
 /// stack.json: which lines called.
 class MSPROBE_API Stacks {
  public:

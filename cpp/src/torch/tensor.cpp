@@ -47,6 +47,14 @@ std::optional<DType> dtype_of(at::ScalarType type) {
   }
 }
 
+at::ScalarType scalar_type_of(DType dtype) {
+  for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i) {
+    const auto type = static_cast<at::ScalarType>(i);
+    if (dtype_of(type) == dtype) return type;
+  }
+  throw UnsupportedError("torch " TORCH_VERSION " has no dtype " + std::string(dtype_name(dtype)));
+}
+
 std::string why_unreadable(const at::Tensor& tensor) {
   if (!tensor.defined()) return "is undefined";
   if (tensor.is_nested()) return "is nested";

@@ -4,6 +4,7 @@
 
 #include "msprobe/error.h"
 #include "msprobe/file.h"
+#include "msprobe/trace_reader.h"
 
 namespace msprobe::trace {
 
@@ -16,6 +17,10 @@ std::string record_text(const std::filesystem::path& path, std::uint64_t begin, 
   std::string text(end - begin, '\0');
   file.read(begin, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
   return text;
+}
+
+std::string read_record(const Trace& trace, const Record& record) {
+  return record_text(trace.path(), record.begin, record.end);
 }
 
 }  // namespace msprobe::trace

@@ -114,4 +114,44 @@ COMMANDS = {
         "overflow_check",
         "another name of run_overflow_check, and with -i of nan_analyze",
     ),
+    "check": (
+        "msprobe.check.command",
+        "main",
+        "is an operator wrong? Runs every call of a dump once more, against the truth",
+    ),
+    "reproduce": (
+        "msprobe.operator_script.command",
+        "reproduce_main",
+        "write a script that repeats one recorded call, for a bug report",
+    ),
+    "op_generate": (
+        "msprobe.operator_script.command",
+        "main",
+        "write a script that runs one recorded call and prints its errors, as the existing tool does",
+    ),
+    "run_ut": (
+        "msprobe.accuracy.command",
+        "main",
+        "run the calls of a dump on the device and, raised, on the CPU: files of the existing tool",
+    ),
+    "multi_run_ut": (
+        "msprobe.accuracy.command",
+        "multi_main",
+        "run_ut by several processes",
+    ),
+    "api_precision_compare": (
+        "msprobe.accuracy.compare_command",
+        "main",
+        "compare the errors of a device (from run_ut) with those of a trusted one",
+    ),
+    "acc_check": (
+        "msprobe.accuracy.command",
+        "main",
+        "another name of run_ut",
+    ),
+    "multi_acc_check": (
+        "msprobe.accuracy.command",
+        "multi_main",
+        "another name of multi_run_ut",
+    ),
 }

@@ -19,10 +19,13 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if not os.path.isfile(options.api_info):  # answered here, before torch is imported
         parser.error(printable(f"{options.api_info}: expected a dump.json"))
-    from msprobe.replay.running import Outcome, check, device_named, read_dump
+    from msprobe.overflow.repetition import Outcome, calls_of, check
+    from msprobe.replay.dump_file import Dump
+    from msprobe.replay.execution import device_named, quiet
+    from msprobe.replay.memory import limited_memory
 
-    dump = read_dump(options.api_info)
-    if not dump.records:
+    dump = Dump(options.api_info)
+    if not calls_of(dump):
         print("The dump has no forward call that can be run again.")
         return 0
     device = device_named(options.device, compile_operators=options.jit)
@@ -31,10 +34,11 @@ def main(arguments: list[str]) -> int:
             "note: there is no CUDA device and no NPU: half precision is checked against float32 on the CPU"
         )
     seen = set()
-    for verdict in check(dump, device):
-        seen.add(verdict.outcome)
-        stream = sys.stderr if verdict.outcome is Outcome.SKIPPED else sys.stdout
-        print(printable(verdict.sentence), file=stream, flush=True)
+    with limited_memory(device), quiet():
+        for verdict in check(dump, device):
+            seen.add(verdict.outcome)
+            stream = sys.stderr if verdict.outcome is Outcome.SKIPPED else sys.stdout
+            print(printable(verdict.sentence), file=stream, flush=True)
     if Outcome.ABNORMAL in seen:
         return 1
     return 2 if seen == {Outcome.SKIPPED} else 0

@@ -28,6 +28,12 @@ _EXAMPLES = {
     "config_check": "msprobe config_check -c pack_a.zip pack_b.zip -o result",
     "nan_analyze": "msprobe nan_analyze -i dump/step0 -o result",
     "run_overflow_check": "msprobe run_overflow_check -api_info dump/step0/rank0/dump.json",
+    "check": "msprobe check dump/step0/rank0 -o checked",
+    "reproduce": "msprobe reproduce dump/step0/rank0 Functional.softmax.3 -o report",
+    "op_generate": "msprobe op_generate -i config_op.json -o scripts",
+    "run_ut": "msprobe run_ut -api_info dump/step0/rank0/dump.json -o result",
+    "multi_run_ut": "msprobe multi_run_ut -api_info dump/step0/rank0/dump.json -n 4 -o result",
+    "api_precision_compare": "msprobe api_precision_compare -npu details_npu.csv -gpu details_gpu.csv",
 }
 
 

@@ -28,11 +28,17 @@ WITH_ANSWER = {
     "config_check",
     "config",
     "doctor",
+    "check",
 }
 # Names that do the same everywhere; whoever has the short one has the meaning.
 MEANING = {"-h": "--help", "-o": "--output"}
 TENSOR = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
-ANOTHER_NAME = {"graph_visualize": "graph", "overflow_check": "run_overflow_check"}
+ANOTHER_NAME = {
+    "graph_visualize": "graph",
+    "overflow_check": "run_overflow_check",
+    "acc_check": "run_ut",
+    "multi_acc_check": "multi_run_ut",
+}
 
 
 @pytest.fixture
@@ -90,7 +96,7 @@ def test_a_file_that_is_not_there(call, command, tmp_path):
         "config": ("check",),
         "config_check": ("-c",),
     }.get(command, ())
-    names = ("absent.json",) if command == "config" else ("absent.zip", "absent.zip")
+    names = ("absent.json",) if command in ("config", "check") else ("absent.zip", "absent.zip")
     code, text, error = call(command, *words, *(str(tmp_path / name) for name in names))
     assert (code, text) == (2, "")
     assert "absent." in error
@@ -113,6 +119,7 @@ ANSWERS = {
     "config_check": ("-c", str(DATA / "config_check/dyn_a.zip"), str(DATA / "config_check/dyn_b.zip")),
     "ckpt": ("a.safetensors", "a.safetensors"),
     "rl_compare": ("--weights", "a.safetensors", "a.safetensors"),
+    "check": (SAMPLE, "--device", "cpu"),
 }
 
 

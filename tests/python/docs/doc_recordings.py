@@ -3,6 +3,7 @@
 """Records in one process what pages of the documentation take for granted, below the current folder:
 
 dump/step3/rank0     the event log of a step whose JSON was deferred
+tensors/step0/rank0  a dump of task tensor
 nan/step0/rank0      a dump in which a logarithm of negative values gave NaN
 a.bin, b.bin         two checkpoints
 rl_a, rl_b           key data of reinforcement learning; a token of step 1 differs
@@ -29,8 +30,8 @@ class Model(nn.Module):
         return self.second(torch.log(self.first(x).abs() - 0.5))
 
 
-def record(folder: str, step: int, **section: str) -> None:
-    settings = {"task": "statistics", "level": "mix", "dump_path": folder, "statistics": section}
+def record(folder: str, step: int, task: str = "statistics", **section: str) -> None:
+    settings = {"task": task, "level": "mix", "dump_path": folder, task: section}
     with open(f"{folder}.json", "w", encoding="utf-8") as file:
         json.dump(settings, file)
     PrecisionDebugger._reset()
@@ -67,6 +68,7 @@ save_key_data("rl_b", other_token=True)
 torch.manual_seed(0)
 record("dump", 3, json="deferred")
 record("nan", 0)
+record("tensors", 0, "tensor")
 PrecisionDebugger._reset()
 model = Model()
 torch.save(model.state_dict(), "a.bin")

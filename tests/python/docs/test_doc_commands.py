@@ -124,6 +124,8 @@ def _graphs(records: Path, folder: Path) -> None:
 
 PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "README.md": _training_script,
+    "docs/accuracy.md": _copies(dump__json="tensors/step0/rank0/dump.json"),
+    "docs/check.md": _copies(dump="tensors", golden_dump="tensors", target_dump="tensors"),
     "docs/checkpoint.md": _checkpoints,
     "docs/compare.md": _copies(dump_golden="run_a/dump", dump_target="run_b/dump"),
     "docs/config_check.md": _launch_scripts,
@@ -134,6 +136,7 @@ PREPARE: dict[str, Callable[[Path, Path], None]] = {
     ),
     "docs/graph.md": _copies(dump_a="run_a/dump", dump_b="run_b/dump"),
     "docs/limits.md": _copies(dump_a="run_a/dump", pack__zip="run_a/config_check.zip"),
+    "docs/operator_script.md": _copies(dump="tensors"),
     "docs/overflow.md": _copies(dump="nan"),
     "docs/rl.md": _copies(dump_a="rl_a", dump_b="rl_b", sent__bin="a.bin", received__bin="a.bin"),
     "docs/show.md": _copies(model__bin="a.bin", other__bin="b.bin", dump="nan"),

@@ -78,6 +78,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "a_tp2_pp2").rename(folder / "ckpt_a")
     (folder / "b_tp2_pp2").rename(folder / "ckpt_b")
     unpack(DATA / "mindspore/samples.tar.xz", folder)
+    shutil.copy(folder / "overflow/dump.json", folder)
+    unpack(DATA / "accuracy/samples.tar.xz", folder, lambda one: "run_ut_" in one.name)
+    for name, run in (("npu.csv", "run_ut_tensor"), ("gpu.csv", "run_ut_statistics")):
+        (details,) = (folder / run).glob("accuracy_checking_details_*.csv")
+        shutil.copy(details, folder / name)
     for name, source in (("bench.zip", "dyn_a.zip"), ("cmp.zip", "dyn_b.zip"), ("train.sh", "train_a.sh"),
                          ("train.yaml", "conf_a.yaml")):  # fmt: skip
         shutil.copy(DATA / "config_check" / source, folder / name)
@@ -110,6 +115,11 @@ def _write_small_files(folder: Path) -> None:
     write("apis.yaml", "[]\n")
     write("merge.yaml", "api:\n  - Functional.embedding.0.forward\ncompare_index:\n  - Max diff\n")
     write("kernel_dump", "binary")
+    online = {"is_online": True, "host": "127.0.0.1", "port": 8000, "tls_path": ""}
+    write("config.json", {"task": "run_ut", "run_ut": online})
+    single = {"dump_json_path": "dump.json", "api_name": "Torch.exp.0", "extract_api_path": "one.json"}
+    write("config_op.json", single)
+    write("ms_config_op.json", {**single, "dump_json_path": mix + "/dump.json"})
 
 
 def _make_results(folder: Path) -> None:
@@ -127,6 +137,7 @@ _RENAMED = {
     "graph": {"compare.json": "graph.json"},
     "run_overflow_check": {"overflow.json": "overflow/dump.json"},
 }
+_OF_MINDSPORE = {"dump.json": "mix/dump/step0/rank/dump.json", "config_op.json": "ms_config_op.json"}
 
 
 def attempt(entry: Entry, prepared: Path, folder: Path) -> tuple[int, str]:
@@ -134,7 +145,8 @@ def attempt(entry: Entry, prepared: Path, folder: Path) -> tuple[int, str]:
     shutil.copytree(prepared, folder, dirs_exist_ok=True)
     words = shlex.split(entry.text)
     command = next((word for word in words[1:] if word in OURS), "")
-    words = [_RENAMED.get(command, {}).get(word, word) for word in words]
+    renamed = _OF_MINDSPORE if "mindspore" in words else _RENAMED.get(command, {})
+    words = [renamed.get(word, word) for word in words]
     program = [sys.executable, *(["-m", "msprobe"] if words[0] == "msprobe" else [])]
     done = subprocess.run(
         [*program, *words[1:]],

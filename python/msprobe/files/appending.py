@@ -1,0 +1,46 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that grow row by row while something runs: whoever ends it leaves whole rows."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import fcntl
+import io
+import os
+from typing import TYPE_CHECKING
+
+from msprobe.native import IoError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+
+def csv_text(rows: Iterable[Sequence[str]]) -> str:
+    """In the form of Python's csv module: CRLF line ends, quotes where they are needed."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerows(rows)
+    return out.getvalue()
+
+
+def append_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Appends to a file that exists, in one write and under a lock: rows of several processes stay whole, and
+    a full disk leaves no half one. Raises IoError.
+    """
+    data = csv_text(rows).encode("utf-8", "backslashreplace")
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            end = os.fstat(descriptor).st_size
+            if os.write(descriptor, data) != len(data):
+                os.ftruncate(descriptor, end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        result = IoError(f"cannot write {path}: {os.strerror(error.errno or 0)}")
+        result.errno, result.filename = error.errno, str(path)
+        raise result from error

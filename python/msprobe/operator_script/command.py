@@ -1,0 +1,76 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe op_generate and msprobe reproduce: exit code 0, or 2 on errors."""
+
+from __future__ import annotations
+
+import os
+
+from msprobe.terminal.command_line import Parser
+from msprobe.terminal.printable import printable
+
+
+def main(arguments: list[str]) -> int:
+    parser = Parser(
+        prog="msprobe op_generate",
+        description="Writes a script that runs one recorded call on a device and, raised, on the CPU, and "
+        "prints how far both are apart. It needs torch and nothing else.",
+        epilog="exit code: 0 the script is written, 2 an error",
+    )
+    parser.add_argument(
+        "-i",
+        "--config_input",
+        dest="config",
+        metavar="CONFIG",
+        required=True,
+        help="JSON file with dump_json_path, api_name, extract_api_path; on demand propagation, data_mode, "
+        "random_seed, iter_times",
+    )
+    parser.add_argument(
+        "-o",
+        "--api_output_path",
+        "--output",
+        dest="output",
+        metavar="DIR",
+        required=True,
+        help="folder for the script, which must exist",
+    )
+    asked = parser.parse_args(arguments)
+    if not os.path.isfile(asked.config):
+        parser.error(printable(f"{asked.config}: there is no such file"))
+    from msprobe.native import log_on_stderr
+    from msprobe.operator_script.generate import generate
+
+    with log_on_stderr("WARNING"):
+        path = generate(asked.config, asked.output)
+    print(printable(f"Generate operator script successfully and the name is {path}."))
+    return 0
+
+
+def reproduce_main(arguments: list[str]) -> int:
+    parser = Parser(
+        prog="msprobe reproduce",
+        description="Writes a script that repeats one recorded call with its recorded tensors and asserts "
+        "its result: to be attached to a bug report. It needs torch and nothing else.",
+        epilog="exit code: 0 the script is written, 2 an error; that of the script: 0 the result is as "
+        "accurate as its dtype allows, 1 it is not",
+    )
+    add = parser.add_argument
+    add("dump", metavar="DUMP", help="dump.json, or the folder of its rank")
+    add("call", metavar="CALL", help="name of the call: Functional.softmax.3")
+    add(
+        "-o",
+        "--output",
+        dest="output",
+        metavar="DIR",
+        default=".",
+        help="folder for the script and large tensors, made if needed (default: .)",
+    )
+    asked = parser.parse_args(arguments)
+    if not os.path.exists(asked.dump):
+        parser.error(printable(f"{asked.dump}: there is no such file or folder"))
+    from msprobe.operator_script.reproduce import reproduce
+
+    for path in reproduce(asked.dump, asked.call, asked.output):
+        print(printable(str(path)))
+    return 0

@@ -1,0 +1,141 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of functions in a dump, one at a time: a dump may be larger than memory."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msprobe.native import FormatError, UnsupportedError, core
+from msprobe.replay.functions import parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FORWARD, _BACKWARD = ".forward", ".backward"
+_TENSORS = "dump_tensor_data"
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """What dump.json says of one call (docs/formats/dump.md)."""
+
+    name: str
+    """ "Functional.linear.0"."""
+    forward: dict[str, Any]
+    backward: dict[str, Any] | None
+    folder: str | None = None
+    """Holds its tensors; None: they were not saved."""
+    has_own_gradients: bool = False
+    """The gradients that its backward gave are those of its arguments, as our dump records them, and not
+    those of one node of autograd inside, as the existing tool does.
+    """
+
+    @property
+    def prefix(self) -> str:
+        return parts_of(self.name)[0]
+
+    @property
+    def function(self) -> str:
+        """ "linear"; "linalg.inv" where the name has a module in it."""
+        return parts_of(self.name)[1]
+
+    @property
+    def args(self) -> list[Any]:
+        args: list[Any] = self._half("input_args", list)
+        return args
+
+    @property
+    def kwargs(self) -> dict[str, Any]:
+        kwargs: dict[str, Any] = self._half("input_kwargs", dict)
+        return kwargs
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Empty: they were not recorded."""
+        found = self.forward.get("output", [])
+        return found if isinstance(found, list) else [found]
+
+    def _half(self, key: str, kind: type) -> Any:
+        half = self.forward.get(key, kind())
+        if not isinstance(half, kind):
+            raise FormatError(f'{self.name}.forward: "{key}": expected a {kind.__name__}')
+        return half
+
+
+class Dump:
+    """A dump.json. Its records are looked up in the file when they are asked for."""
+
+    def __init__(self, path: str) -> None:
+        """Raises IoError, FormatError, UnsupportedError."""
+        self.path = path
+        self._trace = core.read_trace(path)
+        if self._trace.framework == "mindspore":
+            raise UnsupportedError(f"{path}: expected a dump of PyTorch, found one of MindSpore")
+        names = self._trace.names()
+        self._backward = {
+            name.removesuffix(_BACKWARD) for name in names if name.endswith(_BACKWARD) and _is_api(name)
+        }
+        self.names = [
+            name.removesuffix(_FORWARD) for name in names if name.endswith(_FORWARD) and _is_api(name)
+        ]
+        """Of the calls, in the order of the file: "Functional.linear.0"."""
+        # The existing tool writes no such file.
+        self._is_ours = os.path.exists(os.path.join(os.path.dirname(path), "summary.json"))
+
+    @property
+    def folder(self) -> str | None:
+        """Where its tensors are; None: it has none."""
+        has_tensors = self._trace.dump_data_dir is not None
+        return os.path.join(os.path.dirname(self.path), _TENSORS) if has_tensors else None
+
+    @property
+    def task(self) -> str:
+        return self._trace.task
+
+    @property
+    def level(self) -> str:
+        return self._trace.level
+
+    def has_backward(self, name: str) -> bool:
+        return name in self._backward
+
+    def call(self, name: str) -> RecordedCall:
+        """The call of that name, out of `names`. Raises IoError and FormatError where the file was changed,
+        or the record is no object.
+        """
+        forward = self._record(name + _FORWARD)
+        backward = self._record(name + _BACKWARD) if name in self._backward else None
+        return RecordedCall(name, forward, backward, self.folder, self._is_ours)
+
+    def calls(self) -> Iterator[RecordedCall]:
+        for name in self.names:
+            yield self.call(name)
+
+    def require_calls(self) -> None:
+        """Raises FormatError for a dump without any call of a function, which says why there is none."""
+        if self.names:
+            return
+        reason = "it is empty"
+        if self.task == "structure":
+            reason = "task structure records no values; record with task tensor or statistics"
+        elif self.level in ("L0", "L2", "debug"):
+            reason = f"level {self.level} records no calls of functions; record at level L1 or mix"
+        raise FormatError(f"{self.path}: there is no call of a function that could be run again: {reason}")
+
+    def _record(self, name: str) -> dict[str, Any]:
+        text = self._trace.record(name)
+        try:
+            record = json.loads(text)
+        except ValueError as error:  # changed meanwhile, or a number of thousands of digits
+            raise FormatError(f"{self.path}: record {name!r} cannot be read: {error}") from error
+        if not isinstance(record, dict):
+            raise FormatError(f"{self.path}: record {name!r}: expected an object")
+        return record
+
+
+def _is_api(name: str) -> bool:
+    return "Module." not in name and not name.startswith("Cell.")
