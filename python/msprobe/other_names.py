@@ -46,14 +46,8 @@ class Absent(NamedTuple):
 # One row for each feature: who makes one deletes its row.
 ABSENT = (
     Absent(
-        "the training monitor is not in this version of msprobe; `msprobe run` records the losses and "
-        'gradients of every step, and PrecisionDebugger with task "grad_probe" the gradients',
-        (
-            "msprobe.core.monitor",
-            "msprobe.core.monitor_v2",
-            "msprobe.pytorch.TrainerMon",
-            "msprobe.pytorch.monitor",
-        ),
+        "its place is taken by `msprobe.monitor(model, optimizer)`; TrainerMon is in msprobe.pytorch",
+        ("msprobe.core.monitor_v2",),
     ),
     Absent(
         "the accuracy check of single APIs is not in this version of msprobe; `msprobe compare` compares "
