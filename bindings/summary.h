@@ -18,7 +18,7 @@
 class SummaryArguments {
  public:
   SummaryArguments(const std::string& checksum, std::vector<float> bounds, bool signs, bool sketch,
-                   std::int64_t count)
+                   bool powers, double small, std::int64_t count)
       : bounds_(std::move(bounds)),
         wants_signs_(signs),
         signs_(signs ? msprobe::stats::sign_bytes(count) : 0) {
@@ -34,6 +34,8 @@ class SummaryArguments {
     options_.bounds = bounds_;
     options_.signs = signs_;
     options_.sketch = sketch;
+    options_.powers = powers;
+    options_.small = small;
   }
   SummaryArguments(const SummaryArguments&) = delete;
   SummaryArguments& operator=(const SummaryArguments&) = delete;

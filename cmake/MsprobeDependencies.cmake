@@ -90,6 +90,18 @@ endif()
 add_library(msprobe_highway INTERFACE)
 target_include_directories(msprobe_highway SYSTEM INTERFACE "${hwy_include}")
 
+# Eigen: matrices. Headers only; MPL2 alone, without the parts under other licences.
+find_package(Eigen3 3.4 CONFIG QUIET)
+if(TARGET Eigen3::Eigen)
+  get_target_property(eigen_include Eigen3::Eigen INTERFACE_INCLUDE_DIRECTORIES)
+else()
+  msprobe_fetch_headers(eigen_include eigen https://gitlab.com/libeigen/eigen/-/archive/3.4.0/eigen-3.4.0.tar.gz
+    8586084f71f9bde545ee7fa6d00288b264a2b7ac3607b974e54d13e7162c1c72)
+endif()
+add_library(msprobe_eigen INTERFACE)
+target_include_directories(msprobe_eigen SYSTEM INTERFACE "${eigen_include}")
+target_compile_definitions(msprobe_eigen INTERFACE EIGEN_MPL2_ONLY)
+
 # libdeflate: CRC-32 at the speed of memory. Debian's package has no CMake files.
 find_package(libdeflate CONFIG QUIET)
 if(TARGET libdeflate::libdeflate_static)

@@ -31,3 +31,5 @@ void register_stack_counter(py::module_& m);
 void register_config_check(py::module_& m);
 void register_viewer(py::module_& m);
 void register_rl(py::module_& m);
+void register_monitor(py::module_& m);
+void register_monitor_store(py::module_& m);

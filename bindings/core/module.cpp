@@ -31,4 +31,6 @@ PYBIND11_MODULE(_core, m) {
   register_config_check(m);
   register_viewer(m);
   register_rl(m);
+  register_monitor(m);
+  register_monitor_store(m);
 }

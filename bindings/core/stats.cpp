@@ -12,9 +12,9 @@ namespace stats = msprobe::stats;
 
 py::dict summarize(const py::buffer& array, const std::optional<std::string>& dtype,
                    const std::string& checksum, std::vector<float> bounds, bool signs, bool sketch,
-                   unsigned threads) {
+                   bool powers, double small, unsigned threads) {
   const BufferTensor tensor(array, "summarize", dtype_named("summarize", dtype));
-  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, tensor.count());
+  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, powers, small, tensor.count());
   stats::Summary summary;
   {
     const py::gil_scoped_release no_gil;
@@ -37,5 +37,6 @@ void register_stats(py::module_& m) {
   m.def("summary_fields", &summary_fields);
   m.def("summarize", &summarize, py::arg("array"), py::kw_only(), py::arg("dtype") = py::none(),
         py::arg("checksum") = "none", py::arg("bounds") = std::vector<float>(), py::arg("signs") = false,
-        py::arg("sketch") = false, py::arg("threads") = 1U);
+        py::arg("sketch") = false, py::arg("powers") = false, py::arg("small") = 0.0,
+        py::arg("threads") = 1U);
 }

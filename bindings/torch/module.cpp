@@ -13,6 +13,7 @@
 #include "free_benchmark.h"
 #include "grad_probe.h"
 #include "intervention.h"
+#include "monitor.h"
 #include "msprobe/torch.h"
 #include "pack_tensors.h"
 #include "replay.h"
@@ -23,8 +24,8 @@ namespace py = pybind11;
 namespace {
 
 py::dict summarize(const at::Tensor& tensor, const std::string& checksum, std::vector<float> bounds,
-                   bool signs, bool sketch, unsigned threads, bool device_path) {
-  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, tensor.numel());
+                   bool signs, bool sketch, bool powers, double small, unsigned threads, bool device_path) {
+  const SummaryArguments arguments(checksum, std::move(bounds), signs, sketch, powers, small, tensor.numel());
   msprobe::stats::Summary summary;
   {
     const py::gil_scoped_release no_gil;
@@ -44,7 +45,8 @@ PYBIND11_MODULE(_torch, m) {
   m.attr("built_with_torch") = TORCH_VERSION;
   m.def("summarize", &summarize, py::arg("tensor"), py::kw_only(), py::arg("checksum") = "none",
         py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false,
-        py::arg("threads") = 1U, py::arg("device_path") = false);
+        py::arg("powers") = false, py::arg("small") = 0.0, py::arg("threads") = 1U,
+        py::arg("device_path") = false);
   register_diagnosis(m);
   register_grad_probe(m);
   register_intervention(m);
@@ -54,4 +56,6 @@ PYBIND11_MODULE(_torch, m) {
   register_pack_tensors(m);
   register_replay(m);
   register_result_error(m);
+  register_monitor(m);
+  register_monitor_modules(m);
 }

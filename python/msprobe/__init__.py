@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         __version__,
     )
     from msprobe.seed import restore_dropout, seed_all
+    from msprobe.training_monitor import monitor
 
 __all__ = [
     "ConfigChecker",
@@ -39,6 +40,7 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "capture",
+    "monitor",
     "restore_dropout",
     "seed_all",
 ]
@@ -48,6 +50,7 @@ _HOME = {
     "GradComparator": "msprobe.grad_probe.comparator",
     "PrecisionDebugger": "msprobe.debugger",
     "capture": "msprobe.capturing",
+    "monitor": "msprobe.training_monitor",
     "restore_dropout": "msprobe.seed",
     "seed_all": "msprobe.seed",
 }

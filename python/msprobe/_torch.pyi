@@ -6,7 +6,7 @@ from typing import Any, Literal, final
 
 import torch
 
-from msprobe._core import ResultError, ResultOptions
+from msprobe._core import MonitorCalls, MonitorFrame, MonitorLabels, ResultError, ResultOptions
 
 built_with_torch: str
 
@@ -17,6 +17,8 @@ def summarize(
     bounds: Sequence[float] = ...,
     signs: bool = False,
     sketch: bool = False,
+    powers: bool = False,
+    small: float = 0.0,
     threads: int = 1,
     device_path: bool = False,
 ) -> dict[str, float | int | bytes | list[int] | dict[str, float | list[float]] | None]: ...
@@ -165,3 +167,83 @@ class DumpSession:
     def open_phase(self, name: str) -> None: ...
     def close_phase(self, name: str) -> None: ...
     def save(self, value: object, name: str, with_gradients: bool = True) -> None: ...
+
+# ---- The monitor
+
+@final
+class MonitorMeter:
+    def __init__(
+        self, *, eps: float = 1e-8, powers: bool = True, threads: int = 0, as_on_device: bool = False
+    ) -> None: ...
+    def measure(
+        self,
+        frame: MonitorFrame,
+        labels: Sequence[int],
+        tensors: list[Any],
+        calls: MonitorCalls | None,
+        micro_step: int = -1,
+    ) -> None: ...
+    def merged_values(self, tensors: list[Any], ops: Sequence[str]) -> list[float]: ...
+    def measure_pairs(
+        self, frame: MonitorFrame, labels: Sequence[int], left: list[Any], right: list[Any]
+    ) -> None: ...
+    def pairs(
+        self, left: list[Any], right: list[Any]
+    ) -> list[tuple[int, float, float, float, float, int]]: ...
+    def fetch(self) -> None: ...
+
+@final
+class MonitorModules:
+    def __init__(
+        self,
+        meter: MonitorMeter,
+        calls: MonitorCalls,
+        labels: MonitorLabels,
+        forward: MonitorFrame,
+        backward: MonitorFrame,
+        *,
+        measure_forward: bool = True,
+        measure_inputs: bool = True,
+        measure_backward: bool = True,
+        only_in_training: bool = True,
+        positional_gradients: bool = False,
+        gradient_group: int | None = None,
+        micro_steps: int = 1,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def watch(
+        self, module: object, stage: int, name: str, measured: bool = True, group: int | None = None
+    ) -> None: ...
+    def watch_router(
+        self,
+        module: object,
+        experts: int,
+        top: int,
+        capacity: float,
+        load: int,
+        probability: int,
+        entropy: int,
+    ) -> None: ...
+    def set_attention(self, queries: int, logit_group: int, entropy_group: int) -> None: ...
+    def function_mode(self) -> Any: ...
+    def push_mode(self, mode: Any) -> Any: ...
+    def retire_mode(self) -> None: ...
+    def forget_modules(self) -> None: ...
+    def set_recording(self, recording: bool) -> None: ...
+    def end_step(self) -> None: ...
+    def module_call(self, original: Any, with_hooks: Any) -> Any: ...
+    def before_module(self, module: object, args: tuple[Any, ...]) -> None: ...
+    def after_module(self, *args: Any) -> None: ...
+
+def monitor_spectra(matrices: list[torch.Tensor]) -> list[tuple[float, float]]: ...
+def monitor_pack(
+    frame: MonitorFrame, labels: Sequence[int], counted: Sequence[int], counts: Sequence[int]
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+def monitor_unpack(
+    frame: MonitorFrame,
+    labels: Sequence[int],
+    counted: Sequence[int],
+    counts: Sequence[int],
+    summed: torch.Tensor,
+    largest: torch.Tensor,
+) -> None: ...

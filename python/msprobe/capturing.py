@@ -80,7 +80,7 @@ class capture(ContextDecorator):  # noqa: N801
         import_torch()
         if self._recording is not None:
             raise InvalidArgument("capture: expected one block after the other, found one inside of itself")
-        earlier = earlier_run(self._settings.output) if rank_of_process() == 0 else None
+        earlier = earlier_run(self._settings) if rank_of_process() == 0 else None
         if earlier is not None:
             raise InvalidArgument(f"capture: {earlier}: there is a run already, expected another folder")
         self._recording = RunRecording(self._settings, list(sys.argv), self._models)

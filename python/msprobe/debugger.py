@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _FEATURES = {
     "grad_probe": ("msprobe.grad_probe.probe", "Probe"),
     "free_benchmark": ("msprobe.free_benchmark.benchmark", "FreeBenchmark"),
+    "monitor": ("msprobe.training_monitor", "MonitorTask"),
     **dict.fromkeys(
         ("statistics", "tensor", "structure", "overflow_check"), ("msprobe.dump.data_dump", "DataDump")
     ),
@@ -65,15 +66,15 @@ class PrecisionDebugger:
             self._feature = cast("Callable[..., Feature]", getattr(import_module(module), name))(
                 config, model
             )
-            _call_at_exit(self._feature.close)
+            call_at_exit(self._feature.close)
             PrecisionDebugger._instance = self
         return PrecisionDebugger._instance  # type: ignore[return-value]
 
     @classmethod
     def monitor(cls, model: object) -> None:
         """Task grad_probe: records the gradients of `model` (a torch.nn.Module, not a traced one) from the
-        next optimizer step on. Call it when the model is complete: after DistributedDataParallel or
-        fully_shard, before training.
+        next optimizer step on; task monitor: what section `monitor` asks for. Call it when the model is
+        complete: after DistributedDataParallel or fully_shard, before training.
 
         One model is watched at a time: the same model again changes nothing, another one takes its place.
         Raises InvalidArgument for anything but a module, and IoError when the dump path cannot be written.
@@ -83,7 +84,7 @@ class PrecisionDebugger:
     @classmethod
     def start(cls, model: object = None, token_range: list[int] | None = None) -> None:
         """Opens the collection of the current step, when the configuration wants it. Task grad_probe:
-        nothing, steps are those of the optimizer.
+        nothing, steps are those of the optimizer; neither task monitor, whose first start() is monitor().
 
         model: what levels L0 and mix record, a torch.nn.Module or a list of them; wins over that of the
         constructor. The model of the first start() is recorded from then on.
@@ -173,7 +174,7 @@ def module_dump_end() -> None:
     PrecisionDebugger._get("module_dump_end")._feature.module_dump_end()
 
 
-def _call_at_exit(close: Callable[[], None]) -> None:
+def call_at_exit(close: Callable[[], None]) -> None:
     """Calls `close` when this process ends, while Python still works."""
     atexit.register(close)
     import multiprocessing.util

@@ -46,14 +46,8 @@ class Absent(NamedTuple):
 # One row for each feature: who makes one deletes its row.
 ABSENT = (
     Absent(
-        "the training monitor is not in this version of msprobe; `msprobe run` records the losses and "
-        'gradients of every step, and PrecisionDebugger with task "grad_probe" the gradients',
-        (
-            "msprobe.core.monitor",
-            "msprobe.core.monitor_v2",
-            "msprobe.pytorch.TrainerMon",
-            "msprobe.pytorch.monitor",
-        ),
+        "its place is taken by `msprobe.monitor(model, optimizer)`; TrainerMon is in msprobe.pytorch",
+        ("msprobe.core.monitor_v2",),
     ),
     Absent(
         "its place is taken by the command `msprobe run_ut` and by msprobe.accuracy.run.run_ut; `msprobe "
@@ -66,8 +60,7 @@ ABSENT = (
         ("msprobe.pytorch.online_dispatch",),
     ),
     Absent(
-        "the free benchmark is not in this version of msprobe; `msprobe compare --noise` judges a difference "
-        "by repeated runs of the reference",
+        'its place is taken by task "free_benchmark" of PrecisionDebugger and its configuration',
         ("msprobe.pytorch.free_benchmark",),
     ),
     Absent(

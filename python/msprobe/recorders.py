@@ -12,7 +12,7 @@ from msprobe.native import Error, log
 from msprobe.recording.losses import LossRecorder
 from msprobe.recording.run_file import RunFile
 from msprobe.recording.session import Session
-from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS
+from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS, MONITOR
 
 if TYPE_CHECKING:
     from msprobe.config import Config
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from msprobe.grad_probe.probe import Probe
     from msprobe.recording.session import Recorder
     from msprobe.recording.settings import RunSettings
+    from msprobe.training_monitor import Monitoring
 
 _MOST_STEPS_OF_CONFIG = 10
 
@@ -118,7 +119,7 @@ class RunRecording:
         """Whether a part was recorded at all; a note says why it was not. (The others are always written, but
         by another rank, it may be.)
         """
-        return part not in ("gradients", "dump") or (self._settings.output / path).exists()
+        return part not in ("gradients", "dump", "monitor") or (self._settings.output / path).exists()
 
     # ---- recorders
 
@@ -143,6 +144,9 @@ class RunRecording:
                 self._recorded["dump"] = DUMP
                 self._dump = _Dump(self._settings.dump, self._note)
                 result.append(self._dump)
+        if self._settings.monitor is not None:
+            self._recorded["monitor"] = MONITOR
+            result.append(_Monitor(self._settings.monitor, self._settings.last_step if self._dump else -1))
         self._file.write("running", self._session.seen, self._recorded)
         return result
 
@@ -237,6 +241,37 @@ class _Dump:
     def release(self) -> None:
         self._models, self._start = [], None
         self._dump.release()
+
+
+class _Monitor:
+    """Steps are those of the optimizers, which the monitor finds itself."""
+
+    name = "monitor"
+
+    def __init__(self, config: Config, last_dumped: int | None) -> None:
+        """last_dumped: last step of the run's own dump, beside which no alarm can have another; -1: there is
+        none, None: it takes all.
+        """
+        self._config = config
+        self._last_dumped = last_dumped
+        self._monitoring: Monitoring | None = None
+
+    def models_found(self, models: list[Any]) -> None:
+        from msprobe.training_monitor import Monitoring
+
+        self.close()  # a second model: no step has been recorded yet
+        self._monitoring = Monitoring(self._config, models, [], dumps_after=self._last_dumped)
+
+    def begin_step(self, step: int) -> None:
+        pass
+
+    def end_step(self, step: int) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._monitoring is not None:
+            self._monitoring.close()
+            self._monitoring = None
 
 
 class _ConfigCheck:

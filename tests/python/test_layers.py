@@ -26,7 +26,8 @@ MODULE_OF_PUBLIC_HEADER = {
         ("error", "log", "dtype", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
     ),
     **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file"), "io"),
-    **dict.fromkeys(("torch_dump", "torch_perturb"), "torch"),
+    **dict.fromkeys(("torch_dump", "torch_monitor", "torch_perturb"), "torch"),
+    **dict.fromkeys(("monitor_rules", "monitor_store", "monitor_plan"), "monitor"),
     **dict.fromkeys(("trace_reader", "trace_match", "trace_compare", "diagnosis"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     **dict.fromkeys(("closeness", "result_error"), "metrics"),
@@ -53,6 +54,7 @@ ABOVE_FEATURES = (
     {"commands", "other_names"},
     {"autostart", "capturing"},
     {"recorders"},
+    {"training_monitor"},
     {"debugger"},
 )
 FEATURES_LAYER = len(ABOVE_FEATURES)

@@ -37,6 +37,13 @@ struct SummaryOptions {
 
   /// Whether Summary::sketch is wanted.
   bool sketch = false;
+
+  /// Whether `sum_abs` and `fourth_powers` are taken.
+  bool powers = false;
+
+  /// When above 0: `small_count` is taken, of the elements with |x| < small. Float32 and smaller types
+  /// compare in float32.
+  double small = 0;
 };
 
 /// A few numbers by which the distance of two tensors can be told without their elements: sums of the
@@ -96,8 +103,13 @@ struct Summary {
   std::int64_t nan_count = 0;
   std::int64_t pos_inf_count = 0;
   std::int64_t neg_inf_count = 0;
-  std::int64_t zero_count = 0;         // +0 and -0
-  std::optional<std::uint32_t> crc32;  // zlib's polynomial (RFC 1952), on request
+  std::int64_t zero_count = 0;              // +0 and -0
+  double sum = 0;                           // complex: of the real parts
+  double squares = 0;                       // sum of |x|^2
+  std::optional<double> sum_abs;            // sum of |x|, on request
+  std::optional<double> fourth_powers;      // sum of |x|^4, on request
+  std::optional<std::int64_t> small_count;  // on request
+  std::optional<std::uint32_t> crc32;       // zlib's polynomial (RFC 1952), on request
   /// bounds.size() + 1 entries on request; NaN is in the last interval.
   std::vector<std::int64_t> interval_counts;
   std::optional<Sketch> sketch;  // on request, of a tensor with elements
@@ -122,6 +134,30 @@ struct Request {
 /// Summaries of many tensors, equal to those of summarize(), with the work of all tensors shared evenly among
 /// the threads: the call to use for the gradients of a whole model.
 MSPROBE_API std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool* pool = nullptr);
+
+/// Two tensors of the same shape, next to each other. All sums are in double. A NaN on either side makes the
+/// sums NaN; its pair has no sign. Not defined for complex tensors.
+struct PairSums {
+  std::int64_t count = 0;
+  double left_squares = 0;
+  double right_squares = 0;
+  double dot = 0;
+  double squared_distance = 0;
+  std::int64_t sign_balance = 0;  // sum of sign(left) * sign(right): pairs that agree less those that do not
+};
+
+struct Pair {
+  TensorView left;
+  TensorView right;
+};
+
+/// The sums of many pairs, in one pass over both sides of each, with the work of all shared evenly among the
+/// threads; bit-equal for every number of threads. Any two dtypes, any strides. Reads the views only.
+/// Thread-safe. Throws InvalidArgument for different shapes, a bad one, or a complex tensor.
+MSPROBE_API std::vector<PairSums> pair_sums(std::span<const Pair> pairs, ThreadPool* pool = nullptr);
+
+/// Adds those of another piece of the same two tensors.
+MSPROBE_API void merge(PairSums& whole, const PairSums& part);
 
 /// One scalar of a Summary. The table fields() is the one place that names them: bindings, reports and
 /// documentation iterate over it, so a new statistic appears everywhere by adding its row.

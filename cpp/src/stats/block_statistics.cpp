@@ -57,6 +57,75 @@ void add_signs(Block& block, const SummaryOptions& options, Partial&) {
   }
 }
 
+// --------------------------------------------------------------------------- absolute values, their powers
+
+namespace {
+
+// Whether float holds every value of the type, or close enough.
+bool fits_float(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64:
+    case DType::kComplex128:
+    case DType::kInt64:
+    case DType::kInt32:
+    case DType::kUInt64:
+    case DType::kUInt32: return false;
+    default: return true;
+  }
+}
+
+// Calls `use(doubles)` with the elements, of a complex tensor with their absolute values.
+template <typename Use>
+void as_doubles(const Block& block, Use use) {
+  alignas(64) std::array<double, 2 * kBlock> values;
+  if (block.dtype() == DType::kFloat64) return use(static_cast<const double*>(block.data()));
+  convert_to_double(block.data(), block.dtype(), block.count(), values.data());
+  if (is_complex(block.dtype())) {
+    for (std::size_t i = 0; i < block.count(); ++i) values[i] = std::hypot(values[2 * i], values[2 * i + 1]);
+  }
+  use(values.data());
+}
+
+}  // namespace
+
+void add_powers(Block& block, const SummaryOptions&, Partial& partial) {
+  const auto add = [&](const Powers& powers) {
+    partial.sum_abs += powers.absolute;
+    partial.fourth_powers += powers.fourth;
+  };
+  if (fits_float(block.dtype()) && !is_complex(block.dtype())) {
+    add(kernels().powers_f32(block.floats(), block.count()));
+  } else {
+    as_doubles(block, [&](const double* values) { add(kernels().powers_f64(values, block.count())); });
+  }
+}
+
+void merge_powers(Partial& left, const Partial& right) {
+  left.sum_abs += right.sum_abs;
+  left.fourth_powers += right.fourth_powers;
+}
+
+void finish_powers(const Partial& whole, const SummaryOptions&, Summary& summary) {
+  summary.sum_abs = whole.sum_abs;
+  summary.fourth_powers = whole.fourth_powers;
+}
+
+void add_small(Block& block, const SummaryOptions& options, Partial& partial) {
+  if (fits_float(block.dtype()) && !is_complex(block.dtype())) {
+    partial.small += kernels().below_f32(block.floats(), block.count(), static_cast<float>(options.small));
+  } else {
+    as_doubles(block, [&](const double* values) {
+      partial.small += kernels().below_f64(values, block.count(), options.small);
+    });
+  }
+}
+
+void merge_small(Partial& left, const Partial& right) { left.small += right.small; }
+
+void finish_small(const Partial& whole, const SummaryOptions&, Summary& summary) {
+  summary.small_count = whole.small;
+}
+
 // ------------------------------------------------------------------------------------------------ intervals
 
 namespace {

@@ -87,6 +87,14 @@ void finish_checksum(const Partial& whole, const SummaryOptions& options, Summar
 
 void add_signs(Block& block, const SummaryOptions& options, Partial& partial);
 
+void add_powers(Block& block, const SummaryOptions& options, Partial& partial);
+void merge_powers(Partial& left, const Partial& right);
+void finish_powers(const Partial& whole, const SummaryOptions& options, Summary& summary);
+
+void add_small(Block& block, const SummaryOptions& options, Partial& partial);
+void merge_small(Partial& left, const Partial& right);
+void finish_small(const Partial& whole, const SummaryOptions& options, Summary& summary);
+
 bool start_intervals(const KnownSegment& segment, Partial& partial);
 void add_intervals(Block& block, const SummaryOptions& options, Partial& partial);
 void merge_intervals(Partial& left, const Partial& right);
@@ -101,6 +109,10 @@ inline constexpr std::array kBlockStatistics{
         [](const SummaryOptions& o, DType dtype) { return !o.signs.empty() && !has_fast_kernel(dtype); },
         nullptr, add_signs, nullptr, [](Partial&, const Partial&) {},
         [](const Partial&, const SummaryOptions&, Summary&) {}},
+    BlockStatistic{[](const SummaryOptions& o, DType) { return o.powers; }, nullptr, add_powers, nullptr,
+                   merge_powers, finish_powers},
+    BlockStatistic{[](const SummaryOptions& o, DType) { return o.small > 0; }, nullptr, add_small, nullptr,
+                   merge_small, finish_small},
     BlockStatistic{[](const SummaryOptions& o, DType) { return !o.bounds.empty(); }, start_intervals,
                    add_intervals, nullptr, merge_intervals, finish_intervals},
 };

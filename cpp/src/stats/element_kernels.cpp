@@ -140,6 +140,72 @@ void above_half(const std::uint16_t* HWY_RESTRICT data, std::size_t count, const
   for (std::size_t k = 0; k < bound_count; ++k) above[k] -= nan;
 }
 
+HWY_INLINE hn::Vec<Doubles> load_double(const float* data) {
+  return hn::PromoteTo(Doubles(), hn::LoadU(FloatsOfDoubles(), data));
+}
+
+HWY_INLINE hn::Vec<Doubles> load_double(const double* data) { return hn::LoadU(Doubles(), data); }
+
+// Element i goes to lane i % kLanes whatever the width of the vectors, as in the basic statistics.
+template <typename T>
+HWY_INLINE Powers powers_of(const T* HWY_RESTRICT data, std::size_t count) {
+  const Doubles dd;
+  hn::Vec<Doubles> absolute[kDoubleVectors];
+  hn::Vec<Doubles> fourth[kDoubleVectors];
+  for (std::size_t v = 0; v < kDoubleVectors; ++v) absolute[v] = fourth[v] = hn::Zero(dd);
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t v = 0; v < kDoubleVectors; ++v) {
+      const auto x = load_double(data + i + v * kDoubleWidth);
+      const auto square = hn::Mul(x, x);
+      absolute[v] = hn::Add(absolute[v], hn::Abs(x));
+      fourth[v] = hn::MulAdd(square, square, fourth[v]);
+    }
+  }
+  HWY_ALIGN double lanes[2][kLanes];
+  for (std::size_t v = 0; v < kDoubleVectors; ++v) {
+    hn::Store(absolute[v], dd, lanes[0] + v * kDoubleWidth);
+    hn::Store(fourth[v], dd, lanes[1] + v * kDoubleWidth);
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) {
+    const double x = data[i];
+    lanes[0][lane] += x < 0 ? -x : x;
+    lanes[1][lane] += x * x * (x * x);
+  }
+  Powers powers;
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    powers.absolute += lanes[0][lane];
+    powers.fourth += lanes[1][lane];
+  }
+  return powers;
+}
+
+Powers powers_f32(const float* data, std::size_t count) { return powers_of(data, count); }
+Powers powers_f64(const double* data, std::size_t count) { return powers_of(data, count); }
+
+template <typename D>
+HWY_INLINE std::int64_t below(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::size_t count,
+                              hn::TFromD<D> limit) {
+  constexpr std::size_t width = hn::MaxLanes(D());
+  const auto limits = hn::Set(d, limit);
+  auto counts = hn::Zero(Counters<D>());
+  std::size_t i = 0;
+  for (; i + width <= count; i += width) {
+    counts = count_where(d, counts, hn::Lt(hn::Abs(hn::LoadU(d, data + i)), limits));
+  }
+  std::int64_t sum = total(d, counts);
+  for (; i < count; ++i) sum += data[i] < limit && -data[i] < limit;
+  return sum;
+}
+
+std::int64_t below_f32(const float* data, std::size_t count, float limit) {
+  return below(Floats(), data, count, limit);
+}
+
+std::int64_t below_f64(const double* data, std::size_t count, double limit) {
+  return below(Doubles(), data, count, limit);
+}
+
 std::int64_t count_bits(const std::uint8_t* bytes, std::size_t count) {
   std::int64_t bits = 0;
   std::size_t i = 0;
@@ -161,6 +227,10 @@ void add_element_kernels_here(Kernels& kernels) {
   kernels.above_f64 = above_f64;
   kernels.above_half = above_half;
   kernels.half_limits = half_limits;
+  kernels.powers_f32 = powers_f32;
+  kernels.powers_f64 = powers_f64;
+  kernels.below_f32 = below_f32;
+  kernels.below_f64 = below_f64;
   kernels.count_bits = count_bits;
 }
 

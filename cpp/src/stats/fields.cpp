@@ -28,6 +28,12 @@ constexpr std::array kFields{
           [](const Summary& s) { return count(s.neg_inf_count); }},
     Field{"zero_count", "elements that are +0 or -0", true,
           [](const Summary& s) { return count(s.zero_count); }},
+    Field{"sum_abs", "sum of the absolute values, on request", false,
+          [](const Summary& s) { return s.sum_abs; }},
+    Field{"fourth_powers", "sum of the fourth powers of the absolute values, on request", false,
+          [](const Summary& s) { return s.fourth_powers; }},
+    Field{"small_count", "elements whose absolute value is below a limit, on request", true,
+          [](const Summary& s) { return s.small_count ? count(*s.small_count) : std::nullopt; }},
     Field{"crc32", "CRC-32 of the elements in C order, on request", true,
           [](const Summary& s) { return s.crc32 ? Value(*s.crc32) : std::nullopt; }},
 };

@@ -13,6 +13,7 @@ const Kernels& kernels() {
     add_float_kernels(table);
     add_half_kernels(table);
     add_element_kernels(table);
+    add_pair_kernels(table);
     return table;
   }();
   return chosen;

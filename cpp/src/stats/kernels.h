@@ -12,6 +12,7 @@
 
 #include "base/crc32.h"
 #include "base/half.h"
+#include "msprobe/stats.h"
 
 namespace msprobe::stats {
 
@@ -75,6 +76,12 @@ struct Visitor {
   void* self = nullptr;
 };
 
+/// Sums over the elements of a block.
+struct Powers {
+  double absolute = 0;  // of |x|
+  double fourth = 0;    // of |x|^4
+};
+
 struct Kernels {
   // Add `count` elements to the lanes, of which the first is element `first` of the tensor, a multiple of
   // kHalfChain. The fast ones are right as long as no square overflows or underflows in float.
@@ -107,6 +114,16 @@ struct Kernels {
                      std::size_t bound_count, std::int64_t* above);
   void (*half_limits)(const float* bounds, std::size_t bound_count, Half kind, std::int16_t* limits);
 
+  // In double throughout.
+  Powers (*powers_f32)(const float* data, std::size_t count);
+  Powers (*powers_f64)(const double* data, std::size_t count);
+  // How many elements have |x| < limit.
+  std::int64_t (*below_f32)(const float* data, std::size_t count, float limit);
+  std::int64_t (*below_f64)(const double* data, std::size_t count, double limit);
+
+  PairSums (*pairs_f32)(const float* left, const float* right, std::size_t count);
+  PairSums (*pairs_f64)(const double* left, const double* right, std::size_t count);
+
   std::int64_t (*count_bits)(const std::uint8_t* bytes, std::size_t count);
 
   std::string_view instruction_set;
@@ -119,5 +136,6 @@ const Kernels& kernels();
 void add_float_kernels(Kernels& kernels);
 void add_half_kernels(Kernels& kernels);
 void add_element_kernels(Kernels& kernels);
+void add_pair_kernels(Kernels& kernels);
 
 }  // namespace msprobe::stats

@@ -47,6 +47,9 @@ struct Partial {
   std::unique_ptr<FiniteSums> finite;  // null: all elements are finite, or no sketch is wanted
 
   // Of the optional statistics, see block_statistics.h.
+  double sum_abs = 0;
+  double fourth_powers = 0;
+  std::int64_t small = 0;
   std::uint32_t crc32 = 0;
   std::uint64_t crc32_bytes = 0;
   std::vector<std::int64_t> above;  // per bound, the elements above it

@@ -468,6 +468,8 @@ Summary finish(const Partial& whole, const Job& job) {
   summary.pos_inf_count = whole.pos_inf;
   summary.neg_inf_count = whole.neg_inf;
   summary.zero_count = whole.zeros;
+  summary.sum = whole.sum;
+  summary.squares = whole.squares;
   if (whole.count > 0) {
     constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     summary.norm = whole.nan > 0 ? nan : std::sqrt(whole.squares);

@@ -14,7 +14,7 @@
 
 #include "msprobe/torch_dump.h"
 #include "torch/call_backward.h"
-#include "torch/call_graph.h"
+#include "torch/call_places.h"
 #include "torch/gradient_edge.h"
 #include "torch/object_pool.h"
 
@@ -24,16 +24,6 @@ namespace {
 namespace autograd = torch::autograd;
 using autograd::Node;
 
-// Where gradients of `tensor` go. Node null: it has none, or none yet.
-std::pair<NodePtr, std::uint32_t> edge_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.requires_grad()) return {};
-  if (tensor.is_inference() || has_stale_node(tensor)) return {};
-  if (tensor.is_leaf()) {
-    return {autograd::impl::try_get_grad_accumulator(static_cast<const autograd::Variable&>(tensor)), 0};
-  }
-  return {tensor.grad_fn(), static_cast<std::uint32_t>(tensor.output_nr())};
-}
-
 }  // namespace
 
 struct BackwardWatch::Inputs {
@@ -42,14 +32,6 @@ struct BackwardWatch::Inputs {
 };
 
 namespace {
-
-// Which gradient of a call a number means: of a node's output, or of one of its next edges.
-struct Place {
-  std::uint32_t number;
-  bool of_output;  // of the call; otherwise of an input
-  std::uint16_t index;
-};
-using Places = c10::SmallVector<Place, 4>;
 
 void deliver(CallBackward& call, const Places& places, const autograd::variable_list& gradients) {
   if (call.state->step.load(std::memory_order_relaxed) != call.step) {
@@ -189,14 +171,6 @@ struct ParameterHook final : autograd::FunctionPreHook, Pooled {
   std::uint64_t step;
 };
 
-// What is to be hooked on one node.
-struct WatchedNode {
-  Node* node;
-  Places arriving;
-  Places leaving;
-  bool passes_through = false;
-};
-
 }  // namespace
 
 BackwardWatch::BackwardWatch(dump::Recorder& recorder, TensorDescriber& describer)
@@ -265,7 +239,7 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
   if (!before || !state_->recorder.options().backward) return;
   GradientEdges ends;  // of outputs that have gradients
   for (const at::Tensor& output : outputs) {
-    if (!output.defined() || !output.requires_grad() || output.is_leaf() || has_stale_node(output)) continue;
+    if (!has_end(output)) continue;
     ends.emplace_back(output.grad_fn(), static_cast<std::uint32_t>(output.output_nr()));
   }
   if (ends.empty()) return;
@@ -290,48 +264,13 @@ void BackwardWatch::after_call(const std::shared_ptr<Inputs>& before, const std:
   call->is_module = module;
   call->outputs.resize(ends.size());
   call->inputs.resize(starts.size());
-  c10::SmallVector<WatchedNode, 2> watched;
-  const auto watch = [&](const Node* node) -> WatchedNode& {
-    for (WatchedNode& entry : watched) {
-      if (entry.node == node) return entry;
-    }
-    // Hooks are added to a node that others hold as const.
-    watched.push_back(
-        {const_cast<Node*>(node), {}, {}, false});  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-    return watched.back();
-  };
-
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const Node* node = ends[i].first.get();
-    WatchedNode& entry = watch(node);
-    entry.arriving.push_back({ends[i].second, true, static_cast<std::uint16_t>(i)});
-    call->outputs[i].expected = 1;
-    if (graph.is_inside(node)) continue;
-    // The output is an input: what arrives is the gradient of both.
-    if (const int input = graph.input_at(node, ends[i].second, i); input >= 0) {
-      entry.arriving.push_back({ends[i].second, false, static_cast<std::uint16_t>(input)});
-      entry.passes_through = true;
-      ++call->inputs[static_cast<std::size_t>(input)].expected;
-    }
-  }
-  Dealer dealer(graph);
-  const auto has_node = [](const auto& start) { return start.first != nullptr; };
-  const bool has_exits =
-      std::any_of(starts.begin(), starts.end(), has_node);  // else it may be all of the graph
-  for (const auto& end : ends) {
-    if (!has_exits) break;
-    graph.for_each_exit(end.first.get(),
-                        [&](const Node* node, std::uint32_t edge, const Node* next, std::uint32_t number) {
-                          const int input = dealer.input_at(next, number);
-                          if (input < 0) return;
-                          watch(node).leaving.push_back({edge, false, static_cast<std::uint16_t>(input)});
-                          ++call->inputs[static_cast<std::size_t>(input)].expected;
-                        });
-  }
+  CallPlaces places = places_of_call(before->first_node, starts, ends);
+  for (std::size_t i = 0; i < ends.size(); ++i) call->outputs[i].expected = places.expected_outputs[i];
+  for (std::size_t i = 0; i < starts.size(); ++i) call->inputs[i].expected = places.expected_inputs[i];
   for (std::size_t i = 0; !module && i < inputs.size(); ++i) call->inputs[i].shown = has_place(inputs[i]);
   call->begin_round();
 
-  for (WatchedNode& entry : watched) {
+  for (WatchedNode& entry : places.nodes) {
     if (!entry.arriving.empty() && (module || entry.passes_through)) {
       entry.node->add_pre_hook(std::make_unique<ArrivalHook>(call, std::move(entry.arriving)));
       entry.arriving.clear();

@@ -32,8 +32,8 @@ constexpr std::int64_t kFetchBytes = std::int64_t{256} << 20;
 
 // What is computed of one tensor, still on the device, as bytes.
 struct Pieces {
-  at::Tensor reals;   // min, max, sum, sum of the imaginary parts, norm
-  at::Tensor counts;  // int64: NaN, +Inf, -Inf, zeros, then per bound the elements above it
+  at::Tensor reals;   // min, max, sum, sum of the imaginary parts, norm; with powers: of |x|, of |x|^4
+  at::Tensor counts;  // int64: NaN, +Inf, -Inf, zeros, small, then per bound the elements above it
   at::Tensor signs;   // packed bits
   at::Tensor elements;
 };
@@ -95,8 +95,18 @@ Pieces launch(const at::Tensor& tensor, const stats::SummaryOptions& options) {
                                   at::OptionalIntArrayRef(), false, real);
     counts = {count_of(at::isnan(x)), count_of(at::isposinf(x)), count_of(at::isneginf(x)), count_of(x == 0)};
   }
+  const bool wants_small = options.small > 0;
+  counts.push_back(wants_small ? count_of(at::abs(x) < options.small) : at::zeros_like(counts.front()));
   for (const float bound : options.bounds) counts.push_back(count_of(x > static_cast<double>(bound)));
-  pieces.reals = at::stack({min.to(real), max.to(real), sum.to(real), sum_imag.to(real), norm.to(real)});
+  std::vector<at::Tensor> reals{min.to(real), max.to(real), sum.to(real), sum_imag.to(real), norm.to(real)};
+  if (options.powers) {
+    const at::Tensor absolute =
+        at::abs(complex && x.scalar_type() == at::kComplexHalf ? x.to(at::kComplexFloat) : x).to(real);
+    const at::Tensor squares = at::square(absolute);
+    reals.push_back(at::sum(absolute, real));
+    reals.push_back(at::dot(squares.reshape({-1}), squares.reshape({-1})));
+  }
+  pieces.reals = at::stack(reals);
   pieces.counts = at::stack(counts);
   if (!options.signs.empty()) pieces.signs = pack_bits(x > 0);
   if (options.checksum == Checksum::kNative) pieces.elements = tensor.detach().contiguous();
@@ -146,25 +156,39 @@ stats::Summary summary_of(std::int64_t count, bool doubles, const at::Tensor& re
   summary.pos_inf_count = count_at(counts, 1);
   summary.neg_inf_count = count_at(counts, 2);
   summary.zero_count = count_at(counts, 3);
-  summary.mean = real_at(reals, doubles, 2) / static_cast<double>(count);
+  summary.sum = real_at(reals, doubles, 2);
+  summary.mean = summary.sum / static_cast<double>(count);
   summary.norm = real_at(reals, doubles, 4);
+  summary.squares = summary.norm * summary.norm;
   summary.min = real_at(reals, doubles, 0);
   summary.max = real_at(reals, doubles, 1);
   return summary;
+}
+
+// What depends on the dtype and on what was asked for.
+void add_requested(stats::Summary& summary, bool doubles, bool complex, bool powers, bool small,
+                   const at::Tensor& reals, const at::Tensor& counts) {
+  if (complex) {
+    summary.min = summary.max = std::nullopt;
+    summary.mean_imag = real_at(reals, doubles, 3) / static_cast<double>(summary.count);
+  }
+  if (powers) {
+    summary.sum_abs = real_at(reals, doubles, 5);
+    summary.fourth_powers = real_at(reals, doubles, 6);
+  }
+  if (small) summary.small_count = count_at(counts, 4);
 }
 
 stats::Summary assemble(const DeviceRequest& request, const at::Tensor& reals, const at::Tensor& counts) {
   const at::Tensor& tensor = request.tensor;
   const bool doubles = has_doubles(tensor);
   stats::Summary summary = summary_of(tensor.numel(), doubles, reals, counts);
-  if (tensor.is_complex()) {
-    summary.min = summary.max = std::nullopt;
-    summary.mean_imag = real_at(reals, doubles, 3) / static_cast<double>(summary.count);
-  }
+  add_requested(summary, doubles, tensor.is_complex(), request.options.powers, request.options.small > 0,
+                reals, counts);
   if (!request.options.bounds.empty()) {
     std::int64_t left = summary.count - summary.nan_count;
     for (std::size_t k = 0; k < request.options.bounds.size(); ++k) {
-      const std::int64_t above = count_at(counts, 4 + k);
+      const std::int64_t above = count_at(counts, 5 + k);
       summary.interval_counts.push_back(left - above);
       left = above;
     }
@@ -274,11 +298,40 @@ trace::Statistics absolute_statistics(const stats::Summary& summary, DType dtype
   return result;
 }
 
-// Those that were launched on one stream.
-struct Fetch {
-  std::vector<at::Tensor> bytes;
-  std::vector<std::size_t> owners;  // of each, two in a row for one with reals and counts
+// Pieces that are still on a device, and the stream that they are computed on.
+struct Waiting {
+  c10::Stream stream;
+  std::vector<at::Tensor> pieces;
 };
+
+// The pieces of each on the host, as bytes: one transfer and one wait for each stream.
+std::vector<std::vector<at::Tensor>> fetch_by_stream(const std::vector<Waiting>& waiting) {
+  struct Fetch {
+    std::vector<at::Tensor> bytes;
+    std::vector<std::size_t> owners;
+  };
+  std::map<std::tuple<c10::DeviceType, c10::DeviceIndex, c10::StreamId>, Fetch> streams;
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    const c10::Stream& stream = waiting[i].stream;
+    Fetch& fetched = streams[{stream.device_type(), stream.device_index(), stream.id()}];
+    for (const at::Tensor& piece : waiting[i].pieces) {
+      fetched.bytes.push_back(as_bytes(piece));
+      fetched.owners.push_back(i);
+    }
+  }
+  std::vector<std::vector<at::Tensor>> found(waiting.size());
+  for (const auto& [key, fetched] : streams) {
+    // What was launched there is complete when the transfer is.
+    const c10::StreamGuard on_their_stream(waiting[fetched.owners.front()].stream);
+    const std::vector<at::Tensor> host = fetch(fetched.bytes);
+    for (std::size_t k = 0; k < host.size(); ++k) found[fetched.owners[k]].push_back(host[k]);
+  }
+  return found;
+}
+
+c10::Stream stream_of(const at::Tensor& tensor) {
+  return c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device());
+}
 
 }  // namespace
 
@@ -287,7 +340,7 @@ DeviceStatistics launch_statistics(const at::Tensor& tensor) {
   DeviceStatistics launched;
   launched.dtype = *dtype_of(tensor.scalar_type());
   launched.count = tensor.numel();
-  launched.stream = c10::impl::VirtualGuardImpl(tensor.device().type()).getStream(tensor.device());
+  launched.stream = stream_of(tensor);
   if (tensor.dim() == 0) {
     launched.value = tensor.detach().clone();
     return launched;
@@ -302,43 +355,62 @@ DeviceStatistics launch_statistics(const at::Tensor& tensor) {
 
 std::vector<trace::Statistics> fetch_statistics(const std::vector<DeviceStatistics>& launched) {
   const c10::NoGradGuard no_grad;
-  std::map<std::tuple<c10::DeviceType, c10::DeviceIndex, c10::StreamId>, Fetch> streams;
+  std::vector<Waiting> waiting;
+  waiting.reserve(launched.size());
+  for (const DeviceStatistics& one : launched) {
+    waiting.push_back({one.stream.value(), one.value.defined()
+                                               ? std::vector<at::Tensor>{one.value}
+                                               : std::vector<at::Tensor>{one.reals, one.counts}});
+  }
+  const std::vector<std::vector<at::Tensor>> host = fetch_by_stream(waiting);
+  std::vector<trace::Statistics> found(launched.size());
   for (std::size_t i = 0; i < launched.size(); ++i) {
     const DeviceStatistics& one = launched[i];
-    const c10::Stream stream = one.stream.value();
-    Fetch& fetched = streams[{stream.device_type(), stream.device_index(), stream.id()}];
-    const auto add = [&](const at::Tensor& piece) {
-      fetched.bytes.push_back(as_bytes(piece));
-      fetched.owners.push_back(i);
-    };
     if (one.value.defined()) {
-      add(one.value);
-    } else {
-      add(one.reals);
-      add(one.counts);
+      const at::Tensor value = host[i][0].clone();  // aligned, as a part of the transfer may not be
+      found[i] = trace::measure({value.const_data_ptr(), one.dtype, {}, {}}, false);
+      continue;
     }
-  }
-  std::vector<trace::Statistics> found(launched.size());
-  for (const auto& [key, fetched] : streams) {
-    // What was launched there is complete when the transfer is.
-    const c10::StreamGuard on_their_stream(*launched[fetched.owners.front()].stream);
-    const std::vector<at::Tensor> host = fetch(fetched.bytes);
-    for (std::size_t k = 0; k < host.size(); ++k) {
-      const DeviceStatistics& one = launched[fetched.owners[k]];
-      trace::Statistics& result = found[fetched.owners[k]];
-      if (one.value.defined()) {
-        const at::Tensor value = host[k].clone();  // aligned, as a part of the transfer may not be
-        result = trace::measure({value.const_data_ptr(), one.dtype, {}, {}}, false);
-        continue;
-      }
-      const bool doubles = one.reals.scalar_type() == at::kDouble;
-      const stats::Summary summary = summary_of(one.count, doubles, host[k], host[k + 1]);
-      result = is_complex(one.dtype) ? absolute_statistics(summary, one.dtype)
+    const bool doubles = one.reals.scalar_type() == at::kDouble;
+    const stats::Summary summary = summary_of(one.count, doubles, host[i][0], host[i][1]);
+    found[i] = is_complex(one.dtype) ? absolute_statistics(summary, one.dtype)
                                      : trace::statistics_of(summary, one.dtype);
-      ++k;
-    }
   }
   return found;
+}
+
+// ---- Summaries in two halves
+
+LaunchedSummary launch_summary(const at::Tensor& tensor, const stats::SummaryOptions& options) {
+  const c10::NoGradGuard no_grad;
+  LaunchedSummary launched;
+  launched.count = tensor.numel();
+  launched.is_complex = tensor.is_complex();
+  launched.doubles = has_doubles(tensor);
+  launched.powers = options.powers;
+  launched.small = options.small > 0;
+  launched.stream = stream_of(tensor);
+  const Pieces pieces = launch(tensor.detach(), options);
+  launched.reals = pieces.reals;
+  launched.counts = pieces.counts;
+  return launched;
+}
+
+std::vector<stats::Summary> fetch_summaries(const std::vector<LaunchedSummary>& launched) {
+  const c10::NoGradGuard no_grad;
+  std::vector<Waiting> waiting;
+  waiting.reserve(launched.size());
+  for (const LaunchedSummary& one : launched) {
+    waiting.push_back({one.stream.value(), {one.reals, one.counts}});
+  }
+  const std::vector<std::vector<at::Tensor>> host = fetch_by_stream(waiting);
+  std::vector<stats::Summary> summaries(launched.size());
+  for (std::size_t i = 0; i < launched.size(); ++i) {
+    const LaunchedSummary& one = launched[i];
+    summaries[i] = summary_of(one.count, one.doubles, host[i][0], host[i][1]);
+    add_requested(summaries[i], one.doubles, one.is_complex, one.powers, one.small, host[i][0], host[i][1]);
+  }
+  return summaries;
 }
 
 }  // namespace msprobe::torch_adapter

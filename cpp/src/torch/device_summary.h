@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Statistics of a record for tensors of a device, in two halves: launch_statistics() waits for nothing, and
-/// fetch_statistics() brings the results of many to the host at once.
+/// Statistics of tensors of a device, in two halves: launching waits for nothing, and fetching brings the
+/// results of many to the host at once.
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "msprobe/dtype.h"
+#include "msprobe/stats.h"
 #include "msprobe/trace.h"
 
 namespace msprobe::torch_adapter {
@@ -34,5 +35,24 @@ DeviceStatistics launch_statistics(const at::Tensor& tensor);
 /// As trace::measure() gives them, without checksums; sums are kept in double on CPU and CUDA, in float
 /// elsewhere. One transfer and one wait for each stream.
 std::vector<trace::Statistics> fetch_statistics(const std::vector<DeviceStatistics>& launched);
+
+/// A summary that is computed on a device.
+struct LaunchedSummary {
+  std::int64_t count = 0;
+  bool is_complex = false;
+  bool doubles = false;  // the reals
+  bool powers = false;   // were asked for
+  bool small = false;
+  at::Tensor reals;
+  at::Tensor counts;
+  std::optional<c10::Stream> stream;  // that it is computed on
+};
+
+/// Begins to summarise `tensor`, of strided layout, with at least one element and without pending
+/// conjugation, with what `options` has of powers and small. Waits for nothing, and holds no reference to it.
+LaunchedSummary launch_summary(const at::Tensor& tensor, const stats::SummaryOptions& options);
+
+/// One transfer and one wait for each stream.
+std::vector<stats::Summary> fetch_summaries(const std::vector<LaunchedSummary>& launched);
 
 }  // namespace msprobe::torch_adapter

@@ -36,10 +36,12 @@ def main(arguments: list[str]) -> int:
     from msprobe.recording.script import Program
     from msprobe.recording.settings import run_settings
 
-    settings = run_settings(asked.config, asked.output, asked.steps, asked.level, asked.without)
+    settings = run_settings(
+        asked.config, asked.output, asked.steps, asked.level, asked.without, monitor=asked.monitor
+    )
     program = Program(words, is_module=is_module)
     if rank_of_process() == 0:  # the others begin when this one does
-        earlier = earlier_run(settings.output)
+        earlier = earlier_run(settings)
         if earlier is not None and not asked.force:
             parser.error(f"{earlier}: there is a run already; choose another -o, or replace it with --force")
         if earlier is not None:
@@ -82,11 +84,11 @@ def _remove_run(folder: os.PathLike[str]) -> None:
     from pathlib import Path
 
     from msprobe.native import InvalidArgument
-    from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS
+    from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS, MONITOR
 
     try:
         for path in sorted(Path(folder).iterdir()):
-            if path.name in (DUMP, GRADIENTS) and path.is_dir() and not path.is_symlink():
+            if path.name in (DUMP, GRADIENTS, MONITOR) and path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             elif path.name == CONFIG_PACK or path.match("run.rank*.json") or path.match("losses.rank*.csv"):
                 path.unlink()
@@ -115,6 +117,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="leave out config, losses, gradients or dump; may be repeated",
     )
+    add("--monitor", action="store_true", help="also record the training at every step; see docs/monitor.md")
     add("--force", action="store_true", help="replace a run that is in OUT already")
     add("--quiet", action="store_true", help="print nothing of our own but errors")
     add("-m", dest="module", metavar="MODULE", help="run a module, as python -m does; ends our options")

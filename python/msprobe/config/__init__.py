@@ -10,15 +10,19 @@ from msprobe.config.dump import DataMode, DumpConfig
 from msprobe.config.free_benchmark import FreeBenchmarkConfig
 from msprobe.config.grad_probe import Bound, GradProbeConfig
 from msprobe.config.loading import Config, load_config
+from msprobe.config.monitor import AlarmConfig, MonitorConfig, RuleConfig
 from msprobe.config.values import did_you_mean
 
 __all__ = [
+    "AlarmConfig",
     "Bound",
     "Config",
     "DataMode",
     "DumpConfig",
     "FreeBenchmarkConfig",
     "GradProbeConfig",
+    "MonitorConfig",
+    "RuleConfig",
     "did_you_mean",
     "load_config",
 ]

@@ -13,6 +13,7 @@ from msprobe.config.dump import DUMP_KEYS, DumpConfig
 from msprobe.config.file import read_object
 from msprobe.config.free_benchmark import FREE_BENCHMARK_KEYS, FreeBenchmarkConfig
 from msprobe.config.grad_probe import GRAD_PROBE_KEYS, GradProbeConfig
+from msprobe.config.monitor import MONITOR_KEYS, MonitorConfig
 from msprobe.config.values import Section, TopLevel, Value, Words, did_you_mean, switch
 from msprobe.native import UnsupportedError, log
 
@@ -34,6 +35,7 @@ _TASKS = Words(
         "acc_check",
         "diff_check",
         "nan_check",
+        "monitor",
     )
 )
 _LEVELS: Words[Level] = Words(("L0", "L1", "L2", "mix", "debug"))
@@ -56,7 +58,7 @@ _TOP_LEVEL_KEYS = (
 )
 
 
-TaskConfig = Union[GradProbeConfig, DumpConfig, FreeBenchmarkConfig]
+TaskConfig = Union[GradProbeConfig, DumpConfig, FreeBenchmarkConfig, MonitorConfig]
 
 # Task -> what reads its section, and the keys that belong into it.
 _SECTIONS: dict[str, tuple[Callable[[Section], TaskConfig], tuple[str, ...]]] = {
@@ -66,6 +68,7 @@ _SECTIONS: dict[str, tuple[Callable[[Section], TaskConfig], tuple[str, ...]]] = 
     "structure": (DumpConfig.read, DUMP_KEYS),
     "overflow_check": (DumpConfig.read, DUMP_KEYS),
     "free_benchmark": (FreeBenchmarkConfig.read, FREE_BENCHMARK_KEYS),
+    "monitor": (MonitorConfig.read, MONITOR_KEYS),
 }
 
 
@@ -176,7 +179,7 @@ def _level(value: Value, task: str) -> Level:
         if level not in (None, "L1"):
             value.warn(f"task free_benchmark works at level L1, found {level}: L1 is used")
         return "L1"
-    if level == "L2" and task not in ("tensor", "grad_probe"):
+    if level == "L2" and task not in ("tensor", "grad_probe", "monitor"):
         value.fail(f"expected task tensor at level L2, found task {task}")
     return level or "L1"
 

@@ -34,13 +34,25 @@ def rank_of_process() -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-def earlier_run(folder: Path) -> Path | None:
-    """The file of a run that is in `folder` already."""
+def earlier_run(settings: RunSettings) -> Path | None:
+    """The file of a run that is in the folder already, and does not go on with this one."""
+    folder = settings.output
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return None
-    return next((folder / name for name in names if RUN_FILE.fullmatch(name)), None)
+    paths = (folder / name for name in names if RUN_FILE.fullmatch(name))
+    return next((path for path in paths if not _goes_on(settings, path)), None)
+
+
+def _goes_on(settings: RunSettings, path: Path) -> bool:
+    if not settings.goes_on:
+        return False
+    try:
+        asked = json.loads(path.read_text()).get("asked", {})
+        return tuple(asked.get("parts", ())) == settings.parts
+    except (OSError, ValueError, AttributeError, TypeError):
+        return False
 
 
 class RunFile:
@@ -57,6 +69,8 @@ class RunFile:
         self._program = without_secrets(program)
         self._folder = os.getcwd()
         self.path = make_directory(settings.output) / f"run.rank{self._rank}.json"
+        if self.path.exists() and _goes_on(settings, self.path):
+            return
         try:
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640))
         except FileExistsError:

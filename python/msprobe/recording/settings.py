@@ -19,7 +19,11 @@ from msprobe.native import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PARTS = ("config", "losses", "gradients", "dump")
+PARTS = ("config", "losses", "gradients", "dump", "monitor")
+CAN_BE_LEFT_OUT = PARTS[:4]
+
+# Parts that a task leaves out.
+_LEFT_OUT = {"grad_probe": ("dump",), "monitor": CAN_BE_LEFT_OUT}
 
 DEFAULT_OUTPUT = "msprobe_run"
 DEFAULT_STEPS = "0-2"
@@ -28,6 +32,7 @@ DEFAULT_LEVEL = "mix"
 # Folders and files of a run, below its folder.
 DUMP = "dump"
 GRADIENTS = "grad_probe"
+MONITOR = "monitor"
 CONFIG_PACK = "config_check.zip"
 
 
@@ -41,6 +46,12 @@ class RunSettings:
     parts: tuple[str, ...]
     dump: Config | None
     gradients: Config | None
+    monitor: Config | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run may go on in the folder of an earlier one: a resumed training is one record."""
+        return self.parts == ("monitor",)
 
     @property
     def last_step(self) -> int | None:
@@ -54,20 +65,26 @@ def run_settings(
     steps: str | Sequence[int | str] | None = None,
     level: str | None = None,
     without: Sequence[str] = (),
+    *,
+    monitor: bool = False,
 ) -> RunSettings:
     """Raises InvalidArgument for anything wrong, before anything is done.
 
     config: config.json or config.yaml of PrecisionDebugger. Its `task` is that of the dump ("grad_probe": no
-        dump), its section `grad_probe` that of the gradients. What is given here wins.
+        dump; "monitor": nothing but the monitor), its sections `grad_probe` and `monitor`
+        are those of the gradients and the monitor. What is given here wins.
     output: folder of the run; without it the `dump_path` of the file, else ./msprobe_run.
     steps: "0-2,10" or a list as in the file; "all" for all. Without it those of the file, else 0-2.
     level: without it that of the file, else mix.
-    without: parts that are not recorded, out of PARTS.
+    without: parts that are not recorded, out of CAN_BE_LEFT_OUT.
+    monitor: record the monitor, too: at all steps, and not only those of `steps`.
     """
     content: dict[str, Any] = {} if config is None else read_object(os.fspath(config))
     for part in without:
-        if part not in PARTS:
-            raise InvalidArgument(f"without: expected parts out of {', '.join(PARTS)}, found {part!r}")
+        if part not in CAN_BE_LEFT_OUT:
+            raise InvalidArgument(
+                f"without: expected parts out of {', '.join(CAN_BE_LEFT_OUT)}, found {part!r}"
+            )
     folder = Path(output or content.get("dump_path") or DEFAULT_OUTPUT).absolute()
     wanted: Any = _steps(steps) if steps is not None else content.get("step") or _steps(DEFAULT_STEPS)
     task = content.get("task") or "statistics"
@@ -76,13 +93,15 @@ def run_settings(
     def load(task: str, place: str) -> Config:
         return load_config(config, task=task, dump_path=folder / place, level=level, step=wanted)
 
-    gradients = None if "gradients" in without else load("grad_probe", GRADIENTS)
-    if task == "grad_probe" or "dump" in without:
+    left_out = {*without, *_LEFT_OUT.get(task, ())}
+    gradients = None if "gradients" in left_out else load("grad_probe", GRADIENTS)
+    if "dump" in left_out:
         dump = None
     else:
         dump = load(task, DUMP)
         if "diagnosis" not in content.get(task, {}):
             dump = _with_diagnosis(dump)
+    watched = replace(load("monitor", MONITOR), steps=()) if monitor or task == "monitor" else None
     loaded = dump or gradients
     if dump is not None:
         dump = replace(dump, enable_dataloader=False)  # steps are those of the optimizer
@@ -90,9 +109,12 @@ def run_settings(
         output=folder,
         steps=load_config(None, dump_path=folder, step=wanted).steps if loaded is None else loaded.steps,
         level=level,
-        parts=tuple(part for part in PARTS if part not in without and (part != "dump" or dump is not None)),
+        parts=tuple(
+            part for part in PARTS if (watched is not None if part == "monitor" else part not in left_out)
+        ),
         dump=dump,
         gradients=gradients,
+        monitor=watched,
     )
 
 

@@ -128,7 +128,7 @@ class TestTopLevel:
     @pytest.mark.parametrize("task", ["run_ut", "acc_check", "diff_check", "nan_check"])
     def test_a_task_not_built_yet_is_named(self, write_config, task):
         path = write_config(task=task)
-        with pytest.raises(UnsupportedError, match=f'config.json: "task": {task} is not .* free_benchmark$'):
+        with pytest.raises(UnsupportedError, match=f'config.json: "task": {task} is not .* monitor$'):
             load_config(path)
 
     @pytest.mark.parametrize("task", [None, ""])

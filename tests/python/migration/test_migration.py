@@ -113,6 +113,7 @@ def _write_small_files(folder: Path) -> None:
     write("layers.yaml", "TopLayer:\n  layers: layers\n")
     write("cells.yaml", "fc1.Dense: fc1.Dense\n")
     write("apis.yaml", "[]\n")
+    shutil.copytree(DATA / "monitor/alert", folder / "monitor/rank0")
     write("merge.yaml", "api:\n  - Functional.embedding.0.forward\ncompare_index:\n  - Max diff\n")
     write("kernel_dump", "binary")
     online = {"is_online": True, "host": "127.0.0.1", "port": 8000, "tls_path": ""}

@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from msprobe import InvalidArgument
 from msprobe.recording.run_file import earlier_run, without_secrets
-from msprobe.recording.settings import PARTS, run_settings
+from msprobe.recording.settings import CAN_BE_LEFT_OUT, run_settings
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def test_nothing_is_needed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = run_settings()
     assert settings.output == tmp_path / "msprobe_run"
-    assert (settings.steps, settings.level, settings.parts) == ((0, 1, 2), "mix", PARTS)
+    assert (settings.steps, settings.level, settings.parts) == ((0, 1, 2), "mix", CAN_BE_LEFT_OUT)
     assert settings.dump.task == "statistics"
     assert "optimizer" in settings.dump.section.diagnosis
     assert settings.gradients.section.level == "L1"
@@ -62,13 +61,25 @@ def test_gradients_only(file):
     assert "dump" not in settings.parts
 
 
+def test_the_monitor(file, tmp_path):
+    plain = run_settings(file(monitor={"every": 3}))
+    assert (plain.monitor, "monitor" in plain.parts) == (None, False)
+    beside = run_settings(file(monitor={"every": 3}), steps="0-1", monitor=True)
+    assert (beside.monitor.section.every, beside.monitor.steps) == (3, ())
+    assert beside.monitor.dump_path == str(beside.output / "monitor")
+    assert beside.parts == (*CAN_BE_LEFT_OUT, "monitor")
+    alone = run_settings(file(task="monitor"))
+    assert alone.parts == ("monitor",)
+    assert (alone.dump, alone.gradients) == (None, None)
+
+
 def test_all_steps():
     settings = run_settings(steps="all")
     assert (settings.steps, settings.last_step) == ((), None)
 
 
 def test_parts_left_out():
-    settings = run_settings(without=PARTS)
+    settings = run_settings(without=CAN_BE_LEFT_OUT)
     assert (settings.parts, settings.dump, settings.gradients) == ((), None, None)
 
 
@@ -92,7 +103,16 @@ def test_secrets_of_a_command_line(words, shown):
     assert " ".join(without_secrets(words.split())) == shown
 
 
-def test_an_earlier_run_is_known_by_its_file(tmp_path):
-    assert earlier_run(tmp_path / "absent") is None
-    (tmp_path / "run.rank3.json").write_text("")
-    assert earlier_run(tmp_path) == Path(tmp_path / "run.rank3.json")
+def test_an_earlier_run_is_known_by_its_file(file, tmp_path):
+    settings = run_settings(output=tmp_path)
+    assert earlier_run(run_settings(output=tmp_path / "absent")) is None
+    path = tmp_path / "run.rank3.json"
+    path.write_text("")
+    assert earlier_run(settings) == path
+    monitor = run_settings(file(task="monitor"), tmp_path)
+    for text in ("", "[]", '{"asked": {"parts": ["dump"]}}'):
+        path.write_text(text)
+        assert earlier_run(monitor) == path
+    path.write_text('{"asked": {"parts": ["monitor"]}}')
+    assert earlier_run(monitor) is None  # it goes on
+    assert earlier_run(settings) == path

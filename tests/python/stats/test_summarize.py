@@ -394,3 +394,57 @@ def test_the_core_refuses_other_buffers() -> None:
 def test_every_field_is_documented_and_returned() -> None:
     names = [name for name, meaning in _core.summary_fields() if meaning]
     assert list(_core.summarize(np.ones(3))) == names
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 1023, 1025, 70_001])
+def test_powers_and_small_values_match_torch_in_double(dtype: torch.dtype, count: int) -> None:
+    x = make(dtype, count, seed=count)
+    s = _torch.summarize(x, powers=True, small=0.5, threads=2)
+    d = exact(x).abs()
+    limit = 0.5 if dtype in (torch.float64, *INTS, *UINTS) else float(torch.tensor(0.5, dtype=torch.float32))
+    assert s["small_count"] == int((d < limit).sum())
+    if bool(d.isnan().any()):
+        assert math.isnan(s["sum_abs"])
+        assert math.isnan(s["fourth_powers"])
+    else:
+        assert s["sum_abs"] == pytest.approx(float(d.sum()), rel=1e-12)
+        assert s["fourth_powers"] == pytest.approx(float((d**4).sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e30])
+def test_fourth_powers_keep_the_range_of_double(scale: float) -> None:
+    x = torch.randn(5000) * scale
+    s = _torch.summarize(x, powers=True)
+    d = x.double()
+    assert s["fourth_powers"] == pytest.approx(float((d**4).sum()), rel=1e-12)
+    assert s["sum_abs"] == pytest.approx(float(d.abs().sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_powers_of_complex_numbers_are_those_of_their_magnitudes(dtype: torch.dtype) -> None:
+    x = make(dtype, 3001)
+    s = _torch.summarize(x, powers=True, small=1.0)
+    d = x.to(torch.complex128).abs()
+    assert s["sum_abs"] == pytest.approx(float(d.sum()), rel=1e-12)
+    assert s["fourth_powers"] == pytest.approx(float((d**4).sum()), rel=1e-12)
+    assert s["small_count"] == int((d < 1.0).sum())
+
+
+def test_powers_of_a_strided_tensor_and_any_number_of_threads_are_the_same() -> None:
+    x = torch.randn(300, 701)
+    alone = _torch.summarize(x.t(), powers=True, small=0.1)
+    assert _torch.summarize(x.t(), powers=True, small=0.1, threads=3) == alone
+    assert _torch.summarize(x.t().contiguous(), powers=True, small=0.1)["small_count"] == alone["small_count"]
+    assert "sum_abs" in alone
+    assert _torch.summarize(x)["sum_abs"] is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int32], ids=str)
+def test_the_device_path_has_the_powers(dtype: torch.dtype) -> None:
+    x = make(dtype, 3001)
+    native = _torch.summarize(x, powers=True, small=0.25)
+    device = _torch.summarize(x, powers=True, small=0.25, device_path=True)
+    for key in ("sum_abs", "fourth_powers"):
+        assert device[key] == pytest.approx(native[key], rel=1e-6)
+    assert device["small_count"] == native["small_count"]

@@ -1,0 +1,233 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/monitor_store.h"
+
+#include <memory>
+#include <optional>
+
+#include "core.h"
+#include "monitor_values.h"
+#include "msprobe/error.h"
+#include "msprobe/monitor_plan.h"
+#include "msprobe/monitor_rules.h"
+
+namespace {
+
+namespace monitor = msprobe::monitor;
+using monitor::Bucket;
+using monitor::Series;
+using monitor::StoreReader;
+using monitor::StoreWriter;
+
+monitor::Kind kind_named(const std::string& name) {
+  if (name == "tensor") return monitor::Kind::kTensor;
+  if (name == "pair") return monitor::Kind::kPair;
+  if (name == "counts") return monitor::Kind::kCounts;
+  throw msprobe::InvalidArgument("monitor: expected tensor, pair or counts, found " + name);
+}
+
+std::unique_ptr<StoreWriter> open_writer(const std::filesystem::path& path,
+                                         std::optional<std::int64_t> resume_at,
+                                         std::map<std::string, std::string> info, std::size_t queue_bytes) {
+  StoreWriter::Options options;
+  options.resume_at = resume_at;
+  options.info = std::move(info);
+  options.queue_bytes = queue_bytes;
+  return std::make_unique<StoreWriter>(path, std::move(options));
+}
+
+// A point of a curve: [first step, last step, min, max, mean, count, bad].
+py::list points(const std::vector<Bucket>& curve) {
+  py::list result;
+  for (const Bucket& b : curve) {
+    result.append(py::make_tuple(b.first_step, b.last_step, b.min, b.max, b.mean, b.count, b.bad));
+  }
+  return result;
+}
+
+py::list curves(const StoreReader& reader, const std::vector<std::uint32_t>& series, std::int64_t first,
+                std::int64_t last, std::size_t most) {
+  std::vector<std::vector<Bucket>> found;
+  {
+    const py::gil_scoped_release no_gil;
+    found = reader.curves(series, first, last, most);
+  }
+  py::list result;
+  for (const std::vector<Bucket>& curve : found) result.append(points(curve));
+  return result;
+}
+
+py::tuple values(const StoreReader& reader, const std::vector<std::uint32_t>& series, std::int64_t first,
+                 std::int64_t last) {
+  StoreReader::Values found;
+  {
+    const py::gil_scoped_release no_gil;
+    found = reader.values(series, first, last);
+  }
+  py::list numbers;
+  for (const std::vector<double>& of_series : found.numbers) {
+    py::list column;
+    for (const double number : of_series) {
+      column.append(monitor::is_absent(number) ? py::object(py::none()) : py::object(py::float_(number)));
+    }
+    numbers.append(column);
+  }
+  return py::make_tuple(found.steps, numbers);
+}
+
+const char* rule_kind_name(monitor::Rule::Kind kind) {
+  using Kind = monitor::Rule::Kind;
+  switch (kind) {
+    case Kind::kNonFinite: return "nonfinite";
+    case Kind::kLimit: return "limit";
+    case Kind::kSpike: return "spike";
+    case Kind::kDrift: return "drift";
+    case Kind::kTurbulence: return "turbulence";
+  }
+  throw msprobe::InternalError("a rule of unknown kind");
+}
+
+monitor::Rule::Kind rule_kind_named(const std::string& name) {
+  using Kind = monitor::Rule::Kind;
+  for (const Kind kind : {Kind::kNonFinite, Kind::kLimit, Kind::kSpike, Kind::kDrift, Kind::kTurbulence}) {
+    if (name == rule_kind_name(kind)) return kind;
+  }
+  throw msprobe::InvalidArgument("rule: expected nonfinite, limit, spike, drift or turbulence, found " +
+                                 name);
+}
+
+}  // namespace
+
+void register_monitor_store(py::module_& m) {
+  const auto released = py::call_guard<py::gil_scoped_release>();
+
+  py::class_<Series>(m, "MonitorSeries", py::is_final())
+      .def(py::init([](std::string quantity, std::string metric, std::string name, std::string scope,
+                       std::int64_t layer, std::string unit) {
+             return Series{std::move(quantity), std::move(metric), std::move(name), std::move(scope), layer,
+                           std::move(unit)};
+           }),
+           py::arg("quantity"), py::arg("metric") = "", py::arg("name") = "", py::arg("scope") = "model",
+           py::arg("layer") = -1, py::arg("unit") = "")
+      .def_readonly("quantity", &Series::quantity)
+      .def_readonly("metric", &Series::metric)
+      .def_readonly("name", &Series::name)
+      .def_readonly("scope", &Series::scope)
+      .def_readonly("layer", &Series::layer)
+      .def_readonly("unit", &Series::unit)
+      .def_property_readonly("key", &Series::key);
+
+  py::class_<Numbers>(m, "MonitorNumbers", py::is_final())
+      .def(py::init<>())
+      .def("__len__", [](const Numbers& numbers) { return numbers.values.size(); })
+      .def("clear", [](Numbers& numbers) { numbers.values.assign(numbers.values.size(), monitor::absent()); })
+      .def("set", &Numbers::set, py::arg("series"), py::arg("value"))
+      .def("get", &Numbers::get, py::arg("series"))
+      .def("present", [](const Numbers& numbers) {
+        std::vector<std::pair<std::uint32_t, double>> found;
+        for (std::size_t i = 0; i < numbers.values.size(); ++i) {
+          if (!monitor::is_absent(numbers.values[i])) {
+            found.emplace_back(static_cast<std::uint32_t>(i), numbers.values[i]);
+          }
+        }
+        return found;
+      });
+
+  py::class_<StoreWriter>(m, "MonitorStoreWriter", py::is_final())
+      .def(py::init(&open_writer), py::arg("path"), py::kw_only(), py::arg("resume_at") = py::none(),
+           py::arg("info") = std::map<std::string, std::string>(),
+           py::arg("queue_bytes") = StoreWriter::Options().queue_bytes, released)
+      .def("add_series", &StoreWriter::add_series, py::arg("series"))
+      .def(
+          "append",
+          [](StoreWriter& writer, std::int64_t step, const Numbers& numbers) {
+            const py::gil_scoped_release no_gil;
+            writer.append(step, numbers.values);
+          },
+          py::arg("step"), py::arg("numbers"))
+      .def("flush", &StoreWriter::flush, released)
+      .def_property_readonly("last_step", &StoreWriter::last_step);
+
+  py::class_<StoreReader>(m, "MonitorStoreReader", py::is_final())
+      .def(py::init<std::filesystem::path>(), py::arg("path"), released)
+      .def_property_readonly("path", &StoreReader::path)
+      .def("info", &StoreReader::info, released)
+      .def("series", &StoreReader::series, released)
+      .def("extent",
+           [](const StoreReader& reader) {
+             const StoreReader::Extent extent = reader.extent();
+             return py::make_tuple(extent.steps, extent.first, extent.last);
+           })
+      .def("curves", &curves, py::arg("series"), py::arg("first"), py::arg("last"), py::arg("points"))
+      .def("values", &values, py::arg("series"), py::arg("first"), py::arg("last"));
+
+  py::class_<monitor::Plan>(m, "MonitorPlan", py::is_final())
+      .def(py::init<>())
+      .def(
+          "add",
+          [](monitor::Plan& plan, std::uint32_t label, const std::string& kind, const std::string& metric,
+             std::uint32_t series) { plan.add(label, kind_named(kind), metric, series); },
+          py::arg("label"), py::arg("kind"), py::arg("metric"), py::arg("series"))
+      .def(
+          "add_group",
+          [](monitor::Plan& plan, std::vector<std::uint32_t> labels, const std::string& kind,
+             const std::string& metric,
+             std::uint32_t series) { plan.add_group(std::move(labels), kind_named(kind), metric, series); },
+          py::arg("labels"), py::arg("kind"), py::arg("metric"), py::arg("series"))
+      .def(
+          "evaluate",
+          [](const monitor::Plan& plan, const monitor::Frame& frame, Numbers& numbers) {
+            plan.evaluate(frame, numbers.values);
+          },
+          py::arg("frame"), py::arg("numbers"), released);
+
+  using monitor::Rule;
+  py::class_<Rule>(m, "MonitorRule", py::is_final())
+      .def(py::init([](const std::string& kind, std::string name, std::vector<std::string> series,
+                       double threshold, double ratio, double slack, bool falling, std::int64_t warm_up,
+                       std::int64_t window, std::int64_t cooldown) {
+             return Rule{rule_kind_named(kind),
+                         std::move(name),
+                         std::move(series),
+                         threshold,
+                         ratio,
+                         slack,
+                         falling,
+                         warm_up,
+                         window,
+                         cooldown};
+           }),
+           py::arg("kind"), py::kw_only(), py::arg("name"), py::arg("series"), py::arg("threshold") = 0.0,
+           py::arg("ratio") = 1.0, py::arg("slack") = 1.0, py::arg("falling") = false, py::arg("warm_up") = 0,
+           py::arg("window") = 100, py::arg("cooldown") = 100)
+      .def_property_readonly("kind", [](const Rule& rule) { return rule_kind_name(rule.kind); })
+      .def_readonly("name", &Rule::name)
+      .def_readonly("series", &Rule::series)
+      .def_readonly("threshold", &Rule::threshold)
+      .def_readonly("ratio", &Rule::ratio)
+      .def_readonly("slack", &Rule::slack)
+      .def_readonly("falling", &Rule::falling)
+      .def_readonly("warm_up", &Rule::warm_up)
+      .def_readonly("window", &Rule::window)
+      .def_readonly("cooldown", &Rule::cooldown);
+  m.def("monitor_default_rules", &monitor::default_rules);
+
+  py::class_<monitor::Rules>(m, "MonitorRules", py::is_final())
+      .def(py::init<std::vector<Rule>>(), py::arg("rules"))
+      .def("add_series", &monitor::Rules::add_series, py::arg("key"))
+      .def(
+          "check",
+          [](monitor::Rules& rules, std::int64_t step, const Numbers& numbers) {
+            std::vector<monitor::Alarm> alarms;
+            {
+              const py::gil_scoped_release no_gil;
+              alarms = rules.check(step, numbers.values);
+            }
+            py::list found;  // [(series, rule, value, expected, score)], the most urgent first
+            for (const monitor::Alarm& a : alarms) {
+              found.append(py::make_tuple(a.series, a.rule, a.value, a.expected, a.score));
+            }
+            return found;
+          },
+          py::arg("step"), py::arg("numbers"));
+}

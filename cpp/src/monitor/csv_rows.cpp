@@ -1,0 +1,140 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// The csv files of the existing tool: docs/formats/monitor.md.
+
+#include <cmath>
+
+#include "msprobe/error.h"
+#include "msprobe/monitor.h"
+#include "msprobe/table.h"
+
+namespace msprobe::monitor {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// Quotes a cell as Python's csv module does.
+void append_quoted(std::string& text, std::string_view cell) {
+  if (cell.find_first_of(",\"\r\n") == std::string_view::npos) {
+    text += cell;
+    return;
+  }
+  text += '"';
+  for (const char c : cell) {
+    if (c == '"') text += '"';
+    text += c;
+  }
+  text += '"';
+}
+
+// To so many decimals, halves to even, as NumPy does it.
+double rounded(double value, int digits) {
+  constexpr double kNoDecimals = 0x1p52;
+  if (!std::isfinite(value) || std::abs(value) >= kNoDecimals) return value;
+  const double scale = std::pow(10.0, digits);
+  const double result = std::nearbyint(value * scale) / scale;
+  return std::isfinite(result) ? result : value;
+}
+
+std::string shape_text(const Row& row) {
+  std::string text = "[";
+  for (const std::int64_t size : row.shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(size);
+  }
+  return text + "]";
+}
+
+// One column behind the names and steps.
+struct Column {
+  enum class What : std::uint8_t { kMetric, kItem, kShape, kDType };
+  std::string_view op;
+  What what;
+  const Metric* metric = nullptr;
+
+  explicit Column(std::string_view of) : op(of) {
+    if (op == "shape") {
+      what = What::kShape;
+    } else if (op == "dtype") {
+      what = What::kDType;
+    } else if (op == "id") {
+      what = What::kItem;
+    } else {
+      what = What::kMetric;
+      metric = find_metric(Kind::kTensor, op);
+      if (metric == nullptr) {
+        throw InvalidArgument("monitor: expected the name of a statistic, found \"" + std::string(op) + '"');
+      }
+    }
+  }
+
+  double number(const Row& row) const {
+    if (row.missing) return kNan;
+    for (const auto& [name, value] : row.given) {
+      if (name == op) return value;
+    }
+    if (!row.given.empty()) return kNan;
+    if (what == What::kMetric) return metric->value(row);
+    return what == What::kItem && row.has_no_dimensions() ? row.sums.sum : kNan;
+  }
+
+  void append(std::string& text, const Row& row, int digits) const {
+    const bool has_no_tensor = row.missing || (!row.given.empty() && metric == nullptr);
+    if (has_no_tensor) {
+      text += "nan";
+    } else if (what == What::kShape) {
+      append_quoted(text, shape_text(row));
+    } else if (what == What::kDType) {
+      text.append("torch.").append(dtype_name(row.dtype));
+    } else {
+      const double value = number(row);
+      if (metric != nullptr && metric->integral && std::isfinite(value)) {
+        text += std::to_string(static_cast<std::int64_t>(value));
+      } else {
+        io::append_double(text, rounded(value, digits));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+double scalar(const Row& row, std::string_view op) {
+  const Column column(op);
+  if (column.what == Column::What::kShape || column.what == Column::What::kDType) {
+    throw InvalidArgument("monitor: \"" + std::string(op) + "\" is no number");
+  }
+  return column.number(row);
+}
+
+std::string csv_header(const CsvOptions& options) {
+  std::string text = options.micro_steps ? "vpp_stage,name,step,micro_step" : "vpp_stage,name,step";
+  for (const std::string& op : options.ops) text.append(",").append(op);
+  return text + "\n";
+}
+
+std::string csv_rows(std::span<const Row> rows, const Labels& labels, std::int64_t step,
+                     const CsvOptions& options) {
+  std::vector<Column> columns;
+  columns.reserve(options.ops.size());
+  for (const std::string& op : options.ops) columns.emplace_back(op);
+  const std::string step_text = std::to_string(step);
+  const std::vector<Label> all = labels.all();
+  std::string text;
+  for (const Row& row : rows) {
+    const Label& label = row.label < all.size() ? all[row.label] : labels.at(row.label);  // throws
+    text.append(std::to_string(label.stage)).append(",");
+    append_quoted(text, label.name);
+    text.append(",").append(step_text);
+    if (options.micro_steps) text.append(",").append(std::to_string(row.micro_step));
+    for (const Column& column : columns) {
+      text += ',';
+      column.append(text, row, options.digits);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace msprobe::monitor

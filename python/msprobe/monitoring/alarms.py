@@ -1,0 +1,240 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Rules over series, and what happens when one of them raises an alarm."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import threading
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from msprobe.config import RuleConfig
+from msprobe.files.append_file import append_lines
+from msprobe.files.atomic_file import make_directory
+from msprobe.monitoring.anomalies import Anomaly, AnomalyFile
+from msprobe.native import IoError, core, log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from msprobe._core import MonitorNumbers
+    from msprobe.config import AlarmConfig
+
+FILE = "alarms.jsonl"
+_MOST_OF_STEP = 20  # written of a step: when everything diverges at once, the rest says nothing new
+_COMMAND_SECONDS = 600
+_WEBHOOK_SECONDS = 10
+
+# The word of the existing tool for a quantity, for the names of its records.
+_TASKS = {
+    "gradient": "post_grad", "weight": "param_updated", "moment": "exp_avg", "second_moment": "exp_avg_sq",
+    "activation": "actv", "activation_gradient": "actv_grad",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One line of alarms.jsonl."""
+
+    time: str
+    step: int
+    rule: str
+    series: str
+    value: float | str  # a NaN or an infinity is a word
+    expected: float | None
+    score: float | str  # how far beyond the limit of the rule, 1 at the limit
+    message: str
+    rank: int
+
+
+def rules_of(wanted: Sequence[RuleConfig] | None) -> Any:
+    """The native rules; None: the default ones."""
+    if wanted is None:
+        return core.MonitorRules(core.monitor_default_rules())
+    rules = []
+    for one in wanted:
+        if one.rule == "default":
+            rules += core.monitor_default_rules()
+        else:
+            options = {
+                key: value for key, value in asdict(one).items() if key not in ("rule", "name", "series")
+            }
+            rules.append(core.MonitorRule(one.rule, name=one.name, series=list(one.series), **options))
+    return core.MonitorRules(rules)
+
+
+def rule_names(wanted: Sequence[RuleConfig] | None) -> list[str]:
+    defaults = [rule.name for rule in core.monitor_default_rules()]
+    if wanted is None:
+        return defaults
+    return [name for one in wanted for name in (defaults if one.rule == "default" else [one.name])]
+
+
+class Alarms:
+    """Watches the numbers of each step. Nothing here raises.
+
+    on_alarm: called with the first alarm of a step and the number of the next step, at most once in a
+        cooldown.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[RuleConfig] | None,
+        actions: AlarmConfig,
+        folder: Path,
+        rank: int,
+        on_alarm: Callable[[Alarm], None] | None = None,
+    ) -> None:
+        self._rules = rules_of(rules)
+        self._names = rule_names(rules)
+        self._actions = actions
+        self._folder = folder
+        self._rank = rank
+        self._on_alarm = on_alarm
+        self._keys: list[str] = []
+        self._written = 0
+        self._quiet_until: int | None = None
+        self._anomalies: AnomalyFile | None = None
+        self._complained = False
+
+    def add_series(self, key: str) -> None:
+        """In the order of their numbers."""
+        self._keys.append(key)
+        self._rules.add_series(key)
+
+    def learn(self, step: int, numbers: MonitorNumbers) -> None:
+        """A step of the past: the rules remember it, and say nothing."""
+        self._rules.check(step, numbers)
+
+    def check(self, step: int, numbers: MonitorNumbers) -> list[Alarm]:
+        found = self._rules.check(step, numbers)
+        if not found:
+            return []
+        alarms = [self._alarm(step, *one) for one in found[:_MOST_OF_STEP]]
+        more = f"; {len(found) - 1} other series, too" if len(found) > 1 else ""
+        log.warning("%s%s", alarms[0].message, more)
+        self._write(alarms, [one[0] for one in found[:_MOST_OF_STEP]])
+        if self._quiet_until is None or step >= self._quiet_until:
+            self._quiet_until = step + self._actions.cooldown
+            self._act(alarms[0])
+        return alarms
+
+    def _alarm(self, step: int, series: int, rule: int, value: float, expected: float, score: float) -> Alarm:
+        key = self._keys[series]
+        name = self._names[rule]
+        normal = (
+            "" if expected != expected else f", {'limit' if score and name else 'expected'} {expected:.6g}"
+        )
+        return Alarm(
+            time=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            step=step,
+            rule=name,
+            series=key,
+            value=_json_number(value),
+            expected=None if expected != expected else expected,
+            score=_json_number(score),
+            message=f"step {step}: {key} is {value:.6g}{normal} (rule {name})",
+            rank=self._rank,
+        )
+
+    def _write(self, alarms: list[Alarm], series: list[int]) -> None:
+        left = self._actions.most - self._written
+        if left <= 0:
+            return
+        alarms, series = alarms[:left], series[:left]
+        self._written += len(alarms)
+        if self._written >= self._actions.most:
+            log.warning(
+                "monitor: %d alarms are written, as many as wanted: later ones are only logged", self._written
+            )
+        try:
+            make_directory(self._folder)
+            append_lines(self._folder / FILE, "".join(json.dumps(asdict(one)) + "\n" for one in alarms))
+            if self._anomalies is None:
+                self._anomalies = AnomalyFile(self._folder, self._rank)
+            self._anomalies.add(_anomaly(one, number) for one, number in zip(alarms, series))
+        except IoError as error:
+            if not self._complained:
+                log.warning("%s; training goes on", error)
+            self._complained = True
+
+    # ---- actions
+
+    def _act(self, alarm: Alarm) -> None:
+        if self._actions.command:
+            self._guarded("command", lambda: self._call_command(alarm))
+        if self._actions.webhook:
+            threading.Thread(
+                target=self._guarded, args=("webhook", lambda: self._call_webhook(alarm)), daemon=True
+            ).start()
+        if self._on_alarm is not None:
+            act = self._on_alarm
+            self._guarded("dump", lambda: act(alarm))
+
+    def _guarded(self, what: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:
+            log.warning("monitor: the %s of an alarm: %s: %s", what, type(error).__name__, error)
+
+    def _call_command(self, alarm: Alarm) -> None:
+        """It gets the alarm as JSON on its standard input and in MSPROBE_ALARM; nobody waits for it."""
+        text = json.dumps(asdict(alarm))
+        process = subprocess.Popen(
+            list(self._actions.command),
+            stdin=subprocess.PIPE,
+            env={**os.environ, "MSPROBE_ALARM": text},
+            start_new_session=True,
+        )
+
+        def feed() -> None:
+            try:
+                process.communicate(text.encode(), timeout=_COMMAND_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                log.warning("monitor: the command of an alarm ran for %d s and was ended", _COMMAND_SECONDS)
+            except OSError:
+                process.wait()  # it does not read what it is given
+
+        threading.Thread(target=feed, daemon=True).start()
+
+    def _call_webhook(self, alarm: Alarm) -> None:
+        import urllib.request
+
+        request = urllib.request.Request(
+            self._actions.webhook,
+            data=json.dumps(asdict(alarm)).encode(),
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=_WEBHOOK_SECONDS):
+            pass
+
+
+def _json_number(value: float) -> float | str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _anomaly(alarm: Alarm, series: int) -> Anomaly:
+    """As a record of the existing tool, for its ranking."""
+    quantity, _, name = alarm.series.partition("/")
+    task = _TASKS.get(quantity.partition(".")[0], quantity)
+    return Anomaly(
+        rank=alarm.rank,
+        step=alarm.step,
+        micro_step=0,
+        pp_stage=0,
+        vpp_stage=0,
+        call_id=series,
+        tag_name=f"0:{name}/rank{alarm.rank}/{task}",
+        message=alarm.message,
+        group_mates=[alarm.rank],
+    )

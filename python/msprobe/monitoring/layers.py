@@ -1,0 +1,34 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Names in a model as everybody knows them, and the layer that a name belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+# What wrappers put into the names of what they wrap.
+_WRAPPERS = frozenset(("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "_flat_param"))
+
+
+def plain_name(name: str) -> str:
+    """Without the names of wrappers."""
+    return ".".join(part for part in name.split(".") if part not in _WRAPPERS)
+
+
+def unwrapped(model: Any) -> Any:
+    """What DistributedDataParallel and its like hold: names are the same then on one process and on many."""
+    while True:
+        inner = getattr(model, "module", None)
+        children = [name for name, _ in model.named_children()]
+        if children != ["module"] or inner is None or any(True for _ in model.parameters(recurse=False)):
+            return model
+        model = inner
+
+
+def layer_of(name: str) -> tuple[str, int] | None:
+    """`model.layers.3.mlp.weight` -> ("model.layers.3", 3); None: it lies in no numbered layer."""
+    parts = name.split(".")
+    for index, part in enumerate(parts[:-1]):
+        if part.isdigit() and index > 0:
+            return ".".join(parts[: index + 1]), int(part)
+    return None

@@ -1,0 +1,411 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The monitor of a training: steps, what is measured in them, and where it goes."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from msprobe.monitoring.alarms import Alarms
+from msprobe.monitoring.layers import layer_of, plain_name, unwrapped
+from msprobe.monitoring.module_rows import ModuleRows
+from msprobe.monitoring.parameter_rows import ParameterRows, is_wanted, parameters_of, spectra
+from msprobe.monitoring.quantities import QUANTITIES, check_metrics, quantity
+from msprobe.monitoring.series_table import SeriesTable
+from msprobe.monitoring.sinks import CsvSink, Sinks, TensorBoardSink
+from msprobe.monitoring.store_files import open_store, store_name
+from msprobe.monitoring.training_numbers import TrainingNumbers
+from msprobe.monitoring.whole_tensors import WholeTensors, share_parameters
+from msprobe.native import Error, __version__, core, log, torch_adapter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from msprobe._core import MonitorSeries
+    from msprobe.config import MonitorConfig
+    from msprobe.monitoring.alarms import Alarm
+    from msprobe.monitoring.sinks import Sink
+
+_STEPS_TO_LEARN = 400  # of an earlier record, which the rules see again when it goes on
+
+
+class Monitor:
+    """Records one training. The caller says when gradients are complete (before_update), when an optimizer
+    has stepped (after_update), and, where several optimizers make one step, when that is over.
+
+    A fault of ours ends the monitor with an error in the log, and never the training. Where several processes
+    take part, each of them must step its monitor as often as the others.
+
+    ranks, steps: those that are recorded; empty: all. sinks: beside those of the settings. on_alarm: told of
+        the first alarm of a step, once in a cooldown.
+    """
+
+    def __init__(
+        self,
+        settings: MonitorConfig,
+        output: Path,
+        *,
+        ranks: Sequence[int] = (),
+        steps: Sequence[int] = (),
+        sinks: Sequence[Sink] = (),
+        on_alarm: Callable[[Alarm], None] | None = None,
+        on_step_end: Callable[[int], None] | None = None,
+    ) -> None:
+        check_metrics(settings.metrics, "monitor")
+        self.settings = settings
+        self.output = output
+        self.step = 0
+        self.recorded = 0
+        self._ranks = tuple(ranks)
+        self._steps = frozenset(steps)
+        self._given_sinks = list(sinks)
+        self._on_alarm = on_alarm
+        self._on_step_end = on_step_end
+        self._process = os.getpid()
+        self._open = False
+        self._optimizers: dict[int, Any] = {}  # that have stepped in this training
+        self._stepped: set[int] = set()  # in this step
+
+    # ---- beginning and end
+
+    def begin(self, models: Sequence[Any], start: int) -> None:
+        """Hooks the models, and counts from `start` on. Raises Error and OSError for what is wrong with the
+        settings or the folder.
+        """
+        self.step = self._start = start
+        distributed = _distributed()
+        self._rank = _rank() if distributed else 0
+        wants_ranks = not self._ranks or self._rank in self._ranks
+        self._merges = distributed and self.settings.scope == "whole" and _world() > 1
+        # Whole values need all processes; who writes them is one.
+        self._writes = self._rank == 0 if self._merges else wants_ranks
+        if not self._merges and not wants_ranks:
+            log.info("monitor: rank %d is not among the wanted ones: it records nothing", self._rank)
+            return
+        named = _named(models)
+        adapter = torch_adapter()
+        self._labels = core.MonitorLabels()
+        self._calls = core.MonitorCalls()
+        self._frame = core.MonitorFrame(merges=True)
+        self._numbers = core.MonitorNumbers()
+        self._meter: Any = adapter.MonitorMeter(eps=self.settings.eps)
+        self._known_labels = 0
+        self._store: Any = None
+        self._alarms: Alarms | None = None
+        self._sinks = Sinks([])
+        self._series_count = 0
+        if self._writes:
+            self._open_outputs(models)
+        self._table = SeriesTable(self.settings, self._add_series)
+        self._models = list(models)
+        self._merger: WholeTensors | None = None
+        parameters = parameters_of(named, self.settings.targets)
+        self._parameter_rows = ParameterRows(
+            parameters, self.settings, self._meter, self._frame, self._calls, self._label
+        )
+        self._module_rows = ModuleRows(
+            named, self.settings, self._meter, self._labels, self._frame, self._calls, self._label
+        )
+        wants_matrices = "matrix" in self.settings.quantities
+        self._matrices = [
+            one
+            for one in parameters
+            if wants_matrices and _is_matrix(one.tensor, one.name, self.settings.matrices)
+        ]
+        self._training = TrainingNumbers()
+        self._wants_training = "training" in self.settings.quantities
+        if self._wants_training:
+            self._training.install()
+        self._warn_of_unmatched(named)
+        self._open = True
+        self._begin_step()
+
+    def close(self) -> None:
+        """Takes every hook off; everything is on disk when it returns. Never raises."""
+        if not self._open or os.getpid() != self._process:
+            return
+        self._open = False
+        leave = () if self._merger is None else (self._merger.leave,)
+        for doing in (
+            self._training.remove, self._module_rows.close, self._sinks.close, self._flush, *leave
+        ):  # fmt: skip
+            try:
+                doing()
+            except Exception as error:
+                log.warning("monitor: the end: %s: %s", type(error).__name__, error)
+        self._store = None
+        self._models = []
+
+    @property
+    def is_open(self) -> bool:
+        return self._open
+
+    # ---- a step
+
+    def before_update(self, optimizer: Any) -> None:
+        self._guarded("before an optimizer", lambda: self._measure_before(optimizer))
+
+    def after_update(self, optimizer: Any) -> None:
+        self._guarded("behind an optimizer", lambda: self._stepped.add(id(optimizer)))
+
+    @property
+    def stepped(self) -> set[int]:
+        """The ids of the optimizers that have stepped in the current step."""
+        return self._stepped
+
+    def end_step(self) -> None:
+        """Measures what a step has left, writes it, and begins the next."""
+        self._guarded("the end of a step", self._end_step)
+
+    def add(self, name: str, value: float) -> None:
+        """A number of the user's, of the step that runs; written where the step is."""
+        self._guarded("a number", lambda: self._add_number("custom", name, float(value)))
+
+    def wants(self, step: int) -> bool:
+        if self._steps and step not in self._steps:
+            return False
+        return (step - self._start) % self.settings.every == 0
+
+    def _guarded(self, doing: str, work: Callable[[], Any]) -> None:
+        if not self._open or os.getpid() != self._process:
+            return
+        try:
+            work()
+        except Exception as error:
+            log.error(
+                "monitor: step %d: %s: %s: %s: nothing more is recorded",
+                self.step,
+                doing,
+                type(error).__name__,
+                error,
+            )
+            log.debug("monitor: where it happened", exc_info=True)
+            self.close()
+
+    def _begin_step(self) -> None:
+        self._stepped = set()
+        self._module_rows.set_recording(self.wants(self.step))
+
+    def _measure_before(self, optimizer: Any) -> None:
+        self._join()
+        self._optimizers.setdefault(id(optimizer), optimizer)
+        self._parameter_rows.before_update(
+            optimizer, recorded=self.wants(self.step), next_recorded=self.wants(self.step + 1)
+        )
+
+    def _join(self) -> None:
+        """Meets the other processes. In the first optimizer step and not before: all of them get there, while
+        the stages of a pipeline call their models when the one before them has done its part.
+        """
+        if self._merges and self._merger is None:
+            self._merger = WholeTensors(self._labels)
+            share_parameters(self._parameter_rows.parameters, self._models)
+
+    def _end_step(self) -> None:
+        self._join()
+        recorded = self.wants(self.step)
+        optimizers = list(self._optimizers.values())
+        self._module_rows.end_step()
+        if recorded:
+            self._parameter_rows.end_step([one for one in optimizers if id(one) in self._stepped])
+            self._meter.fetch()
+            loss = self._make_numbers()
+            if self._wants_training:
+                self._training.add_to(optimizers, loss, self._add_number)
+        self._training.end_step()
+        if recorded:
+            self._add_matrices()
+            self.recorded += 1
+            if self._writes:
+                self._write()
+            self._frame.clear()
+            self._calls.reset()
+            self._numbers.clear()
+        step, self.step = self.step, self.step + 1
+        self._begin_step()
+        if self._on_step_end is not None:
+            self._on_step_end(step)
+
+    def _make_numbers(self) -> float | None:
+        """Rows of all processes, and what series they are. Returns the loss."""
+        loss = self._training.loss()
+        if self._merger is not None:
+            loss = self._merger.merge(self._frame, self._module_rows.expert_counts, loss)
+        self._register_labels()
+        if self._writes:
+            self._table.evaluate(self._frame, self._numbers)
+        return loss
+
+    def _label(self, of: str, name: str) -> int:
+        label: int = self._labels.add(0, name, quantity(of).number)
+        return label
+
+    def _register_labels(self) -> None:
+        """Labels that have come since the last time become series: modules get theirs at their first call,
+        and those of other processes come with a merge.
+        """
+        if len(self._labels) == self._known_labels:
+            return
+        all_ = self._labels.all()
+        for label in range(self._known_labels, len(all_)):
+            _, name, group = all_[label]
+            self._table.add_label(label, QUANTITIES[group].name, name)
+        self._known_labels = len(all_)
+
+    def _add_number(self, quantity: str, name: str, value: float) -> None:
+        if self._writes:
+            self._numbers.set(self._table.number_of(quantity, "", name), value)
+
+    def _add_matrices(self) -> None:
+        if not self._matrices or self.recorded % self.settings.matrix_every != 0:
+            return
+        for one, (norm, rank) in zip(self._matrices, spectra(self._matrices)):
+            if self._writes:
+                for metric, value in (("spectral_norm", norm), ("stable_rank", rank)):
+                    number = self._table.number_of("matrix", metric, one.name, "parameter", _layer(one.name))
+                    self._numbers.set(number, value)
+
+    # ---- where it goes
+
+    def _open_outputs(self, models: Sequence[Any]) -> None:
+        settings, folder = self.settings, self.output
+        alone = None if self.settings.scope == "whole" else self._rank
+        self._alarms = Alarms(settings.rules, settings.alarm, folder, self._rank, self._on_alarm)
+        if "store" in settings.sinks:
+            path = folder / store_name(alone)
+            self._store = open_store(path, self._start, self._info(models))
+            if self._store.last_step is not None:
+                self._learn(path)
+        sinks: list[Sink] = list(self._given_sinks)
+        if "csv" in settings.sinks:
+            sinks.append(CsvSink(folder / f"monitor{'' if alone is None else f'.rank{alone}'}.csv"))
+        if "tensorboard" in settings.sinks:
+            sinks.append(TensorBoardSink(folder / "tensorboard" / f"rank{self._rank}"))
+        self._sinks = Sinks(sinks)
+
+    def _info(self, models: Sequence[Any]) -> dict[str, str]:
+        import torch
+
+        return {
+            "msprobe": __version__,
+            "torch": torch.__version__,
+            "model": ", ".join(type(unwrapped(model)).__name__ for model in models),
+            "world_size": str(_world() if _distributed() else 1),
+            "rank": str(self._rank),
+            "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "settings": json.dumps(asdict(self.settings)),
+        }
+
+    def _add_series(self, series: MonitorSeries) -> int:
+        number: int = self._store.add_series(series) if self._store is not None else self._series_count
+        if number >= self._series_count:
+            self._series_count = number + 1
+            if self._alarms is not None:
+                self._alarms.add_series(series.key)
+        return number
+
+    def _learn(self, path: Path) -> None:
+        """The rules look at the end of the earlier record, as if they had been there."""
+        assert self._alarms is not None
+        try:
+            reader = core.MonitorStoreReader(path)
+            series = reader.series()
+            for one in series:
+                self._add_series(one)
+            _, _, last = reader.extent()
+            steps, columns = reader.values(
+                list(range(len(series))), max(0, last - _STEPS_TO_LEARN * self.settings.every), last
+            )
+        except Error as error:
+            log.warning("monitor: the rules begin anew: %s", error)
+            return
+        numbers = core.MonitorNumbers()
+        for row, step in enumerate(steps):
+            numbers.clear()
+            for number, column in enumerate(columns):
+                value = column[row]
+                if value is not None:
+                    numbers.set(number, value)
+            self._alarms.learn(step, numbers)
+
+    def _write(self) -> None:
+        if self._store is not None:
+            self._store.append(self.step, self._numbers)
+        if self._sinks:
+            keys = self._table.keys
+            self._sinks.write(self.step, {keys[number]: value for number, value in self._numbers.present()})
+        if self._alarms is not None:
+            self._alarms.check(self.step, self._numbers)
+
+    def _flush(self) -> None:
+        if self._store is not None:
+            lost = self._store.flush()
+            if lost:
+                log.warning("%s: %d steps could not be written", self.output, lost)
+
+    def _warn_of_unmatched(self, named: Sequence[tuple[str, Any]]) -> None:
+        from msprobe.config import did_you_mean
+
+        names = [prefix + plain_name(name) for prefix, model in named for name, _ in model.named_parameters()]
+        names += [prefix + plain_name(name) for prefix, model in named for name, _ in model.named_modules()]
+        for pattern in self.settings.targets:
+            if not any(is_wanted(name, [pattern]) for name in names):
+                hint = did_you_mean(pattern, names)
+                log.warning(
+                    'monitor: targets: nothing in the model is called "%s"%s',
+                    pattern,
+                    f": {hint}" if hint else "",
+                )
+
+
+def first_step(optimizers: Sequence[Any]) -> int:
+    """How many steps the state of the optimizers tells of: a training that goes on from a checkpoint."""
+    best = 0
+    for optimizer in optimizers:
+        for state in list(getattr(optimizer, "state", {}).values())[:1]:
+            step = state.get("step", 0) if isinstance(state, dict) else 0
+            try:
+                best = max(best, int(step))
+            except (TypeError, ValueError, RuntimeError):
+                continue
+    return best
+
+
+def _named(models: Sequence[Any]) -> list[tuple[str, Any]]:
+    """Each model with the beginning of its names."""
+    inner = [unwrapped(model) for model in models]
+    if len(inner) == 1:
+        return [("", inner[0])]
+    return [(f"{index}.", model) for index, model in enumerate(inner)]
+
+
+def _is_matrix(tensor: Any, name: str, patterns: Sequence[str]) -> bool:
+    return tensor.dim() == 2 and min(tensor.shape) > 1 and is_wanted(name, patterns)
+
+
+def _layer(name: str) -> int:
+    place = layer_of(name)
+    return -1 if place is None else place[1]
+
+
+def _distributed() -> bool:
+    from torch import distributed
+
+    return distributed.is_available() and distributed.is_initialized()
+
+
+def _rank() -> int:
+    from torch import distributed
+
+    return distributed.get_rank()
+
+
+def _world() -> int:
+    from torch import distributed
+
+    return distributed.get_world_size()

@@ -1,0 +1,219 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the monitor measures of parameters: gradients, weights, moments, and pairs of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from msprobe.monitoring.layers import plain_name
+from msprobe.monitoring.optimizers import view_of
+from msprobe.native import torch_adapter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from msprobe._core import MonitorCalls, MonitorFrame
+    from msprobe._torch import MonitorMeter
+    from msprobe.config import MonitorConfig
+    from msprobe.monitoring.optimizers import OptimizerView
+
+
+@dataclass
+class WatchedParameter:
+    """A parameter, and the labels of its rows by quantity."""
+
+    name: str
+    tensor: Any
+    labels: dict[str, int] = field(default_factory=dict)
+    is_measured_here: bool = True  # False: another process of the group does it
+    before: Any = None  # weights before the step
+    last_gradient: Any = None
+
+
+def parameters_of(models: Sequence[tuple[str, Any]], patterns: Sequence[str]) -> list[WatchedParameter]:
+    """Those with gradients whose names match, each once."""
+    found: list[WatchedParameter] = []
+    seen: set[int] = set()
+    for prefix, model in models:
+        for name, tensor in model.named_parameters():
+            if not tensor.requires_grad or id(tensor) in seen:
+                continue
+            full = prefix + plain_name(name)
+            if is_wanted(full, patterns):
+                seen.add(id(tensor))
+                found.append(WatchedParameter(full, tensor))
+    return found
+
+
+def is_wanted(name: str, patterns: Sequence[str]) -> bool:
+    """A pattern is a name with * and ?, or the beginning of one up to a dot."""
+    return not patterns or any(
+        fnmatchcase(name, pattern) or name.startswith(pattern + ".") for pattern in patterns
+    )
+
+
+class ParameterRows:
+    """Adds the rows of parameters to a frame.
+
+    label: makes a label for a quantity and a parameter.
+    """
+
+    def __init__(
+        self,
+        parameters: list[WatchedParameter],
+        settings: MonitorConfig,
+        meter: MonitorMeter,
+        frame: MonitorFrame,
+        calls: MonitorCalls,
+        label: Callable[[str, str], int],
+    ) -> None:
+        self.parameters = parameters
+        self._settings = settings
+        self._meter = meter
+        self._frame = frame
+        self._calls = calls
+        self._quantities = settings.quantities
+        self._views: dict[int, OptimizerView] = {}
+        self._of_optimizer: dict[int, list[WatchedParameter]] = {}
+        # In blocks by quantity, so that the rows of one lie side by side.
+        for quantity, word in (
+            ("gradient", "gradient"),
+            ("weight", "weight"),
+            ("moment", "moment"),
+            ("second_moment", "moment"),
+            ("update", "update"),
+            ("gradient_moment", "direction"),
+            ("gradient_change", "direction"),
+        ):
+            if word in self._quantities:
+                for one in parameters:
+                    one.labels[quantity] = label(quantity, one.name)
+
+    # ---- the moments of a step
+
+    def before_update(self, optimizer: Any, *, recorded: bool, next_recorded: bool) -> None:
+        """When the gradients of an optimizer are complete."""
+        view, parameters = self._view(optimizer)
+        direction = "direction" in self._quantities
+        if recorded:
+            if "gradient" in self._quantities or direction:
+                gradients = [view.gradient(one.tensor) for one in parameters]
+                self._measure_gradients(optimizer, view, parameters, gradients)
+            if "update" in self._quantities:
+                _keep(parameters, "before", [view.master(one.tensor) for one in parameters])
+        if direction and next_recorded:
+            _keep(parameters, "last_gradient", [view.gradient(one.tensor) for one in parameters])
+
+    def end_step(self, optimizers: Sequence[Any]) -> None:
+        """Behind the last optimizer of a recorded step."""
+        if "weight" in self._quantities:
+            self._measure("weight", self.parameters, [one.tensor for one in self.parameters])
+        for optimizer in optimizers:
+            view, parameters = self._view(optimizer)
+            if "moment" in self._quantities:
+                moments = [view.moments(one.tensor) for one in parameters]
+                self._measure("moment", parameters, [of.first for of in moments])
+                self._measure("second_moment", parameters, [of.second for of in moments])
+            if "update" in self._quantities:
+                known = [one for one in parameters if one.before is not None]
+                self._measure_pairs(
+                    "update", known, [one.before for one in known], [view.master(one.tensor) for one in known]
+                )
+
+    def _measure_gradients(
+        self, optimizer: Any, view: OptimizerView, parameters: list[WatchedParameter], gradients: list[Any]
+    ) -> None:
+        if "gradient" in self._quantities:
+            self._measure("gradient", parameters, gradients)
+            scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer divides inside of its kernel
+            if scale is not None:
+                labels = [one.labels["gradient"] for one in parameters]
+                self._frame.scale(labels, 1.0 / float(scale))
+        if "direction" in self._quantities:
+            first = [view.moments(one.tensor).first for one in parameters]
+            self._measure_pairs("gradient_moment", parameters, gradients, first)
+            last = [one.last_gradient for one in parameters]
+            self._measure_pairs("gradient_change", parameters, gradients, last)
+
+    # ---- measuring
+
+    def _measure(self, quantity: str, parameters: Sequence[WatchedParameter], tensors: Sequence[Any]) -> None:
+        chosen = [
+            (one.labels[quantity], tensor)
+            for one, tensor in zip(parameters, tensors)
+            if tensor is not None and one.is_measured_here
+        ]
+        if chosen:
+            labels, values = zip(*chosen)
+            self._meter.measure(self._frame, list(labels), list(values), self._calls)
+
+    def _measure_pairs(
+        self, quantity: str, parameters: Sequence[WatchedParameter], left: Sequence[Any], right: Sequence[Any]
+    ) -> None:
+        chosen = [
+            (one.labels[quantity], a, b)
+            for one, a, b in zip(parameters, left, right)
+            if a is not None and b is not None and one.is_measured_here
+        ]
+        if chosen:
+            labels, lefts, rights = zip(*chosen)
+            self._meter.measure_pairs(self._frame, list(labels), list(lefts), list(rights))
+
+    def _view(self, optimizer: Any) -> tuple[OptimizerView, list[WatchedParameter]]:
+        """How the optimizer keeps things, and which parameters are its own."""
+        key = id(optimizer)
+        if key not in self._views:
+            main_grad = any(getattr(one.tensor, "main_grad", None) is not None for one in self.parameters)
+            view = self._views[key] = view_of(optimizer, main_grad=main_grad)
+            own = {id(p) for group in getattr(optimizer, "param_groups", ()) for p in group["params"]}
+            of_torch = [one for one in self.parameters if id(one.tensor) in own]
+            self._of_optimizer[key] = of_torch or [one for one in self.parameters if view.keeps(one.tensor)]
+        return self._views[key], self._of_optimizer[key]
+
+
+def _keep(parameters: Sequence[WatchedParameter], place: str, tensors: Sequence[Any]) -> None:
+    """Copies, into memory that the next step uses again."""
+    import torch
+
+    with torch.no_grad():
+        for one, tensor in zip(parameters, tensors):
+            local = local_part(tensor)
+            if local is None or not one.is_measured_here:
+                setattr(one, place, None)
+                continue
+            kept = getattr(one, place)
+            if (
+                kept is None
+                or kept.shape != local.shape
+                or kept.dtype != local.dtype
+                or kept.device != local.device
+            ):
+                setattr(one, place, local.detach().clone())
+            else:
+                kept.copy_(local)
+
+
+def local_part(tensor: Any) -> Any:
+    """The shard of this process of a DTensor; any other tensor itself."""
+    if tensor is not None and hasattr(tensor, "placements") and hasattr(tensor, "to_local"):
+        import torch
+
+        with torch.no_grad():
+            return tensor.to_local()
+    return tensor
+
+
+def spectra(parameters: Sequence[WatchedParameter]) -> list[tuple[float, float]]:
+    """Spectral norm and stable rank of each matrix; of a sharded one the whole, which is gathered for it."""
+    import torch
+
+    whole = []
+    with torch.no_grad():
+        for one in parameters:
+            gather = getattr(one.tensor, "full_tensor", None)
+            whole.append(one.tensor.detach() if gather is None else gather().detach())
+    found: list[tuple[float, float]] = torch_adapter().monitor_spectra(whole)
+    return found

@@ -1,0 +1,77 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The store of a run: a new one, or that of the training which goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from msprobe.native import Error, core, log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from msprobe._core import MonitorStoreWriter
+
+STORE = "monitor.db"
+_NAME = re.compile(r"monitor(\.rank([0-9]{1,9}))?\.db")
+
+
+def store_name(rank: int | None) -> str:
+    """rank: of the process whose values alone are in it; None: the values are those of all."""
+    return STORE if rank is None else f"monitor.rank{rank}.db"
+
+
+def stores_in(folder: Path) -> list[Path]:
+    """That of all processes first, then by rank."""
+    found = []
+    for path in folder.iterdir():
+        match = _NAME.fullmatch(path.name)
+        if match is not None and path.is_file():
+            found.append((int(match[2]) if match[2] else -1, path))
+    return [path for _, path in sorted(found)]
+
+
+def open_store(path: Path, start: int, info: dict[str, str]) -> MonitorStoreWriter:
+    """With a step above 0 the record in `path` goes on: what it has from there on is replaced. At step 0 an
+    earlier one is kept under another name. Raises IoError and FormatError.
+    """
+    resumes = os.path.lexists(path) and start > 0
+    if os.path.lexists(path) and not resumes:
+        _put_aside(path)
+    options: dict[str, Any] = {"resume_at": start} if resumes else {}
+    store = core.MonitorStoreWriter(path, info=info, **options)
+    if resumes:
+        log.info("%s: the record goes on at step %d", path, start)
+    return store
+
+
+def _put_aside(path: Path) -> None:
+    is_empty = _is_without_steps(path)
+    kept = _free_name(path)
+    for ending in ("", "-wal", "-shm"):
+        name = f"{path}{ending}"
+        if os.path.lexists(name):
+            if is_empty:
+                os.unlink(name)
+            else:
+                os.rename(name, f"{kept}{ending}")
+    if not is_empty:
+        log.warning("%s: the record of an earlier run is kept as %s", path, kept.name)
+
+
+def _is_without_steps(path: Path) -> bool:
+    try:
+        steps: int = core.MonitorStoreReader(path).extent()[0]
+    except Error:  # whatever it is, it is not ours to remove
+        return False
+    return steps == 0
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while os.path.lexists(kept := path.with_name(f"{path.name}.{number}")):
+        number += 1
+    return kept

@@ -1,0 +1,10 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""A name of the existing tool: the first anomalies of all ranks, `python -m` with -d, -o, -k and -s."""
+
+import sys
+
+from msprobe.monitoring.anomaly_ranking import main
+
+if __name__ == "__main__":
+    sys.exit(main())

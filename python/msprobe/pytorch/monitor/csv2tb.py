@@ -1,0 +1,7 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Names of the existing tool."""
+
+from msprobe.monitoring.csv_to_tensorboard import csv2tensorboard_by_step
+
+__all__ = ["csv2tensorboard_by_step"]

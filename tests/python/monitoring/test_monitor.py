@@ -1,0 +1,664 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe.monitor: every quantity against torch, steps, targets, faults."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msprobe
+import pytest
+import torch
+from monitor_record import Record
+from msprobe import InvalidArgument
+from msprobe.native import core
+from torch import nn
+from training_sample import Net, make_training, train
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """start(model, optimizer, **settings): a monitor that writes to tmp_path/run."""
+    running: list[Any] = []
+
+    def begin(model: Any, optimizer: Any = None, **settings: Any) -> Any:
+        settings.setdefault("output", tmp_path / "run")
+        running.append(msprobe.monitor(model, optimizer, **settings))
+        return running[-1]
+
+    yield begin
+    for one in running:
+        one.close()
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[[], Record]:
+    return lambda: Record(tmp_path / "run")
+
+
+def close_to(found: float, expected: float, rel: float = 1e-5) -> bool:
+    return math.isclose(found, expected, rel_tol=rel, abs_tol=1e-12)
+
+
+def kurtosis(x: Any) -> float:
+    d = x.double()
+    return float(d.numel() * (d**4).sum() / (d**2).sum() ** 2)
+
+
+# ---- what is measured
+
+
+def test_gradients_weights_and_moments_are_those_of_torch(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    monitor = start(net, optimizer)
+    expected: dict[str, list[float]] = {}
+
+    def note(key: str, value: Any) -> None:
+        expected.setdefault(key, []).append(float(value))
+
+    def before(step: int) -> None:
+        for name, p in net.named_parameters():
+            note(f"gradient.norm/{name}", p.grad.double().norm())
+            note(f"gradient.abs_max/{name}", p.grad.abs().max())
+            note(f"gradient.kurtosis/{name}", kurtosis(p.grad))
+            note(f"gradient.zeros/{name}", (p.grad.abs() < 1e-8).double().mean())
+            note(f"gradient.nonfinite/{name}", 0)
+        layer = torch.cat([p.grad.flatten() for n, p in net.named_parameters() if n.startswith("layers.1.")])
+        note("gradient.norm/layers.1", layer.double().norm())
+        note("gradient.kurtosis/layers.1", kurtosis(layer))
+        whole = torch.cat([p.grad.flatten() for p in net.parameters()])
+        note("gradient.norm", whole.double().norm())
+        note("gradient.abs_max", whole.abs().max())
+
+    def after(step: int) -> None:
+        for name, p in net.named_parameters():
+            note(f"weight.norm/{name}", p.detach().double().norm())
+            note(f"moment.norm/{name}", optimizer.state[p]["exp_avg"].double().norm())
+            note(f"second_moment.abs_max/{name}", optimizer.state[p]["exp_avg_sq"].abs().max())
+
+    losses = train(net, optimizer, before=before, after=lambda step: None)
+    monitor.close()
+    # Behind the step: once more, with the state that the monitor saw.
+    net2, optimizer = make_training()
+    net = net2
+    expected_before = dict(expected)
+    expected.clear()
+    train(net, optimizer, after=after)
+    found = record()
+    assert found.steps == [0, 1, 2, 3]
+    for key, values in {**expected_before, **expected}.items():
+        numbers = list(found[key].values())
+        assert all(map(close_to, numbers, values)), (key, numbers, values)
+    assert [round(x, 6) for x in found["loss"].values()] == [
+        round(a + b, 6) for a, b in zip(losses[::2], losses[1::2])
+    ]
+    assert set(found["learning_rate"].values()) == {1e-2}
+    assert all(value > 0 for value in found["step_seconds"].values())
+    assert found.series["gradient.norm/layers.1"].scope == "layer"
+    assert found.series["gradient.norm/layers.1"].layer == 1
+    assert found.series["gradient.norm/layers.1.fc.weight"].layer == 1
+    assert found.series["gradient.norm"].scope == "model"
+
+
+def test_updates_and_directions(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, quantities=["update", "direction"])
+    rows: list[dict[str, float]] = []
+    last: dict[str, Any] = {}
+
+    def before(step: int) -> None:
+        row = {}
+        for name, p in net.named_parameters():
+            moment = optimizer.state[p]["exp_avg"] if step else None
+            if moment is not None:
+                signs = (p.grad.sign() * moment.sign()).sum() / p.numel()
+                row[f"gradient_moment.agreement/{name}"] = float((signs + 1) / 2)
+                row[f"gradient_moment.cosine/{name}"] = float(
+                    torch.cosine_similarity(p.grad.double().flatten(), moment.double().flatten(), 0)
+                )
+                row[f"gradient_change.cosine/{name}"] = float(
+                    torch.cosine_similarity(p.grad.double().flatten(), last[name].double().flatten(), 0)
+                )
+            last[name] = p.grad.clone()
+            last[f"w/{name}"] = p.detach().clone()
+        rows.append(row)
+
+    def after(step: int) -> None:
+        for name, p in net.named_parameters():
+            change = (p.detach() - last[f"w/{name}"]).double().norm()
+            rows[-1][f"update.distance/{name}"] = float(change)
+            before_norm = last[f"w/{name}"].double().norm()
+            rows[-1][f"update.ratio/{name}"] = float(change / before_norm) if before_norm else math.nan
+
+    train(net, optimizer, before=before, after=after)
+    monitor.close()
+    found = record()
+    for step, row in enumerate(rows):
+        for key, value in row.items():
+            if math.isnan(value):  # the ratio to weights that are all zero
+                assert step not in found[key], key
+            else:
+                assert close_to(found[key][step], value, 1e-4), key
+    assert 0 not in found["gradient_change.cosine/fc1.weight"]
+    assert "update.ratio/layers.0" in found.series
+
+
+def test_activations_and_their_gradients(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    seen: dict[str, list[Any]] = {}
+    grads: dict[str, list[Any]] = {}
+    handles = [
+        module.register_forward_hook(
+            lambda m, a, out, name=name: seen.setdefault(name, []).append(out.detach().clone())
+        )
+        for name, module in net.named_modules()
+        if name and not isinstance(module, nn.ModuleList)
+    ]
+    handles += [
+        module.register_full_backward_hook(
+            lambda m, i, o, name=name: grads.setdefault(name, []).append(o[0].clone())
+        )
+        for name, module in net.named_modules()
+        if name and not isinstance(module, nn.ModuleList)
+    ]
+    with pytest.warns(UserWarning, match="Full backward hook"):
+        train(net, optimizer, steps=1)
+    for handle in handles:
+        handle.remove()
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, quantities=["activation", "activation_gradient"])
+    train(net, optimizer, steps=1)
+    monitor.close()
+    found = record()
+    assert {key.partition("/")[2] for key in found.keys("activation.rms")} == {*seen, ""}
+    for name, values in seen.items():
+        both = torch.cat(values)  # the micro batches of a step are one
+        assert close_to(found[f"activation.rms/{name}"][0], float(both.double().square().mean().sqrt()))
+        assert close_to(found[f"activation.abs_max/{name}"][0], float(both.abs().max()))
+        assert close_to(found[f"activation.kurtosis/{name}"][0], kurtosis(both))
+        both = torch.cat(grads[name])
+        assert close_to(
+            found[f"activation_gradient.rms/{name}"][0], float(both.double().square().mean().sqrt())
+        )
+    assert found.series["activation.rms/layers.0.fc"].layer == 0
+    assert found.series["activation.rms/layers.0.fc"].scope == "module"
+
+
+class Attention(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.kind = kind
+
+    def forward(self, x: Any) -> Any:
+        b, s, _ = x.shape
+        q, k, v = self.qkv(x).view(b, s, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        if self.kind == "sdpa":
+            y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        elif self.kind == "mask":
+            open_ = torch.tril(torch.ones(s, s, dtype=torch.bool))
+            y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=open_)
+        else:
+            scores = q @ k.transpose(-2, -1) / 2
+            scores = scores.masked_fill(~torch.tril(torch.ones(s, s, dtype=torch.bool)), float("-inf"))
+            y = nn.functional.softmax(scores, dim=-1) @ v
+        return y.transpose(1, 2).reshape(b, s, 8)
+
+    def expected(self, x: Any) -> tuple[float, float, float]:
+        b, s, _ = x.shape
+        q, k, _ = self.qkv(x).view(b, s, 3, 2, 4).permute(2, 0, 3, 1, 4).double()
+        scores = q @ k.transpose(-2, -1) / 2
+        scores = scores.masked_fill(~torch.tril(torch.ones(s, s, dtype=torch.bool)), float("-inf"))
+        p = scores.softmax(-1)
+        entropy = -(p * torch.where(p > 0, p.log(), 0)).sum(-1)
+        return scores.amax().item(), entropy.mean().item(), entropy.min().item()
+
+
+@pytest.mark.parametrize("kind", ["sdpa", "mask", "softmax"])
+def test_attention(kind: str, start: Any, record: Any) -> None:
+    torch.manual_seed(0)
+    net = nn.ModuleDict({"attention": Attention(kind)})
+    net.forward = lambda x: net["attention"](x)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor = start(net, optimizer, quantities=["attention"], attention_queries=0)
+    x = torch.randn(2, 5, 8)
+    expected = net["attention"].expected(x.detach())
+    net(x).square().sum().backward()
+    optimizer.step()
+    monitor.close()
+    found = record()
+    keys = ("attention_logit.max", "attention_entropy.mean", "attention_entropy.min")
+    for key, value in zip(keys, expected):
+        assert found[f"{key}/attention"][0] == pytest.approx(value, rel=1e-5, abs=1e-6)
+
+
+class Experts(nn.Module):
+    """A layer of experts as many models have it: a linear router beside a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(8, 4, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(8, 8) for _ in range(4))
+        self.top_k = 2
+
+    def forward(self, x: Any) -> Any:
+        weights, chosen = self.gate(x).softmax(-1).topk(self.top_k)
+        y = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            for place in range(self.top_k):
+                mask = chosen[:, place] == number
+                y[mask] += weights[mask, place, None] * expert(x[mask])
+        return y
+
+
+def test_loads_of_experts(start: Any, record: Any) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(8, 8), Experts())
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor = start(net, optimizer, quantities=["experts"])
+    counts = torch.zeros(4)
+    best = []
+    for _ in range(2):
+        x = torch.randn(50, 8)
+        p = net[1].gate(net[0](x)).softmax(-1).detach()
+        counts += torch.bincount(p.topk(2).indices.flatten(), minlength=4)
+        best.append(p.max(-1).values)
+        net(x).square().sum().backward()
+    optimizer.step()
+    monitor.close()
+    found = record()
+    mean = counts.mean()
+    assert found["expert_load.largest/1.gate"][0] == pytest.approx(float(counts.max() / mean))
+    assert found["expert_load.smallest/1.gate"][0] == pytest.approx(float(counts.min() / mean))
+    assert found["expert_load.dead/1.gate"][0] == 0
+    share = counts / counts.sum()
+    assert found["expert_load.entropy/1.gate"][0] == pytest.approx(
+        float(-(share * share.log()).sum() / math.log(4))
+    )
+    over = (counts - 1.25 * mean).clamp_min(0).sum() / counts.sum()
+    assert found["expert_load.dropped/1.gate"][0] == pytest.approx(float(over))
+    assert found["router_probability.mean/1.gate"][0] == pytest.approx(float(torch.cat(best).mean()))
+
+
+def test_spectra_at_their_own_cadence(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    monitor = start(
+        net, optimizer, quantities=["matrix"], matrix_every=2, matrices=["layers.*.weight", "fc1.weight"]
+    )
+    expected = []
+
+    def after(step: int) -> None:
+        expected.append(torch.linalg.svdvals(net.fc1.weight.detach().double()))
+
+    train(net, optimizer, after=after)
+    monitor.close()
+    found = record()
+    assert sorted({key.partition("/")[2] for key in found.keys("matrix.")}) == [
+        "fc1.weight", "layers.0.fc.weight", "layers.1.fc.weight",
+    ]  # fmt: skip
+    assert list(found["matrix.spectral_norm/fc1.weight"]) == [0, 2]
+    for step in (0, 2):
+        values = expected[step]
+        assert found["matrix.spectral_norm/fc1.weight"][step] == pytest.approx(float(values[0]), rel=1e-6)
+        rank = float((values**2).sum() / values[0] ** 2)
+        assert found["matrix.stable_rank/fc1.weight"][step] == pytest.approx(rank, rel=1e-6)
+
+
+def test_every_row_of_the_table_is_recorded(start: Any, record: Any) -> None:
+    """Each quantity and metric of the table has a series when all are wanted, and the table is complete."""
+    from msprobe.monitoring.quantities import QUANTITIES, table
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention = Attention("sdpa")
+            self.experts_layer = Experts()
+
+        def forward(self, x: Any) -> Any:
+            return self.experts_layer(self.attention(x).flatten(0, 1))
+
+    torch.manual_seed(0)
+    net = Whole()
+    optimizer = torch.optim.Adam(net.parameters())
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    monitor = start(net, optimizer, quantities=["all"])
+    for _ in range(2):
+        scaler.scale(net(torch.randn(2, 5, 8)).square().sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        monitor.add("accuracy", 0.5)
+    monitor.close()
+    found = record()
+    kinds = {f"{one.quantity}.{one.metric}" if one.metric else one.quantity for one in found.series.values()}
+    assert {key for key, *_ in table()} == kinds
+    assert found["custom/accuracy"] == {1: 0.5}
+    assert set(found["loss_scale"].values()) == {4.0}
+    assert len({one.name for one in QUANTITIES}) == len(QUANTITIES)
+    for key, meaning, formula, _, cost, _ in table():
+        assert meaning
+        assert cost
+        assert formula or key.partition(".")[0] in (
+            "loss", "learning_rate", "loss_scale", "step_seconds", "custom", "matrix"
+        )  # fmt: skip
+
+
+# ---- the training is the same
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_results_are_bit_equal_with_and_without(every: int, start: Any) -> None:
+    net, optimizer = make_training()
+    losses = train(net, optimizer)
+    random = torch.get_rng_state()
+    net2, optimizer2 = make_training()
+    start(net2, optimizer2, quantities=["all"], every=every, matrix_every=1)
+    assert train(net2, optimizer2) == losses
+    assert torch.equal(torch.get_rng_state(), random)
+    for a, b in zip(net.parameters(), net2.parameters()):
+        assert torch.equal(a, b)
+
+
+def test_nothing_is_hooked_behind_the_end(start: Any) -> None:
+    call, backward = nn.Module._call_impl.__code__, torch.autograd.backward.__code__
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, quantities=["all"])
+    train(net, optimizer, steps=1)
+    monitor.close()
+    assert nn.Module._call_impl.__code__ is call
+    assert torch.autograd.backward.__code__ is backward
+    assert "step" not in vars(optimizer)
+    assert torch._C._len_torch_function_stack() == 0
+
+
+# ---- steps
+
+
+def test_a_step_in_so_many_is_recorded(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    start(net, optimizer, every=3, start=100).close()
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, every=3, start=100)
+    train(net, optimizer, steps=8)
+    assert monitor.step == 108
+    monitor.close()
+    assert record().steps == [100, 103, 106]
+
+
+def test_optimizers_are_found(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    monitor = start(net)
+    train(net, optimizer, steps=2)
+    monitor.close()
+    assert record().steps == [0, 1]
+
+
+def test_an_optimizer_that_is_made_later_is_found(start: Any, record: Any) -> None:
+    torch.manual_seed(0)
+    net = Net()
+    monitor = start(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    other = torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1)
+    other.step()
+    train(net, optimizer, steps=3)
+    monitor.close()
+    found = record()
+    assert found.steps == [0, 1, 2]
+    assert len(found["gradient.norm/fc1.weight"]) == 3
+
+
+def test_two_optimizers_make_one_step(start: Any, record: Any) -> None:
+    torch.manual_seed(0)
+    net = Net()
+    first = torch.optim.SGD([*net.fc1.parameters()], lr=0.1)
+    second = torch.optim.Adam([p for n, p in net.named_parameters() if not n.startswith("fc1")])
+    monitor = start(net, [first, second])
+    for _ in range(3):
+        net(torch.randn(3, 4)).square().sum().backward()
+        first.step()
+        second.step()
+    monitor.close()
+    found = record()
+    assert found.steps == [0, 1, 2]
+    assert len(found["gradient.norm/fc1.weight"]) == len(found["gradient.norm/fc2.weight"]) == 3
+    assert found["learning_rate/0"] == {0: 0.1, 1: 0.1, 2: 0.1}
+
+
+def test_optimizers_that_take_turns(start: Any, record: Any) -> None:
+    torch.manual_seed(0)
+    models = [nn.Linear(2, 2), nn.Linear(2, 1)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+    monitor = start(models, optimizers)
+    for turn in (0, 0, 1, 0, 1):
+        models[1](models[0](torch.randn(2, 2))).sum().backward()
+        optimizers[turn].step()
+    monitor.close()
+    found = record()
+    assert found.steps == [0, 1, 2]
+    assert set(found["gradient.norm/1.weight"]) == {1, 2}
+    assert found.keys("gradient.norm/0.")
+
+
+def test_a_training_that_goes_on_has_no_step_twice(start: Any, record: Any, tmp_path: Path) -> None:
+    net, optimizer = make_training()
+    monitor = start(net, optimizer)
+    train(net, optimizer, steps=3)
+    saved = {"net": net.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(saved, tmp_path / "checkpoint.pt")
+    train(net, optimizer, steps=2)
+    monitor.close()
+    first = record()
+    assert first.steps == [0, 1, 2, 3, 4]
+    saved = torch.load(tmp_path / "checkpoint.pt")
+    net, optimizer = make_training()
+    net.load_state_dict(saved["net"])
+    optimizer.load_state_dict(saved["optimizer"])
+    monitor = start(net, optimizer)
+    assert monitor.step == 3  # the state of the optimizer says so
+    train(net, optimizer, steps=4)
+    monitor.close()
+    found = record()
+    assert found.steps == [0, 1, 2, 3, 4, 5, 6]
+    assert len(found["gradient.norm"]) == 7
+    for step in (0, 1, 2):
+        assert found["loss"][step] == first["loss"][step]
+
+
+def test_an_earlier_record_is_kept(start: Any, record: Any, tmp_path: Path) -> None:
+    for _ in range(3):
+        net, optimizer = make_training()
+        monitor = start(net, optimizer)
+        train(net, optimizer, steps=1)
+        monitor.close()
+    assert {path.name for path in (tmp_path / "run").glob("monitor.db*")} == {
+        "monitor.db", "monitor.db.1", "monitor.db.2",
+    }  # fmt: skip
+
+
+# ---- settings
+
+
+def test_metrics_targets_and_levels(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    monitor = start(
+        net, optimizer, quantities=["gradient", "activation"], metrics=["mean", "std"],
+        levels=["layer", "model"], targets=["layers.0", "fc*.weight"],
+    )  # fmt: skip
+    train(net, optimizer, steps=1)
+    monitor.close()
+    assert set(record().series) == {
+        *(f"gradient.{m}{n}" for m in ("mean", "std") for n in ("", "/layers.0")),
+        *(f"activation.{m}/layers.0{n}" for m in ("mean", "std") for n in ("", ".fc", ".norm")),
+    }
+
+
+def test_a_target_that_is_nothing_is_told(start: Any, caplog: pytest.LogCaptureFixture) -> None:
+    net, optimizer = make_training()
+    start(net, optimizer, targets=["layers.9", "fc1"])
+    assert 'nothing in the model is called "layers.9"' in caplog.text
+    assert '"fc1"' not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"evry": 2}, "did you mean 'every'|did you mean \"every\""),
+        ({"every": 0}, r'"monitor.every": expected an integer of at least 1'),
+        ({"quantities": ["gradients"]}, "gradients"),
+        ({"metrics": ["nrm"]}, "there is no metric 'nrm'"),
+        ({"rules": [{"rule": "limit"}]}, 'needs a "threshold"'),
+        ({"rules": [{"rule": "spikes"}]}, "spikes"),
+        ({"rules": [{"rule": "spike", "threshold": 3, "ratio": 1}]}, "above 1"),
+        ({"rules": [{"threshold": 3}]}, 'expected a key "rule"'),
+        ({"rules": "all"}, "expected a list of rules"),
+        ({"alarm": {"comand": "x"}}, r'"monitor.alarm.comand": unknown key'),
+        ({"alarm": {"webhook": "ftp://x"}}, "https://"),
+        ({"sinks": ["wandb"]}, "store, csv, tensorboard"),
+        ({"scope": "all"}, "whole, rank"),
+        ({"eps": -1}, "0 or more"),
+    ],
+)
+def test_wrong_settings_are_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    net, optimizer = make_training()
+    with pytest.raises(InvalidArgument, match=message):
+        msprobe.monitor(net, optimizer, tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
+    net, _ = make_training()
+    for model, optimizer in (("net", None), ([], None), (net, 3)):
+        with pytest.raises(InvalidArgument, match="expected"):
+            msprobe.monitor(model, optimizer, tmp_path / "run")
+
+
+def test_a_configuration_file(start: Any, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(
+        json.dumps(
+            {"task": "monitor", "dump_path": str(tmp_path / "run"), "monitor": {"every": 2, "eps": 0.5}}
+        )
+    )
+    net, optimizer = make_training()
+    monitor = msprobe.monitor(net, optimizer, config=path, every=3)
+    train(net, optimizer, steps=5)
+    monitor.close()
+    found = Record(tmp_path / "run")
+    assert found.steps == [0, 3]
+    assert json.loads(found.info["settings"])["eps"] == 0.5
+
+
+def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    net, optimizer = make_training()
+    with pytest.raises(msprobe.Error, match="file"):
+        msprobe.monitor(net, optimizer, tmp_path / "file" / "run")
+
+
+# ---- sinks
+
+
+def test_callbacks_get_what_the_store_has(start: Any, record: Any) -> None:
+    seen: list[tuple[int, dict[str, float]]] = []
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, callback=lambda numbers, step: seen.append((step, numbers)))
+    train(net, optimizer, steps=2)
+    monitor.close()
+    found = record()
+    assert [step for step, _ in seen] == found.steps
+    for step, numbers in seen:
+        assert set(numbers) == {key for key in found.series if step in found[key]}
+        assert all(found[key][step] == value for key, value in numbers.items())
+
+
+def test_a_callback_that_raises_is_told_once(
+    start: Any, record: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = []
+
+    def fail(numbers: Any, step: int) -> None:
+        calls.append(step)
+        raise KeyError("mine")
+
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, callback=fail)
+    train(net, optimizer, steps=3)
+    monitor.close()
+    assert calls == [0]
+    assert sum("mine" in entry.message for entry in caplog.records) == 1
+    assert record().steps == [0, 1, 2]
+
+
+def test_csv_and_tensorboard(start: Any, record: Any, tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, sinks=["store", "csv", "tensorboard"])
+    train(net, optimizer, steps=2)
+    monitor.close()
+    found = record()
+    header, *rows = core.read_csv(tmp_path / "run" / "monitor.csv")
+    assert header == ["step", "series", "value"]
+    assert len(rows[0]) == sum(len(found[key]) for key in found.series)
+    for step, key, value in rows[0]:
+        assert found[key][int(step)] == float(value)
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard" / "rank0"))
+    events.Reload()
+    assert [point.value for point in events.Scalars("loss")] == pytest.approx(list(found["loss"].values()))
+
+
+# ---- faults
+
+
+def test_a_fault_ends_the_monitor_and_not_the_training(
+    start: Any, record: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net, optimizer = make_training()
+    monitor = start(net, optimizer)
+
+    def after(step: int) -> None:
+        if step == 1:
+            monkeypatch.setattr(monitor._monitor._table, "evaluate", lambda *_: 1 / 0)
+
+    losses = train(net, optimizer, steps=5, after=after)
+    assert len(losses) == 10
+    assert sum("ZeroDivisionError" in entry.message for entry in caplog.records) == 1
+    assert record().steps == [0, 1]
+    assert "step" in vars(optimizer)  # passive, until close()
+    monitor.close()
+    assert "step" not in vars(optimizer)
+
+
+def test_gradients_that_are_missing_or_frozen_have_no_numbers(start: Any, record: Any) -> None:
+    net = nn.ModuleDict({"a": nn.Linear(2, 2), "unused": nn.Linear(2, 2), "frozen": nn.Linear(2, 2)})
+    net["frozen"].requires_grad_(False)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor = start(net, optimizer)
+    net["a"](net["frozen"](torch.randn(2, 2))).sum().backward()
+    optimizer.step()
+    monitor.close()
+    found = record()
+    assert found["gradient.norm/a.weight"]
+    assert not found["gradient.norm/unused.weight"]
+    assert not found.keys("gradient.norm/frozen")
+    assert math.isfinite(found["gradient.norm"][0])
+
+
+def test_a_nan_is_a_number_of_its_own(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, rules=[])
+
+    def spoil(step: int) -> None:
+        if step == 1:
+            net.fc1.weight.grad[0, 0] = math.nan
+
+    train(net, optimizer, steps=2, before=spoil)
+    monitor.close()
+    found = record()
+    assert math.isnan(found["gradient.norm/fc1.weight"][1])
+    assert found["gradient.nonfinite/fc1.weight"][1] == pytest.approx(1 / 24)
+    assert math.isnan(found["gradient.norm"][1])

@@ -1,0 +1,309 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever processes a model is spread over, the record is that of the same training in one process."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msprobe
+import pytest
+import torch
+from gloo import launch, processes
+from monitor_record import Record
+from torch import nn
+
+BATCH = 12  # rows of a step, over all processes
+STEPS = 4
+SETTINGS = {
+    "quantities": ["training", "gradient", "weight", "moment", "update", "direction", "activation", "matrix"],
+    "matrix_every": 2,
+    "levels": ["parameter", "layer", "model"],
+}
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(6, 8)
+        self.down = nn.Linear(8, 6)
+
+    def forward(self, x: Any) -> Any:
+        return x + self.down(torch.relu(self.up(x)))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 6)
+        self.layers = nn.ModuleList(Block() for _ in range(2))
+        self.last = nn.Linear(6, 1)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x)
+
+
+def make_net() -> Net:
+    torch.manual_seed(0)
+    net = Net()
+    with torch.no_grad():
+        net.first.weight[1, 2] = 0.0
+        net.layers[1].up.bias.fill_(0.0)
+    return net
+
+
+def data_of(step: int) -> Any:
+    return torch.randn(BATCH, 5, generator=torch.Generator().manual_seed(step))
+
+
+def run(model: Any, folder: Path, rows: slice = slice(None), before: Callable[..., None] = print) -> Any:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    monitor = msprobe.monitor(model, optimizer, folder, **SETTINGS)
+    before(monitor)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        model(data_of(step)[rows]).square().mean().backward()
+        optimizer.step()
+    monitor.close()
+    return monitor
+
+
+@pytest.fixture(scope="module")
+def unsharded(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    folder = tmp_path_factory.mktemp("unsharded")
+    run(make_net(), folder)
+    return Record(folder)
+
+
+def count_collectives(folder: Path, rank: int) -> Callable[[Any], None]:
+    """Writes how many of ours there are in each step, beside those that the training has."""
+
+    def begin(monitor: Any) -> None:
+        from torch import distributed
+
+        counts = [0]
+        for name in ("all_reduce", "all_gather_object", "broadcast", "barrier", "all_gather"):
+            original = getattr(distributed, name)
+
+            def counted(*args: Any, _original: Any = original, **kwargs: Any) -> Any:
+                counts[-1] += kwargs.get("group") is not None
+                return _original(*args, **kwargs)
+
+            setattr(distributed, name, counted)
+        end = monitor._monitor.end_step
+
+        def end_step() -> None:
+            end()
+            (folder / f"counts{rank}.json").write_text(json.dumps(counts))
+            counts.append(0)
+
+        monitor._monitor.end_step = end_step
+
+    return begin
+
+
+def part(rank: int, ranks: int) -> slice:
+    size = BATCH // ranks
+    return slice(rank * size, (rank + 1) * size)
+
+
+def data_parallel(rank: int, folder: Path) -> None:
+    model = nn.parallel.DistributedDataParallel(make_net())
+    run(model, folder, part(rank, 2), count_collectives(folder, rank))
+
+
+def fully_sharded(rank: int, folder: Path) -> None:
+    """Three processes: 8 rows are 3 + 3 + 2, and the 1 row of the last weight is with the first alone."""
+    from torch.distributed.fsdp import fully_shard
+
+    net = make_net()
+    mesh = torch.distributed.init_device_mesh("cpu", (3,))
+    for layer in net.layers:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(net, mesh=mesh)
+    run(net, folder, part(rank, 3), count_collectives(folder, rank))
+
+
+def _split(net: Net, mesh: Any) -> None:
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    for layer in net.layers:
+        parallelize_module(layer, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+
+
+def tensor_parallel(rank: int, folder: Path) -> None:
+    net = make_net()
+    _split(net, torch.distributed.init_device_mesh("cpu", (2,)))
+    run(net, folder, before=count_collectives(folder, rank))
+
+
+def both(rank: int, folder: Path) -> None:
+    """Two ways of data, two of tensors."""
+    from torch.distributed.fsdp import fully_shard
+
+    net = make_net()
+    mesh = torch.distributed.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    _split(net, mesh["tensor"])
+    for layer in net.layers:
+        fully_shard(layer, mesh=mesh["data"])
+    fully_shard(net, mesh=mesh["data"])
+    run(net, folder, part(rank // 2, 2), count_collectives(folder, rank))
+
+
+@pytest.mark.parametrize(
+    ("work", "ranks"),
+    [
+        (data_parallel, 2),
+        pytest.param(fully_sharded, 3, marks=processes),
+        pytest.param(tensor_parallel, 2, marks=processes),
+        pytest.param(both, 4, marks=processes),
+    ],
+)
+def test_the_record_is_that_of_one_process(
+    work: Callable[..., None], ranks: int, tmp_path: Path, unsharded: Record
+) -> None:
+    launch(work, tmp_path, ranks=ranks)
+    record = Record(tmp_path)
+    assert record.steps == unsharded.steps == list(range(STEPS))
+    assert set(record.series) == set(unsharded.series)
+    for key in unsharded.series:
+        if key == "step_seconds":
+            continue
+        found, expected = record[key], unsharded[key]
+        assert found.keys() == expected.keys(), key
+        for step, number in expected.items():
+            # An element whose gradient is rounding alone has any sign.
+            loose = "gradient_moment" in key or "cosine" in key
+            close = math.isclose(found[step], number, rel_tol=2e-4 if loose else 2e-5, abs_tol=1e-6)
+            assert close, (key, step, found[step], number)
+    assert not (tmp_path / "monitor.rank1.db").exists()
+    for rank in range(ranks):
+        counts = json.loads((tmp_path / f"counts{rank}.json").read_text())
+        assert counts[1:] == [2] * (STEPS - 1)  # the first step also meets the others
+
+
+# ---- experts, each with one process
+
+
+class Expert(nn.Module):
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        torch.manual_seed(10 + number)
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.fc(x)
+
+
+class Experts(nn.Module):
+    """Those of `numbers`, under the names that they have in the whole."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.router = nn.Linear(4, 4)
+        self.experts = nn.ModuleDict({str(number): Expert(number) for number in numbers})
+        self.num_experts = 4
+        self.top_k = 1
+
+    def forward(self, x: Any) -> Any:
+        weights, chosen = self.router(x).softmax(-1).max(-1)
+        out = torch.zeros_like(x)
+        for name, expert in self.experts.items():
+            rows = chosen == int(name)
+            out = out + torch.where(rows[:, None], expert(x) * weights[:, None], torch.zeros_like(x))
+        return out
+
+
+def train_experts(model: Any, folder: Path, reduce: Callable[[Any], None] = lambda model: None) -> None:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    monitor = msprobe.monitor(
+        model, optimizer, folder, quantities=["training", "gradient", "weight", "experts"]
+    )
+    for step in range(3):
+        optimizer.zero_grad()
+        x = torch.randn(16, 4, generator=torch.Generator().manual_seed(step))
+        model(x).square().sum().backward()
+        reduce(model)
+        optimizer.step()
+    monitor.close()
+
+
+def expert_parallel(rank: int, folder: Path) -> None:
+    """Each process has two of four experts and all tokens; the router's gradient is the sum of both."""
+    from torch import distributed
+
+    def add_up(model: Any) -> None:
+        for parameter in model.router.parameters():
+            distributed.all_reduce(parameter.grad)
+
+    train_experts(Experts([2 * rank, 2 * rank + 1]), folder, add_up)
+
+
+@processes
+def test_experts_of_several_processes(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    train_experts(Experts([0, 1, 2, 3]), tmp_path / "one")
+    launch(expert_parallel, tmp_path / "two")
+    one, two = Record(tmp_path / "one"), Record(tmp_path / "two")
+    assert set(two.series) == set(one.series)
+    assert "expert_load.largest/router" in one.series
+    for key in one.series:
+        if key not in ("step_seconds", "loss"):  # the loss is the sum here, where the mean is taken
+            assert two[key] == pytest.approx(one[key], rel=2e-5, abs=1e-7), key
+
+
+# ---- faults, and each process for itself
+
+
+def one_fails(rank: int, folder: Path) -> None:
+    import time
+
+    model = nn.parallel.DistributedDataParallel(make_net())
+    optimizer = torch.optim.AdamW(model.parameters())
+    monitor = msprobe.monitor(model, optimizer, folder)
+    begun = time.monotonic()
+    for step in range(STEPS):
+        if rank == 1 and step == 2:
+            monitor._monitor._frame = None  # anything
+        optimizer.zero_grad()
+        model(data_of(step)).square().mean().backward()
+        optimizer.step()
+    seconds = time.monotonic() - begun
+    (folder / f"rank{rank}.json").write_text(json.dumps([monitor._monitor.is_open, seconds]))
+    monitor.close()
+
+
+@processes
+def test_a_process_whose_monitor_fails_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    launch(one_fails, tmp_path)
+    for rank in (0, 1):
+        is_open, seconds = json.loads((tmp_path / f"rank{rank}.json").read_text())
+        assert not is_open
+        assert seconds < 100
+    assert Record(tmp_path).steps == [0, 1]
+
+
+def each_for_itself(rank: int, folder: Path) -> None:
+    model = nn.parallel.DistributedDataParallel(make_net())
+    optimizer = torch.optim.AdamW(model.parameters())
+    with msprobe.monitor(model, optimizer, folder, scope="rank", quantities=["training", "activation"]):
+        for step in range(2):
+            model(data_of(step)[part(rank, 2)]).square().mean().backward()
+            optimizer.step()
+
+
+@processes
+def test_each_process_for_itself(tmp_path: Path) -> None:
+    launch(each_for_itself, tmp_path)
+    records = [Record(tmp_path, f"monitor.rank{rank}.db") for rank in (0, 1)]
+    assert not (tmp_path / "monitor.db").exists()
+    assert records[0].steps == records[1].steps == [0, 1]
+    assert records[0]["activation.rms/first"] != records[1]["activation.rms/first"]
