@@ -29,9 +29,7 @@ _RULE = "the optimizer's rule is not checked: its result is blamed as a weight"
 
 # (pair, way it is recorded; "*": all): why the answer is wrong today.
 FAILS: dict[tuple[str, str], str] = {
-    ("loss_last_bit", "*"): "the last bit of a loss makes the whole answer differ",
     ("noise_everywhere", "*"): _KEY_BIAS,
-    ("fused_kernel", "*"): _KEY_BIAS,
     ("mixed_with_noise_diagnosed", "*"): _KEY_BIAS,
     (
         "mask_prepared_otherwise",
@@ -40,9 +38,6 @@ FAILS: dict[tuple[str, str], str] = {
     ("micro_steps", "*"): "inputs of other shapes are a cause, although losses and gradients agree",
     ("epsilon_inside", "*"): _RULE,
     ("no_bias_correction", "*"): _RULE,
-    ("parameter_missing", "*"): (
-        "the number of parameters, which comes of it, stops the walk before the layer"
-    ),
     ("weight_diagnosed_bfloat16", "*"): (
         "the set-up says that weights differ; which one is in a sentence only"
     ),

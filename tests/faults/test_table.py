@@ -200,9 +200,6 @@ def test_float32_is_judged_right(sample: table.Cells) -> None:
         assert found["called_same"] == found["accused"] == found["failed"] == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="limits of 64 and 500 roundings are larger than most faults in bfloat16"
-)
 def test_bfloat16_is_judged_right(sample: table.Cells) -> None:
     for found in columns_of(sample, "bfloat16"):
         assert found["first"] == found["asked"]

@@ -387,7 +387,7 @@ class CallWalker {
       knows_inputs &= collect_influences(*forward, rows_.of_record(*forward), true, influences);
       for (std::size_t i = own; i < influences.size(); ++i) note_input(seen, influences[i]);
     }
-    const std::size_t arguments = visit_arguments(record, rows, knows_inputs, zone);
+    const std::size_t arguments = visit_arguments(record, rows, zone);
     visit_results(record, rows, influences, floor, knows_inputs, arguments, seen);
     if (zone == Zone::kOptimizer) keep_updated(rows);
     note_inside(record, rows, seen);
@@ -467,8 +467,7 @@ class CallWalker {
 
   // ---- Arguments. Returns how many settings of the call differ.
 
-  std::size_t visit_arguments(std::uint32_t record, std::span<const ItemPair> rows, bool knows_inputs,
-                              Zone zone) {
+  std::size_t visit_arguments(std::uint32_t record, std::span<const ItemPair> rows, Zone zone) {
     std::size_t found = 0;
     if (zone != Zone::kModel && same_tensors_in_other_order(record)) return 0;
     for (const ItemPair& row : rows) {
@@ -489,7 +488,7 @@ class CallWalker {
         if (item.kind == Item::Kind::kNull && other == nullptr) continue;
         if (apart.high < kSameNumber) continue;
         found += add_value(record, item_name(row), show(pair_.left, &item),
-                           other != nullptr ? show(pair_.right, other) : reason(row.reason),
+                           other != nullptr ? show(pair_.right, other) : std::string(reason(row.reason)),
                            item.kind == Item::Kind::kTensor, other != nullptr ? apart.value : kInfinity);
         // A rate or a coefficient; what it makes of elements next to nothing is no measure.
         if (zone == Zone::kOptimizer && std::isfinite(apart.low) &&
@@ -510,7 +509,7 @@ class CallWalker {
       const std::string place = trace::item_name(pair_.right, pair_.records.of_left[record].index, index);
       found += add_value(record, place, "nothing", show(pair_.right, &item), false, kInfinity);
     }
-    return knows_inputs ? found : found;
+    return found;
   }
 
   Finding& add_argument(std::uint32_t record, const std::string& item) {
@@ -833,8 +832,7 @@ class CallWalker {
       note_closest(strength, row);
       const bool excluded = !differs_ && seen.in_is_equal && knows_inputs && apart.value >= result.unit &&
                             was_equal_before(record);
-      if (excluded)
-        strength = std::max(strength, std::max(1.0, apart.value / std::max(result.unit, 0x1p-53)));
+      if (excluded) strength = std::max({strength, 1.0, apart.value / std::max(result.unit, 0x1p-53)});
       seen.effect = std::max(
           seen.effect, is_module(call) ? visible(apart, composite(seen.in_high, seen.in_value,
                                                                   std::max(result.unit, coarsest_unit_)))
@@ -1157,7 +1155,7 @@ class CallWalker {
     }
     return std::string(trace.text(item->value));
   }
-  static std::string reason(trace::NoMatchReason reason) {
+  static std::string_view reason(trace::NoMatchReason reason) {
     switch (reason) {
       case trace::NoMatchReason::kShape: return "another shape";
       case trace::NoMatchReason::kDtype: return "another dtype";

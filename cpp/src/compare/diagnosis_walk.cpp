@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
-#include <set>
+#include <span>
 
 #include "compare/diagnosis_entry.h"
 #include "compare/rounding_model.h"
@@ -28,11 +29,21 @@ constexpr double kComposite = 8;
 constexpr double kTwoSteps = 2;
 
 // Ways to compute the same thing.
-const std::set<std::string_view> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
+constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
 
 // What a module says of itself that changes nothing it computes, unless an effect is seen.
-const std::set<std::string_view> kHowNotWhat = {"inplace", "recompute", "checkpoint", "use_checkpoint",
-                                                "gradient_checkpointing"};
+constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute", "checkpoint",
+                                                         "use_checkpoint", "gradient_checkpointing"};
+
+bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) text += part;
+  return text;
+}
 
 std::string module_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
@@ -188,7 +199,7 @@ class DiagnosisWalker {
       const std::string bare = entry.name;
       entry.name = prefix + bare;
       Finding* const found = add_tensor(kind, phase, entry, apart, allowed,
-                                        what + " " + bare + " differs before anything was computed");
+                                        joined({what, " ", bare, " differs before anything was computed"}));
       if (found != nullptr) found->module = kind == FindingKind::kInputData ? std::string() : module_of(bare);
     }
     tell_lone(kind, phase, what, ours, theirs, prefix, "the run under test");
@@ -200,7 +211,7 @@ class DiagnosisWalker {
                  const std::string& prefix, const std::string& side) {
     for (const std::string& name : has.keys()) {
       if (lacks.find(name) != nullptr) continue;
-      add(kind, phase, prefix + name, "only " + side + " has the " + what + " " + name).module =
+      add(kind, phase, prefix + name, joined({"only ", side, " has the ", what, " ", name})).module =
           module_of(name);
     }
   }
@@ -271,7 +282,7 @@ class DiagnosisWalker {
     const auto seen = calls_.strength_of_modules.find(path);
     if (seen != calls_.strength_of_modules.end()) {
       finding.effect = seen->second;
-    } else if (!calls_.strength_of_modules.empty() || kHowNotWhat.contains(name)) {
+    } else if (!calls_.strength_of_modules.empty() || is_one_of(name, kHowNotWhat)) {
       finding.effect = 0;
     }
     finding.is_hidden = is_other_number && finding.effect < 1 && calls_.walk.noise > 0;
@@ -452,7 +463,7 @@ class DiagnosisWalker {
       for_each_differing(groups[g]["hyper"], others[g]["hyper"], prefix,
                          [&](const std::string& key, const Json& a, const Json& b) {
                            const std::string_view last = std::string_view(key).substr(key.rfind('.') + 1);
-                           if (!kSameRule.contains(last)) found(key, a, b);
+                           if (!is_one_of(last, kSameRule)) found(key, a, b);
                          });
       const Json &a = groups[g]["parameters"], &b = others[g]["parameters"];
       if (a == b) continue;

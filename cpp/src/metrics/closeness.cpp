@@ -55,8 +55,9 @@ struct Extremes {
 };
 
 Extremes extremes_of(const TensorFacts& facts) {
-  const bool apart = facts.sketch && facts.non_finite && facts.non_finite->any();
-  if (apart) return {finite_or_0(facts.sketch->min), finite_or_0(facts.sketch->max)};
+  if (facts.sketch && facts.non_finite && facts.non_finite->any()) {
+    return {finite_or_0(facts.sketch->min), finite_or_0(facts.sketch->max)};
+  }
   return {is_finite(facts.min) ? *facts.min : 0, is_finite(facts.max) ? *facts.max : 0};
 }
 
@@ -113,12 +114,13 @@ class Pair {
   double bias() const { return a_.is_exact && b_.is_exact ? std::max(of_norms(), of_means()) : 0; }
 
   // Sums of masks of the smallest float32 run over in files.
-  bool has_sketches() const {
-    return a_.sketch && b_.sketch && a_.dtype == b_.dtype &&
-           std::isfinite(stats::distance(*a_.sketch, *b_.sketch));
-  }
+  bool has_sketches() const { return std::isfinite(sketched()); }
 
-  double sketched() const { return stats::distance(*a_.sketch, *b_.sketch) / size_; }
+  // Infinite: there are none.
+  double sketched() const {
+    if (!a_.sketch || !b_.sketch || a_.dtype != b_.dtype) return kInfinity;
+    return stats::distance(*a_.sketch, *b_.sketch) / size_;
+  }
 
   double cancelled() const {
     const double unit = std::max(unit_roundoff(a_.dtype), unit_roundoff(b_.dtype));
@@ -127,6 +129,7 @@ class Pair {
 
   double peak() const {
     double all = 0, most = 0;
+    if (!a_.sketch || !b_.sketch) return 0;
     for (std::size_t i = 0; i < stats::Sketch::kSums; ++i) {
       const double apart = a_.sketch->sums[i] - b_.sketch->sums[i];
       all += apart * apart;
@@ -230,7 +233,10 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
   if (hides) result.high = kInfinity;
   result.high = std::max(result.high, result.low);
   result.value = std::clamp(result.value, result.low, result.high);
-  if (!result.equal && result.high == 0) result.high = kSketchNoise;  // checksums that differ: not nothing
+  if (!result.equal && result.value == 0) {  // checksums that differ: not nothing
+    result.high = std::max(result.high, kSketchNoise);
+    result.value = std::min(result.high, unit_roundoff(reference.dtype) / 2);
+  }
   return result;
 }
 

@@ -68,7 +68,7 @@ HWY_INLINE PairSums pairs_of(const T* HWY_RESTRICT left, const T* HWY_RESTRICT r
     lanes[1][lane] += y * y;
     lanes[2][lane] += x * y;
     lanes[3][lane] += (x - y) * (x - y);
-    result.sign_balance += sign_of(x) * sign_of(y);
+    result.sign_balance += static_cast<std::int64_t>(sign_of(x)) * sign_of(y);
   }
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     result.left_squares += lanes[0][lane];

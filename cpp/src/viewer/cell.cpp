@@ -105,10 +105,9 @@ std::optional<double> difference_of_statistics(const Cell& target, const Cell* g
   bool is_known = false;
   const auto take = [&](const Statistic& statistic, std::optional<double> metrics::TensorFacts::* place) {
     const auto found = of_reference(statistic, target, golden);
-    if (!found) return;
-    is_known = true;
+    is_known |= found.has_value();
     ours.*place = target.number(statistic.name);
-    theirs.*place = found;
+    theirs.*place = found ? found : ours.*place;  // still tells how large the elements are
   };
   take(kStatistics[0], &metrics::TensorFacts::max);
   take(kStatistics[1], &metrics::TensorFacts::min);

@@ -196,7 +196,7 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
         return "differ", f"{checkpoint.sentence} They may be of a later step"
     config = next((part for part in here if part.part == "config" and part.status == "differ"), None)
     if config is not None and stage == "configuration" and config.evidence:
-        return "no cause", config.evidence[0]
+        return "no cause" if numbers_agree(list(answer.parts)) else "differ", config.evidence[0]
     if any(part.status == "rounding" for part in compared):
         return "rounding", ""
     return "equal", ""

@@ -8,8 +8,8 @@ import warnings
 from pathlib import Path
 
 import check_support  # noqa: F401
+import operator_score as score
 import pytest
-import score
 import torch
 
 

@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 
 import check_support  # noqa: F401
-import planted
+import operator_faults as planted
+import operator_score as score
 import pytest
-import score
 from msprobe.check.run import check
 
 EVERYTHING = os.environ.get("MSPROBE_TEST_OPERATORS") == "1"

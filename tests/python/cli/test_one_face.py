@@ -173,7 +173,7 @@ class TestCompletion:
 
         assert complete("msprobe", "grad") == ["grad_compare"]
         assert set(complete("msprobe", '""')) == {*COMMANDS, "--help", "--version"}
-        assert complete("msprobe", "compare", "--tol") == ["--tolerance"]
+        assert complete("msprobe", "compare", "--bitw") == ["--bitwise"]
         assert complete("msprobe", "compare", "comp") == ["completion.sh"]
 
     def test_zsh_is_a_script(self, tmp_path):

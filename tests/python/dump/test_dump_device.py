@@ -65,6 +65,7 @@ def test_records_are_those_of_tensors_in_memory(tmp_path, level, task):
 def same(left: Any, right: Any) -> int:
     """How many numbers were compared."""
     if isinstance(right, dict):
+        right = {key: value for key, value in right.items() if key != "sketch"}  # not taken on devices
         assert list(left) == list(right)
         return sum(same(left[key], right[key]) for key in right)
     if isinstance(right, list):

@@ -309,7 +309,7 @@ def test_a_disk_that_is_full(small_disk, task):
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {helpers!r})
+sys.path[:0] = {helpers!r}
 from pathlib import Path
 import torch
 from dump_support import debugger
@@ -331,7 +331,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", list(ENDS))
 def test_the_end_of_the_process(tmp_path, end):
-    helpers = str(Path(__file__).parent)
+    helpers = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
     script = SCRIPT.format(helpers=helpers, directory=str(tmp_path), task="tensor", end=ENDS[end])
     result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from planted import EVENT, EVENTS, HEALTHY, STEPS, Event, Healthy, train
+from monitor_events import EVENT, EVENTS, HEALTHY, STEPS, Event, Healthy, train
 
 # The others take a second each, and more on a busy machine.
 ALL = os.environ.get("MSPROBE_TEST_PLANTED_MONITOR") == "1"

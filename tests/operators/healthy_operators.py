@@ -4,7 +4,7 @@
 `msprobe check` may call wrong. Arguments are torch's own samples, and those of `more_calls` where torch has
 none.
 
-usage: python tests/operators/healthy.py OUT [DTYPE ...]
+usage: python tests/operators/healthy_operators.py OUT [DTYPE ...]
 """
 
 from __future__ import annotations

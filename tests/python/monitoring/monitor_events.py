@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """Small trainings in which something goes wrong at a known step, and healthy ones: when do the default rules
-say something? `python tests/python/monitoring/planted.py` prints the table of docs/monitor.md.
+say something? `python tests/python/monitoring/monitor_events.py` prints the table of docs/monitor.md.
 """
 
 from __future__ import annotations

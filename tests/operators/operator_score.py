@@ -3,7 +3,7 @@
 """The two counts by which `msprobe check` is scored: planted faults of operators that it names, and healthy
 operators of the API list that it accuses.
 
-usage: python tests/operators/score.py FOLDER     records everything below FOLDER and prints the table
+usage: python tests/operators/operator_score.py FOLDER   records everything below FOLDER, prints the table
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import healthy
-import planted
+import healthy_operators as healthy
+import operator_faults as planted
 import torch
 from msprobe import PrecisionDebugger
 from msprobe.check.result import CheckResult
