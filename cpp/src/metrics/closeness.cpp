@@ -58,7 +58,7 @@ Extremes extremes_of(const TensorFacts& facts) {
   if (facts.sketch && facts.non_finite && facts.non_finite->any()) {
     return {finite_or_0(facts.sketch->min), finite_or_0(facts.sketch->max)};
   }
-  return {is_finite(facts.min) ? *facts.min : 0, is_finite(facts.max) ? *facts.max : 0};
+  return {finite_or_0(facts.min.value_or(0)), finite_or_0(facts.max.value_or(0))};
 }
 
 bool is_float(std::optional<DType> dtype) { return dtype && (is_floating(*dtype) || is_complex(*dtype)); }
