@@ -31,8 +31,6 @@ constexpr double kFromExtremes = 4;
 // Two tensors whose elements have nothing to do with each other are about sqrt(2) apart.
 constexpr double kUnrelated = 2;
 
-bool is_finite(const std::optional<double>& value) { return value && std::isfinite(*value); }
-
 bool is_same(const std::optional<double>& a, const std::optional<double>& b) {
   if (!a || !b) return a.has_value() == b.has_value();
   return *a == *b || (std::isnan(*a) && std::isnan(*b));
