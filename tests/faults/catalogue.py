@@ -16,7 +16,7 @@ import plants
 KINDS = frozenset(
     """
     input_data weight buffer argument module_attribute operator in_place missing_call extra_call
-    gradient reduction clipping optimizer_setting optimizer_state update randomness
+    gradient reduction clipping optimizer_setting optimizer_state randomness
     """.split()  # noqa: SIM905
 )
 
