@@ -157,13 +157,18 @@ def both(rank: int, folder: Path) -> None:
     run(net, folder, part(rank // 2, 2), count_collectives(folder, rank))
 
 
+split_activations = pytest.mark.xfail(
+    strict=True, reason="activations of layers that are split are those of one process"
+)
+
+
 @pytest.mark.parametrize(
     ("work", "ranks"),
     [
         (data_parallel, 2),
         pytest.param(fully_sharded, 3, marks=processes),
-        pytest.param(tensor_parallel, 2, marks=processes),
-        pytest.param(both, 4, marks=processes),
+        pytest.param(tensor_parallel, 2, marks=[processes, split_activations]),
+        pytest.param(both, 4, marks=[processes, split_activations]),
     ],
 )
 def test_the_record_is_that_of_one_process(
