@@ -219,21 +219,6 @@ class DumpSession : public CallObserver,
 
   bool watches(PyObject* module) override { return modules_.find(module) != nullptr; }
 
-  // torch's global forward pre-hook: (module, args).
-  void before_module(const py::object& module, const py::tuple& args) {
-    begin_module(module.ptr(), arguments_of(args.ptr(), nullptr));
-  }
-
-  // torch's global forward hook: (module, args, kwargs, result), or (module, args, result) after an
-  // exception.
-  void after_module(const py::args& given) {
-    const bool complete = given.size() >= 4;
-    const py::object args = given[1];
-    const py::object keywords = complete ? py::object(given[2]) : py::object();
-    const py::object result = complete ? py::object(given[3]) : py::object();
-    end_module(py::object(given[0]).ptr(), arguments_of(args.ptr(), keywords.ptr()), result.ptr());
-  }
-
   void begin_module(PyObject* module, const CallArguments& arguments) override {
     WatchedModule* watched = modules_.find(module);
     if (watched == nullptr) return;
@@ -384,14 +369,6 @@ class DumpSession : public CallObserver,
   static std::string original_module_call(const OpenCall& call) {
     if (!call.recompute.original) return {};
     return call.name.substr(0, call.name.rfind('.') + 1) + std::to_string(*call.recompute.original);
-  }
-
-  static CallArguments arguments_of(PyObject* args, PyObject* keywords) {
-    CallArguments arguments;
-    arguments.values = &PyTuple_GET_ITEM(args, 0);
-    arguments.positional = PyTuple_GET_SIZE(args);
-    arguments.dict = keywords;
-    return arguments;
   }
 
   static void finish_operators(CallOperators& operators, PyObject* result) {

@@ -21,6 +21,12 @@ class ModuleObserver {
   virtual void begin_module(PyObject* module, const CallArguments& arguments) = 0;
   /// `result` null: the call ended by an exception.
   virtual void end_module(PyObject* module, const CallArguments& arguments, PyObject* result) = 0;
+
+  /// Torch's global forward pre-hook: (module, args).
+  void before_module(const pybind11::object& module, const pybind11::tuple& args);
+  /// Torch's global forward hook: (module, args, kwargs, result), or (module, args, result) after an
+  /// exception.
+  void after_module(const pybind11::args& given);
 };
 
 /// A new callable to stand for nn.Module._call_impl. A watched module without hooks of its own, in a process

@@ -300,18 +300,6 @@ class ModuleWatch : public ModuleObserver,
     return make_module_call(shared_from_this(), original, with_hooks);
   }
 
-  // torch's global hooks, for modules that torch calls itself.
-  void before_module(const py::object& module, const py::tuple& args) {
-    begin_module(module.ptr(), arguments_of(args.ptr(), nullptr));
-  }
-  void after_module(const py::args& given) {
-    const bool complete = given.size() >= 4;
-    const py::object args = given[1];
-    const py::object keywords = complete ? py::object(given[2]) : py::object();
-    const py::object result = complete ? py::object(given[3]) : py::object();
-    end_module(py::object(given[0]).ptr(), arguments_of(args.ptr(), keywords.ptr()), result.ptr());
-  }
-
   bool watches(PyObject* module) override { return recording_ && modules_.find(module) != modules_.end(); }
 
   void begin_module(PyObject* module, const CallArguments& arguments) override {
@@ -445,14 +433,6 @@ class ModuleWatch : public ModuleObserver,
       msprobe::log(msprobe::LogLevel::kWarning, std::string("monitor: a call is not measured: ") + e.what());
     }
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  }
-
-  static CallArguments arguments_of(PyObject* args, PyObject* keywords) {
-    CallArguments arguments;
-    arguments.values = &PyTuple_GET_ITEM(args, 0);
-    arguments.positional = PyTuple_GET_SIZE(args);
-    arguments.dict = keywords;
-    return arguments;
   }
 
   void begin(OpenCall& call, PyObject* module, const CallArguments& arguments) {

@@ -42,7 +42,6 @@ enum class FindingKind : std::uint8_t {
   kClipping,
   kOptimizerSetting,
   kOptimizerState,
-  kUpdate,  // what the optimizer made of equal gradients, states and settings
   kRandomness
 };
 

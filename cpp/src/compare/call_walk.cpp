@@ -673,7 +673,7 @@ class CallWalker {
       if (ours == kNoItem) rearranged_.push_back({finding_number(finding), record, 0});
     } else if (backward) {
       finding.kind = FindingKind::kGradient;
-    } else if (!differs_ && noise_ == 0 && record == first_call_ && !has_diagnosis_) {
+    } else if (!differs_ && noise_ == 0 && record == 0 && !has_diagnosis_) {
       finding.kind = FindingKind::kInputData;
       finding.reason = item_name(row) + ", the first that goes into the model, differs";
     }
@@ -1247,7 +1247,6 @@ class CallWalker {
       gradient_of_;              // of parameters, by the extremes of the reference
   double largest_gradient_ = 0;  // distance
   bool has_flips_ = false;       // integers or flags that were computed differ
-  std::uint32_t first_call_ = 0;
   const ItemPair* largest_row_ = nullptr;
   Finding discarded_;
   CallWalk result_;

@@ -191,7 +191,7 @@ class DiagnosisWalker {
   template <typename Allowed>
   void named(FindingKind kind, Phase phase, const std::string& what, const Json& ours, const Json& theirs,
              const std::string& prefix, const Allowed& allowed_of) {
-    for (EntryPair& entry : both(ours, theirs)) {
+    for (EntryPair& entry : common(ours, theirs)) {
       const Distance apart = entry_distance(*entry.target, *entry.reference);
       if (apart.equal) continue;
       const auto facts = tensor_of(*entry.reference);
@@ -205,7 +205,6 @@ class DiagnosisWalker {
     tell_lone(kind, phase, what, ours, theirs, prefix, "the run under test");
     tell_lone(kind, phase, what, theirs, ours, prefix, "the reference");
   }
-  static std::vector<EntryPair> both(const Json& ours, const Json& theirs) { return common(ours, theirs); }
 
   void tell_lone(FindingKind kind, Phase phase, const std::string& what, const Json& has, const Json& lacks,
                  const std::string& prefix, const std::string& side) {

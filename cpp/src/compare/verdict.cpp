@@ -141,7 +141,6 @@ std::string_view kind_name(FindingKind kind) noexcept {
     case FindingKind::kClipping: return "clipping";
     case FindingKind::kOptimizerSetting: return "optimizer_setting";
     case FindingKind::kOptimizerState: return "optimizer_state";
-    case FindingKind::kUpdate: return "update";
     case FindingKind::kRandomness: return "randomness";
   }
   return "";

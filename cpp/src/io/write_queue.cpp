@@ -148,6 +148,15 @@ void WriteQueue::add(std::size_t bytes, std::function<void()> work) {
   s.added.notify_one();
 }
 
+bool WriteQueue::in_child() const noexcept { return state_->in_child(); }
+
+void WriteQueue::wait_for(std::chrono::milliseconds most) {
+  State& s = *state_;
+  if (s.in_child()) return;
+  std::unique_lock lock(s.mutex);
+  s.done.wait_for(lock, most, [&s] { return s.queue.empty(); });
+}
+
 std::int64_t WriteQueue::flush() {
   State& s = *state_;
   if (s.in_child()) return 0;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,8 +29,14 @@ class WriteQueue {
   /// `bytes`: the memory that `work` holds. Work of more than all there may be waits for an empty queue.
   void add(std::size_t bytes, std::function<void()> work);
 
+  /// Waits until everything that was added is done, but no longer than this.
+  void wait_for(std::chrono::milliseconds most);
+
   /// Waits until everything that was added is done. Returns how much of it has failed so far.
   std::int64_t flush();
+
+  /// Whether this is a process that was forked from the one of the queue: nothing is done in it.
+  bool in_child() const noexcept;
 
  private:
   struct State;

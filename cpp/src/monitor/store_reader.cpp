@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "io/sqlite_address.h"
 #include "io/sqlite_error.h"
 #include "monitor/store_format.h"
 #include "msprobe/error.h"
@@ -26,23 +27,6 @@ using store::Point;
 using store::read_blob;
 
 constexpr int kBusyMilliseconds = 5000;
-
-// The name as part of a URI.
-std::string address_of(const std::filesystem::path& path, std::string_view options) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string address = "file:";
-  for (const char c : std::filesystem::absolute(path).string()) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
-                          (byte >= 'a' && byte <= 'z') || c == '/' || c == '.' || c == '-' || c == '_';
-    if (is_plain) {
-      address += c;
-    } else {
-      address += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return address.append(options);
-}
 
 Bucket bucket_of(const Point& point, std::int64_t first, std::int64_t last) {
   return {first, last, point.min, point.max, point.mean, point.count, point.bad};
@@ -64,13 +48,15 @@ struct StoreReader::State {
     if (!std::filesystem::is_regular_file(path)) throw IoError("cannot read", file, ENOENT);
     const int flags = SQLite::OPEN_READONLY | SQLite::OPEN_URI | SQLite::OPEN_NOMUTEX;
     try {
-      database = std::make_unique<SQLite::Database>(address_of(path, "?mode=ro"), flags, kBusyMilliseconds);
+      database =
+          std::make_unique<SQLite::Database>(io::sqlite_address(path, "?mode=ro"), flags, kBusyMilliseconds);
       store::check_format(*database, file);
     } catch (const SQLite::Exception&) {
       // A folder that cannot be written to has no place for the file that tells readers and writers of each
       // other.
       try {
-        database = std::make_unique<SQLite::Database>(address_of(path, "?mode=ro&immutable=1"), flags);
+        database =
+            std::make_unique<SQLite::Database>(io::sqlite_address(path, "?mode=ro&immutable=1"), flags);
         store::check_format(*database, file);
       } catch (const SQLite::Exception& error) {
         fail(error);

@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "io/sqlite_address.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 #include "msprobe/viewer_cell.h"
@@ -44,22 +45,8 @@ constexpr std::array<std::string_view, 14> kColumns = {
     "stack_id",        "matched_distributed", "parallel_merge_info",
     "input_data",      "output_data"};
 
-// For SQLite, which reads it as it is: no lock, no log beside it.
-std::string address_of(const std::filesystem::path& path) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string address = "file:";
-  for (const char c : std::filesystem::absolute(path).string()) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_plain = (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
-                          (byte >= 'a' && byte <= 'z') || c == '/' || c == '.' || c == '-' || c == '_';
-    if (is_plain) {
-      address += c;
-    } else {
-      address += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return address + "?mode=ro&immutable=1";
-}
+// SQLite reads the file as it is: no lock, no log beside it.
+constexpr std::string_view kAsItIs = "?mode=ro&immutable=1";
 
 // Of a column that may hold anything: bytes that are not UTF-8 become U+FFFD, into `buffer`.
 std::string_view text_of(const SQLite::Column& column, std::string& buffer) {
@@ -117,7 +104,7 @@ struct ResultReader::State {
   std::optional<SQLite::Statement> cells;
 
   explicit State(const DigestSource& of)
-      : source(of), database(address_of(of.path), SQLite::OPEN_READONLY | SQLite::OPEN_URI) {
+      : source(of), database(io::sqlite_address(of.path, kAsItIs), SQLite::OPEN_READONLY | SQLite::OPEN_URI) {
     database.exec(
         "PRAGMA query_only=1; PRAGMA trusted_schema=0; PRAGMA cache_size=-4000; PRAGMA temp_store=2");
     has_own_tables = database.tableExists("msprobe_nodes");

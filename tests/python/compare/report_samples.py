@@ -26,7 +26,7 @@ STACK = [
 # In the order of FindingKind and Phase (cpp/include/msprobe/verdict.h).
 KINDS = """
     input_data weight buffer argument module_attribute operator in_place missing_call extra_call gradient
-    reduction clipping optimizer_setting optimizer_state update randomness
+    reduction clipping optimizer_setting optimizer_state randomness
 """.split()  # noqa: SIM905
 CALLS = 5
 

@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+import recorded_calls
 from archives import unpack
+from recorded_calls import INF, NAN, call, value, write_dump
+
+__all__ = ["DATA", "INF", "NAN", "call", "tensor", "unpacked", "value", "write_rank"]
 
 DATA = Path(__file__).resolve().parents[2] / "data"
-NAN = float("nan")
-INF = float("inf")
 
 
 def unpacked(name: str, folder: Path) -> Path:
@@ -23,40 +24,12 @@ def unpacked(name: str, folder: Path) -> Path:
 
 
 def tensor(largest: float = 1.0, smallest: float = 0.0, **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "torch.Tensor",
-        "dtype": "torch.float32",
-        "shape": [2],
-        "Max": largest,
-        "Min": smallest,
-        "Mean": 0.0,
-        "Norm": 0.0,
-        "requires_grad": False,
-        **fields,
-    }
-
-
-def value(content: Any) -> dict[str, Any]:
-    return {"type": type(content).__name__, "value": content}
-
-
-def call(args: list[Any], output: list[Any], **kwargs: Any) -> dict[str, Any]:
-    return {"input_args": args, "input_kwargs": kwargs, "is_recompute": False, "output": output}
+    return recorded_calls.tensor(largest, smallest, **{"Mean": 0.0, "Norm": 0.0, **fields})
 
 
 def write_rank(folder: Path, data: dict[str, Any], **header: Any) -> Path:
     """Writes the three files of a rank; returns the path of dump.json."""
-    folder.mkdir(parents=True, exist_ok=True)
-    content = {
-        "task": "statistics",
-        "level": "L1",
-        "framework": "pytorch",
-        "dump_data_dir": None,
-        **header,
-        "data": data,
-    }
-    path = folder / "dump.json"
-    path.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    path = write_dump(folder, data, **header)
     for name in ("stack.json", "construct.json"):
         (folder / name).write_text("{}", encoding="utf-8")
     return path
