@@ -25,6 +25,7 @@ function(msprobe_fetch name url sha256 target)
   set(ZLIB_BUILD_EXAMPLES OFF)
   set(SQLITECPP_RUN_CPPLINT OFF)
   set(SQLITECPP_RUN_CPPCHECK OFF)
+  set(YAML_CPP_INSTALL OFF)
   if(DEFINED MSPROBE_GLIBCXX_ABI)
     add_compile_definitions(_GLIBCXX_USE_CXX11_ABI=${MSPROBE_GLIBCXX_ABI})
   endif()
@@ -143,6 +144,56 @@ else()
   msprobe_fetch(SQLiteCpp https://github.com/SRombauts/SQLiteCpp/archive/refs/tags/3.3.3.tar.gz
     33bd4372d83bc43117928ee842be64d05e7807f511b5195f85d30015cad9cac6 SQLiteCpp)
   set(MSPROBE_SQLITE SQLiteCpp)
+endif()
+
+# nlohmann/json: small files in JSON. Headers only.
+find_package(nlohmann_json 3.10 CONFIG QUIET)
+if(TARGET nlohmann_json::nlohmann_json)
+  get_target_property(json_include nlohmann_json::nlohmann_json INTERFACE_INCLUDE_DIRECTORIES)
+else()
+  msprobe_fetch_headers(json_include nlohmann_json https://github.com/nlohmann/json/releases/download/v3.11.3/json.tar.xz
+    d6c65aca6b1ed68e7a182f4757257b107ae403032760ed6ef121c9d55e81757d)
+  string(APPEND json_include /include)
+endif()
+add_library(msprobe_json INTERFACE)
+target_include_directories(msprobe_json SYSTEM INTERFACE "${json_include}")
+
+# msprobe_is_for_shared_libraries(result library source): whether a static library can become part of a shared one.
+function(msprobe_is_for_shared_libraries result library source)
+  file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/${result}.cpp" "${source}")
+  try_compile(${result} "${CMAKE_CURRENT_BINARY_DIR}/${result}" "${CMAKE_CURRENT_BINARY_DIR}/${result}.cpp"
+    COMPILE_DEFINITIONS -fPIC LINK_OPTIONS -shared LINK_LIBRARIES "${library}" CXX_STANDARD 20)
+  set(${result} ${${result}} PARENT_SCOPE)
+endfunction()
+
+# yaml-cpp: small files in YAML. Debian's CMake files know the shared library only, and its static one is of no use for
+# libmsprobe. Then wheels carry the shared one beside libmsprobe (MSPROBE_CARRIED_LIBRARIES).
+set(MSPROBE_YAML msprobe_yaml)
+set(MSPROBE_CARRIED_LIBRARIES "")
+find_path(MSPROBE_YAML_INCLUDE yaml-cpp/yaml.h)
+find_library(MSPROBE_YAML_STATIC libyaml-cpp.a)
+find_library(MSPROBE_YAML_SHARED yaml-cpp)
+mark_as_advanced(MSPROBE_YAML_INCLUDE MSPROBE_YAML_STATIC MSPROBE_YAML_SHARED)
+if(MSPROBE_YAML_INCLUDE AND MSPROBE_YAML_STATIC AND NOT DEFINED MSPROBE_YAML_STATIC_FITS)
+  msprobe_is_for_shared_libraries(MSPROBE_YAML_STATIC_FITS "${MSPROBE_YAML_STATIC}"
+    "#include <yaml-cpp/parser.h>\n#include <istream>\nvoid read(std::istream& in) { YAML::Parser parser(in); }\n")
+endif()
+if(MSPROBE_YAML_INCLUDE AND MSPROBE_YAML_STATIC AND MSPROBE_YAML_STATIC_FITS)
+  set(yaml_library "${MSPROBE_YAML_STATIC}")
+elseif(MSPROBE_YAML_INCLUDE AND MSPROBE_YAML_SHARED)
+  set(yaml_library "${MSPROBE_YAML_SHARED}")
+  if(MSPROBE_STATIC_DEPENDENCIES)
+    set(MSPROBE_CARRIED_LIBRARIES "${MSPROBE_YAML_SHARED}")
+  endif()
+else()
+  msprobe_fetch(yaml-cpp https://github.com/jbeder/yaml-cpp/releases/download/yaml-cpp-0.9.0/yaml-cpp-yaml-cpp-0.9.0.tar.gz
+    298593d9c440fd9034b8b193d96318b76d49bc97c6ceadb7b0836edf0b6d7539 yaml-cpp)
+  set(MSPROBE_YAML yaml-cpp)
+endif()
+if(DEFINED yaml_library)
+  add_library(msprobe_yaml UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(msprobe_yaml PROPERTIES
+    IMPORTED_LOCATION "${yaml_library}" INTERFACE_INCLUDE_DIRECTORIES "${MSPROBE_YAML_INCLUDE}")
 endif()
 
 # Catch2, version 3 or 2: the difference stays in tests/cpp/catch.h.

@@ -65,7 +65,7 @@ const char* name_of(config_check::Verdict verdict) {
   throw msprobe::InternalError("a verdict of unknown kind");
 }
 
-// As the existing tool has it in a sheet: whole numbers without a point, a word for an infinity.
+// As mindstudio-probe has it in a sheet: whole numbers without a point, a word for an infinity.
 py::object cell_of(double value) {
   constexpr double kExactIntegers = 9007199254740992.0;
   if (std::isnan(value)) return py::none();

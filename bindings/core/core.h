@@ -28,6 +28,7 @@ void register_overflow(py::module_& m);
 void register_graph(py::module_& m);
 void register_checkpoint(py::module_& m);
 void register_stack_counter(py::module_& m);
+void register_config(py::module_& m);
 void register_config_check(py::module_& m);
 void register_viewer(py::module_& m);
 void register_rl(py::module_& m);

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "core.h"
+#include "msprobe/config.h"
 #include "msprobe/error.h"
 #include "msprobe/grad_probe.h"
 
@@ -17,6 +18,7 @@ struct Classes {
   PyObject* unsupported_error;
   PyObject* internal_error;
   PyObject* nothing_to_compare;
+  PyObject* malformed_config;
 };
 Classes classes;
 
@@ -53,6 +55,8 @@ void translate(std::exception_ptr pointer) {
     if (pointer) std::rethrow_exception(pointer);
   } catch (const msprobe::grad_probe::NothingToCompare& e) {
     set_error(classes.nothing_to_compare, e);
+  } catch (const msprobe::config::MalformedConfig& e) {
+    set_error(classes.malformed_config, e);
   } catch (const msprobe::InvalidArgument& e) {
     set_error(classes.invalid_argument, e);
   } catch (const msprobe::FormatError& e) {
@@ -92,5 +96,7 @@ void register_errors(py::module_& m) {
   classes.nothing_to_compare =
       add_class(m, "NothingToCompare", "The two sides have no rank, step or parameter in common.",
                 bases(classes.invalid_argument, PyExc_RuntimeError));
+  classes.malformed_config = add_class(m, "MalformedConfig", "A configuration file is no JSON or YAML.",
+                                       bases(classes.invalid_argument, PyExc_RuntimeError));
   py::register_exception_translator(translate);  // for all modules: _torch throws the same classes
 }

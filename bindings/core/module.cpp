@@ -28,6 +28,7 @@ PYBIND11_MODULE(_core, m) {
   register_graph(m);
   register_checkpoint(m);
   register_stack_counter(m);
+  register_config(m);
   register_config_check(m);
   register_viewer(m);
   register_rl(m);

@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "msprobe/monitor_store.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "core.h"
 #include "monitor_values.h"
 #include "msprobe/error.h"
+#include "msprobe/monitor_parting.h"
 #include "msprobe/monitor_plan.h"
 #include "msprobe/monitor_rules.h"
 
@@ -73,6 +76,34 @@ py::tuple values(const StoreReader& reader, const std::vector<std::uint32_t>& se
     numbers.append(column);
   }
   return py::make_tuple(found.steps, numbers);
+}
+
+py::tuple parting(const monitor::Parting& one) {
+  return py::make_tuple(one.pair, one.step, one.reference, one.target, one.band);
+}
+
+// (partings, first difference or None, common steps); a parting: (pair, step, reference, target, band).
+py::tuple partings(const StoreReader& reference, const StoreReader& target,
+                   const std::vector<std::tuple<std::uint32_t, std::uint32_t, bool>>& pairs,
+                   const py::object& progress) {
+  std::vector<monitor::SeriesPair> wanted;
+  for (const auto& [a, b, has_noise] : pairs) wanted.push_back({a, b, has_noise});
+  std::function<bool(double)> told;
+  if (!progress.is_none()) {
+    told = [&](double share) {
+      const py::gil_scoped_acquire gil;
+      return progress(share).cast<bool>();
+    };
+  }
+  monitor::Partings found;
+  {
+    const py::gil_scoped_release no_gil;
+    found = monitor::find_partings(reference, target, wanted, {}, told);
+  }
+  py::list all;
+  for (const monitor::Parting& one : found.found) all.append(parting(one));
+  const py::object first = found.first_difference ? py::object(parting(*found.first_difference)) : py::none();
+  return py::make_tuple(all, first, found.common_steps);
 }
 
 const char* rule_kind_name(monitor::Rule::Kind kind) {
@@ -160,6 +191,15 @@ void register_monitor_store(py::module_& m) {
            })
       .def("curves", &curves, py::arg("series"), py::arg("first"), py::arg("last"), py::arg("points"))
       .def("values", &values, py::arg("series"), py::arg("first"), py::arg("last"));
+
+  m.def("monitor_partings", &partings, py::arg("reference"), py::arg("target"), py::arg("pairs"),
+        py::arg("progress") = py::none());
+  m.def(
+      "monitor_noise_band",
+      [](const StoreReader& reference, std::uint32_t series, const std::vector<std::int64_t>& steps) {
+        return monitor::noise_band(reference, series, steps);
+      },
+      py::arg("reference"), py::arg("series"), py::arg("steps"), released);
 
   py::class_<monitor::Plan>(m, "MonitorPlan", py::is_final())
       .def(py::init<>())

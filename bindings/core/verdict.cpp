@@ -106,6 +106,9 @@ py::dict plain(const StepWalk& walk) {
   result["largest_gradient"] = py::make_tuple(walk.largest_gradient.value, walk.largest_gradient.name);
   result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
   result["has_diagnosis"] = walk.has_diagnosis;
+  result["gradients_agree"] = walk.gradients_agree;
+  result["divided_otherwise"] = walk.divided_otherwise;
+  result["stranger"] = walk.stranger;
   result["unit"] = walk.unit;
   result["last_agreeing"] = walk.last_agreeing;
   result["first_differing"] = walk.first_differing;
@@ -130,6 +133,9 @@ StepWalk walk_of(const py::dict& from) {
   walk.largest_gradient = largest_of(from["largest_gradient"]);
   walk.closest = largest_of(from["closest"]);
   walk.has_diagnosis = from["has_diagnosis"].cast<bool>();
+  walk.gradients_agree = from["gradients_agree"].cast<bool>();
+  walk.divided_otherwise = from["divided_otherwise"].cast<bool>();
+  walk.stranger = from["stranger"].cast<std::string>();
   walk.unit = from["unit"].cast<double>();
   walk.last_agreeing = from["last_agreeing"].cast<std::string>();
   walk.first_differing = from["first_differing"].cast<std::string>();

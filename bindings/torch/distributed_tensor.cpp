@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "../python_text.h"
 #include "native_type.h"
-#include "python_text.h"
 
 namespace py = pybind11;
 

@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "call_parts.h"
 #include "compiled_backward.h"
 #include "distributed_tensor.h"
 #include "function_table.h"
@@ -24,9 +23,10 @@
 #include "intervention.h"
 #include "module_calls.h"
 #include "msprobe/dump.h"
+#include "msprobe/dump_session.h"
 #include "msprobe/torch_dump.h"
 #include "native_type.h"
-#include "python_elements.h"
+#include "python_call.h"
 #include "python_stack.h"
 #include "recompute_links.h"
 #include "watched_modules.h"
@@ -35,7 +35,8 @@ namespace py = pybind11;
 
 namespace {
 
-using msprobe::dump::Recorder;
+using msprobe::dump::ElementWalk;
+using msprobe::dump::Session;
 using msprobe::torch_adapter::BackwardWatch;
 using msprobe::torch_adapter::CallOperators;
 using msprobe::torch_adapter::OperatorRecorder;
@@ -45,10 +46,9 @@ namespace trace = msprobe::trace;
 // A module call that has begun on this thread.
 struct OpenCall {
   PyObject* module;
-  std::string name;
-  std::shared_ptr<BackwardWatch::Inputs> before;
-  std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
-  Recompute recompute = {};
+  msprobe::dump::Call call = {};
+  std::shared_ptr<BackwardWatch::Inputs> before = nullptr;
+  std::unique_ptr<CallOperators> operators = nullptr;  // level L2, of the wanted call
 };
 thread_local std::vector<OpenCall> open_calls;
 
@@ -60,22 +60,19 @@ void set_numbered(std::string& out, const std::string& name, std::string_view be
   out.assign(name).append(between).append(digits.data(), end);
 }
 
-// Everything that is recorded of one process: the Python half of the data dump.
+// Everything that is recorded of one process: calls of Python code for a session, which decides what is kept.
 class DumpSession : public CallObserver,
                     public ModuleObserver,
                     public std::enable_shared_from_this<DumpSession> {
  public:
-  DumpSession(msprobe::dump::Options options, bool stacks, bool has_phases, std::string wanted)
-      : recorder_(std::move(options)),
-        describer_(recorder_, &find_local),
-        parts_(recorder_, describer_),
-        backward_(recorder_, describer_),
-        operators_(recorder_, describer_),
-        wanted_(std::move(wanted)),
+  DumpSession(const msprobe::dump::Options& options, bool stacks)
+      : session_(of_torch(options)),
+        describer_(session_, &find_local),
+        backward_(session_, describer_),
+        operators_(session_, describer_),
         stacks_(recorder_),
-        collects_stacks_(stacks),
-        has_phases_(has_phases),
-        functions_(recorder_.options().all_functions) {}
+        means_{recorder_, describer_, stacks ? &stacks_ : nullptr},
+        functions_(options.all_functions) {}
 
   // ---- steps
 
@@ -98,6 +95,7 @@ class DumpSession : public CallObserver,
       describer_.fetch();
       backward_.end_step();
       operators_.end_step();
+      session_.end_step();
       if (wait) {
         recorder_.close();
       } else {
@@ -109,7 +107,6 @@ class DumpSession : public CallObserver,
     links_.begin_step();
     functions_.begin_step();
     modules_.begin_step();
-    saved_counts_.clear();
   }
 
   void end() {
@@ -128,14 +125,14 @@ class DumpSession : public CallObserver,
     result["operators"] = operators_.recorded();
     result["first_non_finite"] = report.first_non_finite;
     result["first_nan"] = report.first_nan;
-    result["has_enough_overflows"] = recorder_.has_enough_overflows();
+    result["has_enough_overflows"] = session_.has_enough_overflows();
     return result;
   }
 
   // For tests: tensors of the CPU are measured as those of a device.
   void treat_all_as_on_device() { describer_.treat_all_as_on_device(); }
 
-  void set_collecting(bool collecting) { collecting_ = collecting; }
+  void set_collecting(bool collecting) { session_.set_collecting(collecting); }
 
   // ---- functions
 
@@ -168,9 +165,10 @@ class DumpSession : public CallObserver,
   bool is_inside_call() const override { return InsideCall::is_so() || in_compiled_backward(); }
 
   PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
-    if (!collecting_ || is_inside_call()) return arguments.call(callable);
+    if (!session_.is_collecting() || is_inside_call()) return arguments.call(callable);
     const InsideCall inside;
-    thread_local ApiCall call;  // one at a time: calls inside of this one are not observed
+    thread_local ApiCall api_call;  // one at a time: calls inside of this one are not observed
+    ApiCall& call = api_call;
     call.clear();
     attempt(api.name, [&] { begin_api(api, arguments, call); });
     PyObject* result = nullptr;
@@ -185,14 +183,14 @@ class DumpSession : public CallObserver,
     const KeepPythonError no_error_of_ours;
     if (api.distributed && result != Py_None) {
       PyObject* handle = nullptr;
-      attempt(call.name, [&] { handle = record_when_waited(arguments, result, call); });
+      attempt(call.name(), [&] { handle = record_when_waited(arguments, result, call); });
       if (handle != nullptr) {
         Py_DECREF(result);
         call.clear();
         return handle;
       }
     }
-    attempt(call.name, [&] { end_api(api, arguments, result, call); });
+    attempt(call.name(), [&] { end_api(api, arguments, result, call); });
     call.clear();
     return result;
   }
@@ -205,7 +203,7 @@ class DumpSession : public CallObserver,
   void place_parameters(const py::object& module, const py::dict& placements) {
     WatchedModule* watched = modules_.find(module.ptr());
     if (watched == nullptr) return;
-    auto& elements = watched->placements = std::make_unique<CallParts::Placements>();
+    auto& elements = watched->placements = std::make_unique<Placements>();
     for (const auto& [name, placement] : placements) {
       elements->emplace(name.cast<std::string>(), placement_element(placement));
     }
@@ -223,93 +221,111 @@ class DumpSession : public CallObserver,
     WatchedModule* watched = modules_.find(module);
     if (watched == nullptr) return;
     const std::int64_t number = modules_.begin_call(*watched);
-    OpenCall call{module, {}, nullptr, nullptr};
-    set_numbered(call.name, watched->name, ".forward.", number);
-    if (!collecting_) return;
-    if (!wanted_.empty()) {
-      if (!CallOperators::concerns(wanted_, call.name)) return;
-      attempt(call.name, [&] {
-        std::vector<at::Tensor> inputs;
-        collect_positional(arguments, inputs);
-        call.operators = std::make_unique<CallOperators>(operators_, wanted_, inputs);
-      });
-      open_calls.push_back(std::move(call));
-      return;
-    }
-    attempt(call.name, [&] {
-      call.recompute = links_.begin_call(watched, number);
-      recorder_.open_module(call.name);
+    if (!session_.is_collecting()) return;
+    OpenCall open{module};
+    set_numbered(open.call.name, watched->name, ".forward.", number);
+    const Session::Interest interest = session_.interest(open.call.name);
+    if (interest == Session::Interest::kNothing) return;
+    attempt(open.call.name, [&] {
       TensorList inputs;
+      if (interest == Session::Interest::kOperators) {
+        collect_positional(arguments, inputs.tensors);
+        open.operators = std::make_unique<CallOperators>(operators_, session_.wanted(), inputs.tensors);
+        return;
+      }
+      const Recompute recompute = links_.begin_call(watched, number);
+      open.call.is_recompute = recompute.is_one;
+      if (recompute.original)
+        set_numbered(open.call.repeats, watched->name, ".forward.", *recompute.original);
+      session_.begin_module(open.call);
+      if (!open.call.watches_backward) return;
       collect_positional(arguments, inputs.tensors);
-      call.before = backward_.before_call(inputs.tensors);
+      open.before = backward_.before_call(inputs.tensors);
     });
-    open_calls.push_back(std::move(call));
+    open_calls.push_back(std::move(open));
   }
 
   void end_module(PyObject* module, const CallArguments& arguments, PyObject* result) override {
-    auto open = open_calls.rbegin();
-    while (open != open_calls.rend() && open->module != module) ++open;
-    if (open == open_calls.rend()) return;
-    OpenCall call = std::move(*open);
-    open_calls.erase(std::prev(open.base()), open_calls.end());
-    if (!wanted_.empty()) {
-      if (call.operators && result != nullptr) {
-        attempt(call.name, [&] { finish_operators(*call.operators, result); });
+    auto found = open_calls.rbegin();
+    while (found != open_calls.rend() && found->module != module) ++found;
+    if (found == open_calls.rend()) return;
+    OpenCall open = std::move(*found);
+    open_calls.erase(std::prev(found.base()), open_calls.end());
+    attempt(open.call.name, [&] {
+      if (session_.interest(open.call.name) == Session::Interest::kOperators) {
+        if (open.operators && result != nullptr) finish_operators(*open.operators, result);
+      } else if (result == nullptr) {
+        session_.end_module(open.call, nullptr);
+      } else {
+        record_module(module, arguments, result, open);
       }
-      return;
-    }
-    bool kept = false;
-    attempt(call.name, [&] { kept = recorder_.close_module(call.name); });
-    if (result == nullptr || !collecting_ || !kept) return;
-    attempt(call.name, [&] { record_module(module, arguments, result, call); });
+    });
   }
 
   // A phase of training that is a place in the hierarchy but no module: "optimizer", "clip_grad".
-  void open_phase(const std::string& name) {
-    if (collecting_ && has_phases_) recorder_.open_module(name);
-  }
-  void close_phase(const std::string& name) { recorder_.close_module(name); }
+  void open_phase(const std::string& name) { session_.open_phase(name); }
+  void close_phase(const std::string& name) { session_.close_phase(name); }
 
   // ---- PrecisionDebugger.save
 
   void save(const py::object& value, const std::string& name, bool with_gradients) {
-    const std::int64_t count = saved_counts_[name]++;
-    const std::string number = "." + std::to_string(count) + ".debug";
-    const std::string record_name = name + number;
-    attempt(record_name, [&] {
-      const trace::RecordId record = recorder_.record(trace::RecordKind::kSaved, record_name);
-      parts_.saved(record, record_name, value.ptr());
+    const Session::SavedNames names = session_.number_saved(name);
+    attempt(names.value, [&] {
+      TorchValues values(describer_);
+      PythonWalker walker(recorder_, values);
+      session_.write_saved(names.value, [&](ElementWalk& walk) { walker.put(value.ptr(), walk); });
     });
     if (!with_gradients) return;
-    const std::string gradients_name = name + "_grad" + number;
-    attempt(gradients_name, [&] { save_gradients(value, gradients_name); });
+    attempt(names.gradients, [&] {
+      GradientSlots slots(*this, names.gradients);
+      PythonWalker walker(recorder_, slots, PythonWalker::Wanted::kTensors);
+      session_.write_saved(names.gradients, [&](ElementWalk& walk) { walker.put(value.ptr(), walk); });
+    });
   }
 
  private:
   struct ApiCall {
-    std::string name;      // record name; empty: the call is not recorded
-    std::string_view api;  // that of the function, for as long as the call
-    Recompute recompute;
-    bool kept = false;
-    bool recorded = false;
-    trace::RecordId record = 0;
-    std::vector<at::Tensor> inputs;
-    std::vector<at::Tensor> outputs;
+    msprobe::dump::Call call;  // without a name: the call is not recorded
+    Tensors inputs;
+    Tensors outputs;
     std::shared_ptr<BackwardWatch::Inputs> before;
     std::unique_ptr<CallOperators> operators;  // level L2, of the wanted call
 
+    const std::string& name() const { return call.name; }
+
     // For the next call, which uses the memory again.
     void clear() {
-      name.clear();
-      api = {};
-      recompute = {};
-      kept = recorded = false;
-      record = 0;
+      call.clear();
       inputs.clear();
       outputs.clear();
       before.reset();
       operators.reset();
     }
+  };
+
+  // In place of a saved value the slots of its gradients, which are filled as they come.
+  class GradientSlots final : public TorchValues {
+   public:
+    GradientSlots(DumpSession& session, const std::string& record)
+        : TorchValues(session.describer_), session_(session), record_(record) {}
+
+    bool put_tensor(PyObject* value, ElementWalk& walk) override {
+      if (!THPVariable_Check(value)) return false;
+      const trace::SlotId slot = session_.recorder_.new_slot();
+      walk.out().slot(slot);
+      const at::Tensor& tensor = THPVariable_Unpack(value);
+      if (!tensor.requires_grad()) return true;
+      tensor.register_hook([self = session_.weak_from_this(), slot, record = record_,
+                            position = std::string(walk.position())](const at::Tensor& gradient) {
+        const auto session = self.lock();
+        if (session) session->fill_gradient(slot, gradient, record, position);
+      });
+      return true;
+    }
+
+   private:
+    DumpSession& session_;
+    const std::string& record_;
   };
 
   // A fault of ours never reaches the training.
@@ -323,52 +339,32 @@ class DumpSession : public CallObserver,
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
   }
 
-  const msprobe::dump::Options& options() const { return recorder_.options(); }
+  static msprobe::dump::Options of_torch(msprobe::dump::Options options) {
+    options.framework = msprobe::torch_adapter::framework();
+    return options;
+  }
 
   void begin_api(Api& api, const CallArguments& arguments, ApiCall& call) {
     const std::int64_t number = functions_.number_call(api);
-    set_numbered(call.name, api.name, ".", number);
-    call.name += ".forward";
-    call.api = api.name;
-    call.recompute = links_.begin_call(&api, number);
-    if (!wanted_.empty()) {
-      if (!CallOperators::concerns(wanted_, call.name)) return;
+    set_numbered(call.call.name, api.name, ".", number);
+    call.call.name += ".forward";
+    const Session::Interest interest = session_.interest(call.name());
+    if (interest == Session::Interest::kNothing) return;
+    if (interest == Session::Interest::kOperators) {
       collect_arguments(arguments, call.inputs);
-      call.operators = std::make_unique<CallOperators>(operators_, wanted_, call.inputs);
+      call.operators = std::make_unique<CallOperators>(operators_, session_.wanted(), call.inputs);
       return;
     }
-    call.kept = recorder_.keeps_api(call.name);
-    if (!call.kept) return;
-    if (options().only_overflow) {
-      call.kept = parts_.overflows(&arguments, nullptr, &call.inputs);
-      if (call.kept) begin_api_record(arguments, call);
-    } else {
-      begin_api_record(arguments, call);
+    const Recompute recompute = links_.begin_call(&api, number);
+    call.call.is_recompute = recompute.is_one;
+    if (recompute.original) {
+      set_numbered(call.call.repeats, api.name, ".", *recompute.original);
+      call.call.repeats += ".forward";
     }
-    if (options().backward) call.before = backward_.before_call(call.inputs);
-  }
-
-  void begin_api_record(const CallArguments& arguments, ApiCall& call) {
-    call.recorded = true;
-    call.inputs.clear();
-    if (options().forward) {
-      const std::string original =
-          call.recompute.original
-              ? std::string(call.api) + "." + std::to_string(*call.recompute.original) + ".forward"
-              : "";
-      call.record = recorder_.record(trace::RecordKind::kApiForward, call.name, stack(),
-                                     call.recompute.is_one, original);
-    }
-    if (writes_inputs()) {
-      parts_.inputs(call.record, call.name, arguments, call.inputs);
-    } else {
-      collect_arguments(arguments, call.inputs);
-    }
-  }
-
-  static std::string original_module_call(const OpenCall& call) {
-    if (!call.recompute.original) return {};
-    return call.name.substr(0, call.name.rfind('.') + 1) + std::to_string(*call.recompute.original);
+    call.call.returns_arguments = api.distributed;
+    PythonCall values(means_, arguments, call.inputs, call.outputs);
+    session_.begin_call(call.call, values);
+    if (call.call.watches_backward) call.before = backward_.before_call(call.inputs);
   }
 
   static void finish_operators(CallOperators& operators, PyObject* result) {
@@ -377,99 +373,45 @@ class DumpSession : public CallObserver,
     operators.finish(outputs);
   }
 
-  void count_overflow() {
-    recorder_.note_overflow();
-    if (recorder_.has_enough_overflows()) collecting_ = false;
-  }
-
-  bool writes_inputs() const { return options().data && options().forward && options().input; }
-  bool writes_outputs() const { return options().data && options().forward && options().output; }
-
   void end_api(Api& api, const CallArguments& arguments, PyObject* result, ApiCall& call) {
-    if (call.name.empty()) return;
-    if (!wanted_.empty()) {
+    if (call.name().empty()) return;
+    const Session::Interest interest = session_.interest(call.name());
+    if (interest != Session::Interest::kRecord) {
       if (call.operators) finish_operators(*call.operators, result);
       return;
     }
-    recorder_.place(call.name);
-    std::vector<at::Tensor>& outputs = call.outputs;
-    if (options().only_overflow && call.before && !call.recorded && parts_.overflows(nullptr, result)) {
-      call.kept = true;
-      begin_api_record(arguments, call);  // inputs that the call changed in place are shown as they are now
-    }
-    if (call.recorded && options().only_overflow) count_overflow();
-    if (api.distributed) {
-      if (call.kept && writes_outputs()) parts_.arguments_as_output(call.record, call.name, arguments);
-      return;
-    }
-    if (call.kept && writes_outputs()) {
-      parts_.output(call.record, call.name, result, outputs);
-    } else if (call.before) {
-      collect_tensors(result, outputs);
-    }
-    if (call.before) backward_.after_call(call.before, call.inputs, outputs, call.name, false);
+    PythonCall values(means_, arguments, call.inputs, call.outputs);
+    if (!api.distributed) values.set_result(result);
+    session_.end_call(call.call, values);
+    if (call.before) backward_.after_call(call.before, call.inputs, call.outputs, call.name(), false);
   }
 
-  void record_module(PyObject* module, const CallArguments& arguments, PyObject* result, OpenCall& call) {
-    if (options().only_overflow) {
-      if (!parts_.overflows(&arguments, result)) return;
-      count_overflow();
-    }
+  void record_module(PyObject* module, const CallArguments& arguments, PyObject* result, OpenCall& open) {
     TensorList in, out;
-    std::vector<at::Tensor>& inputs = in.tensors;
-    std::vector<at::Tensor>& outputs = out.tensors;
-    static const py::handle name_of_parameters = PyUnicode_InternFromString("_parameters");
-    const py::dict parameters = py::handle(module).attr(name_of_parameters);
-    if (options().forward) {
-      const trace::RecordId record = recorder_.record(trace::RecordKind::kModuleForward, call.name, stack(),
-                                                      call.recompute.is_one, original_module_call(call));
-      if (writes_inputs()) parts_.inputs(record, call.name, arguments, inputs);
-      if (writes_outputs()) parts_.output(record, call.name, result, outputs);
-      if (options().data) {
-        const WatchedModule* watched = modules_.find(module);
-        parts_.parameters(record, call.name, parameters,
-                          watched == nullptr ? nullptr : watched->placements.get());
-      }
-    }
-    if (!options().backward) return;
-    if (!writes_inputs()) collect_arguments(arguments, inputs);
-    if (!writes_outputs()) collect_tensors(result, outputs);
-    watch_parameters(parameters, call.name);
-    if (call.before) backward_.after_call(call.before, inputs, outputs, call.name, true);
+    PythonCall values(means_, arguments, in.tensors, out.tensors);
+    values.set_result(result);
+    const WatchedModule* watched = modules_.find(module);
+    values.set_module(module, watched == nullptr ? nullptr : watched->placements.get());
+    session_.end_module(open.call, &values);
+    if (!open.call.watches_backward) return;
+    watch_parameters(values.module_parameters(), open.call);
+    backward_.after_call(open.before, in.tensors, out.tensors, open.call.name, true);
   }
 
-  void watch_parameters(const py::dict& parameters, const std::string& module_call) {
+  void watch_parameters(const py::dict& parameters, const msprobe::dump::Call& module) {
     std::vector<std::pair<std::string, at::Tensor>> named;
     for (const auto& [name, parameter] : parameters) {
       if (THPVariable_Check(parameter.ptr())) {
         named.emplace_back(name.cast<std::string>(), THPVariable_Unpack(parameter.ptr()));
       }
     }
-    if (named.empty()) return;
-    constexpr std::string_view kGradients = ".parameters_grad";
-    const std::string_view module = std::string_view(module_call).substr(0, module_call.rfind(".forward."));
-    std::string name;
-    name.reserve(module.size() + kGradients.size());
-    backward_.watch_parameters(name.append(module).append(kGradients), named);
+    if (!named.empty()) backward_.watch_parameters(module, named);
   }
 
   // What functions are led to.
   std::shared_ptr<CallObserver> front() {
     if (!interventions_) return shared_from_this();
     return with_interventions(shared_from_this(), interventions_);
-  }
-
-  trace::StackId stack() { return collects_stacks_ ? stacks_.collect() : trace::kNoStack; }
-
-  void save_gradients(const py::object& value, const std::string& record_name) {
-    const std::weak_ptr<DumpSession> self = weak_from_this();
-    const auto watch = [&](const at::Tensor& tensor, trace::SlotId slot, const std::string& position) {
-      tensor.register_hook([self, slot, record_name, position](const at::Tensor& gradient) {
-        const auto session = self.lock();
-        if (session) session->fill_gradient(slot, gradient, record_name, position);
-      });
-    };
-    parts_.saved_gradients(record_name, value.ptr(), watch);
   }
 
   void fill_gradient(trace::SlotId slot, const at::Tensor& gradient, const std::string& record_name,
@@ -490,38 +432,38 @@ class DumpSession : public CallObserver,
     for (Py_ssize_t i = 0; i < arguments.positional; ++i) values.append(py::handle(arguments.values[i]));
     arguments.for_each_keyword([&](PyObject*, PyObject* value) { values.append(py::handle(value)); });
     const std::weak_ptr<DumpSession> self = weak_from_this();
-    const py::cpp_function done([self, values = py::tuple(values), name = call.name, record = call.record,
-                                 kept = call.kept, step = steps_] {
+    const py::cpp_function done([self, values = py::tuple(values), call = call.call, step = steps_] {
       const auto session = self.lock();
-      if (!session || session->steps_ != step || !kept || !session->writes_outputs()) return;
-      CallArguments all;
-      all.values = &PyTuple_GET_ITEM(values.ptr(), 0);
-      all.positional = PyTuple_GET_SIZE(values.ptr());
-      session->attempt(name, [&] { session->parts_.arguments_as_output(record, name, all); });
+      if (session && session->steps_ == step) session->record_waited(call, values);
     });
     const py::object handle = watched(py::reinterpret_borrow<py::object>(result), done);
     if (handle.is_none()) return nullptr;
-    recorder_.place(call.name);
+    session_.place_call(call.call);
     return handle.inc_ref().ptr();
   }
 
-  Recorder recorder_;
+  void record_waited(const msprobe::dump::Call& call, const py::tuple& values) {
+    attempt(call.name, [&] {
+      const CallArguments all = CallArguments::of(values.ptr(), nullptr);
+      TensorList in, out;
+      PythonCall arguments(means_, all, in.tensors, out.tensors);
+      session_.write_results(call, arguments);
+    });
+  }
+
+  Session session_;
+  msprobe::dump::Recorder& recorder_ = session_.recorder();
   TensorDescriber describer_;
-  CallParts parts_;
   BackwardWatch backward_;
   OperatorRecorder operators_;
-  const std::string wanted_;  // level L2: the call whose operators are recorded, and nothing else is
   StackCollector stacks_;
+  PythonCall::Means means_;
   RecomputeLinks links_;
-  bool collects_stacks_;
-  bool has_phases_;
-  bool collecting_ = false;
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
   WatchedModules modules_;
   std::vector<py::object> modes_;  // that were pushed
   std::shared_ptr<Interventions> interventions_;
-  std::unordered_map<std::string, std::int64_t> saved_counts_;
 };
 
 // Calls a function as if our mode were not there; what it calls is not recorded either.
@@ -531,16 +473,6 @@ py::object call_without_mode(const py::object& function, const py::args& args) {
   return function(*args);
 }
 
-std::shared_ptr<DumpSession> make_session(msprobe::dump::Options options, bool stacks) {
-  std::string wanted;
-  if (options.level == "L2" && !options.list.empty()) {
-    wanted = options.list.front();
-    options.list.clear();  // it names the one call, and is no part of names
-  }
-  const bool has_phases = options.level == "mix";
-  return std::make_shared<DumpSession>(std::move(options), stacks, has_phases, std::move(wanted));
-}
-
 }  // namespace
 
 void register_dump(py::module_& m) {
@@ -548,7 +480,8 @@ void register_dump(py::module_& m) {
   m.def("set_class_attributes", &set_class_attributes, py::arg("owner"), py::arg("values"),
         py::arg("removed"));
   py::class_<DumpSession, std::shared_ptr<DumpSession>>(m, "DumpSession", py::is_final())
-      .def(py::init(&make_session), py::arg("options"), py::kw_only(), py::arg("stacks") = true)
+      .def(py::init<const msprobe::dump::Options&, bool>(), py::arg("options"), py::kw_only(),
+           py::arg("stacks") = true)
       .def("open", &DumpSession::open, py::arg("directory"))
       .def("begin_flush", &DumpSession::begin_flush)
       .def("close", &DumpSession::close, py::kw_only(), py::arg("wait") = true)

@@ -13,6 +13,14 @@
 
 namespace py = pybind11;
 
+CallArguments CallArguments::of(PyObject* args, PyObject* keywords) {
+  CallArguments arguments;
+  arguments.values = &PyTuple_GET_ITEM(args, 0);
+  arguments.positional = PyTuple_GET_SIZE(args);
+  arguments.dict = keywords;
+  return arguments;
+}
+
 PyObject* CallArguments::call(PyObject* callable) const {
   if (dict != nullptr) {
     return PyObject_VectorcallDict(callable, values, static_cast<std::size_t>(positional), dict);

@@ -22,6 +22,9 @@ struct CallArguments {
   PyObject* names = nullptr;  // tuple of keyword names, or null
   PyObject* dict = nullptr;   // keywords as a dict instead, or null
 
+  /// Of a tuple, and of a dict or null.
+  static CallArguments of(PyObject* args, PyObject* keywords);
+
   /// Calls `callable` with these arguments; a new reference, null with a Python error.
   PyObject* call(PyObject* callable) const;
 

@@ -92,18 +92,10 @@ py::object interned(const char* text) {
   return py::reinterpret_steal<py::object>(PyUnicode_InternFromString(text));
 }
 
-CallArguments arguments_of(PyObject* args, PyObject* keywords) {
-  CallArguments arguments;
-  arguments.values = &PyTuple_GET_ITEM(args, 0);
-  arguments.positional = PyTuple_GET_SIZE(args);
-  arguments.dict = keywords;
-  return arguments;
-}
-
 }  // namespace
 
 void ModuleObserver::before_module(const py::object& module, const py::tuple& args) {
-  begin_module(module.ptr(), arguments_of(args.ptr(), nullptr));
+  begin_module(module.ptr(), CallArguments::of(args.ptr(), nullptr));
 }
 
 void ModuleObserver::after_module(const py::args& given) {
@@ -111,7 +103,7 @@ void ModuleObserver::after_module(const py::args& given) {
   const py::object args = given[1];
   const py::object keywords = complete ? py::object(given[2]) : py::object();
   const py::object result = complete ? py::object(given[3]) : py::object();
-  end_module(py::object(given[0]).ptr(), arguments_of(args.ptr(), keywords.ptr()), result.ptr());
+  end_module(py::object(given[0]).ptr(), CallArguments::of(args.ptr(), keywords.ptr()), result.ptr());
 }
 
 py::object make_module_call(std::shared_ptr<ModuleObserver> observer, const py::object& original,

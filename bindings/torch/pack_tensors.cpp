@@ -25,7 +25,7 @@ namespace stats = msprobe::stats;
 
 constexpr std::int64_t kElementsForThreads = 1 << 20;  // fewer are done before threads would have begun
 
-// As the existing tool computes them: in float32, or in the type of the tensor.
+// As mindstudio-probe computes them: in float32, or in the type of the tensor.
 double rounded(double value, at::ScalarType type) {
   const auto single = static_cast<float>(value);
   if (type == at::ScalarType::Half) return static_cast<float>(static_cast<at::Half>(single));

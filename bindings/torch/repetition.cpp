@@ -13,8 +13,8 @@
 #include <array>
 #include <string_view>
 
+#include "../python_text.h"
 #include "native_type.h"
-#include "python_text.h"
 #include "unseen.h"
 
 namespace py = pybind11;

@@ -13,13 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "call_parts.h"
+#include "python_call.h"
 
 /// A module of the model that is watched.
 struct alignas(64) WatchedModule {
   pybind11::object module;  // alive as long as it is looked up by its address
   std::string name;         // "Module.{path}.{Class}"
-  std::unique_ptr<CallParts::Placements> placements;
+  std::unique_ptr<Placements> placements;
   std::int64_t count = 0;         // calls in this step
   WatchedModule* next = nullptr;  // that was called after it the last time
 };

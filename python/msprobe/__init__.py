@@ -69,7 +69,7 @@ def __dir__() -> list[str]:
 
 
 class _OtherNames:
-    """The last finder to be asked: for modules of the existing tool that are not on disk."""
+    """The last finder to be asked: for modules of mindstudio-probe that are not on disk."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> object:

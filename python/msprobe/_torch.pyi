@@ -6,6 +6,7 @@ from typing import Any, Literal, final
 
 import torch
 
+from msprobe import _core as core
 from msprobe._core import MonitorCalls, MonitorFrame, MonitorLabels, ResultError, ResultOptions
 
 built_with_torch: str
@@ -123,25 +124,7 @@ def treat_all_as_on_device_in_perturb(all: bool) -> None: ...
 
 @final
 class DumpOptions:
-    task: str
-    level: str
-    list: Sequence[str]
-    scope: Sequence[str]
-    tensor_list: Sequence[str]
-    forward: bool
-    backward: bool
-    input: bool
-    output: bool
-    checksum: bool
-    store_tensors: bool
-    npy: bool
-    data: bool
-    hierarchy: bool
-    only_overflow: bool
-    overflow_limit: int
-    all_functions: bool
-    deferred: bool
-    def __init__(self) -> None: ...
+    def __init__(self, config: core.Config | None = None) -> None: ...
 
 @final
 class DumpSession:

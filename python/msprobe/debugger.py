@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import atexit
 import os
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from msprobe.config import Config, load_config
-from msprobe.native import InvalidArgument
+from msprobe.native import InvalidArgument, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,12 @@ _FEATURES = {
     ),
 }
 
+# Of start().
+_IGNORED = {
+    "rank_id": "the rank is that of torch.distributed",
+    "scheduled_tokens": "all tokens are recorded; token_range chooses",
+}
+
 
 class PrecisionDebugger:
     """Watches a training run as a configuration says.
@@ -35,9 +42,10 @@ class PrecisionDebugger:
     There is one debugger in a process: a second construction returns the first object and ignores its
     arguments. All methods may be called on the class, from any file.
 
-    config_path: a config.json (docs/formats/config.md). Without it every key has its default.
+    config_path: a config.json (docs/formats/config.md). Without it every key has its default, and `dump_path`
+        is ./dump_path.
     task, dump_path, level, step: win over the same keys of the file. That holds for task "grad_probe", too,
-        where the existing tool ignores `task` and `dump_path` given here.
+        where mindstudio-probe ignores `task` and `dump_path` given here.
     model: the default model of tasks that have `start`; not used by "grad_probe", whose model goes to
     `monitor`.
 
@@ -60,6 +68,7 @@ class PrecisionDebugger:
     ) -> PrecisionDebugger:
         if cls._instance is None:
             config = load_config(config_path, task=task, dump_path=dump_path, level=level, step=step)
+            config = replace(config, dump_path=os.path.abspath(config.dump_path))  # os.chdir may come
             module, name = _FEATURES[config.task]
             self = super().__new__(cls)
             self._config = config
@@ -82,7 +91,13 @@ class PrecisionDebugger:
         cls._get("monitor")._feature.monitor(model)
 
     @classmethod
-    def start(cls, model: object = None, token_range: list[int] | None = None) -> None:
+    def start(
+        cls,
+        model: object = None,
+        token_range: list[int] | None = None,
+        rank_id: int | None = None,
+        scheduled_tokens: object = None,
+    ) -> None:
         """Opens the collection of the current step, when the configuration wants it. Task grad_probe:
         nothing, steps are those of the optimizer; neither task monitor, whose first start() is monitor().
 
@@ -90,7 +105,11 @@ class PrecisionDebugger:
         constructor. The model of the first start() is recorded from then on.
         token_range: [first, last]: only these forward calls of the model are recorded, counted from 0 at
         start().
+        rank_id, scheduled_tokens: keywords of the existing tool, without effect here, which a warning says.
         """
+        for name, value in (("rank_id", rank_id), ("scheduled_tokens", scheduled_tokens)):
+            if value is not None:
+                log.warning("start: %s has no effect: %s", name, _IGNORED[name])
         cls._get("start")._feature.start(model, token_range)
 
     @classmethod

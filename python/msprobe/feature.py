@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Feature:
-    """One task. A call that a task has no use for does nothing, as the existing tool has it."""
+    """One task. A call that a task has no use for does nothing, as mindstudio-probe has it."""
 
     def monitor(self, model: object) -> None:
         pass

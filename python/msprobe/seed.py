@@ -9,7 +9,7 @@ import os
 import random
 from typing import TYPE_CHECKING, Any
 
-from msprobe.native import InvalidArgument, import_torch
+from msprobe.native import InvalidArgument, import_torch, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,9 @@ _DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", 
 _ORIGINAL = "_msprobe_original"
 
 
-def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = True) -> None:
+def seed_all(
+    seed: int = 1234, mode: bool = False, rm_dropout: bool = True, is_enhanced: bool = False
+) -> None:
     """Seeds every random generator of this process, and switches off what makes runs differ. Call it at the
     beginning of the script, before the model is built and before the first work on a device.
 
@@ -39,6 +41,7 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = True) -> N
         torch.nn.functional and code compiled by torch.jit before, the `dropout_p` of
         scaled_dot_product_attention (which nn.MultiheadAttention uses), and the `dropout` of nn.LSTM, nn.GRU
         and nn.RNN.
+    is_enhanced: a keyword of the existing tool, without effect here, which a warning says.
 
     cuDNN is told to be deterministic in any case, and not to choose algorithms by trying them out.
 
@@ -48,9 +51,16 @@ def seed_all(seed: int = 1234, mode: bool = False, rm_dropout: bool = True) -> N
         raise InvalidArgument(
             f'seed_all(): "seed": expected an integer from 0 to {_LARGEST_SEED}, found {seed!r}'
         )
-    for name, value in (("mode", mode), ("rm_dropout", rm_dropout)):
+    for name, value in (
+        ("mode", mode),
+        ("rm_dropout", rm_dropout),
+        ("is_enhanced", is_enhanced),
+    ):
         if not isinstance(value, bool):
             raise InvalidArgument(f'seed_all(): "{name}": expected True or False, found {value!r}')
+
+    if is_enhanced:
+        log.warning("seed_all: is_enhanced has no effect: everything is seeded without it")
 
     torch = import_torch()
     os.environ["PYTHONHASHSEED"] = str(seed)

@@ -32,7 +32,7 @@ void readable(const std::filesystem::path& path, const Read& read) {
 }
 
 void check(const std::string& log, const std::string& level, const std::filesystem::path& folder) {
-  const trace::Header header{"statistics", level, std::nullopt};
+  const trace::Header header{"statistics", level, std::nullopt, {"pytorch", "torch"}};
   trace::JsonExporter exporter(header);
   refuse_or([&] { exporter.consume(log); });
   promise(exporter.taken() <= log.size(), "no more is taken than there is");

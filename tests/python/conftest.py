@@ -49,7 +49,7 @@ def fresh_debugger() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def reference() -> Path:
-    """The command of the existing tool, in the environment that MSPROBE_TEST_REFERENCE names."""
+    """The command of mindstudio-probe, in the environment that MSPROBE_TEST_REFERENCE names."""
     folder = os.environ.get("MSPROBE_TEST_REFERENCE")
     if not folder:
         pytest.skip("MSPROBE_TEST_REFERENCE names no folder")

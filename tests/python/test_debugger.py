@@ -58,3 +58,16 @@ def test_start_step_and_stop_do_nothing_without_a_model(write_config, tmp_path):
     debugger.stop()
     debugger.save(1, "loss")
     assert not (tmp_path / "probe").exists()
+
+
+def test_without_arguments_the_folder_is_that_of_the_existing_tool(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = PrecisionDebugger()._config
+    assert (config.task, config.dump_path) == ("statistics", str(tmp_path / "dump_path"))
+
+
+def test_keywords_of_newer_releases_are_accepted_with_a_word(write_config, caplog):
+    PrecisionDebugger(write_config())
+    PrecisionDebugger.start(rank_id=0, scheduled_tokens=[1])
+    assert "start: rank_id has no effect" in caplog.text
+    assert "start: scheduled_tokens has no effect" in caplog.text

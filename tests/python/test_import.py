@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Importing msprobe is light, and the names of the existing tool are where its users look for them."""
+"""Importing msprobe is light, and the names of mindstudio-probe are where its users look for them."""
 
 from __future__ import annotations
 

@@ -218,13 +218,17 @@ class TestArguments:
         with pytest.raises(InvalidArgument, match=r'^seed_all\(\): "seed": expected an integer from 0 to 42'):
             seed_all(seed)
 
-    @pytest.mark.parametrize("name", ["mode", "rm_dropout"])
+    @pytest.mark.parametrize("name", ["mode", "rm_dropout", "is_enhanced"])
     @pytest.mark.parametrize("value", [1, 0, "True", None])
     def test_bad_switches(self, name, value):
         with pytest.raises(
             InvalidArgument, match=rf'^seed_all\(\): "{name}": expected True or False, found '
         ):
             seed_all(**{name: value})
+
+    def test_a_keyword_of_newer_releases_is_accepted_with_a_word(self, caplog):
+        seed_all(1, rm_dropout=False, is_enhanced=True)
+        assert "seed_all: is_enhanced has no effect" in caplog.text
 
     def test_a_wrong_call_changes_nothing(self):
         original, state = functional.dropout, torch.get_rng_state()

@@ -26,7 +26,7 @@ namespace msprobe::compare {
 using trace::Mode;
 
 struct PairOptions {
-  /// Pair items by the existing tool's fuzzy rule (trace::match_items_fuzzy).
+  /// Pair items by mindstudio-probe's fuzzy rule (trace::match_items_fuzzy).
   bool fuzzy = false;
   /// Not empty: pair items by names (trace::match_items_mapped).
   std::map<std::string, std::string, std::less<>> data_mapping;
@@ -47,7 +47,7 @@ struct RowVerdict {
   Colour colour = Colour::kNone;
   std::string message;      // column Err_message
   std::string_view result;  // column Result: "", "Warning", "pass", "Different", "N/A"; real data: accuracy
-  bool fails = false;       // the existing tool's advisor would name it
+  bool fails = false;       // mindstudio-probe's advisor would name it
 };
 
 /// Two dumps and which item of one belongs to which of the other.
@@ -112,7 +112,7 @@ struct TableOptions {
   unsigned threads = 0;
 };
 
-/// Writes the result table: one row for each item of the left run, in the columns of the existing tool, then
+/// Writes the result table: one row for each item of the left run, in the columns of mindstudio-probe, then
 /// how the pair was found. An xlsx has the sheet "Sheet", when items of the right run stayed alone
 /// "Unmatched", and the cover "Verdict", which io::replace_cover() fills when all pairs are compared.
 /// Complete or absent. Throws IoError.
@@ -123,7 +123,7 @@ MSPROBE_API TableSummary write_table(const DumpPair& pair, const std::vector<Rea
 MSPROBE_API TableSummary summarize(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                    unsigned threads = 0);
 
-/// The existing tool's advice about the first failing row.
+/// mindstudio-probe's advice about the first failing row.
 MSPROBE_API std::string advice(const TableSummary& summary);
 
 }  // namespace msprobe::compare

@@ -60,11 +60,17 @@ constexpr std::size_t element_size(DType dtype) noexcept {
   }
 }
 
-/// Torch's name without the prefix, e.g. "bfloat16", "float8_e4m3fn".
+/// The name in lower case, e.g. "bfloat16", "float8_e4m3fn".
 MSPROBE_API std::string_view dtype_name(DType dtype) noexcept;
+
+/// The same as some frameworks write it: "BFloat16", "Float8E4M3FN".
+MSPROBE_API std::string_view capitalised_dtype_name(DType dtype) noexcept;
 
 /// The dtype with this name, nullopt where there is none.
 MSPROBE_API std::optional<DType> dtype_named(std::string_view name) noexcept;
+
+/// The dtype that a text names as frameworks write it: "torch.float32", "Float32", "float8_e4m3fn", "half".
+MSPROBE_API std::optional<DType> dtype_in_text(std::string_view text) noexcept;
 
 /// Real floating point, fp8 included.
 constexpr bool is_floating(DType dtype) noexcept { return dtype <= DType::kFloat8E8M0FNU; }

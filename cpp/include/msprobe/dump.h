@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The data dump: records of the calls of a training step, written as the files of docs/formats/dump.md. This
-/// half knows neither torch nor Python: an adapter tells it what happened, in calls, names and memory.
+/// The data dump: records of the calls of a training step, written as the files of docs/formats/dump.md. What
+/// is recorded a Session decides (msprobe/dump_session.h).
 
 #include <cstdint>
 #include <filesystem>
@@ -24,12 +24,13 @@ namespace msprobe::dump {
 
 /// What is recorded, from the configuration. The defaults record everything.
 struct Options {
+  trace::Framework framework;       // whose tensors are recorded; the adapter knows
   std::string task = "statistics";  // as dump.json names it
   std::string level = "mix";        // as dump.json names it
   std::vector<std::string> list;
   std::vector<std::string> scope;
-  std::vector<std::string>
-      tensor_list;  // parts of names whose tensors are stored although the task is statistics
+  std::vector<std::string> tensor_list;  // parts of names whose tensors are stored although the task is
+                                         // statistics
   bool forward = true;
   bool backward = true;
   bool input = true;
@@ -98,8 +99,6 @@ class MSPROBE_API Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  const Options& options() const noexcept;
-
   /// Begins a step in `directory`, which is created, or goes on with the one begun there. Throws IoError (the
   /// only call that does), and then records nothing.
   void open(const std::filesystem::path& directory);
@@ -162,11 +161,6 @@ class MSPROBE_API Recorder {
   /// Notes what the outputs of this record hold; the first bad one of a step counts. What torch.empty and its
   /// like return says nothing.
   void note_output(std::string_view record_name, trace::Badness worst);
-
-  /// Counts a record kept because of a NaN or an infinity (task overflow_check), over all steps.
-  void note_overflow();
-  /// Whether Options::overflow_limit is reached.
-  bool has_enough_overflows() const noexcept;
 
   /// Notes that a call of an earlier step had its backward now; one warning says so, of all that come.
   void note_late() noexcept;

@@ -11,7 +11,7 @@
 
 namespace msprobe::io {
 
-/// Permissions of what msprobe creates: directories 0750, files 0640 (less the umask), as the existing tool
+/// Permissions of what msprobe creates: directories 0750, files 0640 (less the umask), as mindstudio-probe
 /// does.
 inline constexpr unsigned kDirectoryMode = 0750;
 inline constexpr unsigned kFileMode = 0640;

@@ -188,7 +188,7 @@ MSPROBE_API Comparison compare(const std::filesystem::path& rank_dir1, const std
 MSPROBE_API std::vector<int> matched_ranks(const std::filesystem::path& path1,
                                            const std::filesystem::path& path2);
 
-/// The two sides have no rank, step or parameter in common. Python: also a RuntimeError, as the existing tool
+/// The two sides have no rank, step or parameter in common. Python: also a RuntimeError, as mindstudio-probe
 /// raises.
 class MSPROBE_API NothingToCompare : public InvalidArgument {
  public:
@@ -201,7 +201,7 @@ MSPROBE_API void write_similarities(const Comparison& comparison, const std::fil
 
 // ---- judging
 
-/// The rule of the existing tool's guide: below `first_step_least` at the first step, or a fall by more than
+/// The rule of mindstudio-probe's guide: below `first_step_least` at the first step, or a fall by more than
 /// `largest_drop` against the step before, points to a problem. Signs of a gradient that is next to nothing
 /// beside the others of its step (metrics::kNegligibleGradient) are those of rounding errors, and point to
 /// none.

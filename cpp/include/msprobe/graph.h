@@ -155,9 +155,6 @@ class MSPROBE_API Graph {
 MSPROBE_API void append_parameter_name(std::string& out, const Graph& graph, NodeId node,
                                        const Parameter& parameter);
 
-/// "Torch", "matmul" of "Torch.matmul.2.forward": parts between dots, counted from 0; empty beyond the last.
-MSPROBE_API std::string_view name_part(std::string_view name, std::size_t index) noexcept;
-
 // ---- Matching models whose layers have other names
 
 /// By class of a layer of the target side: the path of a part inside it, and what that part is called on the
@@ -203,7 +200,7 @@ struct NodeMatches {
   std::vector<NodeId> of_golden;
 };
 
-/// Pairs nodes by the rules of the existing tool.
+/// Pairs nodes by the rules of mindstudio-probe.
 MSPROBE_API NodeMatches match_nodes(const Graph& target, const Graph& golden, const MatchOptions& options);
 
 /// The counterpart of a target node by the alignment of trace_match.h, and how it was found.
@@ -226,10 +223,10 @@ using trace::Mode;
 
 /// What a comparison says of a target node.
 struct NodeVerdict {
-  /// The precision index of the existing tool: 0 is good and 1 is bad, of kMd5 the opposite. Nothing for
+  /// The precision index of mindstudio-probe: 0 is good and 1 is bad, of kMd5 the opposite. Nothing for
   /// nodes without a match or without data.
   std::optional<double> index;
-  bool index_is_whole = true;  // the existing tool stores a whole number: 0, or 1 for all above
+  bool index_is_whole = true;  // mindstudio-probe stores a whole number: 0, or 1 for all above
   /// Distance to the counterpart of what goes in, comes out, and of parameters and their gradients; nothing:
   /// there is none to measure. See trace::Distance.
   std::optional<double> input_ulps, output_ulps, weight_ulps, gradient_ulps;

@@ -175,7 +175,7 @@ class MSPROBE_API Labels {
   std::vector<Label> labels_;
 };
 
-// ---- the files of the existing tool
+// ---- the files of mindstudio-probe
 
 struct CsvOptions {
   std::vector<std::string> ops;  // columns: names of metrics of tensors, "id", "shape" or "dtype"

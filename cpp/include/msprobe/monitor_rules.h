@@ -38,7 +38,7 @@ struct Rule {
     /// deviations
     /// each time, until it comes to `threshold`, and |x| is at least `ratio` times the trend.
     kDrift,
-    /// |x| > exponential mean of |x| * (1 + threshold), as AnomalyTurbulence of the existing tool has it.
+    /// |x| > exponential mean of |x| * (1 + threshold), as AnomalyTurbulence of mindstudio-probe has it.
     kTurbulence,
   };
   Kind kind = Kind::kNonFinite;
@@ -89,7 +89,7 @@ class MSPROBE_API Rules {
   std::vector<std::vector<State>> states_;  // of each series, one for each rule that watches it
 };
 
-// ---- the rules of the existing tool
+// ---- the rules of mindstudio-probe
 
 struct AlertRule {
   enum class Kind : std::uint8_t {

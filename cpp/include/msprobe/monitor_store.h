@@ -111,8 +111,8 @@ class MSPROBE_API StoreReader {
   };
   Extent extent() const;
 
-  /// A series from `first` to `last` in at most `points` points, or somewhat more; a point for every step
-  /// where they are few enough. Steps at which it has no number have no point.
+  /// A series from `first` to `last` in at most `points` points; a point for every step where they are few
+  /// enough. Steps at which it has no number have no point.
   std::vector<Bucket> curve(std::uint32_t series, std::int64_t first, std::int64_t last,
                             std::size_t points) const;
 

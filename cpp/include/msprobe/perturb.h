@@ -3,7 +3,7 @@
 #pragma once
 
 /// Calls that are made a second time with a small change, and what the change tells of them: the free
-/// benchmark of the existing tool (docs/formats/free_benchmark.md), and the size of rounding.
+/// benchmark of mindstudio-probe (docs/formats/free_benchmark.md), and the size of rounding.
 
 #include <cstddef>
 #include <cstdint>
@@ -68,7 +68,7 @@ struct MSPROBE_API Ratios {
   std::int64_t one_sided_nan = 0;
 
   void add(const Ratios& other) noexcept;
-  /// max(a / b, b / a), as the existing tool comes to it. Infinite where an element vanished altogether.
+  /// max(a / b, b / a), as mindstudio-probe comes to it. Infinite where an element vanished altogether.
   double either_way() const noexcept;
 };
 
@@ -119,7 +119,7 @@ struct MSPROBE_API Finding {
 /// `threshold`: the largest ratio that is consistent.
 MSPROBE_API Finding judge(const Ratios& ratios, DType perturbed_dtype, bool backward, double threshold);
 /// Against the CPU: within 2^-11, 2^-8, 2^-14 for float16, bfloat16, others, and not more than 1e-4 above it
-/// in the mean (below it does not matter, as in the existing tool).
+/// in the mean (below it does not matter, as in mindstudio-probe).
 MSPROBE_API Finding judge(const Distance& distance, DType original_dtype);
 
 /// The largest ratio that counts as consistent: 1.002 for float16, 1.004 for bfloat16, 1.0002 for others, 1
@@ -170,7 +170,7 @@ struct Row {
   std::optional<std::size_t> output_index;  // of a result that is a list or a tuple
 };
 
-/// free_benchmark.csv of one step and rank, in the form of the existing tool. The file appears with the first
+/// free_benchmark.csv of one step and rank, in the form of mindstudio-probe. The file appears with the first
 /// row, and every row is in it when add() returns: a process that is killed leaves whole lines. A file that
 /// is there already is replaced. Not thread-safe.
 class MSPROBE_API RowFile {

@@ -166,7 +166,7 @@ struct CompareOptions {
 MSPROBE_API KeyComparison compare_key(const std::filesystem::path& left, const std::filesystem::path& right,
                                       const std::string& key, const CompareOptions& options = {});
 
-/// Writes the rows that were compared as the existing tool does: a sheet with 12 columns. By the ending of
+/// Writes the rows that were compared as mindstudio-probe does: a sheet with 12 columns. By the ending of
 /// the path, .xlsx or .csv. Complete or absent. Throws IoError.
 MSPROBE_API void write_table(const std::filesystem::path& path, const KeyComparison& comparison);
 

@@ -19,7 +19,7 @@ namespace msprobe::io {
 /// does, so that no name makes a result unreadable.
 using Cell = std::variant<std::monostate, double, std::int64_t, std::string_view, bool>;
 
-/// Colour of a whole row; csv has none. In an xlsx they are the ARGB values of the existing tool, FFFF0000
+/// Colour of a whole row; csv has none. In an xlsx they are the ARGB values of mindstudio-probe, FFFF0000
 /// and 00FFFF00; spreadsheet programs do not look at the first two digits.
 enum class RowFill : std::uint8_t { kNone, kRed, kYellow };
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The data dump for torch tensors: what a recorder of msprobe/dump.h needs to know of them, and their
+/// The data dump for torch tensors: what a session of msprobe/dump_session.h needs to know of them, and their
 /// gradients. The same code serves Python (the module _torch) and C++ programs.
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "msprobe/dump.h"
+#include "msprobe/dump_session.h"
 #include "msprobe/export.h"
 #include "msprobe/trace.h"
 
@@ -27,6 +28,9 @@ class Module;
 }
 
 namespace msprobe::torch_adapter {
+
+/// How torch's tensors, types and calls are written: Options::framework.
+MSPROBE_API trace::Framework framework();
 
 /// Puts tensors into element trees: statistics of CPU tensors are computed at once, with the threads torch
 /// uses. Those of a device are computed there by at:: operators, and stay there until fetch(): the element
@@ -45,21 +49,19 @@ class MSPROBE_API TensorDescriber {
   /// classes. Called on any thread, without the GIL or with it.
   using FindLocal = std::function<std::optional<Local>(const at::Tensor&)>;
 
-  explicit TensorDescriber(dump::Recorder& recorder, FindLocal find_local = {});
+  explicit TensorDescriber(dump::Session& session, FindLocal find_local = {});
   ~TensorDescriber();
   TensorDescriber(const TensorDescriber&) = delete;
   TensorDescriber& operator=(const TensorDescriber&) = delete;
 
-  /// Appends `tensor`; when the recorder stores the tensors of this record, a copy is queued for the file
-  /// "{record}.{position}"; an empty name belongs to no record, and stores nothing. An undefined tensor
-  /// becomes null. `placement`: that of a tensor that does not tell it itself.
-  void describe(trace::ElementWriter& out, const at::Tensor& tensor, std::string_view record,
-                std::string_view position, std::string_view placement = {});
+  /// Writes `tensor` where the walk stands, and queues a copy of it when it becomes a file. An undefined
+  /// tensor is null. `placement`: that of a tensor that does not tell it itself.
+  void describe(dump::ElementWalk& walk, const at::Tensor& tensor, std::string_view placement = {});
 
   /// The tensor whose memory describe() reads, with where it lies: `tensor` itself, or what FindLocal finds.
   Local local_of(const at::Tensor& tensor) const;
 
-  /// Supplies the slot with `tensor` as describe() has it.
+  /// Supplies the slot with `tensor` as describe() has it at that position of that record.
   void fill(trace::SlotId slot, const at::Tensor& tensor, std::string_view record, std::string_view position);
 
   /// Fills the slots of the tensors whose statistics are still on a device: one transfer, and one wait, for
@@ -69,10 +71,6 @@ class MSPROBE_API TensorDescriber {
 
   /// Tensors of the CPU take the way of those of a device, too: for tests.
   void treat_all_as_on_device();
-
-  /// Queues a copy of `tensor` as describe() does, for an element that is described elsewhere. Returns the
-  /// name of its file, or an empty text when the tensors of this record are not stored.
-  std::string store(const at::Tensor& tensor, std::string_view record, std::string_view position);
 
  private:
   struct State;
@@ -89,7 +87,7 @@ struct BackwardState;
 /// Thread-safe. A watch may be destroyed before the graph it put hooks on.
 class MSPROBE_API BackwardWatch {
  public:
-  BackwardWatch(dump::Recorder& recorder, TensorDescriber& describer);
+  BackwardWatch(dump::Session& session, TensorDescriber& describer);
   ~BackwardWatch();
   BackwardWatch(const BackwardWatch&) = delete;
   BackwardWatch& operator=(const BackwardWatch&) = delete;
@@ -106,9 +104,9 @@ class MSPROBE_API BackwardWatch {
   void after_call(const std::shared_ptr<Inputs>& before, const std::vector<at::Tensor>& inputs,
                   const std::vector<at::Tensor>& outputs, std::string_view forward_name, bool module);
 
-  /// Makes the record "{name}" of a module's parameters, filled with the gradient of each as it reaches the
-  /// parameter in a backward. Once per name and step; frozen parameters are left out.
-  void watch_parameters(std::string_view name,
+  /// Makes the record of the gradients of a module's parameters, filled with each as it reaches its parameter
+  /// in a backward. Once per module and step; frozen parameters are left out.
+  void watch_parameters(const dump::Call& module,
                         const std::vector<std::pair<std::string, at::Tensor>>& parameters);
 
   /// Records calls whose gradients came in part. Call it before Recorder::flush().
@@ -138,14 +136,14 @@ struct OperatorState;
 ///  * An operator that consists of others is recorded like those, and is their parent in the hierarchy.
 ///  * Operators that only get memory (empty, resize_, ...) compute nothing and are left out, and so is what
 ///    torch.compile, torch.export or a fake mode merely traces.
-/// Filters of the recorder do not apply.
+/// Lists and scopes do not apply, but after use_filters().
 ///
 /// A fault of the recorder never reaches the training. Brackets may be open on several threads; of two
-/// OperatorRecorders in a process only one may have open brackets. Both recorder and describer must outlive
+/// OperatorRecorders in a process only one may have open brackets. Both session and describer must outlive
 /// this object, and the backward of a bracketed call must have ended before they are destroyed.
 class MSPROBE_API OperatorRecorder {
  public:
-  OperatorRecorder(dump::Recorder& recorder, TensorDescriber& describer);
+  OperatorRecorder(dump::Session& session, TensorDescriber& describer);
   /// Closes the bracket of the calling thread.
   ~OperatorRecorder();
   OperatorRecorder(const OperatorRecorder&) = delete;
@@ -156,6 +154,9 @@ class MSPROBE_API OperatorRecorder {
   void start();
   /// Closes the innermost bracket of the calling thread, if there is one.
   void stop() noexcept;
+
+  /// From now on only those operators are recorded whose names the recorder keeps.
+  void use_filters() noexcept;
 
   /// Operators recorded in this step.
   std::size_t recorded() const;
@@ -172,12 +173,9 @@ class MSPROBE_API OperatorRecorder {
 /// computed a second time, and results do not change.
 class MSPROBE_API CallOperators {
  public:
-  /// Whether `wanted`, the name of a forward or of a backward record, belongs to the call whose forward
-  /// record is `forward_name`.
-  static bool concerns(std::string_view wanted, std::string_view forward_name);
-
-  /// Before the call: opens the bracket when `wanted` is a forward. Operators stand below `wanted` in the
-  /// hierarchy. `inputs`: tensors among the arguments; where they come from is no part of the call.
+  /// Before the call: opens the bracket when `wanted`, the name of its record, is that of a forward.
+  /// Operators stand below `wanted` in the hierarchy. `inputs`: tensors among the arguments; where they come
+  /// from is no part of the call.
   CallOperators(OperatorRecorder& operators, std::string wanted, const std::vector<at::Tensor>& inputs);
   /// Closes the bracket, also after an exception of the call.
   ~CallOperators();
@@ -209,14 +207,21 @@ class MSPROBE_API ProgramDump {
   /// Ends the step: its files are complete when this returns, or a warning has been logged.
   void close();
 
+  /// Records a value as "{name}.{n}.debug", counted in each step, and with `with_gradient` its gradient as
+  /// "{name}_grad.{n}.debug". Does nothing while no step is open.
+  void save(const at::Tensor& tensor, std::string_view name, bool with_gradient);
+
+  dump::Session& session() noexcept;
   dump::Recorder& recorder() noexcept;
   OperatorRecorder& operators() noexcept;
 
  private:
   friend class ModuleScope;
   struct State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;
 };
+
+class PrecisionDebugger;
 
 /// Records one forward call of a module: torch::nn::Module has no hooks that would.
 ///
@@ -234,6 +239,9 @@ class MSPROBE_API ModuleScope {
   /// `path`: the module's name in the model, as torch::nn::Module::named_modules() has it.
   ModuleScope(ProgramDump& dump, std::string_view path, const torch::nn::Module& module,
               std::vector<at::Tensor> inputs);
+  /// The module is named as PrecisionDebugger::start() has found it. Does nothing for a module that is not
+  /// below the model of start(), at levels that record no modules, and outside of start() and stop().
+  ModuleScope(PrecisionDebugger& debugger, const torch::nn::Module& module, std::vector<at::Tensor> inputs);
   ~ModuleScope();
   ModuleScope(const ModuleScope&) = delete;
   ModuleScope& operator=(const ModuleScope&) = delete;
@@ -245,6 +253,8 @@ class MSPROBE_API ModuleScope {
 
  private:
   struct Call;
+  void begin(ProgramDump& dump, std::string_view path, const torch::nn::Module& module,
+             std::vector<at::Tensor> inputs);
   std::unique_ptr<Call> call_;
 };
 

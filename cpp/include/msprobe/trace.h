@@ -65,7 +65,7 @@ MSPROBE_API Statistics statistics_of(const stats::Summary& summary, DType dtype)
 /// A tensor as it is recorded.
 struct TensorElement {
   std::optional<DType> dtype;   // nullopt: `dtype_text` names it
-  std::string_view dtype_text;  // e.g. "torch.quint8"
+  std::string_view dtype_text;  // as the file shall have it
   std::span<const std::int64_t> shape;
   bool requires_grad = false;
   Statistics statistics;
@@ -112,7 +112,7 @@ class MSPROBE_API ElementWriter {
   void typed_boolean(std::string_view type, bool value);
   /// {"type": "slice", "value": [start, stop, step]}; nullopt becomes null.
   void slice(const std::optional<std::int64_t> (&parts)[3]);
-  /// {"type": "torch.Size", "value": [...]}.
+  /// {"type": "{package}.Size", "value": [...]}.
   void size(std::span<const std::int64_t> extents);
   /// Text and integers as they are, without a type: for objects of a shape of their own.
   void plain_text(std::string_view value);
@@ -156,11 +156,21 @@ using RecordId = std::uint32_t;
 using StackId = std::uint32_t;
 inline constexpr StackId kNoStack = 0xffffffff;
 
+/// How a framework writes what is its own, for dump.json. Each adapter has one; nothing else knows any.
+struct Framework {
+  std::string name;               // "framework" of the file
+  std::string package;            // what the names of its types begin with: {package}.Tensor, {package}.Size
+  bool qualifies_dtypes = true;   // {package}.float32; otherwise Float32
+  bool has_requires_grad = true;  // of its tensors it is said
+  bool has_recompute = true;      // of its calls it is said
+};
+
 /// The first lines of dump.json.
 struct Header {
   std::string task;
   std::string level;
   std::optional<std::string> data_directory;  // of tensor files, as the file shall name it
+  Framework framework;
 };
 
 /// Events of one step of one rank, in the order they happened. The log is a file mapped into memory: what was

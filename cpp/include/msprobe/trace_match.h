@@ -26,7 +26,7 @@ enum class MatchKind : std::uint8_t {
   kExact,    // same name, same place
   kAligned,  // another name, but the same operator at the corresponding place of the same module
   kMoved,    // same name, but in another module or order
-  kFuzzy,    // names that agree without their counts or classes (the rule of the existing tool)
+  kFuzzy,    // names that agree without their counts or classes (the rule of mindstudio-probe)
   kMapped    // by a mapping that the user gave
 };
 
@@ -95,7 +95,7 @@ struct ItemMatches {
 MSPROBE_API ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records,
                                     ThreadPool* pool = nullptr);
 
-/// Pairs items by the existing tool's fuzzy rule: both lists are walked at once, and an item is paired with
+/// Pairs items by mindstudio-probe's fuzzy rule: both lists are walked at once, and an item is paired with
 /// the first one waiting on the other side whose shape is equal and whose name is equal without the count (of
 /// an operator) or class (of a module). Those skipped stay alone.
 MSPROBE_API ItemMatches match_items_fuzzy(const Trace& left, const Trace& right);
@@ -118,9 +118,9 @@ MSPROBE_API void append_item_name(std::string& out, const Trace& trace, std::str
 /// The same name as a text.
 MSPROBE_API std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item);
 
-/// Appends the name without the part between the last dot before the first ".forward" (else ".backward") and
-/// it: the count of an operator's call, the class of a module. "Torch.add.3.forward" becomes
-/// "Torch.add.forward".
+/// Appends the name of a record without what counts the calls of a function, and without the class of a
+/// module: "Torch.add.forward" of "Torch.add.3.forward", "Module.fc.forward.0" of
+/// "Module.fc.Linear.forward.0". Other names stay as they are.
 MSPROBE_API void append_without_count(std::string& out, std::string_view name);
 
 }  // namespace msprobe::trace

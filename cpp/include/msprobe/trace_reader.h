@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "msprobe/dtype.h"
 #include "msprobe/export.h"
 
 namespace msprobe::trace {
@@ -67,21 +68,28 @@ struct Item {
   };
   enum class Kind : std::uint8_t { kTensor, kValue, kNull };  // kTensor: it has a dtype
 
-  Part part = Part::kSaved;
-  Kind kind = Kind::kNull;
+  Part part : 4 = Part::kSaved;
+  Kind kind : 4 = Kind::kNull;
+  std::uint8_t dtype_number = kNoDType;  // see element_type()
   std::optional<bool> requires_grad;
   /// Way from the part to the leaf, keys and indices joined by dots: "0", "0.hidden", "attention_mask". Of
   /// kGradients and kParameters the name of the parameter (which may hold dots); empty: the part itself is
   /// the leaf.
   Text path;
-  Text type;   // "torch.Tensor", "int", "slice", ...; empty for null
-  Text dtype;  // "torch.float32"; empty: not a tensor
+  Text type;   // "{package}.Tensor", "int", "slice", ...; empty for null
+  Text dtype;  // as the file has it; empty: not a tensor
   Text shape;  // "[2, 3]", as Python prints it
   Scalar max, min, mean, norm;
-  Scalar value;    // of scalars; of torch.ProcessGroup its group_ranks
+  Scalar value;    // of scalars; of a ProcessGroup its group_ranks
   Text sketch;     // docs/formats/dump.md, "Sketch"; empty: none
   Text md5;        // 8 hexadecimal digits; empty: not recorded
   Text data_name;  // file in dump_tensor_data; empty: none
+
+  /// What `dtype` means, however the framework writes it; nothing: no tensor, or elements of another type.
+  std::optional<DType> element_type() const noexcept {
+    return dtype_number == kNoDType ? std::nullopt : std::optional(static_cast<DType>(dtype_number));
+  }
+  static constexpr std::uint8_t kNoDType = 0xff;
 };
 
 /// Where the local shard of a DTensor lies on its mesh of ranks (docs/formats/dump.md, "dtensor"). Lists are
@@ -110,9 +118,7 @@ struct Record {
 
 /// Whether a record holds the gradients of a module's parameters, by its name:
 /// "Module.a.Linear.parameters_grad".
-constexpr bool holds_gradients(std::string_view record) noexcept {
-  return record.find(".parameters_grad") != std::string_view::npos;
-}
+MSPROBE_API bool holds_gradients(std::string_view record) noexcept;
 
 /// dump.json or debug.json of one rank and step. Texts and items live as long as the Trace; moving keeps
 /// them.
@@ -127,6 +133,9 @@ class MSPROBE_API Trace {
   std::string_view task() const noexcept { return text(task_); }
   std::string_view level() const noexcept { return text(level_); }
   std::string_view framework() const noexcept { return text(framework_); }
+  /// What the types of the framework's own values begin with, by the first tensor: "torch". Empty: there is
+  /// none.
+  std::string_view package() const noexcept { return text(package_); }
   /// As the file says; empty: null or absent.
   std::string_view dump_data_dir() const noexcept { return text(dump_data_dir_); }
 
@@ -141,7 +150,7 @@ class MSPROBE_API Trace {
   /// Index in records() of the record with this name.
   std::optional<std::size_t> find(std::string_view name) const noexcept;
 
-  /// Of an item that is a torch.ProcessGroup: its group_id; empty: none. `item` is one of all_items().
+  /// Of an item that is a ProcessGroup: its group_id; empty: none. `item` is one of all_items().
   std::string_view group_id(const Item& item) const noexcept;
 
   /// Null for an item that is no DTensor. `item` is one of all_items().
@@ -156,7 +165,7 @@ class MSPROBE_API Trace {
   friend class TraceBuilder;
   std::filesystem::path path_;
   std::string texts_;
-  Text task_, level_, framework_, dump_data_dir_;
+  Text task_, level_, framework_, dump_data_dir_, package_;
   std::vector<Record> records_;
   std::vector<Item> items_;
   std::vector<std::uint32_t> slots_;  // a hash table of records_ by name

@@ -42,6 +42,7 @@ enum class FindingKind : std::uint8_t {
   kClipping,
   kOptimizerSetting,
   kOptimizerState,
+  kUpdate,  // the optimizer steps by another rule
   kRandomness
 };
 
@@ -120,9 +121,16 @@ struct StepWalk {
   /// The largest part of what is allowed, of all that is no finding: 1 would be one.
   Largest closest;
   bool has_diagnosis = false;
+  /// The optimizer got the gradients of the reference, but for rounding: all of them were compared.
+  bool gradients_agree = false;
+  /// The model is called another number of times: the calls of the two runs are not of the same data.
+  bool divided_otherwise = false;
   double unit = 0;  // the coarsest unit roundoff of what the reference computes
   /// In the first step results are farther off than any number of roundings explains: between these two.
   std::string last_agreeing, first_differing;
+  /// The first tensor of another shape or dtype, or with values that have little in common with those of the
+  /// reference.
+  std::string stranger;
 
   /// What the next step of the rank begins with: how far off the optimizer left what it updated, by
   /// its extremes in the reference, and as L2 norms by name.

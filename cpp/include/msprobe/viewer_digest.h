@@ -15,7 +15,7 @@ namespace msprobe::viewer {
 /// Changes with what a digest holds.
 inline constexpr int kDigestFormat = 6;
 
-/// One step and rank of a `.vis.db` of the existing tool or of msprobe.
+/// One step and rank of a `.vis.db` of mindstudio-probe or of msprobe.
 struct DigestSource {
   std::filesystem::path path;  // read only, as it is: a log beside it is not looked at
   int step = 0;

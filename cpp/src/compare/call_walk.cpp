@@ -47,6 +47,9 @@ constexpr double kSameNumber = 8 * 0x1p-24;
 // And by more than this, another one: what comes of it may still be hidden by rounding.
 constexpr double kAnotherNumber = 1e-3;
 
+// No rounding of one kernel in any dtype makes as much: worth a note.
+constexpr double kStranger = 0.25;
+
 // A gradient that is off by more than this part of itself has elements of either sign.
 constexpr double kUncertainGradient = 0.05;
 
@@ -450,6 +453,7 @@ class CallWalker {
     result.largest = facts.largest();
     result.unit = metrics::unit_roundoff(facts.dtype);
     result.is_saved = is_saved;
+    result.is_directed = before_ != nullptr;
     const std::string_view shape = pair_.right.text(reference.shape);
     const std::size_t last = shape.find_last_of(" [");
     if (last != shape.npos) result.last = trace::element_count(shape.substr(last));
@@ -1189,12 +1193,25 @@ class CallWalker {
     result_.walk.last_agreeing.clear();
   }
 
+  // Of what no finding tells: another shape or dtype, or values that have little in common.
+  void note_stranger(const ItemPair& row) {
+    const Item& ours = pair_.left_item(row);
+    if (ours.kind != Item::Kind::kTensor || holds_nothing(row) || is_overwritten(row.left_record, ours))
+      return;
+    const bool is_stranger =
+        row.right ? pair_.left.text(ours.dtype) != pair_.right.text(pair_.right_item(row)->dtype) ||
+                        distance_of(row).low > kStranger
+                  : row.reason == trace::NoMatchReason::kShape || row.reason == trace::NoMatchReason::kDtype;
+    if (is_stranger) result_.walk.stranger = item_name(row);
+  }
+
   void summarize() {
     StepWalk& walk = result_.walk;
     find_stretch();
     walk.noise = noise_;
     walk.unit = coarsest_unit_;
     for (const ItemPair& row : pair_.matches.pairs) {
+      if (walk.stranger.empty()) note_stranger(row);
       const Distance& apart = distance_of(row);
       if (!row.right || holds_nothing(row)) continue;
       if (!apart.equal) ++walk.differing;

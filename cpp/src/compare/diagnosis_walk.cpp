@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -27,6 +28,10 @@ constexpr double kComposite = 8;
 // An optimizer that divides by the size of the gradient makes a full step of what is next to nothing; two
 // such steps in opposite directions.
 constexpr double kTwoSteps = 2;
+
+// A step by the rule of its optimizer is at most about 1 off, in what rounding allows. tests/python/training
+// has what correct kernels make of it, and other rules.
+constexpr double kOtherRule = 32;
 
 // Ways to compute the same thing.
 constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
@@ -173,6 +178,7 @@ class DiagnosisWalker {
               return source_allowance(result_of(facts));
             });
     }
+    calls_.walk.divided_otherwise = ours.size() != theirs.size();
     tell_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
   }
 
@@ -187,13 +193,15 @@ class DiagnosisWalker {
     finding.reference_value = std::to_string(theirs);
   }
 
-  // Tensors and values by name; those that one side has alone.
+  // Tensors and values by name; those that one side has alone. Returns the largest distance that is known.
   template <typename Allowed>
-  void named(FindingKind kind, Phase phase, const std::string& what, const Json& ours, const Json& theirs,
-             const std::string& prefix, const Allowed& allowed_of) {
+  double named(FindingKind kind, Phase phase, const std::string& what, const Json& ours, const Json& theirs,
+               const std::string& prefix, const Allowed& allowed_of) {
+    double largest = 0;
     for (EntryPair& entry : common(ours, theirs)) {
       const Distance apart = entry_distance(*entry.target, *entry.reference);
       if (apart.equal) continue;
+      if (std::isfinite(apart.high)) largest = std::max(largest, apart.high);
       const auto facts = tensor_of(*entry.reference);
       const Allowance allowed = facts ? allowed_of(entry, *facts) : Allowance{};
       const std::string bare = entry.name;
@@ -204,6 +212,7 @@ class DiagnosisWalker {
     }
     tell_lone(kind, phase, what, ours, theirs, prefix, "the run under test");
     tell_lone(kind, phase, what, theirs, ours, prefix, "the reference");
+    return largest;
   }
 
   void tell_lone(FindingKind kind, Phase phase, const std::string& what, const Json& has, const Json& lacks,
@@ -217,10 +226,10 @@ class DiagnosisWalker {
 
   void parameters() {
     const Json &ours = target_["parameters"], &theirs = reference_["parameters"];
-    named(FindingKind::kWeight, Phase::kParameters, "parameter", ours, theirs, "",
-          [this](const EntryPair& entry, const metrics::TensorFacts& facts) {
-            return of_parameter(entry, facts);
-          });
+    apart_at_start_ = named(FindingKind::kWeight, Phase::kParameters, "parameter", ours, theirs, "",
+                            [this](const EntryPair& entry, const metrics::TensorFacts& facts) {
+                              return of_parameter(entry, facts);
+                            });
     for (const EntryPair& one : common(ours, theirs)) {
       const Json &a = (*one.target)["requires_grad"], &b = (*one.reference)["requires_grad"];
       if (a == b) continue;
@@ -332,14 +341,17 @@ class DiagnosisWalker {
       return plus(rounding(*entry.reference, kComposite), kComposite * noise);
     };
     Reached reached;
-    for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
-      const Json &before = ours[i]["before_reduction"], &after = ours[i]["after_reduction"];
-      const Reached local = stage(FindingKind::kGradient, Phase::kGradients, "the gradient of", before,
-                                  theirs[i]["before_reduction"], of_calls);
+    // Where a batch is divided otherwise, only what all parts add up to is the same.
+    const std::size_t common = std::min(ours.size(), theirs.size());
+    const std::size_t begin = ours.size() == theirs.size() || common == 0 ? 0 : common - 1;
+    for (std::size_t i = begin; i < common; ++i) {
+      const Json &a = ours[ours.size() - common + i], &b = theirs[theirs.size() - common + i];
+      const Reached local = stage(FindingKind::kGradient, Phase::kGradients, "the gradient of",
+                                  a["before_reduction"], b["before_reduction"], of_calls);
       const bool is_reduced = !local.empty();
       reached = stage(is_reduced ? FindingKind::kReduction : FindingKind::kGradient,
-                      is_reduced ? Phase::kReduction : Phase::kGradients, "the reduced gradient of", after,
-                      theirs[i]["after_reduction"], [&](const EntryPair& entry) {
+                      is_reduced ? Phase::kReduction : Phase::kGradients, "the reduced gradient of",
+                      a["after_reduction"], b["after_reduction"], [&](const EntryPair& entry) {
                         const auto found = local.find(entry.name);
                         return found == local.end() ? of_calls(entry)
                                                     : plus(rounding(*entry.reference), found->second.high);
@@ -406,6 +418,7 @@ class DiagnosisWalker {
   void at_optimizer(Reached& reached) {
     const auto& ours = target_["gradients_at_optimizer"].items();
     const auto& theirs = reference_["gradients_at_optimizer"].items();
+    bool all_agree = !ours.empty() && ours.size() == theirs.size();
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
       const Reached now =
           stage(FindingKind::kGradient, Phase::kAtOptimizer, "the gradient that the optimizer gets for",
@@ -413,7 +426,22 @@ class DiagnosisWalker {
                   return reached.empty() ? Allowance{kInfinity, kInfinity} : after(reached, entry);
                 });
       for (const auto& [name, apart] : now) reached[name] = apart;
+      all_agree &= agree(now, ours[i]["gradients"], theirs[i]["gradients"]);
     }
+    calls_.walk.gradients_agree = all_agree;
+  }
+
+  // Whether all gradients were compared, and are no farther off than a model that is computed once on equal
+  // weights and data may be.
+  bool agree(const Reached& compared, const Json& ours, const Json& theirs) const {
+    if (compared.empty() || compared.size() != ours.keys().size() || compared.size() != theirs.keys().size())
+      return false;
+    return std::all_of(compared.begin(), compared.end(), [&](const auto& one) {
+      const auto& [name, apart] = one;
+      const double most =
+          std::max(4 * kRoundingModel.most_roundings * unit_of(theirs[name]), kComposite * apart_at_start_);
+      return apart.equal || apart.high <= std::min(most, kRoundingModel.most_of_gradients);
+    });
   }
 
   // ---- The optimizer
@@ -432,9 +460,29 @@ class DiagnosisWalker {
                                    [&](const std::string& parameter, const EntryPair& entry) {
                                      return of_update(parameter, entry, before, gradients);
                                    });
+      rule(ours[i]["update"], theirs[i]["update"]);
       for (const auto& [name, apart] : after) calls_.walk.left_behind["state." + name] = apart.high;
       leave_parameters(theirs[i], gradients, before, same_settings);
     }
+  }
+
+  // Where one of the runs steps by the rule of its optimizer, and the other does not.
+  void rule(const Json& ours, const Json& theirs) {
+    const auto a = number_of(ours["off"]), b = number_of(theirs["off"]);
+    if (!a || !b || (*a > kOtherRule) == (*b > kOtherRule)) return;
+    const bool is_ours = *a > *b;
+    const Json& other = is_ours ? ours : theirs;
+    const std::string parameter(other["parameter"].text());
+    std::array<char, 64> off{};
+    std::snprintf(off.data(), off.size(), "%.2g times what rounding allows", std::max(*a, *b));
+    Finding& finding = add(FindingKind::kUpdate, Phase::kUpdate, "optimizer.step",
+                           joined({"the step of the optimizer is not that of ", other["rule"].text(),
+                                   is_ours ? "" : " in the reference", ": the ", other["of"].text(), " of ",
+                                   parameter, " is off by ", off.data(), "; the step of the ",
+                                   is_ours ? "reference" : "run under test", " is"}));
+    finding.module = module_of(parameter);
+    finding.strength = std::max(*a, *b) / kOtherRule;
+    finding.exact_before = true;
   }
 
   // False when a setting differs that changes what is computed.
@@ -550,6 +598,7 @@ class DiagnosisWalker {
   const StepWalk* before_;
   CallWalk& calls_;
   double order_ = 0;
+  double apart_at_start_ = 0;  // of parameters
 };
 
 }  // namespace

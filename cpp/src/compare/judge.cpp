@@ -8,7 +8,7 @@
 #include "msprobe/compare.h"
 #include "trace/item_text.h"
 
-// The rules of the table: which row is a warning and which gets a colour. They are the existing tool's, and
+// The rules of the table: which row is a warning and which gets a colour. They are mindstudio-probe's, and
 // say how large a difference is, not where it comes from.
 namespace msprobe::compare {
 namespace {

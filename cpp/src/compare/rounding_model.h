@@ -47,6 +47,9 @@ struct RoundingModel {
   /// of the coarsest dtype in it; its gradients four times as much. Rounding of 4 units in every call of the
   /// models of tests/faults makes 20 and 100.
   double most_roundings = 256;
+  /// Nor are its gradients off by more than this share in a coarse dtype: an eighth of a bit of bfloat16 for
+  /// each of its eight, as a batch that is divided otherwise makes.
+  double most_of_gradients = 1.0 / 16;
   /// What a recurrent network makes of an error, of its inputs or its own, through all its time steps.
   double recurrent = 3;
   /// Growth where nothing is known of an operator: at most this.
@@ -65,6 +68,9 @@ struct Influence {
   double last = 1;        // last extent of its shape
   double unit = 0;        // unit roundoff of its dtype in the reference
   bool is_saved = false;  // of the forward call, for a backward one
+  /// An optimizer made some of the difference: it went where the result is most sensitive, so that errors do
+  /// not cancel in a sum of products.
+  bool is_directed = false;
 };
 
 /// One tensor that comes out of a call.

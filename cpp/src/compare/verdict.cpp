@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "compare/call_walk.h"
@@ -14,6 +14,7 @@ namespace msprobe::compare {
 namespace {
 
 constexpr std::size_t kMostCulprits = 3;
+constexpr std::size_t kMostNotes = 50;  // more is no note
 
 // Where repeated runs show a difference, another one has to be so many times larger.
 constexpr double kAboveNoise = 3;
@@ -37,35 +38,58 @@ class Judge {
   Judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) : noise_(noise) {
     for (const StepWalk& walk : walks) {
       for (const Finding& finding : walk.findings) findings_.push_back(&finding);
-      if (walk.has_diagnosis) with_diagnosis_.emplace(walk.step, walk.rank);
+      walks_.emplace(std::pair(walk.step, walk.rank), &walk);
     }
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
+    for (std::size_t i = 0; i < findings_.size(); ++i) is_culprit_.push_back(is_culprit(i));
   }
 
   std::vector<const Finding*> culprits() const {
     std::vector<const Finding*> found;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
-      if (is_culprit(i)) found.push_back(findings_[i]);
+      if (is_culprit_[i]) found.push_back(findings_[i]);
     }
     add_random_state(found);
     return found;
   }
 
-  std::vector<std::string> notes() const {
+  /// What differs, and is no cause, as nothing comes of it.
+  std::vector<std::string> notes(const std::vector<StepWalk>& walks) const {
     std::vector<std::string> notes;
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& finding = *findings_[i];
-      const bool is_setting = !finding.target_value.empty() && finding.phase != Phase::kRandomState;
-      if (is_setting && !is_culprit(i)) notes.push_back(finding.reason + ": nothing comes of it");
+      if (finding.phase != Phase::kRandomState && !finding.reason.empty() && !is_culprit_[i])
+        notes.push_back(finding.reason + ": nothing comes of it");
+    }
+    for (const StepWalk& walk : walks) {
+      if (!walk.stranger.empty())
+        notes.push_back(walk.stranger +
+                        " is of another shape or dtype, or has little in common with the reference");
+    }
+    if (notes.size() > kMostNotes) {
+      const std::size_t more = notes.size() - kMostNotes;
+      notes.resize(kMostNotes);
+      notes.push_back("and " + std::to_string(more) + " more");
     }
     return notes;
   }
 
  private:
+  // Empty where none of the walks is of the finding's step and rank.
+  const StepWalk& walk_of(const Finding& finding) const {
+    static const StepWalk none;
+    const auto found = walks_.find({finding.step, finding.rank});
+    return found == walks_.end() ? none : *found->second;
+  }
+
   bool is_culprit(std::size_t index) const {
     const Finding& finding = *findings_[index];
     if (finding.phase == Phase::kRandomState) return false;
+    const bool is_of_data = finding.phase == Phase::kInputs || finding.phase == Phase::kCalls ||
+                            (finding.phase == Phase::kGradients && is_lone_call(finding));
+    const StepWalk& walk = walk_of(finding);
+    if (is_of_data && walk.divided_otherwise && walk.gradients_agree) return false;
     const double known = noise_ == nullptr ? 0 : noise_->strength(finding);
     if (is_measured(finding)) {
       return finding.strength >= std::max(1.0, kAboveNoise * known) &&
@@ -78,13 +102,17 @@ class Judge {
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
     if (finding.phase == Phase::kUpdate &&
-        (is_lone_call(finding) || finding.kind == FindingKind::kArgument) &&
-        with_diagnosis_.contains({finding.step, finding.rank})) {
+        (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk_of(finding).has_diagnosis) {
       return false;  // the diagnosis tells of settings and states by their names
     }
-    if (!std::isnan(finding.effect) && finding.effect >= 1) return true;
+    const bool has_measure = std::isfinite(finding.effect);
+    if (has_measure && finding.effect >= 1) return true;
     if (finding.is_hidden) return true;
     if (finding.kind == FindingKind::kModuleAttribute && shows_in_a_buffer(finding)) return true;
+    // How something is done is no difference in what is done: the gradients of the step tell.
+    if (finding.phase <= Phase::kGradients && !has_measure && walk_of(finding).gradients_agree)
+      return is_followed(index);
+    if (std::isinf(finding.effect)) return true;
     if (!std::isnan(finding.effect)) return false;
     const bool may_be_harmless = is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute;
     return !may_be_harmless || finding.phase == Phase::kOptimizerSetting || is_followed(index);
@@ -119,8 +147,10 @@ class Judge {
   }
 
   const KnownNoise* noise_;
-  std::vector<const Finding*> findings_;          // in the order of execution
-  std::set<std::pair<int, int>> with_diagnosis_;  // steps and ranks
+  std::vector<const Finding*> findings_;  // in the order of execution
+  std::vector<bool> is_culprit_;
+  // By step and rank; where save() was given something, too, that of the dump.
+  std::map<std::pair<int, int>, const StepWalk*> walks_;
 };
 
 }  // namespace
@@ -141,6 +171,7 @@ std::string_view kind_name(FindingKind kind) noexcept {
     case FindingKind::kClipping: return "clipping";
     case FindingKind::kOptimizerSetting: return "optimizer_setting";
     case FindingKind::kOptimizerState: return "optimizer_state";
+    case FindingKind::kUpdate: return "update";
     case FindingKind::kRandomness: return "randomness";
   }
   return "";
@@ -184,13 +215,14 @@ Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
   const std::vector<const Finding*> culprits = judge.culprits();
   for (std::size_t i = 0; i < std::min(culprits.size(), kMostCulprits); ++i)
     verdict.culprits.push_back(*culprits[i]);
-  verdict.notes = judge.notes();
+  verdict.notes = judge.notes(walks);
   const bool all_equal =
       std::all_of(walks.begin(), walks.end(), [](const StepWalk& walk) { return walk.all_equal(); });
   verdict.has_noise = !all_equal;
   verdict.status = !culprits.empty() ? Status::kDiffer : all_equal ? Status::kEqual : Status::kRounding;
   for (const StepWalk& walk : walks) {
     if (walk.first_differing.empty() || verdict.status != Status::kRounding || noise != nullptr) continue;
+    if (walk.divided_otherwise && walk.gradients_agree) continue;
     verdict.status = Status::kDiffer;
     verdict.last_agreeing = walk.last_agreeing;
     verdict.first_differing = walk.first_differing;

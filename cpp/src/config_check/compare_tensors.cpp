@@ -13,7 +13,7 @@
 namespace msprobe::config_check {
 namespace {
 
-// Of mean and norm between different tools: their sums run in different orders, the existing tool's in
+// Of mean and norm between different tools: their sums run in different orders, mindstudio-probe's in
 // float32, whose norm of millions of elements is off by 1e-4.
 constexpr double kOtherTool = 1e-3;
 constexpr std::size_t kExactOfAnyTool = 2;  // max and min

@@ -112,7 +112,6 @@ struct Recorder::State {
   bool asleep = false;                          // the writer looks for nothing until it is woken
   std::vector<std::shared_ptr<Step>> finished;  // whose memory the writer gives back
   bool ending = false;
-  std::size_t overflows = 0;
   std::vector<std::string> problems;  // to be reported by the next call of a training thread
   bool fault_reported = false;
   bool late_reported = false;
@@ -327,8 +326,6 @@ Recorder::Recorder(Options options) : state_(std::make_unique<State>(std::move(o
 
 Recorder::~Recorder() { end(); }
 
-const Options& Recorder::options() const noexcept { return state_->options; }
-
 void Recorder::open(const fs::path& directory) {
   State& s = *state_;
   std::unique_lock lock(s.mutex);
@@ -348,7 +345,7 @@ void Recorder::open(const fs::path& directory) {
   // with the first flush: empty ones before would tell nothing, and a file system such as ext4 searches
   // longer for a new file the more of them were replaced in the last seconds.
   step->log = s.spares.take(directory / kLogName);
-  trace::Header header{s.options.task, s.options.level, std::nullopt};
+  trace::Header header{s.options.task, s.options.level, std::nullopt, s.options.framework};
   if (tensors) header.data_directory = (directory / kTensorDirectory).string();
   step->log->header(header);
   if (!s.options.deferred) step->exporter = std::make_unique<trace::JsonExporter>(std::move(header));
@@ -422,16 +419,6 @@ void Recorder::note_output(std::string_view record_name, trace::Badness worst) {
   StepReport& report = state_->step->report;
   if (report.first_non_finite.empty()) report.first_non_finite = record_name;
   if (worst == trace::Badness::kNan && report.first_nan.empty()) report.first_nan = record_name;
-}
-
-void Recorder::note_overflow() {
-  const std::lock_guard lock(state_->mutex);
-  ++state_->overflows;
-}
-
-bool Recorder::has_enough_overflows() const noexcept {
-  const std::lock_guard lock(state_->mutex);
-  return state_->options.overflow_limit > 0 && state_->overflows >= state_->options.overflow_limit;
 }
 
 void Recorder::note_late() noexcept {

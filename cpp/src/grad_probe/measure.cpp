@@ -27,7 +27,7 @@ Measurement MeasurementPlan::prepare(std::string_view name, const TensorView& vi
     measurement.signs.clear();
     return measurement;
   }
-  // Column-major gradients are kept as they lie in memory, as the existing tool does.
+  // Column-major gradients are kept as they lie in memory, as mindstudio-probe does.
   measurement.fortran_order = is_fortran_contiguous(view) && !is_c_contiguous(view);
   measurement.signs.resize(stats::sign_bytes(element_count(view)));
   return measurement;

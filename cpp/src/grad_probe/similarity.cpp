@@ -11,7 +11,7 @@
 namespace msprobe::grad_probe {
 namespace {
 
-// The existing tool writes the integer 0 for an empty tensor.
+// mindstudio-probe writes the integer 0 for an empty tensor.
 std::string value_text(const Similarity& similarity) {
   const bool empty = similarity.state == Similarity::State::kCompared && similarity.count == 0;
   return empty ? "0" : io::format_double(similarity.value());

@@ -70,7 +70,7 @@ std::vector<Column> columns(const Options& options) {
   std::vector<Column> result;
   result.push_back({"param_name", [](const Measurement& m) { return m.name; }});
   if (options.level == Level::kL0) {
-    // The existing tool's name for a CRC-32.
+    // mindstudio-probe's name for a CRC-32.
     result.push_back({"MD5", [](const Measurement& m) { return crc32_text(m.summary.crc32.value()); }});
   }
   if (options.level == Level::kL2) {

@@ -13,23 +13,25 @@
 #include "msprobe/error.h"
 #include "msprobe/graph.h"
 #include "trace/rank_numbers.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
 
 using Entry = trace::Construct::Entry;
+using trace::Direction;
+using trace::NameKind;
+using trace::RecordName;
 
-// Those of MindSpore too, whose dumps have the same form.
-constexpr std::array<std::string_view, 12> kCallPrefixes = {
-    "Tensor",    "Torch", "Functional",     "NPU",      "VF", "Distributed", "Aten", "Mint",
-    "Primitive", "Jit",   "MintFunctional", "MindSpeed"};
-
-// The prefix and one character more, whatever it is: that is the rule of the existing tool.
 NodeKind kind_of(std::string_view name) {
-  const bool is_call = std::any_of(
-      kCallPrefixes.begin(), kCallPrefixes.end(),
-      [name](std::string_view prefix) { return name.starts_with(prefix) && name.size() > prefix.size(); });
+  const bool is_call = trace::begins_as_call(name) || RecordName(name).kind() == NameKind::kCall;
   return is_call ? NodeKind::kCall : NodeKind::kModule;
+}
+
+// Empty: `name` is no call of a module.
+std::string backward_of_module(std::string_view name) {
+  const RecordName parts(name);
+  return parts.kind() == NameKind::kModule ? parts.with(Direction::kBackward) : std::string();
 }
 
 // ---- Parents
@@ -42,31 +44,25 @@ class Parents {
 
   // Empty: none.
   std::string_view of(const Entry& entry) const {
-    const std::string forward = forward_call(entry.name);
+    const RecordName name(entry.name);
+    const std::string forward = name.is_backward() ? name.with(Direction::kForward) : std::string();
     if (entry.parent.empty()) return forward.empty() ? std::string_view() : backward_parent(forward, {});
-    const bool is_module = is_number(last_part(entry.name));
-    if (forward.empty() || !is_module || hangs_right(entry)) return entry.parent;
+    const bool is_module = name.kind() == NameKind::kModule;
+    if (forward.empty() || !is_module || hangs_right(name, RecordName(entry.parent))) return entry.parent;
     const Entry* const known = construct_.find(forward);
     if (known == nullptr) return entry.parent;
     return known->parent.empty() ? std::string_view() : backward_parent(forward, entry.parent);
   }
 
  private:
-  // Empty: `name` is no backward call.
-  static std::string forward_call(std::string_view name) {
-    if (direction_of(name) != "backward") return {};
-    if (is_number(last_part(name))) return with_direction(name, "forward");
-    return std::string(without_parts(name, 1)) + ".forward";
-  }
-
-  static bool hangs_right(const Entry& entry) {
-    const std::string_view below = without_parts(entry.name, 4), above = without_parts(entry.parent, 3);
+  static bool hangs_right(const RecordName& name, const RecordName& parent) {
+    const std::string_view below = without_parts(name.place(), 1), above = parent.place();
     return below.empty() || above.empty() || below == above;
   }
 
   // The backward call of the parent of a forward call, if it was recorded.
   std::string_view backward_parent(std::string_view forward, std::string_view otherwise) const {
-    const std::string name = with_direction(construct_.parent(forward), "backward");
+    const std::string name = backward_of_module(construct_.parent(forward));
     const Entry* const parent = name.empty() ? nullptr : construct_.find(name);
     return parent == nullptr ? otherwise : parent->name;
   }
@@ -157,8 +153,8 @@ bool lies_deep(std::string_view name) {
   return parts.size() > 7 || (parts.size() == 6 && !is_number(parts[1]));
 }
 
-std::string opposite_of(std::string_view name) {
-  return with_direction(name, direction_of(name) == "forward" ? "backward" : "forward");
+std::string opposite_of(const RecordName& name) {
+  return name.with(name.is_forward() ? Direction::kBackward : Direction::kForward);
 }
 
 // Puts modules that ran again during the backward pass where that pass was.
@@ -168,12 +164,12 @@ class Recomputation {
 
   void rehang() {
     for (const NodeId node : recomputed()) {
-      const std::string_view prefix = without_parts(graph_[node].name, 2);
-      const auto& originals = originals_[prefix];
-      std::size_t& next = next_[{prefix, direction_of(graph_[node].name) == "forward"}];
+      const RecordName name(graph_[node].name);
+      const auto& originals = originals_[name.callee()];
+      std::size_t& next = next_[{name.callee(), name.is_forward()}];
       if (next >= originals.size()) continue;
       const NodeId parent = graph_[originals[next++]].parent;
-      const NodeId above = graph_.find(with_direction(graph_[parent].name, "backward"));
+      const NodeId above = graph_.find(backward_of_module(graph_[parent].name));
       if (above == kNoNode || is_below(above, node)) continue;
       graph_.detach(node);
       graph_.attach(node, above);
@@ -190,21 +186,21 @@ class Recomputation {
   std::vector<NodeId> recomputed() {
     std::vector<NodeId> result;
     for (const NodeId node : graph_[Graph::kRoot].children) {
-      const std::string_view name = graph_[node].name;
-      if (graph_[node].kind != NodeKind::kModule || !lies_deep(name)) continue;
-      const std::string opposite = opposite_of(name);
-      const NodeId other = opposite.empty() ? kNoNode : graph_.find(opposite);
+      const RecordName name(graph_[node].name);
+      const bool is_call = name.kind() == NameKind::kModule && graph_[node].kind == NodeKind::kModule;
+      if (!is_call || !lies_deep(name.text())) continue;
+      const NodeId other = graph_.find(opposite_of(name));
       if (other == kNoNode || graph_[other].parent != Graph::kRoot) continue;
       result.push_back(node);
-      originals_.try_emplace(without_parts(name, 2));
+      originals_.try_emplace(name.callee());
     }
     if (result.empty()) return result;
     for (NodeId node = 1; node < graph_.nodes().size(); ++node) {
-      const std::string_view name = graph_[node].name;
-      if (graph_[node].parent == Graph::kRoot || direction_of(name) != "forward") continue;
-      if (const auto found = originals_.find(without_parts(name, 2)); found != originals_.end()) {
-        if (is_number(last_part(name))) found->second.push_back(node);
-      }
+      const RecordName name(graph_[node].name);
+      const bool is_forward = name.kind() == NameKind::kModule && name.is_forward();
+      if (graph_[node].parent == Graph::kRoot || !is_forward) continue;
+      const auto found = originals_.find(name.callee());
+      if (found != originals_.end()) found->second.push_back(node);
     }
     return result;
   }
@@ -249,19 +245,19 @@ void add_gradients(Graph& graph, const trace::Trace& trace) {
   std::unordered_map<std::string_view, std::pair<int, NodeId>>
       last_backward;  // of a module: "Module.fc.Linear"
   for (NodeId node = 1; node < graph.nodes().size(); ++node) {
-    const std::string_view name = graph[node].name;
-    if (!is_number(last_part(name)) || direction_of(name) != "backward") continue;
-    const int number = trace::whole_number(last_part(name)).value_or(0);
-    const auto [found, is_new] = last_backward.try_emplace(without_parts(name, 2), number, node);
+    const RecordName name(graph[node].name);
+    if (name.kind() != NameKind::kModule || !name.is_backward()) continue;
+    const int number = trace::whole_number(name.count()).value_or(0);
+    const auto [found, is_new] = last_backward.try_emplace(name.callee(), number, node);
     if (!is_new && found->second.first <= number) found->second = {number, node};
   }
   for (const trace::Record& record : trace.records()) {
-    const std::string_view name = trace.name(record);
-    if (!name.ends_with(".parameters_grad") || graph.find(name) != kNoNode) continue;
-    const auto found = last_backward.find(without_parts(name, 1));
+    const RecordName name(trace.name(record));
+    if (name.kind() != NameKind::kGradients || graph.find(name.text()) != kNoNode) continue;
+    const auto found = last_backward.find(name.callee());
     if (found == last_backward.end()) continue;
     const NodeId parent = found->second.second;
-    const NodeId node = graph.add(name, NodeKind::kModule);
+    const NodeId node = graph.add(name.text(), NodeKind::kModule);
     graph[node].micro_step = graph[parent].micro_step;
     graph.attach(node, parent);
   }
@@ -275,7 +271,7 @@ void number_micro_steps(Graph& graph) {
   bool seen_backward = false;
   for (const NodeId child : graph[Graph::kRoot].children) {
     if (graph[child].kind == NodeKind::kModule) {
-      const bool is_forward = graph[child].name.find(".forward.") != std::string_view::npos;
+      const bool is_forward = RecordName(graph[child].name).is_forward();
       if (is_forward && seen_backward) ++step;
       seen_backward = !is_forward;
     }

@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "base/reversed.h"
-#include "graph/dotted_name.h"
 #include "graph/stack_frame.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -18,18 +18,18 @@ std::string_view place_of(std::string_view frame) { return frame.substr(0, frame
 
 class CallTree {
  public:
-  explicit CallTree(Graph& graph) : graph_(graph) {}
+  explicit CallTree(Graph& graph) : graph_(graph), package_(graph.dumps().front()->trace.package()) {}
 
   void add(std::string_view record) {
     if (graph_.find(record) != kNoNode) return;
     const NodeId node = graph_.add(record, NodeKind::kCall);
-    const bool is_backward = direction_of(record) == "backward";
+    const bool is_backward = trace::RecordName(record).is_backward();
     const auto stack = graph_[node].stack;  // a copy: nodes move when one is added
     NodeId above = Graph::kRoot;
     if (is_backward) above = function_node(Graph::kRoot, "backward", "backward");
     for (const std::string& frame : Reversed(stack)) {
       const std::string_view function = function_of(frame);
-      if (!function.empty() && !is_of_package(frame, "torch"))
+      if (!function.empty() && !is_of_package(frame, package_))
         above = function_node(above, place_of(frame), function);
     }
     graph_.attach(node, above);
@@ -56,6 +56,7 @@ class CallTree {
   }
 
   Graph& graph_;
+  std::string_view package_;  // of the framework, whose own functions are left out
   std::map<std::pair<NodeId, std::string_view>, NodeId> nodes_;
   std::map<std::string, int, std::less<>> counts_;
 };

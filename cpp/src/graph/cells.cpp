@@ -12,6 +12,8 @@
 #include "msprobe/table.h"
 #include "trace/item_text.h"
 #include "trace/json_text.h"
+#include "trace/record_name.h"
+#include "trace/type_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -192,7 +194,7 @@ class CellWriter {
     const Item& item = *parameter.item;
     if (item.kind == Item::Kind::kNull) return false;
     Cell cell(out);
-    const bool is_group = parameter.trace->text(item.type) == "torch.ProcessGroup";
+    const bool is_group = trace::is_process_group_type(parameter.trace->text(item.type));
     if (is_group) {
       add_group(cell, parameter);
     } else {
@@ -213,11 +215,13 @@ class CellWriter {
     return max.kind != Scalar::Kind::kAbsent && max.kind != Scalar::Kind::kNull && !is_none;
   }
 
-  bool is_batch_of_peers() const { return name_part(context_.graph[node_].name, 1) == "batch_isend_irecv"; }
+  bool is_batch_of_peers() const {
+    return trace::RecordName(context_.graph[node_].name).function() == "batch_isend_irecv";
+  }
 
   static void add_group(Cell& cell, const Parameter& parameter) {
     const trace::Trace& trace = *parameter.trace;
-    cell.add_plain("type", "torch.ProcessGroup");
+    cell.add_text("type", trace.text(parameter.item->type));
     cell.add_scalar("group_ranks", trace, parameter.item->value);
     cell.add_text("group_id", trace.group_id(*parameter.item));
     cell.add_plain("data_name", "-1");
@@ -232,7 +236,7 @@ class CellWriter {
     add_statistics(cell, parameter, statistics);
     cell.add_flag("requires_grad", item.requires_grad);
     if (trace.text(item.path).ends_with(".tensor") && is_batch_of_peers()) {
-      cell.add_plain("class_type", "torch.distributed.P2POp");
+      cell.add_text("class_type", std::string(trace.package()) + ".distributed.P2POp");
     }
     if (item.data_name.length > 0) cell.add_text("data_name", trace.text(item.data_name));
     if (context_.shows_md5) cell.add_text("md5", trace::md5_text(trace, item));

@@ -18,7 +18,7 @@ namespace {
 
 using std::string_view_literals::operator""sv;
 
-// The first three are those of the existing tool, in every column; ours come after them.
+// The first three are those of mindstudio-probe, in every column; ours come after them.
 constexpr std::string_view kTables = R"(
 CREATE TABLE tb_nodes (
     id TEXT PRIMARY KEY,

@@ -4,37 +4,21 @@
 
 #include <algorithm>
 
-#include "graph/dotted_name.h"
 #include "msprobe/error.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
 
 using trace::Item;
 
-constexpr std::string_view kForward = "forward", kBackward = "backward";
-
-// "a.forward.b" of "a.backward.b", at every place.
-std::string forward_name(std::string_view name) {
-  std::string result;
-  for (;;) {
-    const std::size_t at = name.find(kBackward);
-    result += name.substr(0, at);
-    if (at == std::string_view::npos) return result;
-    result += kForward;
-    name.remove_prefix(at + kBackward.size());
-  }
-}
-
-// The name of the node whose stack a backward node takes over; empty: `name` is none.
-std::string forward_of(std::string_view name) {
-  const std::size_t last_dot = name.rfind('.');
-  if (last_dot == std::string_view::npos) return {};
-  const std::string_view last = name.substr(last_dot + 1), before = name.substr(0, last_dot);
-  if (last == kBackward) return forward_name(name);
-  const std::size_t tail = std::string_view(".backward").size();
-  if (!is_number(last) || !before.ends_with(".backward")) return {};
-  return std::string(before.substr(0, before.size() - tail)) + ".forward.0";
+// The name of the node whose stack a backward node takes over, of a module that of its first call; empty:
+// `text` is no backward.
+std::string forward_of(std::string_view text) {
+  const trace::RecordName name(text);
+  if (!name.is_backward()) return {};
+  if (name.kind() == trace::NameKind::kModule) return std::string(name.callee()) + ".forward.0";
+  return name.with(trace::Direction::kForward);
 }
 
 std::span<const std::string> no_forward_node() {
@@ -196,18 +180,9 @@ void append_parameter_name(std::string& out, const Graph& graph, NodeId node, co
   trace::append_item_name(out, *parameter.trace, graph[node].name, *parameter.item);
   // An operation of batch_isend_irecv is one parameter, whose tensor is what was recorded.
   constexpr std::string_view kTensor = ".tensor";
-  if (out.ends_with(kTensor) && name_part(graph[node].name, 1) == "batch_isend_irecv") {
+  if (out.ends_with(kTensor) && trace::RecordName(graph[node].name).function() == "batch_isend_irecv") {
     out.resize(out.size() - kTensor.size());
   }
-}
-
-std::string_view name_part(std::string_view name, std::size_t index) noexcept {
-  for (; index > 0; --index) {
-    const std::size_t dot = name.find('.');
-    if (dot == std::string_view::npos) return {};
-    name.remove_prefix(dot + 1);
-  }
-  return name.substr(0, name.find('.'));
 }
 
 }  // namespace msprobe::graph

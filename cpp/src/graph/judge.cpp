@@ -38,7 +38,7 @@ struct Index {
   bool is_whole = true;
 };
 
-// What the existing tool reads of the percentages in the cells.
+// What mindstudio-probe reads of the percentages in the cells.
 void raise(Index& index, std::optional<double> relative) {
   if (!relative) return;
   const double value = *relative * 100 / 100;

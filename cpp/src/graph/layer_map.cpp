@@ -13,11 +13,14 @@
 #include "graph/stack_frame.h"
 #include "io/in_quotes.h"
 #include "msprobe/error.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
 
 using Parts = std::vector<std::string_view>;
+using trace::NameKind;
+using trace::RecordName;
 
 constexpr std::string_view kModel = "TopLayer";
 
@@ -34,9 +37,10 @@ struct Item {
   State state = kForward;
 };
 
-// Names of a function of torch that the model called and that called the operator: a call of that is another
-// place than a call by the model. The model's code is where the innermost function forward or backward is.
-std::string_view called_function(std::span<const std::string> stack) {
+// Names of a function of the framework's package that the model called and that called the operator: a call
+// of that is another place than a call by the model. The model's code is where the innermost function forward
+// or backward is.
+std::string_view called_function(std::span<const std::string> stack, std::string_view package) {
   const auto is_pass = [](const std::string& frame) {
     const std::string_view function = function_of(frame);
     return function == "forward" || function == "backward";
@@ -45,8 +49,8 @@ std::string_view called_function(std::span<const std::string> stack) {
   if (end == stack.end()) return {};
   const auto is_tool = [](const std::string& frame) { return is_of_package(frame, "msprobe"); };
   const auto begin = std::find_if_not(stack.begin(), end, is_tool);
-  const auto user =
-      std::find_if_not(begin, end, [](const std::string& frame) { return is_of_package(frame, "torch"); });
+  const auto is_own = [package](const std::string& frame) { return is_of_package(frame, package); };
+  const auto user = std::find_if_not(begin, end, is_own);
   return user == begin ? std::string_view() : function_of(*(user - 1));
 }
 
@@ -65,41 +69,38 @@ class ItemReader {
                             std::to_string(kMostParts) + " parts, found " + std::to_string(parts.size()));
     }
     Item item{.name = name, .place = {}, .class_name = {}};
-    if (trace::holds_gradients(name)) {
-      item.state = kGradients;
-      item.class_name = parts[parts.size() - 2];
-      item.place.assign(parts.begin() + 1, parts.end() - 2);
+    const RecordName record(name);
+    if (record.kind() == NameKind::kGradients || record.kind() == NameKind::kModule) {
+      item.class_name = record.type();
+      item.place = place_of_module(record);
     } else {
-      item.state = direction_of(name) == "backward" ? kBackward : kForward;
       item.class_name = parts[parts.size() - 3];
-      item.place = is_module(name) ? place_of_module(parts) : place_of_call(name, item.class_name);
+      item.place = place_of_call(record, item.class_name);
+    }
+    if (record.kind() == NameKind::kGradients) {
+      item.state = kGradients;
+    } else {
+      item.state = record.is_backward() ? kBackward : kForward;
     }
     return item;
   }
 
  private:
-  static bool is_module(std::string_view name) {
-    return name.starts_with("Module.") || name.starts_with("Cell.");
-  }
-
   // "layers", "0", "mlp" of "Module.layers.0.mlp.MLP.forward.0".
-  static Parts place_of_module(const Parts& parts) {
-    return parts.size() < 5 ? Parts() : Parts(parts.begin() + 1, parts.end() - 3);
+  static Parts place_of_module(const RecordName& name) {
+    return name.path().empty() ? Parts() : split_name(name.path());
   }
 
-  Parts place_of_call(std::string_view name, std::string_view function) const {
-    std::string_view known = name;
+  Parts place_of_call(const RecordName& name, std::string_view function) const {
+    std::string_view known = name.text();
     std::string forward;
-    if (direction_of(name) == "backward") {
-      forward = std::string(without_parts(name, 1)) + ".forward";
+    if (name.is_backward()) {
+      forward = name.with(trace::Direction::kForward);
       if (dump_.trace.find(forward)) known = forward;
     }
-    Parts place;
-    if (const std::string_view parent = dump_.construct.parent(known); !parent.empty()) {
-      const Parts parts = split_name(parent);
-      if (parts.size() > 3 && parts.size() <= kMostParts) place.assign(parts.begin() + 1, parts.end() - 3);
-    }
-    const std::string_view between = called_function(dump_.stacks.frames(known));
+    Parts place = place_of_module(RecordName(dump_.construct.parent(known)));
+    if (place.size() > kMostParts) place.clear();
+    const std::string_view between = called_function(dump_.stacks.frames(known), dump_.trace.package());
     if (!between.empty()) place.push_back(between);
     place.push_back(function);
     return place;

@@ -10,6 +10,7 @@
 #include "trace/json_text.h"
 #include "trace/p2p_batch.h"
 #include "trace/rank_numbers.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -98,9 +99,9 @@ class Reader {
 
   Calls read() {
     for (const NodeId node : graph_.post_order()) {
-      if (!graph_[node].name.starts_with("Distributed")) continue;
-      if (graph_[node].record == Node::kNoRecord) continue;
-      const std::string_view function = name_part(graph_[node].name, 1);
+      const trace::RecordName name(graph_[node].name);
+      if (!name.has_collective_prefix() || graph_[node].record == Node::kNoRecord) continue;
+      const std::string_view function = name.function();
       function == "batch_isend_irecv" ? read_batch(node) : read_call(node, function_of(function));
     }
     return std::move(calls_);

@@ -86,7 +86,7 @@ using NodeText = std::function<std::string(int rank, std::string_view node)>;
 /// list of those. Of a node without a link the column is "{}".
 std::string matched_distributed_json(const Link& link, const NodeText& text);
 
-/// The text of a precision index as the existing tool prints numbers of Python: "0", "1" for whole numbers,
+/// The text of a precision index as mindstudio-probe prints numbers of Python: "0", "1" for whole numbers,
 /// "0.0", "1.0", "0.28782738345916425" for others.
 std::string index_text(double index, bool is_integer);
 

@@ -8,6 +8,8 @@
 
 #include "graph/dotted_name.h"
 #include "trace/bad_number.h"
+#include "trace/record_name.h"
+#include "trace/type_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -20,36 +22,30 @@ using Part = Item::Part;
 // A call whose bad values mean nothing where they stand in memory that it has not written yet. Of places that
 // are not named nothing is asked.
 struct Excuse {
-  std::string_view call;          // the first two parts of its name
+  std::string_view function;
+  bool is_collective;
   std::string_view argument;      // the number of the excused one
   std::string_view keyword = {};  // the excused one
   std::string_view result = {};   // the number of the excused one
 };
 
 constexpr std::array<Excuse, 10> kExcuses{{
-    {"torch.empty", {}, {}, "0"},
-    {"torch.empty_like", {}, {}, "0"},
-    {"torch.empty_strided", {}, {}, "0"},
-    {"distributed.recv", "0", "tensor"},
-    {"distributed.all_gather", "0"},
-    {"distributed._reduce_scatter_base", "0"},
-    {"distributed.all_gather_into_tensor", "0"},
-    {"distributed.reduce_scatter_tensor", "0"},
-    {"tensor.masked_fill_", "0"},
-    {"distributed.reduce_scatter", "0", "output"},
+    {"empty", false, {}, {}, "0"},
+    {"empty_like", false, {}, {}, "0"},
+    {"empty_strided", false, {}, {}, "0"},
+    {"recv", true, "0", "tensor"},
+    {"all_gather", true, "0"},
+    {"_reduce_scatter_base", true, "0"},
+    {"all_gather_into_tensor", true, "0"},
+    {"reduce_scatter_tensor", true, "0"},
+    {"masked_fill_", false, "0"},
+    {"reduce_scatter", true, "0", "output"},
 }};
 
-// "torch.add" of "Torch.add.3.forward".
-std::string call_of(std::string_view name) {
-  const std::size_t dot = name.find('.');
-  std::string call(name.substr(0, dot == std::string_view::npos ? dot : name.find('.', dot + 1)));
-  for (char& c : call) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return call;
-}
-
-const Excuse* excuse_of(std::string_view name) {
-  const auto found = std::find_if(kExcuses.begin(), kExcuses.end(),
-                                  [call = call_of(name)](const Excuse& e) { return e.call == call; });
+const Excuse* excuse_of(const trace::RecordName& name) {
+  const auto found = std::find_if(kExcuses.begin(), kExcuses.end(), [&name](const Excuse& excuse) {
+    return excuse.function == name.function() && excuse.is_collective == name.has_collective_prefix();
+  });
   return found == kExcuses.end() ? nullptr : &*found;
 }
 
@@ -84,7 +80,7 @@ bool is_excused(const Excuse& excuse, std::string_view place, Part part) {
 // The larger of `largest` (NaN: none yet) and the norm of `item`, if that is a tensor with one that stands
 // in no list.
 void take_norm(const Trace& trace, const Item& item, double& largest) {
-  if (trace.text(item.type) != "torch.Tensor") return;
+  if (!trace::is_tensor_type(trace.text(item.type))) return;
   if (trace.text(item.path).find('.') != std::string_view::npos) return;
   largest = std::fmax(largest, trace.number(item.norm).value_or(std::nan("")));
 }
@@ -97,7 +93,7 @@ bool grows(double in, double out) {
 OverflowLevel level_of(const Trace& trace, const Record& record) {
   bool bad_in = false, bad_out = false, all_excused = true;
   double norm_in = std::nan(""), norm_out = std::nan("");
-  const Excuse* const excuse = excuse_of(trace.name(record));
+  const Excuse* const excuse = excuse_of(trace::RecordName(trace.name(record)));
   for (const Item& item : trace.items(record)) {
     const bool is_in = is_argument(item.part);
     if (!is_in && item.part != Part::kOutput) continue;

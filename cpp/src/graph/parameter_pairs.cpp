@@ -3,12 +3,13 @@
 #include "graph/parameter_pairs.h"
 
 #include "graph/dotted_name.h"
+#include "trace/type_name.h"
 
 namespace msprobe::graph {
 
 bool is_shown_as_text(const Parameter& parameter) {
   if (parameter.item->kind != trace::Item::Kind::kValue) return false;
-  if (parameter.trace->text(parameter.item->type) == "torch.ProcessGroup") return true;
+  if (trace::is_process_group_type(parameter.trace->text(parameter.item->type))) return true;
   const std::string_view name = last_part(parameter.trace->text(parameter.item->path));
   return name == "src" || name == "dst" || name == "group_src" || name == "group_dst";
 }

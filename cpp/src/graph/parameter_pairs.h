@@ -40,7 +40,7 @@ inline std::vector<const Parameter*> pair_parameters(const std::vector<Parameter
 /// counterpart.
 trace::StatisticsPair statistics_of(const Parameter& parameter, const Parameter* other);
 
-/// Whether the existing tool shows the value as text, not as a number: a rank that a communication goes to or
+/// Whether mindstudio-probe shows the value as text, not as a number: a rank that a communication goes to or
 /// comes from, a group.
 bool is_shown_as_text(const Parameter& parameter);
 

@@ -15,8 +15,9 @@ inline std::string_view function_of(std::string_view frame) {
   return frame.substr(0, frame.find(','));
 }
 
-/// Whether the file belongs to a package: "torch", "msprobe".
+/// Whether the file belongs to a package: "numpy", "msprobe". None does to one without a name.
 inline bool is_of_package(std::string_view frame, std::string_view package) {
+  if (package.empty()) return false;
   const std::string_view file = frame.substr(0, frame.find(", line "));
   for (std::size_t at = file.find(package); at != std::string_view::npos; at = file.find(package, at + 1)) {
     const std::size_t end = at + package.size();

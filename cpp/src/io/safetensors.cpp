@@ -4,15 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <limits>
-#include <unordered_set>
 #include <utility>
 
 #include "io/in_quotes.h"
-#include "io/json_input.h"
 #include "io/mapped_file.h"
 #include "io/zip_format.h"
+#include "msprobe/document.h"
 #include "msprobe/error.h"
 
 namespace msprobe::io {
@@ -53,88 +51,87 @@ std::optional<DType> dtype_of(std::string_view name) {
   return found == kKinds.end() ? std::nullopt : std::optional(found->dtype);
 }
 
-// An entry of the header as it is written.
+// An entry of the header.
 struct Entry {
   SafetensorsTensor tensor;
   std::vector<std::int64_t> offsets;
-  bool has_shape = false;
 };
 
 // {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"key": "text"}}
-class HeaderHandler : public JsonHandler<HeaderHandler> {
+class HeaderReader {
  public:
+  explicit HeaderReader(const std::string& path) : path_(path) {}
+
+  void read(const Value& header) {
+    const auto* const members = header.as<Value::Object>();
+    if (members == nullptr) refuse({}, "found " + header.kind() + ", expected an object");
+    for (const auto& [name, value] : *members) {
+      const auto* const fields = value.as<Value::Object>();
+      if (fields == nullptr) refuse(name, "found " + value.kind() + ", expected an object" + kFields);
+      if (name == "__metadata__") {
+        for (const auto& [key, text] : *fields) metadata[key] = text_of(text, name, key);
+      } else {
+        entries.push_back(entry_of(name, *fields));
+      }
+    }
+  }
+
   std::vector<Entry> entries;
   std::map<std::string, std::string> metadata;
 
-  void null() { unexpected("null"); }
-  void boolean(bool) { unexpected("true or false"); }
-
-  void number(std::string_view text) {
-    if (depth() != 3 || !in_list_ || skipped_) return unexpected("a number");
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value < 0) {
-      return fail(where() + "expected integers from 0 to 2^63-1, found " + in_quotes(text));
-    }
-    std::vector<std::int64_t>& list =
-        field_ == "shape" ? entries.back().tensor.shape : entries.back().offsets;
-    if (list.size() == kMostDimensions) return fail(where() + "expected at most 64 numbers");
-    list.push_back(value);
-  }
-
-  void text(std::string_view text) {
-    if (depth() != 2) return unexpected("a text");
-    if (in_metadata_) {
-      metadata[field_] = text;
-    } else if (field_ == "dtype") {
-      entries.back().tensor.dtype_name = text;
-      entries.back().tensor.dtype = dtype_of(text);
-    } else {
-      unexpected("a text");
-    }
-  }
-
-  void key(std::string_view name) {
-    if (depth() == 2) {
-      field_ = name;
-      return;
-    }
-    in_metadata_ = name == "__metadata__";
-    if (!names_.emplace(name).second) return fail("the header names " + in_quotes(name) + " twice");
-    if (!in_metadata_) entries.emplace_back().tensor.name = name;
-  }
-
-  void begin(bool is_object) {
-    if (depth() <= 2) {
-      if (!is_object) unexpected("a list");
-      return;
-    }
-    if (is_object || in_metadata_ || depth() > 3) return unexpected("brackets");
-    in_list_ = true;
-    skipped_ = field_ != "shape" && field_ != "data_offsets";
-    if (skipped_) return unexpected("a list");
-    Entry& entry = entries.back();
-    const bool is_second = field_ == "shape" ? entry.has_shape : !entry.offsets.empty();
-    if (is_second) return fail(where() + "stands twice");
-    if (field_ == "shape") entry.has_shape = true;
-  }
-
-  void end(bool) { in_list_ = false; }
-
  private:
-  std::string where() const {
-    return entries.empty() ? "" : in_quotes(entries.back().tensor.name) + ": " + in_quotes(field_) + ": ";
-  }
-  void unexpected(const std::string& what) {
-    fail(where() + "found " + what +
-         ", expected an object with dtype, shape and data_offsets for each tensor");
+  static constexpr const char* kFields = " with dtype, shape and data_offsets for each tensor";
+
+  [[noreturn]] void refuse(const std::string& name, const std::string& problem) const {
+    throw FormatError(path_, name.empty() ? "" : in_quotes(name), problem);
   }
 
-  std::unordered_set<std::string> names_;
-  std::string field_;
-  bool in_metadata_ = false;
-  bool in_list_ = false;
-  bool skipped_ = false;
+  std::string text_of(const Value& value, const std::string& name, const std::string& key) const {
+    const auto* const text = value.as<std::string>();
+    if (text == nullptr) refuse(name, in_quotes(key) + ": expected text, found " + value.kind());
+    return *text;
+  }
+
+  std::vector<std::int64_t> numbers_of(const Value& value, const std::string& name,
+                                       const std::string& key) const {
+    const auto* const list = value.as<Value::List>();
+    if (list == nullptr) refuse(name, in_quotes(key) + ": expected a list, found " + value.kind());
+    if (list->size() > kMostDimensions) refuse(name, in_quotes(key) + ": expected at most 64 numbers");
+    std::vector<std::int64_t> numbers;
+    for (const Value& one : *list) {
+      const auto* const number = one.as<std::int64_t>();
+      if (number == nullptr || *number < 0) {
+        refuse(name, in_quotes(key) + ": expected integers from 0 to 2^63-1, found " + one.shown());
+      }
+      numbers.push_back(*number);
+    }
+    return numbers;
+  }
+
+  Entry entry_of(const std::string& name, const Value::Object& fields) const {
+    Entry entry;
+    entry.tensor.name = name;
+    bool has_shape = false;
+    for (const auto& [key, value] : fields) {
+      if (key == "dtype") {
+        entry.tensor.dtype_name = text_of(value, name, key);
+        entry.tensor.dtype = dtype_of(entry.tensor.dtype_name);
+      } else if (key == "shape") {
+        entry.tensor.shape = numbers_of(value, name, key);
+        has_shape = true;
+      } else if (key == "data_offsets") {
+        entry.offsets = numbers_of(value, name, key);
+      } else {
+        refuse(name, "found the key " + in_quotes(key) + ", expected dtype, shape and data_offsets");
+      }
+    }
+    if (entry.tensor.dtype_name.empty() || !has_shape || entry.offsets.size() != 2) {
+      refuse(name, "expected dtype, shape and two data_offsets");
+    }
+    return entry;
+  }
+
+  const std::string& path_;
 };
 
 // Bytes that a tensor of this shape has; nullopt where the number does not fit into 63 bits.
@@ -166,11 +163,11 @@ struct SafetensorsFile::State {
           path, "byte 0",
           "a header of " + std::to_string(length) + " bytes does not fit into the file, or is above 100 MB");
     }
-    std::string header(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-    HeaderHandler handler;
-    parse_json(header, path, handler);
-    metadata = std::move(handler.metadata);
-    place(handler.entries, bytes.subspan(kLengthBytes + length), path);
+    const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
+    HeaderReader reader(path);
+    reader.read(parse_json_document(header, path));
+    metadata = std::move(reader.metadata);
+    place(reader.entries, bytes.subspan(kLengthBytes + length), path);
   }
 
   void place(std::vector<Entry>& entries, std::span<const std::uint8_t> data, const std::string& path) {
@@ -202,9 +199,6 @@ struct SafetensorsFile::State {
     const auto refuse = [&](const std::string& problem) {
       throw FormatError(path, in_quotes(tensor.name), problem);
     };
-    if (tensor.dtype_name.empty() || !entry.has_shape || entry.offsets.size() != 2) {
-      refuse("expected dtype, shape and two data_offsets");
-    }
     if (entry.offsets[0] > entry.offsets[1] || std::cmp_greater(entry.offsets[1], data_bytes)) {
       refuse("its data is out of the file: bytes " + std::to_string(entry.offsets[0]) + " to " +
              std::to_string(entry.offsets[1]) + " of " + std::to_string(data_bytes));

@@ -8,7 +8,7 @@
 namespace msprobe::monitor {
 namespace {
 
-constexpr double kFactor = 0.99;  // of the exponential mean, as in the existing tool
+constexpr double kFactor = 0.99;  // of the exponential mean, as in mindstudio-probe
 
 bool applies(const AlertRule& rule, double value, double mean) {
   const double magnitude = std::abs(value);

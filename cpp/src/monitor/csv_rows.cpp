@@ -1,7 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The csv files of the existing tool: docs/formats/monitor.md.
+// The csv files of mindstudio-probe: docs/formats/monitor.md.
 
 #include <cmath>
 

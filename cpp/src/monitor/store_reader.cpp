@@ -27,9 +27,34 @@ using store::Point;
 using store::read_blob;
 
 constexpr int kBusyMilliseconds = 5000;
+constexpr std::size_t kMerged = 4;
 
 Bucket bucket_of(const Point& point, std::int64_t first, std::int64_t last) {
   return {first, last, point.min, point.max, point.mean, point.count, point.bad};
+}
+
+// Points next to each other as one, until there are at most `most`.
+void merge(std::vector<Bucket>& curve, std::size_t most) {
+  const std::size_t width = (curve.size() + most - 1) / most;
+  if (width <= 1) return;
+  std::vector<Bucket> merged;
+  for (std::size_t begin = 0; begin < curve.size(); begin += width) {
+    Bucket sum = curve[begin];
+    for (std::size_t i = begin + 1; i < std::min(begin + width, curve.size()); ++i) {
+      const Bucket& next = curve[i];
+      sum.last_step = next.last_step;
+      sum.bad += next.bad;
+      if (next.count == 0) continue;
+      const bool is_first = sum.count == 0;
+      const double share = static_cast<double>(next.count) / (static_cast<double>(sum.count) + next.count);
+      sum.min = is_first ? next.min : std::min(sum.min, next.min);
+      sum.max = is_first ? next.max : std::max(sum.max, next.max);
+      sum.mean = is_first ? next.mean : sum.mean + (next.mean - sum.mean) * share;
+      sum.count += next.count;
+    }
+    merged.push_back(sum);
+  }
+  curve = std::move(merged);
 }
 
 // What is read at once is of one moment, though another process writes.
@@ -234,8 +259,10 @@ std::vector<std::vector<Bucket>> StoreReader::curves(std::span<const std::uint32
     std::size_t rows = recent.steps.size();
     for (const State::Block& block : blocks) rows += state.rows_of(block, first, last);
     points = std::max<std::size_t>(points, 1);
-    const bool each = rows <= points;
-    const bool fine = !each && rows / kFine <= points;
+    // The next finer level where it has only a few times as many points: they are merged.
+    const std::size_t readable = kMerged * points;
+    const bool each = rows <= readable;
+    const bool fine = !each && rows / kFine <= readable;
 
     // Of the steps of a block only their ends are needed, unless points are smaller.
     std::map<std::int64_t, std::vector<std::int64_t>> steps;
@@ -281,6 +308,7 @@ std::vector<std::vector<Bucket>> StoreReader::curves(std::span<const std::uint32
         }
         add(store::point_of(numbers), recent.steps[row], recent.steps[end - 1]);
       }
+      merge(curve, points);
     }
     return curves;
   });

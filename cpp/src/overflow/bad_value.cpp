@@ -92,7 +92,7 @@ std::string describe(const Trace& trace, const Item& item) {
 
 bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept {
   if (values.worst_out != Badness::kInfinite || values.worst_in != Badness::kInfinite) return false;
-  return std::find(kFills.begin(), kFills.end(), trace::operator_of(record)) != kFills.end();
+  return std::find(kFills.begin(), kFills.end(), trace::RecordName(record).function()) != kFills.end();
 }
 
 }  // namespace msprobe::overflow

@@ -8,6 +8,7 @@
 #include "trace/p2p_batch.h"
 #include "trace/rank_numbers.h"
 #include "trace/record_name.h"
+#include "trace/type_name.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -113,8 +114,9 @@ struct CommunicationReader::Arguments {
 };
 
 bool is_communication(std::string_view record) noexcept {
-  if (!record.starts_with("Distributed.") || record.ends_with(".backward")) return false;
-  const std::string_view function = trace::operator_of(record);
+  const trace::RecordName name(record);
+  if (!name.has_collective_prefix() || !name.is_forward()) return false;
+  const std::string_view function = name.function();
   return signature_of(function) != nullptr ||
          std::any_of(
              kWords.begin(), kWords.end(),
@@ -123,7 +125,7 @@ bool is_communication(std::string_view record) noexcept {
 }
 
 void CommunicationReader::read(const Record& record, std::vector<Transfer>& out) {
-  const std::string_view function = trace::operator_of(trace_.name(record));
+  const std::string_view function = trace::RecordName(trace_.name(record)).function();
   if (function == "batch_isend_irecv") return read_batch(record, out);
   const Arguments arguments{trace_, trace_.items(record)};
   const BadValues values = find_bad_values(trace_, record);
@@ -174,7 +176,7 @@ void CommunicationReader::read_batch(const Record& record, std::vector<Transfer>
 GroupId CommunicationReader::group_of(const Arguments& arguments) {
   for (const Item& item : arguments.items) {
     const bool is_argument = item.part == Part::kInputArgs || item.part == Part::kInputKwargs;
-    if (!is_argument || trace_.text(item.type) != "torch.ProcessGroup") continue;
+    if (!is_argument || !trace::is_process_group_type(trace_.text(item.type))) continue;
     const std::string_view text = trace_.text(item.value);
     const auto known = ids_.find(text);
     if (known != ids_.end()) return known->second;

@@ -218,7 +218,8 @@ Origin origin_of(const Found& found, std::vector<std::string>& notes) {
   origin.json = trace::record_text(directory / "dump.json", candidate.begin, candidate.end);
   origin.ancestry = ancestry(construct ? &*construct : nullptr, candidate.name);
   origin.stack = frames(known, candidate.name);
-  if (const auto forward = trace::forward_of(candidate.name)) origin.forward_stack = frames(known, *forward);
+  if (const trace::RecordName name(candidate.name); name.is_backward())
+    origin.forward_stack = frames(known, name.with(trace::Direction::kForward));
   return origin;
 }
 

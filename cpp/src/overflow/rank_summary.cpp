@@ -67,8 +67,8 @@ class Walk {
   // A backward uses what its forward got and gave: NaN there explains NaN here.
   bool had_nan_in_forward(std::string_view name) const {
     if (with_nan_.empty()) return false;
-    const std::optional<std::string> forward = trace::forward_of(name);
-    return forward && with_nan_.contains(*forward);
+    const trace::RecordName parts(name);
+    return parts.is_backward() && with_nan_.contains(parts.with(trace::Direction::kForward));
   }
 
   // Of the infinities of a mask, as softmax does where everything is masked.

@@ -85,7 +85,7 @@ void append_member(std::string& json, const std::string& indent, std::string_vie
   json += indent + '"';
   json.append(name).append("\": ");
   if (value) {
-    // The existing tool's statistics are in float32.
+    // mindstudio-probe's statistics are in float32.
     trace::append_json_real(json, in_float32 ? static_cast<double>(static_cast<float>(*value)) : *value);
   } else {
     json += "null";

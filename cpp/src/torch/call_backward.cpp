@@ -20,8 +20,16 @@ trace::Badness worst_of(const Gradients& gradients) {
   return worst;
 }
 
-bool holds_overflow(const CallBackward& call) {
-  return std::max(worst_of(call.outputs), worst_of(call.inputs)) != trace::Badness::kGood;
+// As the entries of one list; empty where they are not wanted.
+void append_elements(const Gradients& gradients, std::string& out) {
+  static const std::string none = [] {
+    trace::ElementWriter null;
+    null.null();
+    return std::string(null.bytes());
+  }();
+  for (const Gradient& gradient : gradients) {
+    if (gradient.shown) out += gradient.element.empty() ? none : std::string_view(gradient.element);
+  }
 }
 
 // The sum is a tensor of ours from the first contribution on, so that later ones can be added in place.
@@ -63,16 +71,12 @@ void CallBackward::begin_round() {
   }
 }
 
-void ParameterRecord::write(dump::Recorder& recorder) {
-  if (written.exchange(true)) return;
-  recorder.part(recorder.record(trace::RecordKind::kParametersGrad, name), trace::Part::kValue, elements);
-}
-
 void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
   if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
   if (!call.started) {
     note_started(call);
-    call.kept = recorder.keeps_backward(call.name, call.module.get());
+    call.kept = session.keeps(call.backward());
+    call.files = call.kept ? session.files_of_gradient(call.name) : dump::Files::kNone;
   }
   Gradient& gradient = call.side(of_output)[index];
   ++gradient.arrived;
@@ -128,47 +132,38 @@ void BackwardState::add_local(Gradient& gradient, const at::Tensor& contribution
 void BackwardState::describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value) {
   Gradients& side = call.side(of_output);
   Gradient& gradient = side[index];
-  if (!call.kept || !gradient.shown || !value.defined() || !recorder.options().data) return;
+  const dump::Session::Kept& kept = session.kept(call.kind());
+  const bool is_written = of_output ? kept.inputs : kept.outputs;
+  const bool is_wanted = is_written || session.keeps_overflows_only();
+  if (!call.kept || !is_wanted || !gradient.shown || !value.defined()) return;
   thread_local trace::ElementWriter out;
   out.clear();
-  const bool stores = recorder.stores(call.name);
+  dump::ElementWalk walk(out, call.name, is_written ? call.files : dump::Files::kNone);
   std::ptrdiff_t number = 0;
-  if (stores) {
+  if (walk.files() != dump::Files::kNone) {
     number = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
                            [](const Gradient& other) { return other.shown; });
   }
-  const std::string position = position_of(of_output, stores, static_cast<std::size_t>(number));
-  // With only_overflow a file that turns out not to be wanted must not exist: one look, then another.
-  if (recorder.options().only_overflow) {
-    describer.describe(out, value, {}, {});
-    if (out.worst() == trace::Badness::kGood) {
-      gradient.element = out.bytes();
-      return;
-    }
-    out.clear();
-  }
-  describer.describe(out, value, call.name, position,
-                     gradient.placement ? std::string_view(*gradient.placement) : std::string_view());
+  walk.begin(category_of(of_output));
+  walk.item(static_cast<std::size_t>(number), [&] {
+    describer.describe(walk, value,
+                       gradient.placement ? std::string_view(*gradient.placement) : std::string_view());
+  });
   gradient.worst = out.worst();
   gradient.element = out.bytes();
 }
 
 void BackwardState::write(CallBackward& call) {
-  const dump::Options& options = recorder.options();
-  recorder.place_backward(call.name, call.module.get());
-  if (!call.kept) return;
-  describe_incomplete(call);
-  if (options.only_overflow) {
-    if (recorder.has_enough_overflows() || !holds_overflow(call)) return;
-    recorder.note_overflow();
-  }
-  const auto kind = call.is_module ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
-  const trace::RecordId record = recorder.record(kind, call.name);
-  if (!options.data) return;
-  if (options.input) write_part(record, trace::Part::kInput, call.outputs);
-  if (!options.output) return;
-  write_part(record, trace::Part::kOutput, call.inputs);
-  recorder.note_output(call.name, worst_of(call.inputs));
+  if (call.kept) describe_incomplete(call);
+  const dump::Session::Kept& kept = session.kept(call.kind());
+  thread_local std::string of_outputs;
+  thread_local std::string of_inputs;
+  of_outputs.clear();
+  of_inputs.clear();
+  if (call.kept && kept.inputs) append_elements(call.outputs, of_outputs);
+  if (call.kept && kept.outputs) append_elements(call.inputs, of_inputs);
+  session.write_backward(call.backward(), call.kept, {of_outputs, worst_of(call.outputs)},
+                         {of_inputs, worst_of(call.inputs)});
 }
 
 // Sums of which a part never comes, because an output was not used.
@@ -180,20 +175,6 @@ void BackwardState::describe_incomplete(CallBackward& call) {
         describe(call, of_output, i, std::exchange(side[i].sum, at::Tensor()));
     }
   }
-}
-
-void BackwardState::write_part(trace::RecordId record, trace::Part part, const Gradients& gradients) {
-  static const std::string none = [] {
-    trace::ElementWriter null;
-    null.null();
-    return std::string(null.bytes());
-  }();
-  thread_local std::string elements;
-  elements.clear();
-  for (const Gradient& gradient : gradients) {
-    if (gradient.shown) elements += gradient.element.empty() ? none : std::string_view(gradient.element);
-  }
-  recorder.part(record, part, elements);
 }
 
 }  // namespace msprobe::torch_adapter

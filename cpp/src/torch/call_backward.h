@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
-#include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <atomic>
@@ -15,22 +14,21 @@
 #include <string_view>
 #include <vector>
 
+#include "dump/object_pool.h"
 #include "msprobe/torch_dump.h"
 #include "torch/gradient_edge.h"
-#include "torch/object_pool.h"
 
 /// What arrives of a backward, and the records made of it. Called from the engine's threads.
 namespace msprobe::torch_adapter {
 
-using PooledText = std::basic_string<char, std::char_traits<char>, PoolAllocator<char>>;
+using dump::PoolAllocator;
+using dump::Pooled;
+using dump::PooledText;
 
 struct BackwardState;
 
-/// Where a gradient stands in a record of backward, for the name of its file; without a file the side alone.
-inline std::string position_of(bool of_output, bool stores, std::size_t number) {
-  std::string side = of_output ? "input" : "output";
-  return stores ? side + '.' + std::to_string(number) : side;
-}
+/// Where gradients of a call stand in its backward record, for the names of files.
+constexpr std::string_view category_of(bool of_output) { return of_output ? "input" : "output"; }
 
 /// One gradient of a call. It is described as soon as it is complete and then let go: a gradient that someone
 /// holds would be copied by autograd where it could be taken.
@@ -57,6 +55,10 @@ struct CallBackward : std::enable_shared_from_this<CallBackward> {
   Gradients& side(bool of_output) { return of_output ? outputs : inputs; }
   /// Nothing has arrived; once for each backward through a graph that is kept.
   void begin_round();
+  dump::Backward backward() const { return {name, is_module, module.get()}; }
+  trace::RecordKind kind() const {
+    return is_module ? trace::RecordKind::kModuleBackward : trace::RecordKind::kApiBackward;
+  }
 
   std::shared_ptr<BackwardState> state;
   std::uint64_t step = 0;  // hooks of another step do nothing
@@ -65,25 +67,17 @@ struct CallBackward : std::enable_shared_from_this<CallBackward> {
   bool is_module = false;
   bool started = false;
   bool kept = false;
+  dump::Files files = dump::Files::kNone;
   Gradients outputs;  // gradients of the call's outputs
   Gradients inputs;   // gradients of the call's inputs
   int missing = 0;    // contributions until all are complete
   std::mutex mutex;
 };
 
-/// The record of a module's parameters.
-struct ParameterRecord {
-  PooledText name;
-  PooledText elements;  // one object with a slot for each parameter
-  std::atomic<bool> written{false};
-
-  void write(dump::Recorder& recorder);
-};
-
 /// What all that is watched in the backward shares.
 struct BackwardState {
-  BackwardState(dump::Recorder& recorder_, TensorDescriber& describer_)
-      : recorder(recorder_), describer(describer_) {}
+  BackwardState(dump::Session& session_, TensorDescriber& describer_)
+      : session(session_), recorder(session.recorder()), describer(describer_) {}
 
   /// A contribution to a gradient arrived; the last one writes the call's record. `call.mutex` is held.
   void arrive(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
@@ -91,6 +85,7 @@ struct BackwardState {
   /// Of a call that is complete, gone, or about to be written as far as it is. No mutex but its own is held.
   void forget_started(CallBackward& call);
 
+  dump::Session& session;
   dump::Recorder& recorder;
   TensorDescriber& describer;
   std::atomic<std::uint64_t> step{0};  // hooks of another step do nothing
@@ -105,14 +100,11 @@ struct BackwardState {
     const torch::autograd::FunctionPreHook* hook;
   };
   std::vector<Parameter> parameters;
-  std::vector<std::shared_ptr<ParameterRecord>> parameter_records;
-  ska::flat_hash_set<std::string_view> parameter_record_names;
 
  private:
   void note_started(CallBackward& call);
   void describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
   void describe_incomplete(CallBackward& call);
-  void write_part(trace::RecordId record, trace::Part part, const Gradients& gradients);
   void add(Gradient& gradient, const at::Tensor& contribution);
   void add_local(Gradient& gradient, const at::Tensor& contribution);
 };

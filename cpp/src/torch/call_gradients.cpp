@@ -12,10 +12,10 @@
 #include <string>
 #include <utility>
 
+#include "dump/object_pool.h"
 #include "msprobe/log.h"
 #include "msprobe/torch_monitor.h"
 #include "torch/call_places.h"
-#include "torch/object_pool.h"
 #include "torch/out_of_sight.h"
 #include "torch/tensor.h"
 
@@ -23,6 +23,7 @@ namespace msprobe::torch_adapter {
 namespace {
 
 namespace autograd = torch::autograd;
+using dump::Pooled;
 
 // Runs inside of the engine, where an exception would end the training.
 template <typename Work>

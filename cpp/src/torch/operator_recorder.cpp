@@ -17,23 +17,25 @@
 #include "msprobe/error.h"
 #include "msprobe/torch_dump.h"
 #include "torch/gradient_edge.h"
-#include "torch/operator_elements.h"
+#include "torch/operator_values.h"
 #include "torch/out_of_sight.h"
 
 namespace msprobe::torch_adapter {
 
 // What one OperatorRecorder has in common with its hooks and with torch's callbacks.
 struct OperatorState {
-  OperatorState(dump::Recorder& recorder_, TensorDescriber& describer_)
-      : recorder(recorder_), describer(describer_) {}
+  OperatorState(dump::Session& session_, TensorDescriber& describer_)
+      : session(session_), recorder(session.recorder()), describer(describer_) {}
 
   struct Bracket {
     at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
     int depth = 0;
   };
 
+  dump::Session& session;
   dump::Recorder& recorder;
   TensorDescriber& describer;
+  std::atomic<bool> filters{false};
   std::atomic<std::uint64_t> step{0};  // hooks of another step do nothing
   mutable std::mutex mutex;
   std::unordered_map<std::string, std::int64_t> counts;  // by "mm.forward"
@@ -88,73 +90,29 @@ bool only_gets_memory(std::string_view name) {
 // One operator between its begin and its end.
 struct OpenOperator final : at::ObserverContext {
   std::shared_ptr<OperatorState> state;
-  std::string name;
+  dump::Call call;
   bool backward = false;
-  trace::RecordId record = 0;
   std::vector<c10::IValue> changed;  // arguments that an operator without results writes to
   int exceptions = std::uncaught_exceptions();
 };
-
-thread_local trace::ElementWriter element_buffer;
-
-void write_inputs(OpenOperator& of, const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> values) {
-  dump::Recorder& recorder = of.state->recorder;
-  trace::ElementWriter keywords;
-  element_buffer.clear();
-  keywords.begin_object();
-  OperatorElements positional(of.state->describer, element_buffer, of.name, recorder.stores(of.name));
-  OperatorElements named(of.state->describer, keywords, of.name, recorder.stores(of.name));
-  positional.begin("input");
-  named.begin("kwargs");
-  const c10::IValue nothing;
-  for (std::size_t i = 0; i < std::min(values.size(), schema.arguments().size()); ++i) {
-    const c10::Argument& argument = schema.arguments()[i];
-    const c10::IValue& value = argument.is_out() ? nothing : values[i];
-    if (argument.kwarg_only() && !of.backward) {
-      named.keyed(argument.name(), value, *argument.real_type());
-    } else {
-      positional.item(value, *argument.real_type(), i);
-    }
-  }
-  keywords.end();
-  recorder.part(of.record, of.backward ? trace::Part::kInput : trace::Part::kInputArgs,
-                element_buffer.bytes());
-  if (!of.backward) recorder.part(of.record, trace::Part::kInputKwargs, keywords.bytes());
-}
-
-void write_outputs(OpenOperator& of, const c10::FunctionSchema& schema,
-                   const std::vector<c10::IValue>& results) {
-  const std::vector<c10::IValue>& values = schema.returns().empty() ? of.changed : results;
-  element_buffer.clear();
-  OperatorElements elements(of.state->describer, element_buffer, of.name, of.state->recorder.stores(of.name));
-  elements.begin("output");
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const c10::Type& type =
-        i < schema.returns().size() ? *schema.returns()[i].real_type() : *c10::AnyType::get();
-    elements.item(values[i], type, i);
-  }
-  of.state->recorder.part(of.record, trace::Part::kOutput, element_buffer.bytes());
-  of.state->recorder.note_output(of.name, element_buffer.worst());
-}
 
 std::unique_ptr<at::ObserverContext> begin_operator(const std::shared_ptr<OperatorState>& state,
                                                     const at::RecordFunction& function, bool backward) {
   const auto schema = function.operator_schema();
   if (!schema || only_gets_memory(schema->name()) || is_traced()) return nullptr;
-  const dump::Options& options = state->recorder.options();
-  if (backward ? !options.backward : !options.forward) return nullptr;
+  const auto kind = backward ? trace::RecordKind::kApiBackward : trace::RecordKind::kApiForward;
+  if (!state->session.kept(kind).record) return nullptr;
 
   constexpr std::string_view kAten = "aten::";
   const std::string& name = schema->name();
   auto open = std::make_unique<OpenOperator>();
   open->state = state;
   open->backward = backward;
-  open->name = state->next_name(name.starts_with(kAten) ? name.substr(kAten.size()) : name, backward);
-  guarded(*state, open->name, [&] {
-    state->recorder.open_module(open->name);
-    open->record = state->recorder.record(
-        backward ? trace::RecordKind::kApiBackward : trace::RecordKind::kApiForward, open->name);
-    if (options.data && options.input) write_inputs(*open, *schema, function.inputs());
+  open->call.name = state->next_name(name.starts_with(kAten) ? name.substr(kAten.size()) : name, backward);
+  if (state->filters && !state->recorder.keeps_api(open->call.name)) return nullptr;
+  guarded(*state, open->call.name, [&] {
+    OperatorValues values(state->describer, *schema, backward, function.inputs());
+    state->session.begin_operator(open->call, backward, values);
     if (!schema->returns().empty()) return;
     for (std::size_t i = 0; i < std::min(function.inputs().size(), schema->arguments().size()); ++i) {
       const c10::AliasInfo* alias = schema->arguments()[i].alias_info();
@@ -167,11 +125,16 @@ std::unique_ptr<at::ObserverContext> begin_operator(const std::shared_ptr<Operat
 void end_operator(const at::RecordFunction& function, at::ObserverContext* context) {
   if (context == nullptr) return;
   auto& open = static_cast<OpenOperator&>(*context);
-  guarded(*open.state, open.name, [&] {
-    open.state->recorder.close_module(open.name);
-    const dump::Options& options = open.state->recorder.options();
-    if (!options.data || !options.output || std::uncaught_exceptions() > open.exceptions) return;
-    if (const auto schema = function.operator_schema()) write_outputs(open, *schema, function.outputs());
+  guarded(*open.state, open.call.name, [&] {
+    dump::Session& session = open.state->session;
+    const auto schema = function.operator_schema();
+    if (!schema || std::uncaught_exceptions() > open.exceptions) {
+      session.end_operator(open.call, open.backward, nullptr);
+      return;
+    }
+    const auto& results = schema->returns().empty() ? open.changed : function.outputs();
+    OperatorValues values(open.state->describer, *schema, open.backward, results);
+    session.end_operator(open.call, open.backward, &values);
   });
 }
 
@@ -243,8 +206,8 @@ struct NodeHook final : autograd::FunctionPreHook {
 
 }  // namespace
 
-OperatorRecorder::OperatorRecorder(dump::Recorder& recorder, TensorDescriber& describer)
-    : state_(std::make_shared<OperatorState>(recorder, describer)) {}
+OperatorRecorder::OperatorRecorder(dump::Session& session, TensorDescriber& describer)
+    : state_(std::make_shared<OperatorState>(session, describer)) {}
 
 OperatorRecorder::~OperatorRecorder() {
   end_step();
@@ -278,6 +241,8 @@ void OperatorRecorder::stop() noexcept {
   state_->brackets.erase(bracket);
   if (state_->brackets.empty()) open_state.reset();
 }
+
+void OperatorRecorder::use_filters() noexcept { state_->filters = true; }
 
 std::size_t OperatorRecorder::recorded() const {
   const std::lock_guard lock(state_->mutex);
@@ -328,10 +293,6 @@ struct CallOperators::Call {
     }
   }
 };
-
-bool CallOperators::concerns(std::string_view wanted, std::string_view forward_name) {
-  return wanted == forward_name || wanted == dump::backward_name(forward_name);
-}
 
 CallOperators::CallOperators(OperatorRecorder& operators, std::string wanted,
                              const std::vector<at::Tensor>& inputs)

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "msprobe/torch_dump.h"
+#include "msprobe/torch_debugger.h"
 #include "torch/out_of_sight.h"
 
 namespace msprobe::torch_adapter {
@@ -26,12 +26,19 @@ std::string class_name(const torch::nn::Module& module) {
 }  // namespace
 
 struct ProgramDump::State {
-  explicit State(dump::Options options) : recorder(std::move(options)) {}
+  explicit State(dump::Options options) : session(of_torch(std::move(options))) {
+    session.set_collecting(true);
+  }
 
-  dump::Recorder recorder;
-  TensorDescriber describer{recorder};
-  BackwardWatch backward{recorder, describer};
-  OperatorRecorder operators{recorder, describer};
+  static dump::Options of_torch(dump::Options options) {
+    options.framework = framework();
+    return options;
+  }
+
+  dump::Session session;
+  TensorDescriber describer{session};
+  BackwardWatch backward{session, describer};
+  OperatorRecorder operators{session, describer};
   std::mutex mutex;
   std::unordered_map<std::string, std::int64_t> counts;  // of calls in this step, by "Module.{path}.{Class}"
 
@@ -39,108 +46,131 @@ struct ProgramDump::State {
     const std::lock_guard lock(mutex);
     return module + ".forward." + std::to_string(counts[module]++);
   }
+
+  // A fault of ours never reaches the training.
+  template <typename Work>
+  void attempt(const std::string& record, Work work) {
+    try {
+      const OutOfSight out_of_sight;
+      work();
+    } catch (const std::exception& e) {
+      session.recorder().note_fault(record, e.what());
+    }
+  }
 };
 
-ProgramDump::ProgramDump(dump::Options options) : state_(std::make_unique<State>(std::move(options))) {}
+ProgramDump::ProgramDump(dump::Options options) : state_(std::make_shared<State>(std::move(options))) {}
 
 ProgramDump::~ProgramDump() { close(); }
 
-void ProgramDump::open(const std::filesystem::path& directory) { state_->recorder.open(directory); }
+void ProgramDump::open(const std::filesystem::path& directory) { state_->session.recorder().open(directory); }
 
 void ProgramDump::close() {
   state_->backward.flush();
   state_->describer.fetch();
   state_->backward.end_step();
   state_->operators.end_step();
-  state_->recorder.end();
+  state_->session.end_step();
+  state_->session.recorder().end();
   const std::lock_guard lock(state_->mutex);
   state_->counts.clear();
 }
 
-dump::Recorder& ProgramDump::recorder() noexcept { return state_->recorder; }
+void ProgramDump::save(const at::Tensor& tensor, std::string_view name, bool with_gradient) {
+  if (!state_->session.recorder().is_open()) return;
+  const dump::Session::SavedNames names = state_->session.number_saved(std::string(name));
+  state_->attempt(names.value, [&] {
+    state_->session.write_saved(names.value,
+                                [&](dump::ElementWalk& walk) { state_->describer.describe(walk, tensor); });
+  });
+  if (!with_gradient) return;
+  const std::string& record = names.gradients;
+  state_->attempt(record, [&] {
+    const trace::SlotId slot = state_->session.recorder().new_slot();
+    state_->session.write_saved(record, [&](dump::ElementWalk& walk) { walk.out().slot(slot); });
+    if (!tensor.requires_grad()) return;
+    tensor.register_hook([weak = std::weak_ptr(state_), slot, record](const at::Tensor& gradient) {
+      const auto state = weak.lock();
+      if (!state) return;
+      state->attempt(record, [&] { state->describer.fill(slot, gradient, record, {}); });
+    });
+  });
+}
+
+dump::Session& ProgramDump::session() noexcept { return state_->session; }
+
+dump::Recorder& ProgramDump::recorder() noexcept { return state_->session.recorder(); }
 
 OperatorRecorder& ProgramDump::operators() noexcept { return state_->operators; }
 
-struct ModuleScope::Call {
-  ProgramDump::State& dump;
-  std::string module;  // "Module.{path}.{Class}"
-  std::string name;    // record name of the forward
-  std::vector<at::Tensor> inputs;
-  std::vector<std::pair<std::string, at::Tensor>> parameters;
-  std::shared_ptr<BackwardWatch::Inputs> before;
+struct ModuleScope::Call final : dump::CallValues {
+  Call(ProgramDump::State& of, std::string forward_name, std::vector<at::Tensor> given)
+      : dump(of), call{.name = std::move(forward_name)}, inputs(std::move(given)) {}
 
-  // A fault of ours never reaches the training.
   template <typename Work>
   void attempt(Work work) {
-    try {
-      const OutOfSight out_of_sight;
-      work();
-    } catch (const std::exception& e) {
-      dump.recorder.note_fault(name, e.what());
-    }
+    dump.attempt(call.name, std::move(work));
   }
 
-  std::string elements(std::string_view category, const std::vector<at::Tensor>& tensors) {
-    trace::ElementWriter out;
+  void begin() {
+    dump.session.begin_module(call);
+    if (call.watches_backward) before = dump.backward.before_call(inputs);
+  }
+
+  void end() {
+    dump.session.end_module(call, this);
+    if (!call.watches_backward) return;
+    dump.backward.watch_parameters(call, named_parameters);
+    dump.backward.after_call(before, inputs, outputs, call.name, true);
+  }
+
+  void arguments(dump::ElementWalk& walk) override { put(walk, inputs); }
+  void results(dump::ElementWalk& walk) override { put(walk, outputs); }
+  void parameters(dump::ElementWalk& walk) override {
+    for (const auto& [name, parameter] : named_parameters) {
+      walk.member(name, [&, &value = parameter] { dump.describer.describe(walk, value); });
+    }
+  }
+  void put(dump::ElementWalk& walk, const std::vector<at::Tensor>& tensors) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      dump.describer.describe(out, tensors[i], name, std::string(category) + "." + std::to_string(i));
+      walk.item(i, [&] { dump.describer.describe(walk, tensors[i]); });
     }
-    if (category == "output") dump.recorder.note_output(name, out.worst());
-    return std::string(out.bytes());
   }
 
-  std::string parameter_elements() {
-    trace::ElementWriter out;
-    out.begin_object();
-    for (const auto& [parameter_name, parameter] : parameters) {
-      out.key(parameter_name);
-      dump.describer.describe(out, parameter, name, "parameters." + parameter_name);
-    }
-    out.end();
-    return std::string(out.bytes());
-  }
-
-  void write_forward(const std::vector<at::Tensor>& results) {
-    const dump::Options& options = dump.recorder.options();
-    if (!options.forward) return;
-    const trace::RecordId record = dump.recorder.record(trace::RecordKind::kModuleForward, name);
-    if (!options.data) return;
-    if (options.input) {
-      trace::ElementWriter no_keywords;
-      no_keywords.begin_object();
-      no_keywords.end();
-      dump.recorder.part(record, trace::Part::kInputArgs, elements("input", inputs));
-      dump.recorder.part(record, trace::Part::kInputKwargs, no_keywords.bytes());
-    }
-    if (options.output) dump.recorder.part(record, trace::Part::kOutput, elements("output", results));
-    dump.recorder.part(record, trace::Part::kParameters, parameter_elements());
-  }
-
-  void end(const std::vector<at::Tensor>& results) {
-    if (!dump.recorder.close_module(name)) return;
-    write_forward(results);
-    if (!dump.recorder.options().backward) return;
-    if (!parameters.empty()) dump.backward.watch_parameters(module + ".parameters_grad", parameters);
-    dump.backward.after_call(before, inputs, results, name, true);
-  }
+  ProgramDump::State& dump;
+  dump::Call call;
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> outputs;
+  std::vector<std::pair<std::string, at::Tensor>> named_parameters;
+  std::shared_ptr<BackwardWatch::Inputs> before;
 };
 
 ModuleScope::ModuleScope(ProgramDump& dump, std::string_view path, const torch::nn::Module& module,
                          std::vector<at::Tensor> inputs) {
-  if (!dump.state_->recorder.is_open()) return;
+  begin(dump, path, module, std::move(inputs));
+}
+
+ModuleScope::ModuleScope(PrecisionDebugger& debugger, const torch::nn::Module& module,
+                         std::vector<at::Tensor> inputs) {
+  const PrecisionDebugger::NamedCall call = debugger.call_of(module);
+  if (call.dump != nullptr) begin(*call.dump, call.path, module, std::move(inputs));
+}
+
+void ModuleScope::begin(ProgramDump& dump, std::string_view path, const torch::nn::Module& module,
+                        std::vector<at::Tensor> inputs) {
+  if (!dump.recorder().is_open()) return;
   const std::string name = "Module." + std::string(path) + "." + class_name(module);
-  call_.reset(new Call{*dump.state_, name, dump.state_->next_call(name), std::move(inputs), {}, nullptr});
+  call_ = std::make_unique<Call>(*dump.state_, dump.state_->next_call(name), std::move(inputs));
   call_->attempt([&] {
-    call_->dump.recorder.open_module(call_->name);
     for (const auto& parameter : module.named_parameters(/*recurse=*/false)) {
-      call_->parameters.emplace_back(parameter.key(), parameter.value());
+      call_->named_parameters.emplace_back(parameter.key(), parameter.value());
     }
-    call_->before = call_->dump.backward.before_call(call_->inputs);
+    call_->begin();
   });
 }
 
 ModuleScope::~ModuleScope() {
-  if (call_) call_->attempt([&] { call_->dump.recorder.close_module(call_->name); });
+  if (call_) call_->attempt([&] { call_->dump.session.end_module(call_->call, nullptr); });
 }
 
 at::Tensor ModuleScope::output(at::Tensor result) {
@@ -150,7 +180,9 @@ at::Tensor ModuleScope::output(at::Tensor result) {
 
 void ModuleScope::output(const std::vector<at::Tensor>& results) {
   const std::unique_ptr<Call> call = std::move(call_);
-  if (call) call->attempt([&] { call->end(results); });
+  if (!call) return;
+  call->outputs = results;
+  call->attempt([&] { call->end(); });
 }
 
 }  // namespace msprobe::torch_adapter

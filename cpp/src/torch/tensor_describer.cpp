@@ -31,9 +31,13 @@ std::string other_dtype(const at::Tensor& tensor) {
 
 }  // namespace
 
-struct TensorDescriber::State {
-  State(dump::Recorder& owner, FindLocal find) : recorder(owner), find_local(std::move(find)) {}
+trace::Framework framework() { return {.name = "pytorch", .package = "torch"}; }
 
+struct TensorDescriber::State {
+  State(dump::Session& owner, FindLocal find)
+      : session(owner), recorder(owner.recorder()), find_local(std::move(find)) {}
+
+  dump::Session& session;
   dump::Recorder& recorder;
   FindLocal find_local;
   std::mutex pool_mutex;  // one tensor at a time may use the threads; others do with their own
@@ -43,7 +47,7 @@ struct TensorDescriber::State {
   // Of a tensor in memory that can be read as it is.
   trace::Statistics measure_on_host(const at::Tensor& tensor) {
     const TensorView view = view_of_plain(tensor);
-    const bool checksum = recorder.options().checksum;
+    const bool checksum = session.wants_checksums();
     const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
     const int threads = bytes < kBytesForThreads ? 1 : at::get_num_threads();
     std::unique_lock lock(pool_mutex, std::defer_lock);
@@ -57,7 +61,7 @@ struct TensorDescriber::State {
 
   trace::Statistics measure(const at::Tensor& tensor) {
     if (tensor.is_cpu()) return measure_on_host(tensor);
-    if (recorder.options().checksum) {
+    if (session.wants_checksums()) {
       const c10::NoGradGuard no_grad;
       return measure_on_host(tensor.detach().cpu());
     }
@@ -66,14 +70,12 @@ struct TensorDescriber::State {
 
   // What belongs to a tensor beside its memory.
   struct Described {
-    std::string_view record;
-    std::string_view position;
     std::string_view placement;
     bool requires_grad;
     std::optional<trace::SlotId> slot;  // that it fills; nothing: it is written where it stands
   };
-  void describe(trace::ElementWriter& out, const at::Tensor& tensor, const Described& as);
-  void describe_any(const TensorDescriber& describer, trace::ElementWriter& out, const at::Tensor& tensor,
+  void describe(dump::ElementWalk& walk, const at::Tensor& tensor, const Described& as);
+  void describe_any(const TensorDescriber& describer, dump::ElementWalk& walk, const at::Tensor& tensor,
                     Described as);
 
   // A tensor whose statistics are on their way.
@@ -92,10 +94,10 @@ struct TensorDescriber::State {
 
   // Whether the host need not know the statistics before the end of the step.
   bool may_wait(const at::Tensor& tensor) const {
-    return (all_as_on_device || !tensor.is_cpu()) && tensor.numel() > 0 && !recorder.options().checksum &&
-           !recorder.options().only_overflow;
+    return (all_as_on_device || !tensor.is_cpu()) && tensor.numel() > 0 && !session.wants_checksums() &&
+           !session.keeps_overflows_only();
   }
-  void wait_for(trace::ElementWriter& out, const at::Tensor& tensor, const Described& as,
+  void wait_for(dump::ElementWalk& walk, const at::Tensor& tensor, const Described& as,
                 std::string data_name);
   void fetch();
 
@@ -113,8 +115,8 @@ struct TensorDescriber::State {
   }
 };
 
-TensorDescriber::TensorDescriber(dump::Recorder& recorder, FindLocal find_local)
-    : state_(std::make_unique<State>(recorder, std::move(find_local))) {}
+TensorDescriber::TensorDescriber(dump::Session& session, FindLocal find_local)
+    : state_(std::make_unique<State>(session, std::move(find_local))) {}
 
 TensorDescriber::~TensorDescriber() = default;
 
@@ -125,20 +127,22 @@ TensorDescriber::Local TensorDescriber::local_of(const at::Tensor& tensor) const
   return {tensor, {}};
 }
 
-void TensorDescriber::describe(trace::ElementWriter& out, const at::Tensor& tensor, std::string_view record,
-                               std::string_view position, std::string_view placement) {
+void TensorDescriber::describe(dump::ElementWalk& walk, const at::Tensor& tensor,
+                               std::string_view placement) {
   if (!tensor.defined()) {
-    out.null();
+    walk.out().null();
     return;
   }
-  state_->describe_any(*this, out, tensor, {record, position, placement, tensor.requires_grad(), {}});
+  state_->describe_any(*this, walk, tensor, {placement, tensor.requires_grad(), {}});
 }
 
 void TensorDescriber::fill(trace::SlotId slot, const at::Tensor& tensor, std::string_view record,
                            std::string_view position) {
   thread_local trace::ElementWriter out;
   out.clear();
-  state_->describe_any(*this, out, tensor, {record, position, {}, tensor.requires_grad(), slot});
+  dump::ElementWalk walk(out, record, state_->session.files_of(record));
+  walk.begin(position);
+  state_->describe_any(*this, walk, tensor, {{}, tensor.requires_grad(), slot});
   if (!out.bytes().empty()) state_->recorder.fill(slot, out.bytes());
 }
 
@@ -146,23 +150,23 @@ void TensorDescriber::fetch() { state_->fetch(); }
 
 void TensorDescriber::treat_all_as_on_device() { state_->all_as_on_device = true; }
 
-void TensorDescriber::State::describe_any(const TensorDescriber& describer, trace::ElementWriter& out,
+void TensorDescriber::State::describe_any(const TensorDescriber& describer, dump::ElementWalk& walk,
                                           const at::Tensor& tensor, Described as) {
   if (!runs_in_python(tensor)) {
-    describe(out, tensor, as);
+    describe(walk, tensor, as);
     return;
   }
   Local local{tensor, {}};
   try {
     local = describer.local_of(tensor);
   } catch (const std::exception& e) {
-    recorder.note_fault(as.record, e.what());
+    recorder.note_fault(walk.record(), e.what());
   }
   if (as.placement.empty()) as.placement = local.placement;
-  describe(out, local.tensor, as);
+  describe(walk, local.tensor, as);
 }
 
-void TensorDescriber::State::describe(trace::ElementWriter& out, const at::Tensor& tensor,
+void TensorDescriber::State::describe(dump::ElementWalk& walk, const at::Tensor& tensor,
                                       const Described& as) {
   trace::TensorElement element;
   element.dtype = dtype_of(tensor.scalar_type());
@@ -185,33 +189,33 @@ void TensorDescriber::State::describe(trace::ElementWriter& out, const at::Tenso
       const at::Tensor& plain = is_view_of_others ? others : tensor;
       const bool waits = may_wait(plain);
       if (!waits) element.statistics = measure(plain);
-      if (!as.record.empty() && recorder.stores(as.record)) {
-        data_name = recorder.data_name(as.record, as.position);
+      if (walk.takes_file(element.statistics)) {
+        data_name = recorder.data_name(walk.record(), walk.position());
         store(plain, data_name);
         element.data_name = data_name;
       }
       if (waits) {
-        wait_for(out, plain, as, std::move(data_name));
+        wait_for(walk, plain, as, std::move(data_name));
         return;
       }
     } catch (const std::exception& e) {
-      recorder.note_fault(as.record, e.what());
+      recorder.note_fault(walk.record(), e.what());
     }
   }
-  out.tensor(element);
+  walk.out().tensor(element);
 }
 
-void TensorDescriber::State::wait_for(trace::ElementWriter& out, const at::Tensor& tensor,
-                                      const Described& as, std::string data_name) {
+void TensorDescriber::State::wait_for(dump::ElementWalk& walk, const at::Tensor& tensor, const Described& as,
+                                      std::string data_name) {
   Waiting one;
   one.statistics = launch_statistics(tensor);
   one.shape = tensor.sizes().vec();
   one.requires_grad = as.requires_grad;
   one.placement = as.placement;
   one.data_name = std::move(data_name);
-  if (as.position.starts_with("output")) one.output_of = as.record;
+  if (walk.position().starts_with("output")) one.output_of = walk.record();
   one.slot = as.slot ? *as.slot : recorder.new_slot();
-  if (!as.slot) out.slot(one.slot);
+  if (!as.slot) walk.out().slot(one.slot);
   std::size_t count = 0;
   {
     const std::lock_guard lock(waiting_mutex);
@@ -252,14 +256,6 @@ void TensorDescriber::State::fetch() {
   } catch (const std::exception& e) {
     recorder.note_fault("statistics of " + std::to_string(taken.size()) + " tensors on a device", e.what());
   }
-}
-
-std::string TensorDescriber::store(const at::Tensor& tensor, std::string_view record,
-                                   std::string_view position) {
-  if (record.empty() || !state_->recorder.stores(record) || !why_unreadable(tensor).empty()) return {};
-  std::string data_name = state_->recorder.data_name(record, position);
-  state_->store(tensor, data_name);
-  return data_name;
 }
 
 }  // namespace msprobe::torch_adapter

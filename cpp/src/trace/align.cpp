@@ -156,7 +156,8 @@ Token token_of(std::string_view what, const Trace& trace, const Record& record) 
   };
   for (const Item& item : trace.items(record)) {
     add(hash(trace.text(item.shape)));
-    add(hash(trace.text(item.dtype)));
+    const auto dtype = item.element_type();  // frameworks name one in other ways
+    add(dtype ? static_cast<std::size_t>(*dtype) : hash(trace.text(item.dtype)));
   }
   return {.what = hash(what), .detail = detail};
 }

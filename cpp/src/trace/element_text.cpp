@@ -12,6 +12,7 @@
 #include "msprobe/table.h"
 #include "trace/encoding.h"
 #include "trace/json_text.h"
+#include "trace/type_name.h"
 
 namespace msprobe::trace {
 namespace {
@@ -20,8 +21,8 @@ constexpr int kDeepest = 200;  // of element trees; recorders stop long before
 
 class ElementFormatter {
  public:
-  ElementFormatter(std::string_view bytes, int level, std::string& scratch)
-      : bytes_(bytes), scratch_(scratch), json_(scratch, level) {
+  ElementFormatter(std::string_view bytes, int level, const Framework& framework, std::string& scratch)
+      : bytes_(bytes), framework_(framework), scratch_(scratch), json_(scratch, level) {
     scratch_.clear();
   }
 
@@ -89,7 +90,7 @@ class ElementFormatter {
         break;
       }
       case Tag::kSlice: typed_value("slice", [&] { slice(); }); break;
-      case Tag::kSize: typed_value("torch.Size", [&] { size(); }); break;
+      case Tag::kSize: typed_value(framework_.package + ".Size", [&] { size(); }); break;
       case Tag::kPlainText: json_.text(bytes_.take_text()); break;
       case Tag::kPlainInteger: json_.integer(bytes_.take<std::int64_t>()); break;
       case Tag::kList:
@@ -130,7 +131,7 @@ class ElementFormatter {
     json_.begin_object();
     json_.plain_key("type");
     json_.text(type);
-    json_.plain_key(type == "torch.memory_format" ? "format" : "value");
+    json_.plain_key(is_memory_format_type(type) ? "format" : "value");
     json_.text(value);
     json_.end_object();
   }
@@ -184,12 +185,16 @@ class ElementFormatter {
     const bool numpy = (flags & kNumpy) != 0;
     json_.begin_object();
     json_.plain_key("type");
-    json_.text(numpy ? "numpy.ndarray" : "torch.Tensor");
+    if (numpy) {
+      json_.text("numpy.ndarray");
+    } else {
+      json_.text(framework_.package + ".Tensor");
+    }
     json_.plain_key("dtype");
     if (dtype == kOtherDtype) {
       json_.text(bytes_.take_text());
     } else {
-      json_.text("torch." + std::string(dtype_name(static_cast<DType>(dtype))));
+      json_.text(dtype_text(static_cast<DType>(dtype)));
     }
     json_.plain_key("shape");
     json_.begin_list();
@@ -198,7 +203,7 @@ class ElementFormatter {
     }
     json_.end_list();
     statistics();
-    if (!numpy) {
+    if (!numpy && framework_.has_requires_grad) {
       json_.plain_key("requires_grad");
       json_.boolean((flags & kRequiresGrad) != 0);
     }
@@ -222,6 +227,11 @@ class ElementFormatter {
     base64_.clear();
     append_base64(base64_, bytes);
     json_.text(base64_);
+  }
+
+  std::string dtype_text(DType dtype) const {
+    if (!framework_.qualifies_dtypes) return std::string(capitalised_dtype_name(dtype));
+    return (framework_.package + ".").append(dtype_name(dtype));
   }
 
   void checksum(std::uint32_t value) {
@@ -266,6 +276,7 @@ class ElementFormatter {
   }
 
   Bytes bytes_;
+  const Framework& framework_;
   std::string& scratch_;
   JsonText json_;
   std::string base64_;
@@ -275,12 +286,12 @@ class ElementFormatter {
 
 }  // namespace
 
-ElementText list_text(std::string_view bytes, int level, std::string& scratch) {
-  return ElementFormatter(bytes, level, scratch).list();
+ElementText list_text(std::string_view bytes, int level, const Framework& framework, std::string& scratch) {
+  return ElementFormatter(bytes, level, framework, scratch).list();
 }
 
-ElementText single_text(std::string_view bytes, int level, std::string& scratch) {
-  return ElementFormatter(bytes, level, scratch).single();
+ElementText single_text(std::string_view bytes, int level, const Framework& framework, std::string& scratch) {
+  return ElementFormatter(bytes, level, framework, scratch).single();
 }
 
 }  // namespace msprobe::trace

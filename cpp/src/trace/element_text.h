@@ -26,7 +26,7 @@ struct ElementText {
 /// Formats what an ElementWriter collected: all elements as the entries of one list, or exactly one element.
 /// `level`: spaces before the line that the text begins in. `scratch` is memory to work in, reused from call
 /// to call. Throws FormatError for bytes that are no elements.
-ElementText list_text(std::string_view bytes, int level, std::string& scratch);
-ElementText single_text(std::string_view bytes, int level, std::string& scratch);
+ElementText list_text(std::string_view bytes, int level, const Framework& framework, std::string& scratch);
+ElementText single_text(std::string_view bytes, int level, const Framework& framework, std::string& scratch);
 
 }  // namespace msprobe::trace

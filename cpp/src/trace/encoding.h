@@ -14,7 +14,7 @@
 
 namespace msprobe::trace {
 
-inline constexpr std::string_view kLogMagic = "MSPROBE\x01";  // the last byte is the version
+inline constexpr std::string_view kLogMagic = "MSPROBE\x02";  // the last byte is the version
 inline constexpr std::size_t kLogHeaderBytes = 64;
 inline constexpr std::size_t kEventAlignment = 8;
 
@@ -64,6 +64,11 @@ inline constexpr std::uint8_t kNumpy = 32;
 inline constexpr std::uint8_t kHasPlacement = 64;
 inline constexpr std::uint8_t kHasSketch = 128;
 inline constexpr std::uint8_t kOtherDtype = 255;
+
+// Flags of a framework.
+inline constexpr std::uint8_t kQualifiesDtypes = 1;
+inline constexpr std::uint8_t kHasRequiresGrad = 2;
+inline constexpr std::uint8_t kHasRecompute = 4;
 
 template <typename T>
 void put(std::string& out, T value) {

@@ -135,6 +135,12 @@ void EventLog::header(const Header& header) {
   put_text(body, header.task);
   put_text(body, header.level);
   put_optional(body, header.data_directory);
+  const Framework& framework = header.framework;
+  put_text(body, framework.name);
+  put_text(body, framework.package);
+  put(body, static_cast<std::uint8_t>((framework.qualifies_dtypes ? kQualifiesDtypes : 0) |
+                                      (framework.has_requires_grad ? kHasRequiresGrad : 0) |
+                                      (framework.has_recompute ? kHasRecompute : 0)));
   append(static_cast<std::uint8_t>(EventType::kHeader), {}, body);
 }
 

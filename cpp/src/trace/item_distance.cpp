@@ -1,7 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -53,13 +52,7 @@ bool has_nan(const metrics::TensorFacts& facts) {
 
 }  // namespace
 
-std::optional<DType> dtype_of(std::string_view text) {
-  if (const std::size_t dot = text.rfind('.'); dot != std::string_view::npos) text.remove_prefix(dot + 1);
-  if (const auto found = dtype_named(text)) return found;
-  std::string small(text);
-  std::transform(small.begin(), small.end(), small.begin(), [](unsigned char c) { return std::tolower(c); });
-  return dtype_named(small);
-}
+std::optional<DType> dtype_of(std::string_view text) { return dtype_in_text(text); }
 
 double element_count(std::string_view shape) {
   double count = 1, extent = 0;
@@ -85,7 +78,7 @@ double in_roundings(double relative, std::optional<DType> dtype) noexcept {
 
 metrics::TensorFacts facts_of(const Trace& trace, const Item& item) {
   metrics::TensorFacts facts;
-  facts.dtype = dtype_of(trace.text(item.dtype));
+  facts.dtype = item.element_type();
   facts.count = element_count(trace.text(item.shape));
   facts.max = number_of(trace, item.max);
   facts.min = number_of(trace, item.min);

@@ -277,7 +277,7 @@ RealMetrics compare_files(const Trace& left_trace, const Item& left, const Trace
   }
   if (!measured) return not_read();
   RealMetrics result = a.shape.empty() ? compare_scalars(*measured) : compare_elements(*measured);
-  // bfloat16 files are read as float32 by the existing tool, which so does not see this difference.
+  // bfloat16 files are read as float32 by mindstudio-probe, which so does not see this difference.
   const auto loaded = [](DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; };
   if (loaded(a.dtype) != loaded(b.dtype)) add(result.message, "Dtype of NPU and bench tensor do not match.");
   return result;

@@ -4,18 +4,19 @@
 
 #include "base/crc32.h"
 #include "base/crc32_text.h"
+#include "trace/type_name.h"
 
 namespace msprobe::trace {
 namespace {
 
 // Types that are shown by their own name; of all others the class of the value that JSON gives is shown.
 bool has_own_name(std::string_view type) {
-  return type == "torch.Size" || type == "slice" || type == "ellipsis" || type == "torch.ProcessGroup";
+  return type == "slice" || type == "ellipsis" || is_size_type(type) || is_process_group_type(type);
 }
 
 // The value as the tables know it: of a memory format they show nothing.
 Scalar shown_value(const Trace& trace, const Item& item) {
-  return trace.text(item.type) == "torch.memory_format" ? Scalar() : item.value;
+  return is_memory_format_type(trace.text(item.type)) ? Scalar() : item.value;
 }
 
 }  // namespace
@@ -38,14 +39,14 @@ std::string_view shape_text(const Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kTensor) return trace.text(item.shape);
   if (item.kind == Item::Kind::kNull) return "None";
   const std::string_view type = trace.text(item.type);
-  if (type == "torch.Size") return trace.text(item.value);
+  if (is_size_type(type)) return trace.text(item.value);
   return type == "slice" ? "(3,)" : "[]";
 }
 
 std::array<Scalar, 4> statistics_of(const Trace& trace, const Item& item) {
   if (item.kind == Item::Kind::kTensor) return {item.max, item.min, item.mean, item.norm};
   const std::string_view type = trace.text(item.type);
-  if (item.kind == Item::Kind::kNull || type == "torch.Size" || type == "slice") return {};
+  if (item.kind == Item::Kind::kNull || is_size_type(type) || type == "slice") return {};
   const Scalar value = shown_value(trace, item);
   return {value, value, value, value};
 }

@@ -8,7 +8,7 @@
 
 #include "msprobe/trace_reader.h"
 
-/// How the existing tool shows an item in its tables and graphs.
+/// How mindstudio-probe shows an item in its tables and graphs.
 namespace msprobe::trace {
 
 /// "torch.float32"; of other values the class of the JSON value: "<class 'int'>", "slice", "None".

@@ -42,7 +42,7 @@ struct Layout {
 };
 constexpr std::size_t kNowhere = 99;
 
-const Layout& layout_of(RecordKind kind, std::string_view task) {
+const Layout& layout_of(RecordKind kind, const Header& header) {
   static constexpr Layout kApi{
       {{{Part::kInputArgs, "input_args"}, {Part::kInputKwargs, "input_kwargs"}, {Part::kOutput, "output"}}},
       3,
@@ -56,7 +56,7 @@ const Layout& layout_of(RecordKind kind, std::string_view task) {
                                   4};
   static constexpr Layout kBackward{{{{Part::kInput, "input"}, {Part::kOutput, "output"}}}, 2, kNowhere};
   switch (kind) {
-    case RecordKind::kApiForward: return task == "overflow_check" ? kApiOfOverflows : kApi;
+    case RecordKind::kApiForward: return header.task == "overflow_check" ? kApiOfOverflows : kApi;
     case RecordKind::kModuleForward: return kModule;
     default: return kBackward;
   }
@@ -111,6 +111,12 @@ struct JsonExporter::State {
     found.task = fields.take_text();
     found.level = fields.take_text();
     found.data_directory = take_optional(fields);
+    found.framework.name = fields.take_text();
+    found.framework.package = fields.take_text();
+    const auto flags = fields.take<std::uint8_t>();
+    found.framework.qualifies_dtypes = (flags & kQualifiesDtypes) != 0;
+    found.framework.has_requires_grad = (flags & kHasRequiresGrad) != 0;
+    found.framework.has_recompute = (flags & kHasRecompute) != 0;
     if (!std::exchange(has_header, true)) header = std::move(found);
   }
 
@@ -131,7 +137,7 @@ struct JsonExporter::State {
 
   void take_fill(Bytes& fields) {
     const auto slot = fields.take<SlotId>();
-    ElementText text = single_text(fields.take_text(), 0, scratch);
+    ElementText text = single_text(fields.take_text(), 0, header.framework, scratch);
     if (!text.holes.empty()) throw FormatError("trace log", "", "found a fill that waits for another fill");
     tensors += text.tensors;
     text_bytes += 2 * text.text.size();  // with the indentation
@@ -175,7 +181,8 @@ struct JsonExporter::State {
     if (part == Part::kOutputObject) part = Part::kOutput;
     const int level = part == Part::kValue ? kRecordLevel : kRecordLevel + 1;
     const std::string_view elements = fields.take_text();
-    ElementText text = single ? single_text(elements, level, scratch) : list_text(elements, level, scratch);
+    ElementText text = single ? single_text(elements, level, header.framework, scratch)
+                              : list_text(elements, level, header.framework, scratch);
     for (const ElementText::Hole& hole : text.holes) {
       if (!slots.insert(hole.slot).second) throw FormatError("trace log", "", "found a slot in two places");
     }
@@ -222,10 +229,11 @@ struct JsonExporter::State {
       append_text(out, *value);
       return;
     }
-    const Layout& layout = layout_of(record.kind, header.task);
+    const Layout& layout = layout_of(record.kind, header);
     // It stands behind the inputs of an API; without them, last.
-    const bool last = layout.recompute_before != kNowhere && record.find(Part::kInputArgs) == nullptr;
-    const std::size_t recompute_before = last ? layout.count : layout.recompute_before;
+    std::size_t recompute_before = header.framework.has_recompute ? layout.recompute_before : kNowhere;
+    if (recompute_before != kNowhere && record.find(Part::kInputArgs) == nullptr)
+      recompute_before = layout.count;
     bool first = true;
     const auto begin_entry = [&](std::string_view key) {
       out += first ? "{\n   \"" : ",\n   \"";
@@ -261,7 +269,7 @@ struct JsonExporter::State {
     json.plain_key("level");
     json.text(header.level);
     json.plain_key("framework");
-    json.text("pytorch");
+    json.text(header.framework.name);
     json.plain_key("dump_data_dir");
     if (const auto& directory = header.data_directory) {
       json.text(*directory);

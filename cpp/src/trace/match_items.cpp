@@ -28,17 +28,18 @@ bool same_place(const Trace& left, const Item& a, const Trace& right, const Item
   return part_suffix(a.part) == part_suffix(b.part) && left.text(a.path) == right.text(b.path);
 }
 
-// float32, float16 and bfloat16 are compared with each other, all others only with themselves.
-bool comparable(std::string_view a, std::string_view b) {
-  const auto is_one_of_three = [](std::string_view dtype) {
-    return dtype == "torch.float32" || dtype == "torch.float16" || dtype == "torch.bfloat16";
+// float32, float16 and bfloat16 are compared with each other, all others only with themselves. Of a value its
+// type counts.
+bool comparable(const Trace& left, const Item& a, const Trace& right, const Item& b) {
+  const auto is_one_of_three = [](DType dtype) {
+    return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   };
-  return a == b || (is_one_of_three(a) && is_one_of_three(b));
-}
-
-// What counts as the dtype of an item: of a value its type.
-std::string_view kind_of(const Trace& trace, const Item& item) {
-  return trace.text(item.kind == Item::Kind::kTensor ? item.dtype : item.type);
+  const auto ours = a.element_type(), theirs = b.element_type();
+  if (ours && theirs) return ours == theirs || (is_one_of_three(*ours) && is_one_of_three(*theirs));
+  const auto text_of = [](const Trace& trace, const Item& item) {
+    return trace.text(item.kind == Item::Kind::kTensor ? item.dtype : item.type);
+  };
+  return text_of(left, a) == text_of(right, b);
 }
 
 int row_group(const Item& item) {
@@ -104,7 +105,7 @@ class RecordSearch {
       if (taken_[index] || !same_place(left_, item, right_, other)) continue;
       if (left_.text(item.shape) != right_.text(other.shape)) {
         pair.reason = NoMatchReason::kShape;
-      } else if (!comparable(kind_of(left_, item), kind_of(right_, other))) {
+      } else if (!comparable(left_, item, right_, other)) {
         pair.reason = NoMatchReason::kDtype;
       } else {
         pair.reason = NoMatchReason::kMatched;
@@ -123,6 +124,18 @@ class RecordSearch {
   std::size_t next_ = 0;
 };
 
+// The name of an item without what counts calls.
+void append_item_key(std::string& out, const Trace& trace, std::uint32_t record, ItemIndex item) {
+  const std::string name = item_name(trace, record, item);
+  const std::string_view of_record = trace.name(trace.records()[record]);
+  if (!name.starts_with(of_record)) {  // the file of its elements has another
+    out += name;
+    return;
+  }
+  append_without_count(out, of_record);
+  out.append(name, of_record.size());
+}
+
 // A list of items that is walked from front to back; those skipped wait.
 struct Queue {
   std::vector<RightItem> items;  // record and item of one side
@@ -135,7 +148,7 @@ struct Queue {
     for_each_row(trace, [&](std::uint32_t record, ItemIndex item) {
       items.push_back({.record = record, .item = item});
       std::string key;
-      append_without_count(key, item_name(trace, record, item));
+      append_item_key(key, trace, record, item);
       key += ' ';
       key += trace.text(trace.all_items()[item].shape);
       keys.push_back(std::move(key));
@@ -229,8 +242,7 @@ ItemMatches match_items_fuzzy(const Trace& left, const Trace& right) {
     lefts.dropped = i + 1;
     rights.dropped = j + 1;
     result.right_record = other.record;
-    const bool same = comparable(kind_of(left, left.all_items()[result.left]),
-                                 kind_of(right, right.all_items()[other.item]));
+    const bool same = comparable(left, left.all_items()[result.left], right, right.all_items()[other.item]);
     result.reason = same ? NoMatchReason::kMatched : NoMatchReason::kDtype;
     if (!same) return;
     const bool same_name =

@@ -11,36 +11,15 @@
 #include "trace/in_threads.h"
 #include "trace/name_index.h"
 #include "trace/parent_cursor.h"
+#include "trace/record_name.h"
 
 namespace msprobe::trace {
 namespace {
 
-// The part of a name before its phase: "Functional.linear.5" of "Functional.linear.5.forward".
-struct NameParts {
-  std::string_view call;
-  bool is_backward = false;
-  bool is_call = false;  // of an operator; otherwise a module, its gradients or something saved
-};
-
-NameParts split(std::string_view name) {
-  if (name.starts_with("Module.")) return {};
-  for (const auto& [phase, is_backward] :
-       {std::pair{std::string_view(".forward"), false}, {".backward", true}}) {
-    if (name.ends_with(phase)) {
-      return {
-          .call = name.substr(0, name.size() - phase.size()), .is_backward = is_backward, .is_call = true};
-    }
-  }
-  return {};
-}
-
-std::string_view without_last_part(std::string_view call) {
-  return call.substr(0, std::min(call.rfind('.'), call.size()));
-}
-
 // An operator's call: its forward and its backward record, of which one may be missing.
 struct Call {
-  std::string_view name;
+  std::string_view name;    // "Functional.linear.5"
+  std::string_view callee;  // "Functional.linear"
   std::uint32_t forward = kNoMatch;
   std::uint32_t backward = kNoMatch;
 };
@@ -52,17 +31,17 @@ class Side {
     std::vector<std::uint32_t> known = make_slots(trace.records().size());
     const auto name_of = [this](std::uint32_t call) { return calls[call].name; };
     for (std::uint32_t i = 0; i < trace.records().size(); ++i) {
-      const NameParts parts = split(trace.name(trace.records()[i]));
-      if (!parts.is_call) {
+      const RecordName name(trace.name(trace.records()[i]));
+      if (name.kind() != NameKind::kCall) {
         others.push_back(i);
         continue;
       }
-      std::uint32_t& slot = find_slot(known, parts.call, name_of);
+      std::uint32_t& slot = find_slot(known, name.call(), name_of);
       if (slot == kFreeSlot) {
         slot = static_cast<std::uint32_t>(calls.size());
-        calls.push_back({.name = parts.call});
+        calls.push_back({.name = name.call(), .callee = name.callee()});
       }
-      (parts.is_backward ? calls[slot].backward : calls[slot].forward) = i;
+      (name.is_backward() ? calls[slot].backward : calls[slot].forward) = i;
     }
     group_by_place();
     tokens.reserve(calls.size());
@@ -78,7 +57,7 @@ class Side {
  private:
   Token token(const Call& call) const {
     const std::uint32_t record = call.forward != kNoMatch ? call.forward : call.backward;
-    return token_of(without_last_part(call.name), trace_, trace_.records()[record]);
+    return token_of(call.callee, trace_, trace_.records()[record]);
   }
 
   // By the call of the module in which they ran, without the module's class.
@@ -210,20 +189,6 @@ std::string_view match_name(MatchKind kind) noexcept {
     case MatchKind::kNone: break;
   }
   return "none";
-}
-
-void append_without_count(std::string& out, std::string_view name) {
-  std::size_t phase = name.find(".forward");
-  if (phase == std::string_view::npos) phase = name.find(".backward");
-  if (phase == std::string_view::npos) phase = name.find(".parameters_grad");
-  const std::size_t part =
-      phase == std::string_view::npos || phase == 0 ? std::string_view::npos : name.rfind('.', phase - 1);
-  if (part == std::string_view::npos) {
-    out += name;
-    return;
-  }
-  out += name.substr(0, part);
-  out += name.substr(phase);
 }
 
 RecordMatches match_records(const Trace& left, const Construct* left_construct, const Trace& right,

@@ -90,7 +90,7 @@ struct Frame {
     is_placement = false;
     has_placement = false;
     if (!opens_object) return;  // a list is no leaf
-    leaf = {};
+    leaf = Item();
     fields_seen = 0;
     group_id = {};
   }

@@ -11,7 +11,7 @@
 
 namespace msprobe::trace {
 
-/// What a file says of a tensor beside the statistics of the existing tool (docs/formats/dump.md, "Sketch").
+/// What a file says of a tensor beside the statistics of mindstudio-probe (docs/formats/dump.md, "Sketch").
 struct SketchText {
   stats::Sketch sketch;
   stats::NonFinite non_finite;

@@ -25,7 +25,7 @@ double rounded(double value, int fraction_bits, int min_exponent, double largest
   return std::abs(result) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : result;
 }
 
-// What the existing tool's reductions give: they run in the tensor's own dtype, or in float32 for those that
+// What mindstudio-probe's reductions give: they run in the tensor's own dtype, or in float32 for those that
 // have no reductions of their own.
 double in_dtype_of_reduction(double value, DType dtype) {
   if (dtype == DType::kFloat16) return rounded(static_cast<float>(value), 10, -14, 65504);

@@ -97,6 +97,9 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   void place_values(const Frame& closed);
   /// The field whose value is read holds what nothing is kept of.
   void set_composite_field(Frame& frame) { set_field(frame, Kind::kComposite, {}); }
+  std::uint8_t number_of_dtype(Text dtype);
+  /// Of a tensor.
+  void note_package(Text type);
   void add_null();
   void add_leaf(Frame& frame);
 
@@ -131,6 +134,8 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   std::size_t open_frames_ = 0;
   TensorPlacement placement_;  // that was read last
   std::string path_;
+  Text last_dtype_ = {.offset = 0xffffffff};
+  std::uint8_t last_dtype_number_ = Item::kNoDType;
 
   RecordForms forms_;
   bool has_form_ = false;          // others like the record can be told by their bytes

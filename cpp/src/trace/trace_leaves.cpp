@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/trace_builder.h"
+#include "trace/type_name.h"
 
 namespace msprobe::trace {
 namespace {
@@ -140,7 +141,10 @@ void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
       if (kind != Kind::kBool) frame.problem = "\"requires_grad\": expected true or false";
       leaf.requires_grad = text == "True";
       break;
-    case Field::kDtype: leaf.dtype = interned(text_or_null("\"dtype\": expected a text or null")); break;
+    case Field::kDtype:
+      leaf.dtype = interned(text_or_null("\"dtype\": expected a text or null"));
+      leaf.dtype_number = number_of_dtype(leaf.dtype);
+      break;
     case Field::kFormat:
     case Field::kGroupRanks: leaf.value = kept_scalar(kind, text); break;
     case Field::kGroupId:
@@ -164,11 +168,28 @@ void TraceBuilder::set_value(Item& leaf, Field field, Kind kind, std::string_vie
   }
 }
 
+std::uint8_t TraceBuilder::number_of_dtype(Text dtype) {
+  if (dtype.length == 0) return Item::kNoDType;
+  if (dtype.offset != last_dtype_.offset) {  // the same text is kept once
+    last_dtype_ = dtype;
+    const auto known = dtype_in_text(trace_.text(dtype));
+    last_dtype_number_ = known ? static_cast<std::uint8_t>(*known) : Item::kNoDType;
+  }
+  return last_dtype_number_;
+}
+
 void TraceBuilder::add_null() {
   Item item;
   item.part = part_.value_or(Part::kSaved);
   item.path = interned(path_);
   trace_.items_.push_back(item);
+}
+
+void TraceBuilder::note_package(Text type) {
+  const std::string_view text = trace_.text(type);
+  if (!is_tensor_type(text)) return;
+  const std::size_t dot = text.find('.');
+  if (dot != std::string_view::npos) trace_.package_ = {.offset = type.offset, .length = fitting(dot)};
 }
 
 void TraceBuilder::add_leaf(Frame& frame) {
@@ -177,6 +198,7 @@ void TraceBuilder::add_leaf(Frame& frame) {
   leaf.part = part_.value_or(Part::kSaved);
   leaf.path = interned(path_);
   if (frame.problem != nullptr) refuse_record(frame.problem);
+  if (leaf.kind == Item::Kind::kTensor && trace_.package_.length == 0) note_package(leaf.type);
   trace_.has_md5_ |= leaf.md5.length > 0;
   if (frame.group_id.length > 0) {
     has_form_ = false;  // it is kept apart

@@ -11,7 +11,7 @@ namespace msprobe::trace {
 /// Whether the result of a call, "Torch.empty_like.0.forward", holds whatever the memory held before: it says
 /// nothing about a run.
 inline bool is_uninitialised(std::string_view record) noexcept {
-  const std::string_view name = operator_of(record);
+  const std::string_view name = RecordName(record).function();
   return name.starts_with("empty") || name.starts_with("new_empty");
 }
 

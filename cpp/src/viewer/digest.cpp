@@ -110,7 +110,7 @@ std::string shape_text(const Cells& inputs, const Cells& outputs) {
   for (const Cells* cells : {&inputs, &outputs}) {
     for (const auto& [name, cell] : *cells) {
       std::string text(cell.shown("dtype"));
-      if (text.starts_with("torch.")) text.erase(0, 6);
+      text.erase(0, text.rfind('.') + 1);  // of npos: nothing
       text.append(cell.shown("shape"));
       if (!text.empty()) texts.insert(std::move(text));
     }

@@ -1,28 +1,41 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""config.json -> frozen dataclasses. Every default and every check of a configuration is here.
+"""config.json and config.yaml as frozen dataclasses. Reading, checks, defaults and the table of keys are
+native: cpp/src/config/tables.cpp. The format: docs/formats/config.md.
 
-The format: docs/formats/config.md. loading.py has the top level, one module per family of tasks its section.
-A new task is one dataclass with a `read(section)` and one row in the table `_SECTIONS` of loading.py.
+A key that is added there is in `section` at once; for static types it is also a field of the class here.
 """
 
-from msprobe.config.dump import DataMode, DumpConfig
-from msprobe.config.free_benchmark import FreeBenchmarkConfig
-from msprobe.config.grad_probe import Bound, GradProbeConfig
-from msprobe.config.loading import Config, load_config
+from msprobe.config.loading import (
+    Config,
+    DumpConfig,
+    FreeBenchmarkConfig,
+    GradProbeConfig,
+    check_keys,
+    did_you_mean,
+    keys_of,
+    load_config,
+    load_own_config,
+    load_section,
+    read_file,
+    words_of,
+)
 from msprobe.config.monitor import AlarmConfig, MonitorConfig, RuleConfig
-from msprobe.config.values import did_you_mean
 
 __all__ = [
     "AlarmConfig",
-    "Bound",
     "Config",
-    "DataMode",
     "DumpConfig",
     "FreeBenchmarkConfig",
     "GradProbeConfig",
     "MonitorConfig",
     "RuleConfig",
+    "check_keys",
     "did_you_mean",
+    "keys_of",
     "load_config",
+    "load_own_config",
+    "load_section",
+    "read_file",
+    "words_of",
 ]

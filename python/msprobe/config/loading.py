@@ -1,74 +1,73 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The top level of a configuration, and which task reads which section."""
+"""What the native library makes of a configuration, with the types that Python code uses."""
 
 from __future__ import annotations
 
 import os
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Union, cast
+from dataclasses import dataclass, field, fields, replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Union
 
-from msprobe.config.dump import DUMP_KEYS, DumpConfig
-from msprobe.config.file import read_object
-from msprobe.config.free_benchmark import FREE_BENCHMARK_KEYS, FreeBenchmarkConfig
-from msprobe.config.grad_probe import GRAD_PROBE_KEYS, GradProbeConfig
-from msprobe.config.monitor import MONITOR_KEYS, MonitorConfig
-from msprobe.config.values import Section, TopLevel, Value, Words, did_you_mean, switch
-from msprobe.native import UnsupportedError, log
+from msprobe.config.monitor import MonitorConfig, monitor_config_of
+from msprobe.config.online_check import Meeting, meeting_of
+from msprobe.native import InvalidArgument, core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from msprobe.config.values import Level
-
-_LARGEST_INDEX = 1_000_000
-_TASKS = Words(
-    (
-        "tensor",
-        "statistics",
-        "overflow_check",
-        "free_benchmark",
-        "run_ut",
-        "grad_probe",
-        "structure",
-        "acc_check",
-        "diff_check",
-        "nan_check",
-        "monitor",
-    )
-)
-_LEVELS: Words[Level] = Words(("L0", "L1", "L2", "mix", "debug"))
-# Keys of every release of the existing tool: a file written for another release is not refused.
-_TOP_LEVEL_KEYS = (
-    "task",
-    "dump_path",
-    "rank",
-    "step",
-    "level",
-    "enable_dataloader",
-    "async_dump",
-    "dump_enable",
-    "extra_info",
-    "precision",
-    "risk_level",
-    "custom_op_namespaces",
-    "load",
-    *_TASKS.allowed,
-)
+    from collections.abc import Iterable, Mapping
 
 
-TaskConfig = Union[GradProbeConfig, DumpConfig, FreeBenchmarkConfig, MonitorConfig]
+@dataclass(frozen=True)
+class DumpConfig:
+    """Sections `statistics`, `tensor`, `structure` and `overflow_check`. What a task does not use has its
+    default.
+    """
 
-# Task -> what reads its section, and the keys that belong into it.
-_SECTIONS: dict[str, tuple[Callable[[Section], TaskConfig], tuple[str, ...]]] = {
-    "grad_probe": (GradProbeConfig.read, GRAD_PROBE_KEYS),
-    "statistics": (DumpConfig.read, DUMP_KEYS),
-    "tensor": (DumpConfig.read, DUMP_KEYS),
-    "structure": (DumpConfig.read, DUMP_KEYS),
-    "overflow_check": (DumpConfig.read, DUMP_KEYS),
-    "free_benchmark": (FreeBenchmarkConfig.read, FREE_BENCHMARK_KEYS),
-    "monitor": (MonitorConfig.read, MONITOR_KEYS),
+    scope: tuple[str, ...]  # names of the first and the last record; empty: no limits
+    list: tuple[str, ...]
+    tensor_list: tuple[str, ...]
+    data_mode: tuple[str, ...]  # out of forward, backward, input, output
+    summary_mode: str
+    tensor_format: str
+    overflow_nums: int
+    api_set: str
+    json: str
+    parameters: bool
+    diagnosis: tuple[str, ...]
+    stacks: bool
+    online: Meeting | None = None  # where a checker takes the steps in place of files; None: files
+
+
+@dataclass(frozen=True)
+class GradProbeConfig:
+    """Section `grad_probe`."""
+
+    grad_level: str
+    param_list: tuple[str, ...]
+    bounds: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class FreeBenchmarkConfig:
+    """Section `free_benchmark`."""
+
+    scope: tuple[str, ...]  # names of the first and the last call; empty: no limits
+    list: tuple[str, ...]  # a call is made again when its name holds one of these; empty: all
+    pert_mode: str
+    handler_type: str
+    fuzz_stage: str
+    if_preheat: bool
+    preheat_step: int
+    max_sample: int
+
+
+SectionConfig = Union[DumpConfig, GradProbeConfig, FreeBenchmarkConfig, MonitorConfig, SimpleNamespace]
+
+# The class of a section; a section of another task is a SimpleNamespace.
+_CLASSES: dict[str, Any] = {
+    "grad_probe": GradProbeConfig,
+    "free_benchmark": FreeBenchmarkConfig,
+    **dict.fromkeys(("statistics", "tensor", "structure", "overflow_check"), DumpConfig),
 }
 
 
@@ -80,10 +79,11 @@ class Config:
     dump_path: str
     ranks: tuple[int, ...]  # ascending; empty: all
     steps: tuple[int, ...]  # ascending; empty: all
-    level: Level
+    level: str
     enable_dataloader: bool
     async_dump: bool
-    section: TaskConfig
+    section: SectionConfig
+    native: core.Config = field(compare=False, repr=False)  # what native code is given
 
 
 def load_config(
@@ -100,134 +100,85 @@ def load_config(
     Raises InvalidArgument for anything wrong, and UnsupportedError for a task that this version does not
     have.
     """
-    where = "PrecisionDebugger()"
-    content: Mapping[str, object] = {}
-    if config_path is not None and config_path != "":
-        if not isinstance(config_path, (str, os.PathLike)):
-            Value(where, "config_path", config_path).fail(f"expected a path, found {config_path!r}")
-        where = os.fspath(config_path)
-        content = read_object(where)
-
-    given = {"task": task, "dump_path": dump_path, "level": level, "step": step}
-
-    def get(key: str) -> Value:
-        argument = given.get(key)
-        if argument is not None and argument != "":
-            return Value("PrecisionDebugger()", key, argument)
-        return Value(where, key, content.get(key))
-
-    def get_switch(key: str, default: bool) -> bool:
-        return switch(Value(where, key, content.get(key, default)))
-
-    chosen = _task(get("task"))
-    section = Value(where, chosen, content.get(chosen, {}))
-    if not isinstance(section.value, dict):
-        section.fail(f"expected an object, {section.found}")
-    _check_top_level_keys(where, content, chosen, section.value)
-    top = TopLevel(
-        level=_level(get("level"), chosen),
-        async_dump=get_switch("async_dump", False),
-        extra_info=get_switch("extra_info", True),
-    )
-    read_section, _ = _SECTIONS[chosen]
+    loaded = core.load_config(_path(config_path), task, dump_path, level, step)
     return Config(
-        task=chosen,
-        dump_path=_dump_path(get("dump_path")),
-        ranks=_indices(get("rank")),
-        steps=_indices(get("step")),
-        level=top.level,
-        enable_dataloader=get_switch("enable_dataloader", False),
-        async_dump=top.async_dump,
-        section=read_section(Section(where, chosen, section.value, top)),
+        task=loaded.task,
+        dump_path=loaded.dump_path,
+        ranks=loaded.ranks,
+        steps=loaded.steps,
+        level=loaded.level,
+        enable_dataloader=loaded.enable_dataloader,
+        async_dump=loaded.async_dump,
+        section=_section(loaded.task, loaded.section),
+        native=loaded,
     )
 
 
-def _check_top_level_keys(
-    where: str, content: Mapping[str, object], task: str, section: Mapping[str, object]
-) -> None:
-    unknown = [key for key in content if key not in _TOP_LEVEL_KEYS]
-    for key in unknown:
-        value = Value(where, key, None)
-        if key in _SECTIONS[task][1] and key not in section:
-            value.fail(f'expected inside of "{task}", found at the top level')
-        hint = did_you_mean(key, _TOP_LEVEL_KEYS, closeness=0.7)
-        if hint:
-            value.fail(f"unknown key: {hint}")
-    if unknown:
-        log.warning("%s: unknown keys are ignored: %s", where, ", ".join(unknown))
+def load_section(path: str | os.PathLike[str], task: str) -> SectionConfig:
+    """The section of one task alone: what the top level says does not matter. Raises as load_config()."""
+    return _section(task, core.load_config_section(_path(path), task))
 
 
-def _task(value: Value) -> str:
-    # The default is that of the existing tool.
-    name = _TASKS.one(value) if value.value not in (None, "") else "statistics"
-    if name not in _SECTIONS:
-        raise UnsupportedError(
-            f'{value.where}: "task": {name} is not in this version of msprobe, expected one of '
-            f"{', '.join(_SECTIONS)}"
-        )
-    return name
+def load_own_config(path: str | os.PathLike[str], task: str) -> SectionConfig:
+    """A file that has the keys of a task at its top. Raises as load_config()."""
+    return _section(task, core.load_own_config(_path(path), task))
 
 
-def _level(value: Value, task: str) -> Level:
-    """The level that the task works with."""
-    level = _LEVELS.one(value) if value.value else None
-    if task == "structure" and level not in ("L0", "mix"):
-        if level is not None:
-            value.warn(f"task structure needs level L0 or mix, found {level}: mix is used")
-        return "mix"
-    if task == "free_benchmark":
-        if level not in (None, "L1"):
-            value.warn(f"task free_benchmark works at level L1, found {level}: L1 is used")
-        return "L1"
-    if level == "L2" and task not in ("tensor", "grad_probe", "monitor"):
-        value.fail(f"expected task tensor at level L2, found task {task}")
-    return level or "L1"
+def check_keys(place: str, task: str, keys: Mapping[str, Any]) -> SectionConfig:
+    """The keys of a section that a program gives. `place`: where, for messages. Raises as load_config()."""
+    return _section(task, core.check_config_section(place, task, dict(keys)))
 
 
-def _dump_path(value: Value) -> str:
-    if value.value is None or value.value == "":
-        value.fail("The dump_path not found. Expected in the file or as an argument of PrecisionDebugger")
-    if not isinstance(value.value, (str, os.PathLike)):
-        value.fail(f"expected a path, {value.found}")
-    path = os.fspath(value.value)
-    if not isinstance(path, str) or "\0" in path:
-        value.fail(f"expected a path, {value.found}")
-    if os.path.islink(path):
-        value.fail(f"expected a directory, {path} is a symbolic link")
-    if os.path.exists(path) and not os.path.isdir(path):
-        value.fail(f"expected a directory, {path} is a file")
-    return path
+def keys_of(task: str) -> tuple[str, ...]:
+    """The keys that the section of a task has."""
+    return tuple(row["name"] for row in core.config_keys() if task in row["tasks"])
 
 
-_RANGE = re.compile(r"\s*([0-9]+)\s*-\s*([0-9]+)\s*")
+def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file says, unchecked. Raises InvalidArgument, also as a RuntimeError for what is no JSON."""
+    return core.read_config_file(_path(path))
 
 
-def _indices(value: Value) -> tuple[int, ...]:
-    """A list of numbers and "a-b" ranges, expanded: each once, ascending."""
-    if value.value is None:
-        return ()
-    if not isinstance(value.value, list):
-        value.fail(f'expected a list of integers and ranges "a-b", {value.found}')
-    if len(value.value) > _LARGEST_INDEX:
-        value.fail(f"expected a list of at most {_LARGEST_INDEX} elements, found {len(value.value)}")
-    result: set[int] = set()
-    for element in cast("list[object]", value.value):
-        first, last = _range(Value(value.where, value.key, element))
-        result.update(range(first, last + 1))
-    return tuple(sorted(result))
+def words_of(name: str) -> tuple[str, ...]:
+    """The words that a key of a section allows."""
+    return tuple(word for row in core.config_keys() if row["name"] == name for word, _ in row["words"])
 
 
-def _range(element: Value) -> tuple[int, int]:
-    raw = element.value
-    if isinstance(raw, int) and not isinstance(raw, bool):
-        first = last = raw
-    else:
-        match = _RANGE.fullmatch(raw) if isinstance(raw, str) and len(raw) < 100 else None
-        if match is None:
-            element.fail(f'expected an integer or a range "a-b" in the list, {element.found}')
-        first, last = int(match[1]), int(match[2])
-        if first > last:
-            element.fail(f"expected a range from the smaller to the larger number, {element.found}")
-    if first < 0 or last > _LARGEST_INDEX:
-        element.fail(f"expected numbers from 0 to {_LARGEST_INDEX}, {element.found}")
-    return first, last
+def did_you_mean(word: str, known: Iterable[str], share: float = 0.3) -> str:
+    """`did you mean "..."?`, or "" when nothing is close. `share`: of the letters may be wrong."""
+    closest = core.closest_word(word, list(known), share)
+    return f'did you mean "{closest}"?' if closest else ""
+
+
+def _path(path: object) -> str:
+    if path is None:
+        return ""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidArgument(f'PrecisionDebugger(): "config_path": expected a path, found {path!r}')
+    text = os.fspath(path)
+    if "\0" in text:
+        raise InvalidArgument(f"{text!r}: cannot read the configuration file: the name has a zero byte")
+    return text
+
+
+def _section(task: str, values: dict[str, Any]) -> SectionConfig:
+    if task == "monitor":
+        return monitor_config_of(values)
+    made_of = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    view = _CLASSES.get(task)
+    if view is None:
+        return SimpleNamespace(**made_of)
+    names = [one.name for one in fields(view)]
+    defaults = _defaults(tuple(of for of, its_view in _CLASSES.items() if its_view is view))
+    section: SectionConfig = view(
+        **{name: made_of.get(name, defaults[name]) for name in names if name != "online"}
+    )
+    if isinstance(section, DumpConfig) and values.get("online_run_ut"):
+        return replace(section, online=meeting_of(values))
+    return section
+
+
+def _defaults(tasks: tuple[str, ...]) -> dict[str, Any]:
+    rows = [row for row in core.config_keys() if set(tasks).intersection(row["tasks"])]
+    defaults = {row["name"]: row["default"] for row in rows}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in defaults.items()}

@@ -11,16 +11,18 @@ from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
 from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
 from msprobe.dump.diagnosis import Diagnosis
+from msprobe.dump.empty_dumps import EmptyDumps
 from msprobe.dump.placement import gathered_parameters
 from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
+from msprobe.training.wanted_steps import rank_in_group
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from msprobe._torch import DumpOptions
+    from msprobe.transport.spool import Spool
 
 
 class DataDump(Feature):
@@ -52,12 +54,13 @@ class DataDump(Feature):
         self._collecting = False
         self._ended = False
         self._first_bad = ("", "")  # records of the last step: with a NaN or an infinity, with a NaN
+        self._online: Spool | None = None  # in place of files
         self._process = os.getpid()
         os.register_at_fork(after_in_child=self._forget)
-        self._session = torch_adapter().DumpSession(
-            _native_options(config, self._section), stacks=self._section.stacks
-        )
+        adapter = torch_adapter()
+        self._session = adapter.DumpSession(adapter.DumpOptions(config.native), stacks=self._section.stacks)
         self._diagnosis = Diagnosis(_diagnosis_kinds(self._section))
+        self._empty = EmptyDumps(config, self._section)
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, lambda: self._start(None))
             self._fetching.install()
@@ -88,7 +91,7 @@ class DataDump(Feature):
         if self._overflowed():
             return
         directory = self._directory()
-        if not self._open(directory):
+        if not directory or not self._open(directory):
             return
         self._diagnosis.begin_step(model, directory, watches=tokens is not None)
         if self._hooks is None:
@@ -154,8 +157,7 @@ class DataDump(Feature):
                 self._step,
                 self._section.list[0],
             )
-        self._session.close(wait=self._waits)
-        self._diagnosis.end_step()
+        self._close_step()
         if self._overflowed() and not self._ended:
             self._ended = True
             log.info("%d overflows have been recorded: the check has ended", self._section.overflow_nums)
@@ -175,9 +177,21 @@ class DataDump(Feature):
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise InvalidArgument(f"set_init_step: expected an integer of 0 or more, found {step!r}")
         self._stop()
-        self._session.close()
-        self._diagnosis.end_step()
+        self._close_step()
         self._step = step
+
+    def _close_step(self) -> None:
+        waits = self._waits or self._empty.has_to_count() or self._online is not None
+        self._session.close(wait=waits)
+        self._count_records()
+        self._diagnosis.end_step()
+        if self._online is not None:
+            self._online.end(self._step)
+
+    def _count_records(self) -> None:
+        """Of a step whose files are written."""
+        if self._empty.has_to_count():
+            self._empty.ended_step(self._step, self._session.report()["records"])
 
     def module_dump(self, module: object, name: str) -> None:
         """Records this module alone, as `Module.{name}.{Class}`, until module_dump_end()."""
@@ -238,6 +252,12 @@ class DataDump(Feature):
             self._stop()
             self._diagnosis.end_step()
             self._session.end()
+            self._count_records()
+            self._empty.ended()
+            if self._online is not None:
+                self._online.end(self._step)
+                self._online.close()
+                self._online = None
 
     def release(self) -> None:
         if os.getpid() == self._process:
@@ -254,22 +274,36 @@ class DataDump(Feature):
             assert self._hooks is not None
             self._hooks.remove()
         self._diagnosis.forget()
+        if self._online is not None:
+            self._online.forget()
 
     # ---- steps
 
     def _wanted(self) -> bool:
         if os.getpid() != self._process:
             return False
+        self._empty.saw_step(self._step)
         if self._config.steps and self._step not in self._config.steps:
             if not self._ended and self._step > self._config.steps[-1]:
                 self._ended = True
                 log.info("the last configured step has been recorded: the data dump has ended")
             return False
         # As in the existing tool: a filter of ranks leaves a process without a rank out.
-        return not self._config.ranks or _rank() in self._config.ranks
+        rank = rank_in_group()
+        if not self._config.ranks or rank in self._config.ranks:
+            return True
+        self._empty.left_out(rank, _processes())
+        return False
 
     def _directory(self) -> str:
-        rank = _rank()
+        """Empty: this step is not recorded."""
+        rank = rank_in_group()
+        if self._section.online is not None:
+            if self._online is None:
+                from msprobe.transport.spool import Spool  # with TLS and processes, which others do not need
+
+                self._online = Spool(self._section.online, self._config.dump_path, rank or 0)
+            return self._online.begin(self._step)
         folder = "rank" if rank is None else f"rank{rank}"
         return os.path.join(self._config.dump_path, f"step{self._step}", folder)
 
@@ -279,6 +313,7 @@ class DataDump(Feature):
         except Error as error:
             log.warning("step %d is not recorded: %s", self._step, error)
             return False
+        self._empty.opened()
         return True
 
     # ---- the model
@@ -322,31 +357,7 @@ def _diagnosis_kinds(section: DumpConfig) -> list[str]:
     return list(dict.fromkeys([*section.diagnosis, *asked]))
 
 
-def _native_options(config: Config, section: DumpConfig) -> DumpOptions:
-    options: DumpOptions = torch_adapter().DumpOptions()
-    options.task = config.task
-    options.level = config.level
-    options.list = list(section.list)
-    options.scope = list(section.scope or ())
-    options.tensor_list = list(section.tensor_list)
-    options.forward = section.data_mode.forward
-    options.backward = section.data_mode.backward
-    options.input = section.data_mode.input
-    options.output = section.data_mode.output
-    options.checksum = section.summary_mode == "md5" and not config.async_dump
-    options.store_tensors = config.task in ("tensor", "overflow_check")
-    options.npy = section.tensor_format == "npy"
-    options.data = config.task != "structure"
-    options.hierarchy = config.level != "L1"
-    options.only_overflow = config.task == "overflow_check"
-    options.overflow_limit = max(section.overflow_nums, 0) if options.only_overflow else 0
-    options.all_functions = section.api_set == "all"
-    options.deferred = section.json == "deferred"
-    return options
-
-
-def _rank() -> int | None:
-    """The rank in torch.distributed, None outside of it."""
+def _processes() -> int:
     from torch import distributed
 
-    return distributed.get_rank() if distributed.is_available() and distributed.is_initialized() else None
+    return distributed.get_world_size() if rank_in_group() is not None else 1

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.training.json_text import Json
 from msprobe.training.measurement import entries, groups, measure, members
 from msprobe.training.optimizer import OptimizerUpdates
+from msprobe.training.optimizer_rules import StepCheck
 from msprobe.training.phases import (
     ArrivedGradients,
     watch_backward,
@@ -140,6 +141,7 @@ class OptimizerWatch:
         self._names = {id(parameter): name for name, parameter in parameters}
         self._report = report
         self._running: list[dict[str, Any]] = []  # an optimizer may call another one
+        self._checks: list[StepCheck | None] = []  # of those that run
         self._count = 0
         for section in ("optimizer", "scaler"):
             report.open_list(section)
@@ -151,12 +153,15 @@ class OptimizerWatch:
     def _before(self, optimizer: Any) -> None:
         self._missed(optimizer)
         self._running[-1]["state_before"] = self._state(optimizer)
+        with self._report.noting("rule of the optimizer"):
+            self._checks[-1] = StepCheck(optimizer, self._name)
 
     def _missed(self, optimizer: Any) -> None:
         """The step began before this step of the diagnosis: what its state was is not known any more."""
         self._count += 1
         record: dict[str, Any] = {}
         self._running.append(record)
+        self._checks.append(None)
         with self._report.noting("hyper-parameters of the optimizer"):
             record["class"] = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
             record["groups"] = [
@@ -165,6 +170,12 @@ class OptimizerWatch:
 
     def _after(self, optimizer: Any) -> None:
         record = self._running.pop()
+        check = self._checks.pop()
+        if check is not None:
+            with self._report.noting("rule of the optimizer"):
+                found = check.after()
+                if found is not None:
+                    record["update"] = Json(json.dumps(found))
         record["state_after"] = self._state(optimizer)
         with self._report.noting("state of the optimizer"):
             self._report.append("optimizer", record)

@@ -99,8 +99,8 @@ class Probe(Feature):
             wanted,
             self._config.dump_path,
             rank=rank,
-            level=section.level,
-            bounds=[(bound.value, bound.label) for bound in section.bounds],
+            level=section.grad_level,
+            bounds=[(float(bound), str(bound)) for bound in section.bounds],
             steps=self._config.steps,
         )
         _write_notes(directory / NOTES, wanted)

@@ -155,7 +155,7 @@ TEST_CASE("recorder: what a call leaves is on the disk at once, where a killed p
 
 TEST_CASE("recorder: begin_close() leaves the files to the writer, and end() waits for them") {
   const TempDir folder;
-  const Log log;
+  const LogCapture log;
   constexpr int kSteps = 40;
   const auto rank = [&](int step) { return rank_of(folder, step); };
   {
@@ -216,7 +216,7 @@ TEST_CASE("recorder: a step that begins again while it is being finished waits f
 
 TEST_CASE("recorder: what goes wrong while nobody waits is said once, by the next call") {
   const TempDir folder;
-  const Log log;
+  const LogCapture log;
   Recorder recorder(Options{});
   recorder.open(folder / "dump/step0/rank");
   record_call(recorder, "a0");
@@ -252,7 +252,7 @@ TEST_CASE("recorder: deferred, a step leaves its log, of which the files can be 
 
 TEST_CASE("recorder: what comes after the end of a step is lost, with one warning and no crash") {
   const TempDir folder;
-  const Log log;
+  const LogCapture log;
   Recorder recorder(Options{});
   recorder.open(folder / "dump/step0/rank");
   record_call(recorder, "Torch.add.0.forward");
@@ -313,7 +313,7 @@ TEST_CASE("recorder: a folder that cannot be made is an error of open(), and the
 
 TEST_CASE("recorder: a folder removed in mid-step costs this step, with one warning, and not the next") {
   const TempDir folder;
-  const Log log;
+  const LogCapture log;
   Recorder recorder(Options{});
   recorder.open(folder / "dump/step0/rank");
   record_call(recorder, "Torch.add.0.forward");
@@ -340,7 +340,7 @@ TEST_CASE("recorder: on a full disk training goes on, and a step that fits again
     return;
   }
   {
-    const Log log;
+    const LogCapture log;
     Options options;
     options.store_tensors = true;
     Recorder recorder(options);

@@ -7,40 +7,16 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "log_capture.h"
 #include "msprobe/dump.h"
-#include "msprobe/log.h"
 #include "temp_dir.h"
 
 namespace msprobe::test {
-
-// Collects what is logged while it lives.
-class Log {
- public:
-  Log() {
-    set_log_sink([this](LogLevel level, std::string_view message) {
-      const std::lock_guard lock(mutex_);
-      if (level >= LogLevel::kWarning) warnings_.emplace_back(message);
-    });
-  }
-  ~Log() { set_log_sink({}); }
-  Log(const Log&) = delete;
-  Log& operator=(const Log&) = delete;
-
-  std::vector<std::string> warnings() const {
-    const std::lock_guard lock(mutex_);
-    return warnings_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::string> warnings_;
-};
 
 inline std::string one_integer(std::int64_t value) {
   trace::ElementWriter out;

@@ -218,7 +218,7 @@ TEST_CASE("recorder: names with slashes, dots and 300 characters become files in
   const fs::path rank = folder / "dump/step0/rank";
   Options options;
   options.store_tensors = true;
-  const Log log;
+  const LogCapture log;
   Recorder recorder(options);
   recorder.open(rank);
   const std::vector<std::string> records{"../../../escape", "/tmp/absolute", "..",
@@ -247,7 +247,7 @@ TEST_CASE("recorder: many large tensors pass through a bounded queue") {
 
 TEST_CASE("recorder: faults go into dump_error_info.log, and the first of a step into the log") {
   const TempDir folder;
-  const Log log;
+  const LogCapture log;
   const fs::path rank = folder / "dump/step0/rank";
   Recorder recorder(Options{});
   recorder.open(rank);
@@ -277,20 +277,4 @@ TEST_CASE("recorder: the first records with an infinity and with a NaN are repor
   recorder.open(folder / "dump/step1/rank");
   CHECK(recorder.report().first_non_finite.empty());
   CHECK(recorder.report().first_nan.empty());
-}
-
-TEST_CASE("recorder: the limit of overflows counts over all steps") {
-  const TempDir folder;
-  Options options;
-  options.overflow_limit = 2;
-  Recorder recorder(options);
-  recorder.open(folder / "dump/step0/rank");
-  recorder.note_overflow();
-  CHECK_FALSE(recorder.has_enough_overflows());
-  recorder.open(folder / "dump/step1/rank");
-  recorder.note_overflow();
-  CHECK(recorder.has_enough_overflows());
-  Recorder unlimited(Options{});
-  unlimited.note_overflow();
-  CHECK_FALSE(unlimited.has_enough_overflows());
 }

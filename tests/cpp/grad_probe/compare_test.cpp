@@ -190,13 +190,14 @@ TEST_CASE("compare: a missing or damaged csv is warned of, and names come from t
   for (const std::int64_t step : {0, 1, 2}) sides.add(step, "w", "+", "+");
   fs::remove(Sides::csv(sides.first(), 0));
   write_bytes(Sides::csv(sides.second(), 1), "param_name,max\r\n\"w,1.0\r\n");
-  LogCapture log;
+  const test::LogCapture log;
   const Comparison comparison = sides.compare();
   CHECK(comparison.names == Names{"w"});
   for (const Similarity& cell : comparison.cells) CHECK(cell.state == State::kCompared);
-  REQUIRE(log.messages.size() == 2);
-  CHECK(log.messages[0].find(Sides::csv(sides.first(), 0).string() + " does not exist") != std::string::npos);
-  CHECK(log.messages[1].find("line 2: a quote is opened and never closed") != std::string::npos);
+  REQUIRE(log.messages().size() == 2);
+  CHECK(log.messages()[0].find(Sides::csv(sides.first(), 0).string() + " does not exist") !=
+        std::string::npos);
+  CHECK(log.messages()[1].find("line 2: a quote is opened and never closed") != std::string::npos);
 }
 
 TEST_CASE("compare: names from a hostile csv do not leave the step directory") {

@@ -96,15 +96,15 @@ TEST_CASE("measure: complex gradients are left out with one warning that names t
   gradients.add_bytes("spectrum", std::vector<std::uint8_t>(16), DType::kComplex64, {2});
   gradients.add("b", {2}, {1});
   for (const Level level : {Level::kL0, Level::kL1, Level::kL2}) {
-    LogCapture log;
+    const test::LogCapture log;
     const auto result = measure(gradients.views(), options_of(level, {{0, "0"}}));
     REQUIRE(result.size() == 2);
     CHECK(result[0].name == "a");
     CHECK(result[1].name == "b");
     CHECK(result[1].summary.max == 2.0);
-    REQUIRE(log.messages.size() == 1);
-    CHECK(log.levels[0] == LogLevel::kWarning);
-    CHECK(log.messages[0].find("\"spectrum\" is complex64") != std::string::npos);
+    REQUIRE(log.messages().size() == 1);
+    CHECK(log.levels()[0] == LogLevel::kWarning);
+    CHECK(log.messages()[0].find("\"spectrum\" is complex64") != std::string::npos);
   }
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "log_capture.h"
 #include "msprobe/grad_probe.h"
-#include "msprobe/log.h"
 
 namespace msprobe::grad_probe {
 
@@ -61,22 +61,5 @@ inline OwnedGradients some_gradients(int count, std::int64_t elements, unsigned 
   }
   return gradients;
 }
-
-/// Collects what the library logs while it lives.
-class LogCapture {
- public:
-  LogCapture() {
-    set_log_sink([this](LogLevel level, std::string_view message) {
-      levels.push_back(level);
-      messages.emplace_back(message);
-    });
-  }
-  ~LogCapture() { set_log_sink({}); }
-  LogCapture(const LogCapture&) = delete;
-  LogCapture& operator=(const LogCapture&) = delete;
-
-  std::vector<LogLevel> levels;
-  std::vector<std::string> messages;
-};
 
 }  // namespace msprobe::grad_probe

@@ -58,9 +58,9 @@ TEST_CASE("write_similarities: a row per parameter, nan where nothing was compar
 TEST_CASE("write_similarities: replaces an existing file with a warning") {
   const test::TempDir dir;
   test::write_bytes(dir / "s.csv", "old");
-  LogCapture log;
+  const test::LogCapture log;
   write_similarities(comparison_of({"a"}, {0}, {compared(1, 1)}), dir / "s.csv");
-  CHECK(log.levels == std::vector<LogLevel>{LogLevel::kWarning});
+  CHECK(log.levels() == std::vector<LogLevel>{LogLevel::kWarning});
   CHECK(test::read_bytes(dir / "s.csv") != "old");
   CHECK_THROWS_AS(write_similarities(Comparison{}, dir / "missing/s.csv"), IoError);
 }

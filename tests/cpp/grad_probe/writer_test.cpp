@@ -151,31 +151,31 @@ TEST_CASE(
   Writer writer(options_at(dir.path()));
   write_bytes(dir / "rank0/step1", "in the way");
   for (int step = 0; step < 2; ++step) writer.record(step, measured(writer.options(), 2, 10, 1));
-  LogCapture log;
+  const test::LogCapture log;
   CHECK(writer.flush() == 1);
-  REQUIRE(log.messages.size() == 1);
-  CHECK(log.levels[0] == LogLevel::kError);
-  CHECK(log.messages[0].find("step 1 ") != std::string::npos);
-  CHECK(log.messages[0].find((dir / "rank0/step1").string()) != std::string::npos);
+  REQUIRE(log.messages().size() == 1);
+  CHECK(log.levels()[0] == LogLevel::kError);
+  CHECK(log.messages()[0].find("step 1 ") != std::string::npos);
+  CHECK(log.messages()[0].find((dir / "rank0/step1").string()) != std::string::npos);
   CHECK(entries_below(dir / "rank0") ==
         Names{"grad_summary_0.csv", "step0/", "step0/p0.npy", "step0/p1.npy", "step1"});
 
   fs::remove(dir / "rank0/step1");
   for (int step = 1; step < 3; ++step) writer.record(step, measured(writer.options(), 2, 10, 1));
   CHECK(writer.flush() == 1);
-  CHECK(log.messages.size() == 1);  // each failure once
+  CHECK(log.messages().size() == 1);  // each failure once
   CHECK(numbered_directories(dir / "rank0", "step") == std::vector<std::int64_t>{0, 1, 2});
 }
 
 TEST_CASE("Writer: failures that nobody asked for are logged by the destructor") {
   const TempDir dir;
-  LogCapture log;
+  const test::LogCapture log;
   {
     Writer writer(options_at(dir.path()));
     write_bytes(dir / "rank0/step0", "in the way");
     writer.record(0, measured(writer.options(), 1, 10, 1));
   }
-  CHECK(log.messages.size() == 1);
+  CHECK(log.messages().size() == 1);
 }
 
 TEST_CASE("Writer: the sink is only called on threads of the caller") {

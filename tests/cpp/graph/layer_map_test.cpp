@@ -15,6 +15,8 @@ namespace {
 
 const std::string kData = MSPROBE_TEST_DATA "/graph/layer_map/";
 
+const std::string kTensor = R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[2]})";
+
 // A record and its parent in construct.json, which is not empty but for "none".
 using Records = std::vector<std::pair<std::string, std::string>>;
 
@@ -22,7 +24,7 @@ Dump make_dump(const Records& records, const std::string& stack = "{}") {
   std::string data, construct;
   for (const auto& [name, parent] : records) {
     const std::string comma = data.empty() ? "" : ",";
-    data += comma + "\"" + name + "\":null";
+    data += comma + "\"" + name + "\":{\"output\":[" + kTensor + "]}";
     construct += comma + "\"" + name + "\":" + (parent == "none" ? "null" : "\"" + parent + "\"");
   }
   Dump dump;

@@ -7,6 +7,7 @@
 
 #include "graph/merge/merged_data.h"
 #include "graph/merge_graphs.h"
+#include "trace/record_name.h"
 
 // Merged graphs of real jobs: those that the existing tool made, and that of the model on one rank.
 namespace msprobe::graph {
@@ -137,17 +138,19 @@ namespace {
 // Calls that the parallel models have besides those of the models on one rank, or with fewer results.
 bool is_of_parallelism(std::string_view call) {
   constexpr std::array<std::string_view, 5> kCalls = {"view_as", "empty_like", "cat", "narrow", "split"};
-  const std::string_view name = name_part(call, 1);
-  return call.starts_with("Distributed.") ||
+  const trace::RecordName record(call);
+  const std::string_view name = record.function();
+  return record.has_collective_prefix() ||
          std::any_of(kCalls.begin(), kCalls.end(),
                      [name](std::string_view own) { return name.starts_with(own); });
 }
 
 // "Torch.matmul.forward" of "Torch.matmul_rank2.0.forward".
 std::string operator_of(std::string_view call) {
-  const std::string second(name_part(call, 1));
-  return std::string(name_part(call, 0)) + "." + second.substr(0, second.find("_rank")) + "." +
-         std::string(name_part(call, 3));
+  const trace::RecordName name(call);
+  return std::string(name.prefix()) + "." +
+         std::string(name.function().substr(0, name.function().find("_rank"))) +
+         (name.is_backward() ? ".backward" : ".forward");
 }
 
 std::vector<NodeId> calls_of(const Graph& graph, NodeId module) {

@@ -65,7 +65,24 @@ TEST_CASE("SafetensorsFile: what does not fit is refused") {
              Contains("begins at 1, but that before ends at 0"));
   CHECK_THAT(refusal(R"({"a": {"dtype": "U8", "shape": [2], "data_offsets": [0, 2]}})", "0"),
              Contains("out of the file"));
-  CHECK_THAT(refusal(R"({"a": 1, "a": 2})", ""), Contains("expected an object with dtype"));
+  CHECK_THAT(refusal(R"({"a": 1})", ""), Contains("\"a\": found a number, expected an object with dtype"));
+  CHECK_THAT(refusal(R"({"a": {}, "a": {}})", ""), Contains("\"a\": the key stands twice in one object"));
+  CHECK_THAT(refusal(R"({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}})", "0123"),
+             Contains("\"a\": \"shape\": expected integers from 0 to 2^63-1, found -1"));
+  CHECK_THAT(
+      refusal(R"({"a": {"dtype": "F32", "shape": [9223372036854775808], "data_offsets": [0, 4]}})", "0123"),
+      Contains("\"shape\": expected integers from 0"));
+  CHECK_THAT(refusal(R"({"a": {"dtype": "F32", "shape": 1, "data_offsets": [0, 4]}})", "0123"),
+             Contains("\"shape\": expected a list, found a number"));
+  CHECK_THAT(refusal(R"({"a": {"dtype": 1, "shape": [1], "data_offsets": [0, 4]}})", "0123"),
+             Contains("\"dtype\": expected text, found a number"));
+  CHECK_THAT(refusal(R"({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4], "b": 1}})", "0123"),
+             Contains("found the key \"b\""));
+  CHECK_THAT(refusal(R"({"a": {"dtype": "F32", "data_offsets": [0, 4]}})", "0123"),
+             Contains("expected dtype, shape and two data_offsets"));
+  CHECK_THAT(refusal(R"({"__metadata__": {"a": 1}})", ""), Contains("expected text, found a number"));
+  CHECK_THAT(refusal("[]", ""), Contains("found a list, expected an object"));
+  CHECK_THAT(refusal("{", ""), Contains("line 1, column 2: expected JSON"));
   CHECK_THROWS_AS(SafetensorsFile::open(dir.path()), IoError);
 }
 

@@ -13,23 +13,10 @@
 #include <vector>
 
 #include "catch.h"
-#include "msprobe/log.h"
+#include "log_capture.h"
 
 using namespace msprobe;
 using io::WriteQueue;
-
-namespace {
-
-// What is logged while it lives.
-struct Log {
-  std::vector<std::string> lines;
-  Log() {
-    set_log_sink([this](LogLevel, std::string_view text) { lines.emplace_back(text); });
-  }
-  ~Log() { set_log_sink({}); }
-};
-
-}  // namespace
 
 TEST_CASE("work is done in its order, and all of it at the end") {
   std::vector<int> done;
@@ -66,7 +53,7 @@ TEST_CASE("adding waits when too much waits, and work larger than all that may w
 }
 
 TEST_CASE("a failure is logged by the next call, counted, and what follows is tried") {
-  const Log log;
+  const test::LogCapture log;
   bool came = false;
   WriteQueue queue("test", 100);
   queue.add(1, [] { throw std::runtime_error("no room"); });
@@ -74,10 +61,10 @@ TEST_CASE("a failure is logged by the next call, counted, and what follows is tr
   queue.add(1, [] { throw 3; });  // NOLINT(hicpp-exception-baseclass)
   CHECK(queue.flush() == 2);
   CHECK(came);
-  REQUIRE(log.lines.size() == 2);
-  CHECK(log.lines[0] == "test: no room");
+  REQUIRE(log.messages().size() == 2);
+  CHECK(log.messages()[0] == "test: no room");
   CHECK(queue.flush() == 2);
-  CHECK(log.lines.size() == 2);
+  CHECK(log.messages().size() == 2);
 }
 
 TEST_CASE("a forked child adds nothing and ends") {

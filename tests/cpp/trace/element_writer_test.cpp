@@ -5,6 +5,7 @@
 #include <string>
 
 #include "catch.h"
+#include "frameworks.h"
 #include "msprobe/error.h"
 #include "msprobe/trace.h"
 #include "trace/element_text.h"
@@ -21,7 +22,7 @@ std::string json_of(Write write) {
   ElementWriter out;
   write(out);
   std::string scratch;
-  return single_text(out.bytes(), 0, scratch).text;
+  return single_text(out.bytes(), 0, test::kTorch, scratch).text;
 }
 
 std::string typed(const std::string& type, const std::string& value) {
@@ -244,7 +245,7 @@ TEST_CASE("elements: an element that failed half-way can be taken back") {
   out.text("half");
   out.shrink(size);
   std::string scratch;
-  CHECK(single_text(out.bytes(), 0, scratch).text == typed("int", "1"));
+  CHECK(single_text(out.bytes(), 0, test::kTorch, scratch).text == typed("int", "1"));
 }
 
 TEST_CASE("elements: every cut and every foreign byte is an error, never a crash") {
@@ -267,17 +268,18 @@ TEST_CASE("elements: every cut and every foreign byte is an error, never a crash
   out.end();
   const std::string bytes(out.bytes());
   std::string scratch;
-  REQUIRE_NOTHROW(single_text(bytes, 0, scratch));
+  REQUIRE_NOTHROW(single_text(bytes, 0, test::kTorch, scratch));
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     CAPTURE(size);
-    CHECK_THROWS_AS(single_text(std::string_view(bytes).substr(0, size), 0, scratch), FormatError);
+    CHECK_THROWS_AS(single_text(std::string_view(bytes).substr(0, size), 0, test::kTorch, scratch),
+                    FormatError);
   }
   for (std::size_t at = 0; at < bytes.size(); ++at) {
     for (int value = 0; value < 256; ++value) {
       std::string damaged = bytes;
       damaged[at] = static_cast<char>(value);
       try {
-        single_text(damaged, 0, scratch);
+        single_text(damaged, 0, test::kTorch, scratch);
       } catch (const FormatError&) {
         // the other allowed answer
       }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "catch.h"
+#include "frameworks.h"
 #include "msprobe/error.h"
 #include "msprobe/trace.h"
 #include "temp_dir.h"
@@ -27,7 +28,7 @@ using test::TempDir;
 
 namespace {
 
-const Header kHeader{"statistics", "mix", "./dump"};
+const Header kHeader{"statistics", "mix", "./dump", test::kTorch};
 
 std::string record_name(int index) { return "Torch.add." + std::to_string(index) + ".forward"; }
 
@@ -98,17 +99,18 @@ std::vector<std::size_t> event_ends(std::string_view bytes) {
 
 TEST_CASE("event log: the bytes of a log are those of its page in docs/formats") {
   EventLog log("");
-  log.header({"tensor", "L1", std::nullopt});
+  log.header({"tensor", "L1", std::nullopt, test::kTorch});
   log.construct("ab", "c");
   const std::string bytes(log.committed());
-  std::string expected("MSPROBE\x01", 8);
+  std::string expected("MSPROBE\x02", 8);
   expected.resize(64, '\0');
-  expected += std::string("\x20\0\0\0\x06\0\0\0", 8) + std::string("\x06\0\0\0tensor", 10) +
-              std::string("\x02\0\0\0L1", 6) + std::string("\0\0\0\0\0", 5);
-  expected.resize(96, '\0');
+  expected += std::string("\x38\0\0\0\x06\0\0\0", 8) + std::string("\x06\0\0\0tensor", 10) +
+              std::string("\x02\0\0\0L1", 6) + std::string("\0\0\0\0\0", 5) +
+              std::string("\x07\0\0\0pytorch", 11) + std::string("\x05\0\0\0torch", 9) + '\x07';
+  expected.resize(120, '\0');
   expected += std::string("\x18\0\0\0\x04\0\0\0", 8) + std::string("\x02\0\0\0ab", 6) + '\x01' +
               std::string("\x01\0\0\0c", 5);
-  expected.resize(120, '\0');
+  expected.resize(144, '\0');
   CHECK(bytes == expected);
 }
 
@@ -197,7 +199,7 @@ TEST_CASE("read_event_log: only a log of this version") {
   CHECK_THROWS_AS(read_event_log(path), FormatError);
   test::write_bytes(path, "");
   CHECK_THROWS_AS(read_event_log(path), FormatError);
-  bytes[7] = 2;
+  bytes[7] = 1;
   test::write_bytes(path, bytes);
   CHECK_THROWS_AS(read_event_log(path), FormatError);
   CHECK_THROWS_AS(read_event_log(folder.path()), IoError);

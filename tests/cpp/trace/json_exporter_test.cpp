@@ -8,6 +8,7 @@
 #include <string>
 
 #include "catch.h"
+#include "frameworks.h"
 #include "msprobe/error.h"
 #include "msprobe/trace.h"
 #include "temp_dir.h"
@@ -34,7 +35,7 @@ std::string one_slot(SlotId slot) {
   return elements([&](ElementWriter& out) { out.slot(slot); });
 }
 
-const Header kHeader{"statistics", "mix", std::nullopt};
+const Header kHeader{"statistics", "mix", std::nullopt, test::kTorch};
 
 // The text behind "data": of dump.json, without the brackets around it.
 std::string data_of(const EventLog& log, const Header& header = kHeader) {
@@ -182,7 +183,7 @@ TEST_CASE("export: a log without events gives the files that a step begins with"
 
 TEST_CASE("export: the header is the one given, or that of the log") {
   EventLog log("");
-  log.header({"tensor", "L1", "./dump/\xc3\xa9"});
+  log.header({"tensor", "L1", "./dump/\xc3\xa9", test::kTorch});
   const TempDir folder;
   JsonExporter from_log;
   CHECK_FALSE(from_log.has_header());
@@ -214,7 +215,7 @@ TEST_CASE("export: is_recompute stands before the output of an API and at the en
   };
   CHECK(keys(RecordKind::kApiForward, false) ==
         "{\n  \"r\": {\n   \"input_args\": [],\n   \"is_recompute\": false,\n   \"output\": []\n  }\n }");
-  CHECK(keys(RecordKind::kApiForward, false, {"overflow_check", "L1", std::nullopt}) ==
+  CHECK(keys(RecordKind::kApiForward, false, {"overflow_check", "L1", std::nullopt, test::kTorch}) ==
         "{\n  \"r\": {\n   \"input_args\": [],\n   \"output\": [],\n   \"is_recompute\": false\n  }\n }");
   CHECK(keys(RecordKind::kModuleForward, true) ==
         "{\n  \"r\": {\n   \"input_args\": [],\n   \"output\": [],\n   \"is_recompute\": true\n  }\n }");
@@ -247,10 +248,10 @@ TEST_CASE("export: a result with named fields is an object in place of the list"
 TEST_CASE("export: saved values stand as they are, in debug.json alone") {
   EventLog log("");
   log.part(log.record(RecordKind::kSaved, "x.0.debug", kNoStack, false), Part::kValue, one_integer(3));
-  CHECK(data_of(log, {"statistics", "debug", std::nullopt}) ==
+  CHECK(data_of(log, {"statistics", "debug", std::nullopt, test::kTorch}) ==
         "{\n  \"x.0.debug\": " + int_json(3, 2) + "\n }");
   const TempDir folder;
-  JsonExporter exporter(Header{"statistics", "debug", std::nullopt});
+  JsonExporter exporter(Header{"statistics", "debug", std::nullopt, test::kTorch});
   exporter.write(folder.path());
   CHECK(test::entries_below(folder.path()) == std::vector<std::string>{"debug.json"});
 }
@@ -259,7 +260,7 @@ TEST_CASE("export: task structure has names and stacks, no data") {
   EventLog log("");
   const std::string_view frames[] = {"File a.py, line 1, in f, \n f()"};
   log.record(RecordKind::kApiForward, "Torch.add.0.forward", log.stack(frames), false);
-  CHECK(data_of(log, {"structure", "mix", std::nullopt}) == "{}");
+  CHECK(data_of(log, {"structure", "mix", std::nullopt, test::kTorch}) == "{}");
   CHECK(file_of(log, "stack.json").find("Torch.add.0.forward") != std::string::npos);
 }
 
@@ -444,4 +445,35 @@ TEST_CASE("JsonExporter: where a DTensor lies, and which call is repeated") {
   CHECK(data.find("{\n   \"is_recompute\": true,\n   \"recompute_of\": \"Module.m.M.forward.0\"\n  }") !=
         std::string::npos);
   CHECK(data.find("{\n   \"is_recompute\": true\n  }") != std::string::npos);
+}
+
+TEST_CASE("JsonExporter: what a framework writes in its own way comes from the header of the log") {
+  const TempDir folder;
+  EventLog log("");
+  log.header({"statistics", "mix", std::nullopt, test::kMindSpore});
+  const RecordId record = log.record(RecordKind::kApiForward, "Mint.add.0.forward", kNoStack, false);
+  ElementWriter out;
+  const std::int64_t shape[] = {2};
+  TensorElement element;
+  element.shape = shape;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kUInt8, DType::kFloat8E4M3FN}) {
+    element.dtype = dtype;
+    out.tensor(element);
+  }
+  out.size(shape);
+  log.part(record, Part::kInputArgs, out.bytes());
+  JsonExporter exporter;
+  exporter.consume(log.committed());
+  exporter.write(folder.path());
+  const std::string json = read_bytes(folder / "dump.json");
+  const auto has = [&json](const char* part) { return json.find(part) != std::string::npos; };
+  CHECK(has("\"framework\": \"mindspore\""));
+  CHECK(has("\"type\": \"mindspore.Tensor\""));
+  CHECK(has("\"type\": \"mindspore.Size\""));
+  for (const char* dtype : {"\"Float32\"", "\"BFloat16\"", "\"UInt8\"", "\"Float8E4M3FN\""}) {
+    CHECK(has(dtype));
+  }
+  CHECK_FALSE(has("requires_grad"));
+  CHECK_FALSE(has("is_recompute"));
+  CHECK_FALSE(has("torch"));
 }

@@ -303,8 +303,6 @@ TEST_CASE("match: names without count or class") {
     append_without_count(text, name);
     return text;
   };
-  CHECK(without("Torch.add.3.forward.input.0") == "Torch.add.forward.input.0");
-  CHECK(without("Module.a.b.Linear.forward.0.output.0") == "Module.a.b.forward.0.output.0");
   CHECK(without("Module.a.Linear.backward.2") == "Module.a.backward.2");
   CHECK(without("Module.a.Linear.parameters_grad") == "Module.a.parameters_grad");
   CHECK(without("x.0.debug") == "x.0.debug");

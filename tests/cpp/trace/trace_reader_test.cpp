@@ -578,3 +578,41 @@ TEST_CASE("read_trace: a file that is written over meanwhile is read or refused"
   done = true;
   writer.join();
 }
+
+TEST_CASE("read_trace: dtypes are known however the framework writes them, and so is its package") {
+  struct Case {
+    const char *type, *dtype;
+    std::optional<DType> element_type;
+    const char* package;
+  };
+  const Case cases[] = {
+      {"torch.Tensor", "torch.float32", DType::kFloat32, "torch"},
+      {"mindspore.Tensor", "BFloat16", DType::kBFloat16, "mindspore"},
+      {"torch.Tensor", "torch.quint8", std::nullopt, "torch"},
+      {"numpy.ndarray", "int64", DType::kInt64, ""},
+      {"Tensor", "Bool", DType::kBool, ""},
+  };
+  for (const Case& expected : cases) {
+    INFO(expected.type << " " << expected.dtype);
+    const Trace trace = parsed(R"({"data":{"x":{"input_args":[null,{"type":")" + std::string(expected.type) +
+                               R"(","dtype":")" + expected.dtype + R"(","shape":[2]}]}}})");
+    REQUIRE(trace.all_items().size() == 2);
+    CHECK(trace.all_items()[0].element_type() == std::nullopt);
+    CHECK(trace.all_items()[1].element_type() == expected.element_type);
+    CHECK(trace.package() == expected.package);
+  }
+}
+
+TEST_CASE("read_trace: a dump of MindSpore") {
+  const Trace trace = read_trace(MSPROBE_TEST_DATA "/trace/mindspore/dump.json");
+  CHECK(trace.framework() == "mindspore");
+  CHECK(trace.package() == "mindspore");
+  std::size_t tensors = 0;
+  for (const Item& item : trace.all_items()) {
+    if (item.kind != Item::Kind::kTensor) continue;
+    ++tensors;
+    CHECK(item.element_type().has_value());
+    CHECK(item.requires_grad == std::nullopt);
+  }
+  CHECK(tensors == 48);
+}

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What may differ from the files of the existing tool, rule by rule (docs/compatibility.md, "Data dump").
+"""What may differ from the files of mindstudio-probe, rule by rule (docs/compatibility.md, "Data dump").
 
 Everything that no rule names has to be equal: names, order, structure, types, texts; numbers to 1e-6 of their
 size, means to 1e-6 of the largest element. Torch's kernels for other processors than those with AVX round
@@ -20,10 +20,10 @@ from dump_support import tensors_of
 
 ROUNDING = 1e-6 if torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") else 1e-4
 
-# The existing tool's own calls.
+# mindstudio-probe's own calls.
 NOISE = re.compile(r"Tensor\.view_as\.")
 
-# Backward records the existing tool does not make: of in-place modules, and of what stands before one.
+# Backward records mindstudio-probe does not make: of in-place modules, and of what stands before one.
 ONLY_HERE = re.compile(
     r"Module\..*\.act\.ReLU\.backward\.\d+|Module\..*0\.shared\.Linear\.backward\.(0|2|4|6)"
     r"|Functional\.linear\.(2|6|11|15)\.backward"
@@ -261,7 +261,7 @@ _FRAME = re.compile(r"File (?P<file>.*), line (?P<line>\d+), in (?P<function>.*)
 
 
 def frames(texts: list[str]) -> list[tuple[str, ...]]:
-    """Frames as far as they can be equal: without the existing tool's own, without torch's way of calling a
+    """Frames as far as they can be equal: without mindstudio-probe's own, without torch's way of calling a
     module, which depends on the hooks, without this test, and for the script without its lines.
     """
     result = []

@@ -48,7 +48,7 @@ def same_tensor_twice(torch: Any, model: Any, x: Any) -> dict[str, Any]:
 
 
 def retained(torch: Any, model: Any, x: Any) -> dict[str, Any]:
-    """A graph that runs twice: the last gradients stand, as in the existing tool."""
+    """A graph that runs twice: the last gradients stand, as in mindstudio-probe."""
     y = torch.exp(x)
     y.backward(torch.ones_like(y), retain_graph=True)
     y.backward(torch.full_like(y, 3.0))

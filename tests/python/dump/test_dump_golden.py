@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The script of the samples gives the files of the existing tool (tests/data/dump), but for what
+"""The script of the samples gives the files of mindstudio-probe (tests/data/dump), but for what
 docs/compatibility.md lists and golden_rules.py says in code.
 """
 

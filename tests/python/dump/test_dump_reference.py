@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The existing tool reads our dumps. Runs when MSPROBE_TEST_REFERENCE names a folder for its environment,
+"""mindstudio-probe reads our dumps. Runs when MSPROBE_TEST_REFERENCE names a folder for its environment,
 which is set up there when it is missing (about 2 GiB).
 """
 
@@ -25,7 +25,7 @@ def training(directory: Path, task: str) -> None:
 
 
 def sharded_training(directory: Path, task: str) -> None:
-    """With the keys that the existing tool does not know: "dtensor" and "recompute_of"."""
+    """With the keys that mindstudio-probe does not know: "dtensor" and "recompute_of"."""
     import torch
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh

@@ -34,7 +34,8 @@ def optional(value: str | None) -> bytes:
 
 
 def header(task: str = "statistics", level: str = "mix", folder: str | None = None) -> bytes:
-    return event(HEADER, text(task) + text(level) + optional(folder))
+    framework = text("pytorch") + text("torch") + b"\x07"  # 7: all that a framework may say
+    return event(HEADER, text(task) + text(level) + optional(folder) + framework)
 
 
 def record(number: int, name: str, kind: int = API_FORWARD, stack: int = 0xFFFFFFFF) -> bytes:
@@ -59,7 +60,7 @@ def tensor(shape: tuple[int, ...], numbers: tuple[float, ...]) -> bytes:
 
 
 def log(*events: bytes) -> bytes:
-    return b"MSPROBE\x01".ljust(64, b"\0") + b"".join(events)
+    return b"MSPROBE\x02".ljust(64, b"\0") + b"".join(events)
 
 
 def small_log(name: str = "Torch.add.0.forward") -> bytes:
@@ -239,6 +240,12 @@ class TestErrors:
         code, _, error = export()
         assert code == 2
         assert "TRACE_FILE_OR_FOLDER" in error
+
+    def test_a_log_of_another_version(self, export, tmp_path):
+        path = write(tmp_path / "trace.msprobe", small_log().replace(b"MSPROBE\x02", b"MSPROBE\x01"))
+        code, _, err = export(path)
+        assert code == 2
+        assert "expected an event log of this version of msprobe" in err
 
     def test_a_log_without_a_header(self, export, tmp_path):
         write(tmp_path / "trace.msprobe", log(record(0, "a")))

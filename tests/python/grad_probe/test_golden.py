@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the existing tool (tests/data/grad_probe) are reproduced from the gradients it saw."""
+"""The files of mindstudio-probe (tests/data/grad_probe) are reproduced from the gradients it saw."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import nn
 
 DATA = Path(__file__).parents[2] / "data" / "grad_probe"
 
-# The norm of the existing tool is rounded to the dtype of the gradient, as its sum of squares may be.
+# The norm of mindstudio-probe is rounded to the dtype of the gradient, as its sum of squares may be.
 DTYPES = {
     "l0_a": (torch.float32, 1.2e-7),
     "l1_a": (torch.float32, 1.2e-7),

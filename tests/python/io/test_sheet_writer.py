@@ -51,7 +51,7 @@ def test_two_other_readers_see_the_same_cells_and_colours(tmp_path: Path) -> Non
     rows = list(book["Sheet"].iter_rows(min_row=2))
     calamine = CalamineWorkbook.from_path(path).get_sheet_by_name("Sheet").to_python()[1:]
     assert len(rows) == len(calamine) == len(numbers)
-    colours = ("00000000", "FFFF0000", "00FFFF00")  # those of the existing tool
+    colours = ("00000000", "FFFF0000", "00FFFF00")  # those of mindstudio-probe
     for i, (number, row, other) in enumerate(zip(numbers, rows, calamine)):
         text = TEXTS[i % len(TEXTS)]
         assert struct.pack("<d", row[1].value) == struct.pack("<d", number)

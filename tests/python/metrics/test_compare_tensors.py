@@ -57,7 +57,7 @@ def own(x: torch.Tensor) -> np.ndarray:
 
 
 def relative_error(n: np.ndarray, b: np.ndarray, float16_arithmetic: bool) -> np.ndarray:
-    """Section 8.1 of the existing tool's behaviour, literally."""
+    """Section 8.1 of mindstudio-probe's behaviour, literally."""
     n, b = n.copy(), b.copy()
     if not float16_arithmetic:
         n = n.astype(np.float32) if n.dtype == np.float16 else n
@@ -176,7 +176,7 @@ def test_every_pair_of_real_dtypes(left: str, right: str) -> None:
         check(make(left, count, 1), make(right, count, 2))
 
 
-# What the existing tool (8.1.1) wrote for these: cosine (None: undefined), distance, largest errors, shares.
+# What mindstudio-probe (8.1.1) wrote for these: cosine (None: undefined), distance, largest errors, shares.
 GOLDEN = [
     ([1.0005, 2, 3, 4], [1, 2, 3, 4], 1, 0.0004999637603759766, 0.00049996376, 0.00049996376, 1, 1),
     ([1.003, 2, 3, 4], [1, 2, 3, 4], 1, 0.003000020980834961, 0.003000020981, 0.003000020981, 0.75, 1),

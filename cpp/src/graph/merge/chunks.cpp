@@ -6,20 +6,20 @@
 #include <utility>
 #include <vector>
 
-#include "graph/dotted_name.h"
 #include "graph/merge/import.h"
 #include "graph/merge/layers.h"
 #include "graph/merge/pipeline.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
-
-std::string prefix_of(int chunk) { return "Module." + std::to_string(chunk) + "."; }
 
 // Virtual pipelines: the model of a rank is a list of chunks, each with some of the layers.
 class Chunks {
  public:
   Chunks(Graph& graph, std::span<const NodeId> containers, int count) : graph_(graph), count_(count) {
+    if (containers.empty()) return;
+    prefix_ = trace::RecordName(graph[containers.front()].name).prefix();
     // What is above split layers in one chunk is above layers in each: one may have its layers on a single
     // stage.
     std::unordered_set<NodeId> seen;
@@ -39,11 +39,14 @@ class Chunks {
   }
 
  private:
+  // "Module.1."
+  std::string prefix_of(int chunk) const { return prefix_ + "." + std::to_string(chunk) + "."; }
+
   void take_from(NodeId node, int chunk) {
     const Renaming to_first = {prefix_of(chunk), prefix_of(0)};
     const NodeId other = graph_.find(Renaming{to_first.to, to_first.from}(graph_[node].name));
     if (other == kNoNode) return;
-    const bool backward = direction_of(graph_[node].name) == "backward";
+    const bool backward = trace::RecordName(graph_[node].name).is_backward();
     hand_over(node, other, backward);
     std::vector<NodeId> moved;
     for (const NodeId child : std::exchange(graph_[other].children, {})) {
@@ -107,7 +110,7 @@ class Chunks {
         rename_below(child, renaming);
       }
     }
-    const auto numbers = running_numbers(calls, direction_of(graph_[node].name) == "backward");
+    const auto numbers = running_numbers(calls, trace::RecordName(graph_[node].name).is_backward());
     for (std::size_t i = 0; i < layers.size(); ++i) {
       auto& [layer, renaming] = layers[i];
       renaming.to = calls[i].list + std::to_string(numbers[i]) + ".";
@@ -125,6 +128,7 @@ class Chunks {
   }
 
   Graph& graph_;
+  std::string prefix_;              // of all modules
   std::vector<NodeId> containers_;  // of the first chunk
   int count_;
   std::vector<std::pair<NodeId, std::string>> names_;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/merge/context.h"
 
-#include "graph/dotted_name.h"
 #include "graph/merge/differentiated.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -18,7 +18,7 @@ class Contexts {
     // The backward pass first: it looks at the forward pass as the ranks recorded it.
     for (const bool backward : {true, false}) {
       for (const NodeId node : graph_.post_order()) {
-        const bool is_forward = direction_of(graph_[node].name) == "forward";
+        const bool is_forward = trace::RecordName(graph_[node].name).is_forward();
         if (is_forward == backward || !may_hold_parts(graph_, node) || !merge_.is_everywhere(node)) continue;
         merge_node(node, backward);
       }

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <string>
 
-#include "graph/dotted_name.h"
 #include "graph/merge/merged_data.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 
 NodeId forward_node(const Graph& graph, std::string_view backward) {
-  const std::string module = with_direction(backward, "forward");
-  return graph.find(module.empty() ? std::string(without_parts(backward, 1)) + ".forward" : module);
+  return graph.find(trace::RecordName(backward).with(trace::Direction::kForward));
 }
 
 // Gradients are numbered as values are, or as those that are tensors; of these a gradient mostly has the

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/dotted_name.h"
 #include "graph/merge/import.h"
 #include "graph/merge/shards.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -145,7 +145,7 @@ class Experts {
     const std::optional<ExpertName> expert = parse_expert(graph[node].name);
     if (!expert) return graph.attach(node, parent);
     const int number = expert->number;
-    const bool backward = direction_of(graph[parent].name) == "backward";
+    const bool backward = trace::RecordName(graph[parent].name).is_backward();
     auto& children = graph[parent].children;
     auto place = children.end();
     for (auto child = children.begin(); child != children.end(); ++child) {

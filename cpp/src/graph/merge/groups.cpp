@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "graph/dotted_name.h"
 #include "graph/merge/order.h"
 #include "trace/p2p_batch.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -54,7 +54,7 @@ bool is_in_parallel_module(const Graph& graph, std::string_view name) {
   const NodeId node = graph.find(name);
   const NodeId parent = node == kNoNode ? kNoNode : graph[node].parent;
   if (parent == kNoNode || graph[parent].kind != NodeKind::kModule) return false;
-  const std::string_view type = last_part(without_parts(graph[parent].name, 2));
+  const std::string_view type = trace::RecordName(graph[parent].name).type();
   return type.find("Parallel") != std::string_view::npos &&
          type.find("DataParallel") == std::string_view::npos;
 }
@@ -77,9 +77,9 @@ Group reducing_group(const Graph& graph, bool in_parallel_modules) {
 std::optional<int> first_peer(const Graph& graph) {
   const Trace& trace = graph.dumps().front()->trace;
   for (const Record& record : trace.records()) {
-    const std::string_view name = trace.name(record);
-    if (!name.starts_with("Distributed.")) continue;
-    const std::string_view call = name_part(name, 1);
+    const trace::RecordName name(trace.name(record));
+    if (!name.has_collective_prefix()) continue;
+    const std::string_view call = name.function();
     if (call == "batch_isend_irecv") {
       for (const trace::PeerOperation& operation : trace::read_peer_operations(trace.path(), record)) {
         if (operation.is_send && operation.peer != graph.rank()) return operation.peer;

@@ -5,11 +5,12 @@
 #include <map>
 
 #include "graph/dotted_name.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 
 std::optional<LayerName> parse_layer(std::string_view module) {
-  const std::string_view path = without_parts(module, 3);  // without class, direction and count
+  const std::string_view path = trace::RecordName(module).place();
   const std::string_view number = last_part(path), list = without_parts(path, 1);
   if (!is_number(number) || !(list.ends_with("layers") || list.ends_with("layer"))) return std::nullopt;
   return LayerName{.list = path.substr(0, list.size() + 1), .number = number};

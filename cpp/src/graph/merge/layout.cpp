@@ -10,6 +10,7 @@
 #include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_merge.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -101,11 +102,11 @@ int chunk_count(std::span<const Graph> ranks) {
   int count = 1;
   for (const Graph& graph : ranks) {
     for (const NodeId node : graph[Graph::kRoot].children) {
-      const std::string_view name = graph[node].name, number = name_part(name, 1);
+      const trace::RecordName name(graph[node].name);
+      const std::string_view number = name.path().substr(0, name.path().find('.'));
       int chunk = 0;
       const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), chunk);
-      if (!name.starts_with("Module.") || error != std::errc() || end != number.data() + number.size())
-        continue;
+      if (!name.has_module_prefix() || error != std::errc() || end != number.data() + number.size()) continue;
       if (chunk < 1024) count = std::max(count, chunk + 1);
     }
   }

@@ -10,13 +10,13 @@
 #include <set>
 #include <utility>
 
-#include "graph/dotted_name.h"
 #include "graph/merge/collections.h"
 #include "graph/merge/differentiated.h"
 #include "graph/merge/merged_data.h"
 #include "graph/merge/placement.h"
 #include "graph/merge/shards.h"
 #include "msprobe/error.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -166,7 +166,7 @@ class MeshMerge {
     // The backward pass first: it looks at the forward pass as the ranks recorded it.
     for (const bool backward : {true, false}) {
       for (const NodeId node : graph_.post_order()) {
-        const bool is_forward = direction_of(graph_[node].name) == "forward";
+        const bool is_forward = trace::RecordName(graph_[node].name).is_forward();
         if (is_forward != backward && may_hold_parts(graph_, node) && merge_.is_everywhere(node))
           merge_node(node, backward);
       }
@@ -312,13 +312,11 @@ void take_names_without_fsdp(Graph& graph) {
   constexpr std::string_view kMark = "FSDP";
   std::vector<std::pair<NodeId, std::string>> names;
   for (const NodeId node : graph.post_order()) {
-    const std::string_view name = graph[node].name;
-    if (graph[node].kind != NodeKind::kModule) continue;
-    const std::string_view path = without_parts(name, trace::holds_gradients(name) ? 1 : 2);
-    const std::string_view type = last_part(path);
-    if (!type.starts_with(kMark) || type.size() == kMark.size()) continue;
-    std::string own(name);
-    names.emplace_back(node, own.erase(path.size() - type.size(), kMark.size()));
+    const trace::RecordName name(graph[node].name);
+    const std::string_view type = name.type();
+    if (graph[node].kind != NodeKind::kModule || !type.starts_with(kMark) || type == kMark) continue;
+    std::string own(name.text());
+    names.emplace_back(node, own.erase(name.callee().size() - type.size(), kMark.size()));
   }
   graph.rename(names);
 }

@@ -10,10 +10,10 @@
 #include <unordered_set>
 
 #include "base/reversed.h"
-#include "graph/dotted_name.h"
 #include "graph/merge/import.h"
 #include "graph/merge/layers.h"
 #include "graph/merge/merged_data.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -23,7 +23,7 @@ bool is_of_optimizer(std::string_view name) {
   return name.starts_with("optimizer") || name.starts_with("clip_grad");
 }
 
-bool is_backward(std::string_view name) { return direction_of(name) == "backward"; }
+bool is_backward(std::string_view name) { return trace::RecordName(name).is_backward(); }
 
 class Pipeline {
  public:
@@ -93,8 +93,8 @@ class Pipeline {
   // knows better: gradients may be all 0.
   bool is_split(NodeId node, const Same& same) {
     if (!parse_layer(main_[node].name)) return false;
-    const NodeId forward =
-        is_backward(main_[node].name) ? main_.find(with_direction(main_[node].name, "forward")) : kNoNode;
+    const trace::RecordName name(main_[node].name);
+    const NodeId forward = name.is_backward() ? main_.find(name.with(trace::Direction::kForward)) : kNoNode;
     if (forward != kNoNode) return has_other_data(forward, same_in_others(forward));
     return has_other_data(node, same);
   }

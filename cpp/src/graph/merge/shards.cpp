@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "graph/merge/rank_name.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 
@@ -138,7 +139,8 @@ bool may_hold_parts(const Graph& graph, NodeId node) {
   if (node == Graph::kRoot || graph[node].parent == kNoNode) return false;
   const Node& parent = graph[graph[node].parent];
   return parent.kind == NodeKind::kModule && !parent.name.starts_with("optimizer") &&
-         !parent.name.starts_with("clip_grad") && !graph[node].name.starts_with("Distributed.");
+         !parent.name.starts_with("clip_grad") &&
+         !trace::RecordName(graph[node].name).has_collective_prefix();
 }
 
 }  // namespace msprobe::graph

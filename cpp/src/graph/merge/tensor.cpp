@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/reversed.h"
-#include "graph/dotted_name.h"
+#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -17,9 +17,9 @@ using Rule = ShardMerge::Rule;
 // Also of the layers that join others with them: "TELayerNormColumnParallelLinear".
 constexpr std::string_view kColumns = "ColumnParallelLinear", kRows = "RowParallelLinear";
 
-bool is_call_of(std::string_view module, std::string_view layer, std::string_view direction) {
-  return direction_of(module) == direction &&
-         last_part(without_parts(module, 2)).find(layer) != std::string_view::npos;
+bool is_call_of(std::string_view module, std::string_view layer, trace::Direction direction) {
+  const trace::RecordName name(module);
+  return name.direction() == direction && name.type().find(layer) != std::string_view::npos;
 }
 
 bool has(std::string_view name, std::string_view part) { return name.find(part) != std::string_view::npos; }
@@ -33,7 +33,9 @@ class Tensors {
     for (const NodeId node : Reversed(order)) {
       if (!may_hold_parts(graph_, node) || !merge_.is_everywhere(node)) continue;
       const std::string_view name = graph_[node].name;
-      if (is_call_of(name, kRows, "forward") || is_call_of(name, kColumns, "backward")) merge_summands(node);
+      const bool sums = is_call_of(name, kRows, trace::Direction::kForward) ||
+                        is_call_of(name, kColumns, trace::Direction::kBackward);
+      if (sums) merge_summands(node);
       if (!merge_.is_merged(node)) merge_.merge(node);
     }
     for (const NodeId node : order) merge_between(node);
@@ -74,9 +76,11 @@ class Tensors {
   void merge_between(NodeId parent) {
     const auto& children = graph_[parent].children;
     const auto is_columns = [this](NodeId node) {
-      return is_call_of(graph_[node].name, kColumns, "forward");
+      return is_call_of(graph_[node].name, kColumns, trace::Direction::kForward);
     };
-    const auto is_rows = [this](NodeId node) { return is_call_of(graph_[node].name, kRows, "forward"); };
+    const auto is_rows = [this](NodeId node) {
+      return is_call_of(graph_[node].name, kRows, trace::Direction::kForward);
+    };
     for (auto first = children.begin(); first != children.end();) {
       first = std::find_if(first, children.end(), is_columns);
       if (first == children.end()) return;

@@ -1,0 +1,242 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "python_values.h"
+
+#include <pybind11/numpy.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "python_text.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using msprobe::dump::ElementWalk;
+using msprobe::dump::Files;
+using msprobe::trace::ElementWriter;
+
+std::string_view type_name(PyObject* value) { return Py_TYPE(value)->tp_name; }
+
+// The type's module and name as the format shows numpy's: "float32" of "numpy.float32".
+std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
+std::optional<std::int64_t> as_integer(PyObject* value) {
+  if (value == Py_None) return std::nullopt;
+  const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(value));
+  if (number) {
+    const long long result = PyLong_AsLongLong(number.ptr());
+    if (result != -1 || PyErr_Occurred() == nullptr) return result;
+  }
+  PyErr_Clear();
+  return std::nullopt;
+}
+
+// False: it is no number, text or other value that Python has words for.
+bool put_plain(PyObject* value, ElementWriter& out) {
+  if (PyBool_Check(value)) {
+    out.boolean(value == Py_True);
+  } else if (PyLong_CheckExact(value)) {
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow == 0) {
+      out.integer(number);
+    } else {
+      out.big_integer(text_of(value));
+    }
+  } else if (PyFloat_CheckExact(value)) {
+    out.real(PyFloat_AS_DOUBLE(value));
+  } else if (PyUnicode_CheckExact(value)) {
+    out.text(utf8(value));
+  } else if (PyComplex_CheckExact(value)) {
+    const Py_complex number = PyComplex_AsCComplex(value);
+    out.complex(number.real, number.imag);
+  } else if (value == Py_Ellipsis) {
+    out.typed_text("ellipsis", "...");
+  } else if (PySlice_Check(value)) {
+    const auto* slice = reinterpret_cast<PySliceObject*>(value);
+    out.slice({as_integer(slice->start), as_integer(slice->stop), as_integer(slice->step)});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool put_numpy_scalar(PyObject* value, std::string_view name, ElementWriter& out) {
+  if (PyFloat_Check(value)) {
+    out.typed_real(last_part(name), PyFloat_AS_DOUBLE(value));
+  } else if (PyUnicode_Check(value)) {
+    out.typed_text(last_part(name), utf8(value));
+  } else if (name == "numpy.bool_" || name == "numpy.bool") {
+    out.typed_boolean("bool_", PyObject_IsTrue(value) == 1);
+  } else if (const auto integer = as_integer(value)) {
+    out.typed_integer(last_part(name), *integer);
+  } else if (PyNumber_Check(value) != 0 && PyComplex_Check(value) == 0 &&
+             name.find("complex") == std::string_view::npos) {
+    const auto number = py::reinterpret_steal<py::object>(PyNumber_Float(value));
+    if (!number) {
+      PyErr_Clear();
+      return false;
+    }
+    out.typed_real(last_part(name), PyFloat_AS_DOUBLE(number.ptr()));
+  } else if (PyNumber_Check(value) != 0) {
+    const Py_complex number = PyComplex_AsCComplex(value);
+    if (PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return false;
+    }
+    out.complex(number.real, number.imag);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// numpy's statistics are those of the array's own precision; the same measure as for tensors serves.
+msprobe::trace::Statistics statistics_of(const py::array& array, msprobe::DType dtype) {
+  std::vector<std::int64_t> shape(array.shape(), array.shape() + array.ndim());
+  std::vector<std::int64_t> strides;
+  for (py::ssize_t i = 0; i < array.ndim(); ++i) {
+    if (array.strides(i) % array.itemsize() != 0) return {};
+    strides.push_back(array.strides(i) / array.itemsize());
+  }
+  msprobe::trace::Statistics result = msprobe::trace::measure({array.data(), dtype, shape, strides}, false);
+  result.checksum.reset();
+  return result;
+}
+
+msprobe::dump::StoredTensor copy_of(const py::array& array, msprobe::DType dtype) {
+  const auto contiguous = py::array::ensure(array, py::array::c_style);
+  if (!contiguous) throw py::error_already_set();
+  const auto bytes = static_cast<std::size_t>(contiguous.nbytes());
+  auto owner = std::make_shared<std::vector<std::byte>>(bytes);
+  if (bytes > 0) std::memcpy(owner->data(), contiguous.data(), bytes);
+  msprobe::dump::StoredTensor stored;
+  stored.data = owner->data();
+  stored.owner = std::move(owner);
+  stored.dtype = dtype;
+  stored.shape.assign(array.shape(), array.shape() + array.ndim());
+  return stored;
+}
+
+}  // namespace
+
+std::string text_of(PyObject* value) {
+  const auto text = py::reinterpret_steal<py::object>(PyObject_Str(value));
+  if (!text) throw py::error_already_set();
+  return text.cast<std::string>();
+}
+
+void PythonWalker::put_member(PyObject* key, PyObject* value, ElementWalk& walk) {
+  const std::string name = PyUnicode_Check(key) ? std::string(utf8(key)) : text_of(key);
+  walk.member(name, [&] { put(value, walk, name); });
+}
+
+void PythonWalker::put(PyObject* value, ElementWalk& walk, std::string_view key) {
+  ElementWriter& out = walk.out();
+  if (value == Py_None) return out.null();
+  if (framework_.put_tensor(value, walk)) return;
+  const bool nests = PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value);
+  if (wanted_ == Wanted::kTensors && !nests) return out.null();
+  if (!key.empty() && framework_.put_keyed(value, key, walk)) return;
+  if (put_plain(value, out)) return;
+  if (PyTuple_CheckExact(value)) return put_sequence(value, walk);
+  if (PyList_Check(value)) {
+    // A copy: describing a large tensor may let another thread run, which may change the list.
+    const auto items = py::reinterpret_steal<py::object>(PyList_AsTuple(value));
+    return put_sequence(items.ptr(), walk);
+  }
+  if (PyDict_Check(value)) return put_dict(value, walk);
+  if (framework_.put_object(value, walk) || put_fields(value, walk)) return;
+  if (PyTuple_Check(value)) return put_sequence(value, walk);
+  if (!put_numpy(value, walk)) out.null();
+}
+
+void PythonWalker::put_sequence(PyObject* tuple, ElementWalk& walk) {
+  walk.list(static_cast<std::size_t>(PyTuple_GET_SIZE(tuple)),
+            [&](std::size_t i) { put(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), walk); });
+}
+
+void PythonWalker::put_dict(PyObject* dict, ElementWalk& walk) {
+  const auto items = py::reinterpret_steal<py::object>(PyDict_Items(dict));  // a copy, as for lists
+  walk.object([&] {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.ptr()); ++i) {
+      PyObject* pair = PyList_GET_ITEM(items.ptr(), i);
+      put_member(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1), walk);
+    }
+  });
+}
+
+bool PythonWalker::put_numpy(PyObject* value, ElementWalk& walk) {
+  const std::string_view name = type_name(value);
+  if (!name.starts_with("numpy.")) return false;
+  if (!py::isinstance<py::array>(value)) return put_numpy_scalar(value, name, walk.out());
+  put_array(value, walk);
+  return true;
+}
+
+void PythonWalker::put_array(const py::handle& value, ElementWalk& walk) {
+  const auto array = py::reinterpret_borrow<py::array>(value);
+  const std::string dtype = text_of(array.dtype().ptr());
+  const std::vector<std::int64_t> shape(array.shape(), array.shape() + array.ndim());
+  msprobe::trace::TensorElement element;
+  element.dtype = msprobe::dtype_named(dtype);
+  element.shape = shape;
+  element.numpy_type = dtype;
+  std::string data_name;
+  if (element.dtype) {
+    if (array.size() > 0) element.statistics = statistics_of(array, *element.dtype);
+    if (walk.takes_file(element.statistics)) {
+      data_name = recorder_.data_name(walk.record(), walk.position());
+      recorder_.store(data_name, copy_of(array, *element.dtype));
+      element.data_name = data_name;
+    }
+  }
+  walk.out().tensor(element);
+}
+
+bool PythonWalker::has_fields(PyObject* tuple) {
+  if (Py_TYPE(tuple) == &PyTuple_Type) return false;
+  const auto fields = py::reinterpret_steal<py::object>(
+      PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(tuple)), "_fields"));
+  if (!fields) PyErr_Clear();
+  return fields && PyTuple_Check(fields.ptr()) != 0 &&
+         PyTuple_GET_SIZE(fields.ptr()) == PyTuple_GET_SIZE(tuple);
+}
+
+// namedtuples and dataclass instances: objects of their fields.
+bool PythonWalker::put_fields(PyObject* value, ElementWalk& walk) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
+  if (PyTuple_Check(value)) {
+    if (!has_fields(value)) return false;
+    const auto fields = py::reinterpret_steal<py::object>(PyObject_GetAttrString(type, "_fields"));
+    walk.object([&] {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+        put_member(PyTuple_GET_ITEM(fields.ptr(), i), PyTuple_GET_ITEM(value, i), walk);
+      }
+    });
+    return true;
+  }
+  const auto fields = py::reinterpret_steal<py::object>(PyObject_GetAttrString(type, "__dataclass_fields__"));
+  if (!fields || PyDict_Check(fields.ptr()) == 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const auto values = py::reinterpret_steal<py::object>(PyObject_GetAttrString(value, "__dict__"));
+  if (!values) PyErr_Clear();
+  walk.object([&] {
+    PyObject* key = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(fields.ptr(), &position, &key, nullptr) != 0) {
+      PyObject* field = values ? PyDict_GetItem(values.ptr(), key) : nullptr;
+      const auto held = py::reinterpret_borrow<py::object>(field != nullptr ? field : Py_None);
+      put_member(key, held.ptr(), walk);
+    }
+  });
+  return true;
+}

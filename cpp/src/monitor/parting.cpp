@@ -1,0 +1,285 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "msprobe/monitor_parting.h"
+
+namespace msprobe::monitor {
+namespace {
+
+constexpr std::int64_t kRowsAtOnce = 4096;
+constexpr std::int64_t kFirst = std::numeric_limits<std::int64_t>::min();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// The changes of a series from step to step: the first `size` ones, later the last ones.
+class Changes {
+ public:
+  explicit Changes(std::size_t size) : most_(std::max<std::size_t>(size, 1)) {}
+
+  bool is_full() const { return size() == most_; }
+  std::size_t size() const { return changes_.size(); }
+
+  void add(double change) {
+    if (!std::isfinite(change)) return;
+    if (!is_full()) {
+      changes_.push_back(change);
+      return;
+    }
+    changes_[oldest_] = change;
+    oldest_ = oldest_ + 1 == most_ ? 0 : oldest_ + 1;
+  }
+
+  // Whether high() * factor < distance, in a tenth of its time. False where nothing is known.
+  bool is_below(double distance, double factor) const {
+    std::size_t below = 0;
+    for (const double change : changes_) below += change * factor < distance ? 1 : 0;
+    return below > rank();
+  }
+
+  // Nine in ten are not above it; NaN: none is known.
+  double high() const {
+    if (changes_.empty()) return kNan;
+    std::vector<double> sorted = changes_;
+    const auto place = sorted.begin() + static_cast<std::ptrdiff_t>(rank());
+    std::nth_element(sorted.begin(), place, sorted.end());
+    return *place;
+  }
+
+ private:
+  std::size_t rank() const { return changes_.empty() ? 0 : std::min(size() - 1, size() * 9 / 10); }
+
+  std::size_t most_;
+  std::size_t oldest_ = 0;  // of a full window
+  std::vector<double> changes_;
+};
+
+// Half a band around `number`. One of no change is that of rounding.
+double half_band(const Changes& changes, double number, const NoiseOptions& options) {
+  const double high = changes.high();
+  const double noise = std::isnan(high) ? 0.0 : options.changes * high;
+  return std::max(noise, options.rounding * std::abs(number));
+}
+
+// Infinite where one number is finite and the other not.
+double distance_of(double reference, double target) {
+  const bool is_finite = std::isfinite(reference);
+  if (is_finite != std::isfinite(target)) return std::numeric_limits<double>::infinity();
+  return is_finite ? std::abs(target - reference) : 0.0;
+}
+
+// What is known of a pair up to a step.
+class Watch {
+ public:
+  Watch(const SeriesPair& pair, const NoiseOptions& options)
+      : options_(options), has_noise_(pair.has_noise), changes_(options.window) {}
+
+  bool has_parted() const { return has_parted_; }
+  const Parting& parting() const { return candidate_; }
+
+  void learn_beginning(std::span<const double> numbers) {
+    if (!has_noise_) return;
+    double before = kNan;
+    for (const double number : numbers) {
+      if (is_absent(number)) continue;
+      changes_.add(std::abs(number - before));
+      before = number;
+      if (changes_.is_full()) break;
+    }
+    from_beginning_ = changes_.size();
+  }
+
+  void check(std::int64_t step, double reference, double target) {
+    const double distance = distance_of(reference, target);
+    const bool is_outside = std::isinf(distance) ||
+                            (distance > options_.rounding * std::abs(reference) && leaves_noise(distance));
+    const double band =
+        is_outside && std::isfinite(reference) ? half_band(changes_, reference, options_) : 0.0;
+    if (seen_ == 0 && is_outside) candidate_ = {0, step, reference, target, band};
+    if (seen_ > 0 || is_outside) {
+      seen_ += 1;
+      outside_ += is_outside ? 1 : 0;
+      if (is_outside && distance > options_.far * band) {  // at once
+        if (2 * outside_ <= seen_) candidate_ = {0, step, reference, target, band};
+        has_parted_ = true;
+      } else if (seen_ >= options_.steps) {
+        has_parted_ = 2 * outside_ > seen_;
+        seen_ = outside_ = 0;
+      }
+    }
+    learn(reference);
+  }
+
+  // The run ends: what began is judged by what there is of it, three steps at least.
+  void end() { has_parted_ = has_parted_ || (outside_ >= 3 && 2 * outside_ > seen_); }
+
+ private:
+  bool leaves_noise(double distance) const {
+    return changes_.size() == 0 || changes_.is_below(distance, options_.changes);
+  }
+
+  void learn(double reference) {
+    const double change = std::abs(reference - before_);
+    before_ = reference;
+    if (!has_noise_ || !std::isfinite(change)) return;
+    known_ += 1;
+    if (known_ > from_beginning_) changes_.add(change);
+  }
+
+  const NoiseOptions& options_;
+  bool has_noise_;
+  Changes changes_;
+  std::size_t from_beginning_ = 0;  // so many of the first changes are in the window already
+  std::size_t known_ = 0;
+  double before_ = kNan;
+  Parting candidate_;
+  std::size_t seen_ = 0;  // steps from that of the candidate on; 0: there is none
+  std::size_t outside_ = 0;
+  bool has_parted_ = false;
+};
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+// The steps of a range of two runs, and their rows there.
+std::vector<std::pair<std::size_t, std::size_t>> common_rows(const std::vector<std::int64_t>& a,
+                                                             const std::vector<std::int64_t>& b) {
+  std::vector<std::pair<std::size_t, std::size_t>> rows;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (a[i] == b[j]) rows.emplace_back(i, j);
+    const std::int64_t at = std::min(a[i], b[j]);
+    i += a[i] == at ? 1 : 0;
+    j += b[j] == at ? 1 : 0;
+  }
+  return rows;
+}
+
+// So many steps have about kRowsAtOnce rows.
+std::int64_t width_of(const StoreReader::Extent& extent) {
+  const std::int64_t each = (extent.last - extent.first) / std::max<std::int64_t>(extent.steps, 1) + 1;
+  return kRowsAtOnce * each;
+}
+
+void sort(std::vector<Parting>& found) {
+  const auto bands = [](const Parting& one) {
+    const double distance = std::abs(one.target - one.reference);
+    return std::isfinite(distance) ? (one.band > 0   ? distance / one.band
+                                      : distance > 0 ? HUGE_VAL
+                                                     : 0.0)
+                                   : HUGE_VAL;
+  };
+  std::stable_sort(found.begin(), found.end(), [&](const Parting& a, const Parting& b) {
+    return a.step != b.step ? a.step < b.step : bands(a) > bands(b);
+  });
+}
+
+}  // namespace
+
+Partings find_partings(const StoreReader& reference, const StoreReader& target,
+                       std::span<const SeriesPair> pairs, const NoiseOptions& options,
+                       const std::function<bool(double)>& progress) {
+  Partings result;
+  const StoreReader::Extent a = reference.extent();
+  const StoreReader::Extent b = target.extent();
+  if (a.steps == 0 || b.steps == 0 || pairs.empty()) return result;
+  const std::int64_t first = std::max(a.first, b.first);
+  const std::int64_t last = std::min(a.last, b.last);
+  const std::int64_t width = width_of(a);
+
+  std::vector<Watch> watches;
+  std::vector<std::uint32_t> of_reference;
+  std::vector<std::uint32_t> of_target;
+  for (const SeriesPair& pair : pairs) {
+    watches.emplace_back(pair, options);
+    of_reference.push_back(pair.reference);
+    of_target.push_back(pair.target);
+  }
+
+  bool is_first = true;
+  std::optional<std::int64_t> parted_at;  // as rows that both have
+  const auto note = [&](std::size_t pair, Parting parting) {
+    parting.pair = pair;
+    result.found.push_back(parting);
+    if (!parted_at) parted_at = result.common_steps;
+  };
+  for (std::int64_t from = first; from <= last; from += width) {
+    if (progress && !progress(static_cast<double>(from - first) / static_cast<double>(last - first + 1)))
+      break;
+    const std::int64_t to = std::min(last, from + width - 1);
+    const StoreReader::Values left = reference.values(of_reference, from, to);
+    const StoreReader::Values right = target.values(of_target, from, to);
+    const auto rows = common_rows(left.steps, right.steps);
+    result.common_steps += static_cast<std::int64_t>(rows.size());
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+      Watch& watch = watches[p];
+      if (is_first) watch.learn_beginning(left.numbers[p]);
+      for (const auto& [i, j] : rows) {
+        if (watch.has_parted()) break;
+        const double x = left.numbers[p][i];
+        const double y = right.numbers[p][j];
+        if (is_absent(x) || is_absent(y)) continue;
+        std::optional<Parting>& difference = result.first_difference;
+        if ((!difference || left.steps[i] < difference->step) && !same_bits(x, y) &&
+            !(std::isnan(x) && std::isnan(y))) {
+          difference = {p, left.steps[i], x, y, 0.0};
+        }
+        watch.check(left.steps[i], x, y);
+        if (watch.has_parted()) note(p, watch.parting());
+      }
+    }
+    is_first = false;
+    if (parted_at && result.common_steps - *parted_at >= static_cast<std::int64_t>(options.behind)) break;
+  }
+  for (std::size_t p = 0; p < pairs.size(); ++p) {
+    if (watches[p].has_parted()) continue;
+    watches[p].end();
+    if (watches[p].has_parted()) note(p, watches[p].parting());
+  }
+  sort(result.found);
+  return result;
+}
+
+std::vector<double> noise_band(const StoreReader& reference, std::uint32_t series,
+                               std::span<const std::int64_t> steps, const NoiseOptions& options) {
+  const StoreReader::Extent extent = reference.extent();
+  const std::int64_t reach =
+      2 * static_cast<std::int64_t>(options.window + 1) * (width_of(extent) / kRowsAtOnce);
+  const auto changes_of = [&](std::int64_t from, std::int64_t to) {
+    Changes changes(options.window);
+    double before = kNan;
+    const StoreReader::Values values = reference.values({&series, 1}, from, to);
+    for (const double number : values.numbers.front()) {
+      if (is_absent(number)) continue;
+      changes.add(std::abs(number - before));
+      before = number;
+    }
+    return changes;
+  };
+  // At the beginning: the first changes, as find_partings() has it.
+  Changes beginning(options.window);
+  double before = kNan;
+  const StoreReader::Values values = reference.values({&series, 1}, kFirst, extent.first + reach);
+  for (const double number : values.numbers.front()) {
+    if (is_absent(number)) continue;
+    beginning.add(std::abs(number - before));
+    before = number;
+    if (beginning.is_full()) break;
+  }
+  std::vector<double> bands;
+  for (const std::int64_t step : steps) {
+    const std::int64_t from = step - reach;
+    const Changes changes = from <= extent.first ? beginning : changes_of(from, step - 1);
+    const double high = changes.high();
+    bands.push_back(std::isnan(high) ? kNan : options.changes * high);
+  }
+  return bands;
+}
+
+}  // namespace msprobe::monitor

@@ -1,0 +1,139 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "../temp_dir.h"
+#include "catch.h"
+#include "msprobe/monitor_parting.h"
+
+using namespace msprobe;
+using monitor::absent;
+using monitor::find_partings;
+using monitor::Partings;
+using monitor::SeriesPair;
+using monitor::StoreReader;
+using monitor::StoreWriter;
+using test::TempDir;
+
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+const std::vector<SeriesPair> kPairs = {{0, 0, true}, {1, 1, false}};
+
+// Two series: noise that decays, and a setting.
+std::filesystem::path record(const std::filesystem::path& path, int steps, unsigned seed,
+                             const std::function<void(int, std::vector<double>&)>& change = {}) {
+  StoreWriter writer(path, {});
+  writer.add_series({"gradient", "norm", "", "model", -1, ""});
+  writer.add_series({"learning_rate", "", "", "model", -1, ""});
+  std::mt19937 random(seed);
+  std::normal_distribution<double> noise;
+  for (int step = 0; step < steps; ++step) {
+    std::vector<double> row = {2.0 + std::exp(-step / 100.0) + 0.1 * noise(random), 1e-3};
+    if (change) change(step, row);
+    writer.append(step, row);
+  }
+  CHECK(writer.flush() == 0);
+  return path;
+}
+
+Partings compared(const std::filesystem::path& a, const std::filesystem::path& b) {
+  return find_partings(StoreReader(a), StoreReader(b), kPairs);
+}
+
+}  // namespace
+
+TEST_CASE("runs that are equal or differ by noise alone do not part") {
+  const TempDir folder;
+  const auto a = record(folder / "a.db", 6000, 1);
+  const Partings same = compared(a, record(folder / "b.db", 6000, 1));
+  CHECK(same.found.empty());
+  CHECK(!same.first_difference);
+  CHECK(same.common_steps == 6000);
+  for (unsigned seed = 2; seed < 12; ++seed) {  // other batches
+    const auto b = record(folder / ("n" + std::to_string(seed)), 6000, seed);
+    CHECK(compared(a, b).found.empty());
+    CHECK(compared(a, b).first_difference->step == 0);
+  }
+}
+
+TEST_CASE("runs part where a number leaves the noise and stays away") {
+  const TempDir folder;
+  const auto a = record(folder / "a.db", 3000, 1);
+  const auto b = record(folder / "b.db", 3000, 1, [](int step, std::vector<double>& row) {
+    if (step >= 1500) row[0] += 1.0;
+  });
+  const Partings found = compared(a, b);
+  REQUIRE(found.found.size() == 1);
+  CHECK(found.found[0].pair == 0);
+  CHECK(found.found[0].step == 1500);
+  CHECK(found.found[0].target - found.found[0].reference == Approx(1.0));
+  CHECK(found.found[0].band > 0.1);
+  CHECK(found.found[0].band < 1.0);
+  CHECK(found.first_difference->step == 1500);
+  const std::vector<std::int64_t> at = {1500};
+  CHECK(monitor::noise_band(StoreReader(a), 0, at)[0] == found.found[0].band);
+}
+
+TEST_CASE("one step a little outside of the noise is no parting, one far outside is") {
+  const TempDir folder;
+  const auto a = record(folder / "a.db", 500, 1);
+  const auto off_by = [&](const char* name, double distance) {
+    return record(folder / name, 500, 1, [&](int step, std::vector<double>& row) {
+      if (step == 200) row[0] += distance;
+    });
+  };
+  CHECK(compared(a, off_by("b.db", 0.8)).found.empty());
+  REQUIRE(compared(a, off_by("c.db", 80)).found.size() == 1);
+  CHECK(compared(a, off_by("d.db", 80)).found[0].step == 200);
+  const auto nan = off_by("e.db", kNan);
+  REQUIRE(compared(a, nan).found.size() == 1);
+  CHECK(compared(a, nan).found[0].step == 200);
+  REQUIRE(compared(nan, a).found.size() == 1);
+  CHECK(compared(nan, a).found[0].step == 200);
+}
+
+TEST_CASE("a setting has no noise") {
+  const TempDir folder;
+  const auto a = record(folder / "a.db", 100, 1);
+  const auto b = record(folder / "b.db", 100, 1, [](int step, std::vector<double>& row) {
+    if (step >= 40) row[1] *= 1.01;
+  });
+  const Partings found = compared(a, b);
+  REQUIRE(found.found.size() == 1);
+  CHECK(found.found[0].pair == 1);
+  CHECK(found.found[0].step == 40);
+}
+
+TEST_CASE("only steps and numbers that both have are compared") {
+  const TempDir folder;
+  const auto a = record(folder / "a.db", 300, 1);
+  const auto b = record(folder / "b.db", 200, 1, [](int step, std::vector<double>& row) {
+    if (step < 100) row[0] = absent();
+  });
+  const Partings found = compared(a, b);
+  CHECK(found.found.empty());
+  CHECK(found.common_steps == 200);
+}
+
+TEST_CASE("a NaN of both runs is none of a parting") {
+  const TempDir folder;
+  const auto bad = [](int step, std::vector<double>& row) {
+    if (step > 50) row[0] = kNan;
+  };
+  const auto a = record(folder / "a.db", 100, 1, bad);
+  CHECK(compared(a, record(folder / "b.db", 100, 1, bad)).found.empty());
+}
+
+TEST_CASE("the search ends when the caller does not want it any more") {
+  const TempDir folder;
+  const auto a = record(folder / "a.db", 100, 1);
+  const auto b = record(folder / "b.db", 100, 2);
+  const Partings found =
+      find_partings(StoreReader(a), StoreReader(b), kPairs, {}, [](double) { return false; });
+  CHECK(found.common_steps == 0);
+}
