@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Modules, names and commands of the existing tool: what lies elsewhere here, and what is not here.
+"""Modules, names and commands of mindstudio-probe: what lies elsewhere here, and what is not here.
 
 What is on disk goes before what is said here, so a row that is stale does no harm. The table in
 docs/migration.md is made by tests/python/migration, which tries each; the run that writes it names rows that
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-# Module of the existing tool -> the names in it and where they are here.
+# Module of mindstudio-probe -> the names in it and where they are here.
 ELSEWHERE: dict[str, dict[str, str]] = {
     "msprobe.pytorch.common": {"seed_all": "msprobe.seed"},
     "msprobe.pytorch.common.utils": {"seed_all": "msprobe.seed"},
@@ -30,12 +30,14 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "msprobe.pytorch.dump.debugger.precision_debugger": dict.fromkeys(
         ("PrecisionDebugger", "module_dump", "module_dump_end"), "msprobe.debugger"
     ),
+    "msprobe.pytorch.online_dispatch": {"PtdbgDispatch": "msprobe.online_dispatch.dispatch"},
+    "msprobe.pytorch.online_dispatch.dispatch": {"PtdbgDispatch": "msprobe.online_dispatch.dispatch"},
     "msprobe.core.config_check.config_checker": {"ConfigChecker": "msprobe.config_check.checker"},
 }
 
 
 class Absent(NamedTuple):
-    """Something that the existing tool has and msprobe does not. `sentence`: what to use instead."""
+    """Something that mindstudio-probe has and msprobe does not. `sentence`: what to use instead."""
 
     sentence: str
     names: tuple[str, ...] = ()
@@ -53,11 +55,6 @@ ABSENT = (
         "its place is taken by the command `msprobe run_ut` and by msprobe.accuracy.run.run_ut; `msprobe "
         "check` judges the same calls by other measures",
         ("msprobe.pytorch.api_accuracy_checker", "msprobe.pytorch.bench_functions"),
-    ),
-    Absent(
-        "comparing each operator with the CPU while the training runs is not in this version of msprobe; "
-        "record both with level L2 of the data dump, and use `msprobe compare`",
-        ("msprobe.pytorch.online_dispatch",),
     ),
     Absent(
         'its place is taken by task "free_benchmark" of PrecisionDebugger and its configuration',
@@ -148,7 +145,7 @@ def missing(module: str, name: str) -> Exception:
 
 
 def spec_of(name: str) -> ModuleSpec | None:
-    """Of a module that is not on disk; None: the existing tool does not have it either."""
+    """Of a module that is not on disk; None: mindstudio-probe does not have it either."""
     if name in ELSEWHERE or name in NOT_HERE:
         loader: Any = _Loader()
         return importlib.util.spec_from_loader(name, loader, is_package=True)

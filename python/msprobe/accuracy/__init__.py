@@ -1,3 +1,3 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Operators against a benchmark, with the commands, files and rules of the existing tool."""
+"""Operators against a benchmark, with the commands, files and rules of mindstudio-probe."""

@@ -1,13 +1,13 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """One call of a dump: run on the device in its own precision and on the CPU in a raised one, forward and
-backward, and its results compared, by the rules of the existing tool.
+backward, and its results compared, by the rules of mindstudio-probe.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msprobe.accuracy.details import (
     NONE,
@@ -28,13 +28,18 @@ from msprobe.replay.execution import (
     dtype_of_output,
     function_of,
     inputs_of,
+    without_random_numbers,
 )
 from msprobe.replay.functions import parts_of
 from msprobe.replay.memory import require_memory
+from msprobe.replay.standards import Standard, standard_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
+    from msprobe.replay.arguments import Drawing
     from msprobe.replay.dump_file import RecordedCall
 
 # What is skipped whatever the lists say.
@@ -45,6 +50,9 @@ _OTHER_PREFIXES = ("Distributed", "MindSpeed")
 _SEVERAL_OUTPUTS = {"topk": 0, "npu_fusion_attention": 0}  # the output that has a gradient
 _HF32 = ("conv1d", "conv2d")  # in float32: computed with a shortened mantissa there, and not raised here
 _NOT_RAISED = ("type_as",)
+
+# Of an online check: judged without a benchmark of raised precision.
+_TWO_PARTIES = (Standard.ABSOLUTE_THRESHOLD, Standard.BINARY, Standard.THOUSANDTH)
 
 _COPIES = 3  # of the tensors of a call, in memory at the same time
 
@@ -94,6 +102,16 @@ class ErrorData:
 
 
 @dataclass(frozen=True)
+class ReceivedResult:
+    """What is said of a call whose results another device has computed."""
+
+    result: CallResult
+    """Those results next to the benchmark."""
+    local: CallResult | None = None
+    """Results of the device here next to the same benchmark; None: the device here is the benchmark."""
+
+
+@dataclass(frozen=True)
 class Checker:
     """Checks calls of one dump on one device."""
 
@@ -114,14 +132,28 @@ class Checker:
 
     def check(self, call: RecordedCall) -> CallResult:
         """Whatever goes wrong with one call is its result: the others go on."""
-        try:
-            return _Check(self, call).run()
-        except MemoryError:
-            return _skipped(call.name, "there is not enough memory")
-        except Error as error:
-            return _skipped(call.name, str(error))
-        except Exception as error:  # whatever torch makes of arguments from a file
-            return _skipped(call.name, _reason(error))
+        return _guarded(lambda: _Check(self, call).run(), lambda reason: _skipped(call.name, reason))
+
+    def check_received(self, call: RecordedCall) -> ReceivedResult:
+        """Of the results in the record, and not of a new run on the device."""
+        return _guarded(
+            lambda: _Check(self, call).run_received(),
+            lambda reason: ReceivedResult(_skipped(call.name, reason)),
+        )
+
+
+_Result = TypeVar("_Result")
+
+
+def _guarded(check: Callable[[], _Result], skipped: Callable[[str], _Result]) -> _Result:
+    try:
+        return check()
+    except MemoryError:
+        return skipped("there is not enough memory")
+    except Error as error:
+        return skipped(str(error))
+    except Exception as error:  # whatever torch makes of arguments from a file
+        return skipped(_reason(error))
 
 
 def _skipped(name: str, message: str) -> CallResult:
@@ -141,21 +173,47 @@ class _Check:
         self._threads = checker.threads
 
     def run(self) -> CallResult:
+        inputs = self._inputs("range")
+        bench_precision, device_precision = _precisions(self._function, inputs, dtype_of_output(self._call))
+        wants = self._wants_gradients()
+        bench = Execution(self._call, inputs, "cpu", bench_precision, with_gradients=wants)
+        device = Execution(self._call, inputs, self._checker.device, device_precision, with_gradients=wants)
+        return self._compared(inputs, bench, device)
+
+    def run_received(self) -> ReceivedResult:
+        """Functions whose results are to be equal, or nearly so, are run here in their own precision; others
+        in a raised one, too.
+        """
+        inputs = self._inputs("statistics", random=True)
+        raised, own = _precisions(self._function, inputs, dtype_of_output(self._call))
+        wants = self._wants_gradients()
+        received = _Received(self._call, inputs)
+
+        def run_here() -> Execution:
+            return Execution(self._call, inputs, self._checker.device, own, with_gradients=wants)
+
+        local = run_here() if "dropout" in self._call.name else without_random_numbers(run_here)
+        if standard_of(self._function) in _TWO_PARTIES:
+            return ReceivedResult(self._compared(inputs, local, received))
+        bench = Execution(self._call, inputs, "cpu", raised, with_gradients=wants)
+        result = self._compared(inputs, bench, received)
+        bench = Execution(self._call, inputs, "cpu", raised, with_gradients=wants)  # its graph is used up
+        return ReceivedResult(result, self._compared(inputs, bench, local))
+
+    def _inputs(self, drawing: Drawing, *, random: bool = False) -> Inputs:
         function_of(self._call)
         require_memory(self._call, _COPIES)
-        checker = self._checker
-        builder = ArgumentBuilder(self._call.folder, "cpu", "range", seed=self._call.name)
-        inputs = _converted(self._function, inputs_of(self._call, builder))
-        bench_precision, device_precision = _precisions(self._function, inputs, dtype_of_output(self._call))
+        builder = ArgumentBuilder(self._call.folder, "cpu", drawing, seed=self._call.name)
+        return _converted(self._function, inputs_of(self._call, builder, random=random))
+
+    def _wants_gradients(self) -> bool:
+        return self._call.backward is not None and not self._why_no_backward()
+
+    def _compared(self, inputs: Inputs, bench: Execution, device: Execution | _Received) -> CallResult:
         message = self._why_no_backward()
-        wants_gradients = self._call.backward is not None and not message
-        bench = Execution(self._call, inputs, "cpu", bench_precision, with_gradients=wants_gradients)
-        device = Execution(
-            self._call, inputs, checker.device, device_precision, with_gradients=wants_gradients
-        )
         result = self._forward(bench, device)
         gradients: tuple[list[Any], list[Any]] | None = None
-        if wants_gradients:
+        if self._wants_gradients():
             message = self._why_no_gradient(bench)
             if not message:
                 try:
@@ -175,7 +233,7 @@ class _Check:
 
     # ---- forward
 
-    def _forward(self, bench: Execution, device: Execution) -> CallResult:
+    def _forward(self, bench: Execution, device: Execution | _Received) -> CallResult:
         if "dropout" in self._call.name:
             first_bench, first_device = bench.outputs[0], device.outputs[0].cpu()
             return CallResult(self._call.name, compare_dropout(first_bench, first_device), NONE)
@@ -201,7 +259,7 @@ class _Check:
         return _SEVERAL if several else ""
 
     def _gradients(
-        self, inputs: Inputs, bench: Execution, device: Execution
+        self, inputs: Inputs, bench: Execution, device: Execution | _Received
     ) -> tuple[list[Any], list[Any]] | None:
         count = sum(1 for _ in tensors_in(inputs.args))
         recorded = inputs.gradients[:1]
@@ -224,6 +282,36 @@ class _Check:
                 return
             result.backward_details = self._compare_all(bench, device)
             result.backward = worst([detail.status for detail in result.backward_details])
+
+
+class _Received:
+    """The results in a record, in the place of those of a run."""
+
+    def __init__(self, call: RecordedCall, inputs: Inputs) -> None:
+        self._call = call
+        self._inputs = inputs
+        if call.folder is None or not call.outputs:
+            raise UnsupportedError("its results were not sent")
+        self._builder = ArgumentBuilder(call.folder, "cpu")
+        self.value: Any = [self._builder.build(value) for value in call.outputs]
+
+    @property
+    def outputs(self) -> list[torch.Tensor]:
+        return [tensor.detach() for tensor in tensors_in(self.value)]
+
+    def gradients(self, given: list[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """One for each tensor among the arguments. `given` is what was recorded, too."""
+        backward = self._call.backward
+        recorded = backward.get("output", []) if backward is not None else []
+        found = [self._builder.build(entry) for entry in recorded] if isinstance(recorded, list) else []
+        tensors = list(tensors_in([self._inputs.args, self._inputs.kwargs]))
+        places = [i for i, t in enumerate(tensors) if t.is_floating_point() or t.is_complex()]
+        if not self._call.has_own_gradients or len(found) != len(places):
+            raise UnsupportedError("the gradients that it gave were not sent, skip backward.")
+        result: list[torch.Tensor | None] = [None] * len(tensors)
+        for place, gradient in zip(places, found):
+            result[place] = gradient
+        return result
 
 
 def _list_of(value: Any) -> list[Any]:

@@ -56,9 +56,26 @@ def multi_main(arguments: list[str]) -> int:
 
 
 def _check_online(options: RunUtOptions) -> int:
-    from msprobe.native import UnsupportedError
+    from msprobe.accuracy.online import check_online
 
-    raise UnsupportedError('"run_ut.is_online": the online check is not in this version of msprobe')
+    results = check_online(options, lambda port: _say_ready(options, port))
+    agrees = all(result.agrees for result in results.values())
+    sentence = "No call is judged an error" if agrees else "Calls are judged errors"
+    print(Paint(sys.stdout).answer(sentence if results else "Nothing was checked", good=agrees))
+    for rank, result in sorted(results.items()):
+        counts = ", ".join(f"{count} {status}" for status, count in sorted(result.counts.items()))
+        print(f"  rank {rank}, {result.steps} steps: {counts or 'nothing was checked'}")
+        for path in (result.files.results, result.compare_results):
+            print(f"    {printable(str(path))}")
+    return 0 if agrees else 1
+
+
+def _say_ready(options: RunUtOptions, port: int) -> None:
+    meeting = options.config.online
+    assert meeting is not None
+    place = meeting.nfs_path or f"{meeting.host}:{port}{' with TLS' if meeting.tls_path else ''}"
+    ranks = ", ".join(map(str, options.config.rank_list))
+    print(f"Waiting for rank {ranks} at {printable(place)}", file=sys.stderr, flush=True)
 
 
 def _show(result: RunUtResult) -> int:

@@ -32,7 +32,7 @@ DETAILS_HEADER = [
 
 @dataclass(frozen=True)
 class Narrow:
-    """A number that the existing tool holds in a narrow type, and writes in as many digits as that needs."""
+    """A number that mindstudio-probe holds in a narrow type, and writes in as many digits as that needs."""
 
     value: float
     dtype: Literal["float32", "float16"]
@@ -186,7 +186,7 @@ class _Measures:
         self._detail = detail
         self._error = error
         self._device = str(device)
-        # The existing tool computes in the wider of both types, bfloat16 being float32.
+        # mindstudio-probe computes in the wider of both types, bfloat16 being float32.
         kinds = {str(bench), str(device)}
         self._narrow: Literal["float32", "float16"] | None = None
         if "torch.float64" not in kinds:
@@ -328,7 +328,7 @@ _FILL = {
 
 
 def _ratio(some: int, all_: int) -> Cell:
-    """An integer 0 for the share of nothing, as the existing tool writes it."""
+    """An integer 0 for the share of nothing, as mindstudio-probe writes it."""
     return some / all_ if all_ else 0
 
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """api_precision_compare: the errors of a device next to those of a trusted device, from the details that
-run_ut wrote on each. Texts in the files are the existing tool's.
+run_ut wrote on each. Texts in the files are mindstudio-probe's.
 """
 
 from __future__ import annotations

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from msprobe.accuracy.checker import CallResult
 
 RESULT_HEADER = ["API name", "Forward Test Success", "Backward Test Success", "Message"]
+STEP = "Step"
+"""Last column of the files of an online check."""
 _NAME = re.compile(r"accuracy_checking_result_([0-9]{14})(_rank[0-9]+)?\.csv")
 _MODE = 0o640
 _BOM = "\ufeff"
@@ -41,19 +43,25 @@ class ResultFiles:
     results: Path
     details: Path
     precision: int = 14
+    has_steps: bool = False
+    """Rows end with the number of a step."""
 
     @property
     def time(self) -> str:
         match = _NAME.fullmatch(self.results.name)
         return match[1] if match else ""
 
-    def write(self, result: CallResult) -> None:
+    def write(self, result: CallResult, step: int | None = None) -> None:
         """Raises IoError."""
+        end = [str(step)] if self.has_steps else []
         if result.forward_details or result.backward_details:
-            append_rows(self.details, self._detail_rows(result))
-        append_rows(self.results, [_result_row(result)])
+            append_rows(self.details, [[*row, *end] for row in self.detail_rows(result)])
+        row = _result_row(result)
+        if self.has_steps:
+            row += [""] * (len(RESULT_HEADER) - len(row)) + end
+        append_rows(self.results, [row])
 
-    def _detail_rows(self, result: CallResult) -> list[list[str]]:
+    def detail_rows(self, result: CallResult) -> list[list[str]]:
         return [
             [f"{result.name}.{direction}.output.{i}", *detail.cells(self.precision)]
             for direction, details in (
@@ -69,8 +77,12 @@ def _result_row(result: CallResult) -> list[str]:
     return row if result.message is None else [*row, result.message]
 
 
-def new_files(folder: str, precision: int, suffix: str = "") -> ResultFiles:
-    """With their headers, in `folder`, which is made if needed. Raises IoError."""
+def new_files(folder: str, precision: int, rank: int | None = None) -> ResultFiles:
+    """With their headers, in `folder`, which is made if needed. rank: of an online check, whose rows have a
+    step. Raises IoError.
+    """
+    suffix = "" if rank is None else f"_rank{rank}"
+    extra = [] if rank is None else [STEP]
     directory = make_directory(folder)
 
     def pair(time: str) -> tuple[Path, Path]:
@@ -80,9 +92,9 @@ def new_files(folder: str, precision: int, suffix: str = "") -> ResultFiles:
         )
 
     results, details = pair(unused_time(lambda time: any(path.exists() for path in pair(time))))
-    write_header(details, DETAILS_HEADER)
-    write_header(results, RESULT_HEADER)
-    return ResultFiles(results, details, precision)
+    write_header(details, [*DETAILS_HEADER, *extra])
+    write_header(results, [*RESULT_HEADER, *extra])
+    return ResultFiles(results, details, precision, has_steps=rank is not None)
 
 
 def continued_files(path: str, precision: int) -> tuple[ResultFiles, set[str]]:
@@ -108,7 +120,7 @@ def _call_of(row: str) -> str:
     return row.rsplit(".", 3)[0]
 
 
-# ---- csv as the existing tool writes it
+# ---- csv as mindstudio-probe writes it
 
 
 def write_header(path: Path, header: Sequence[str]) -> None:

@@ -192,7 +192,7 @@ def different_calls(dump: Dump) -> list[str]:
 
 
 def _arguments_without_range(call: RecordedCall) -> str:
-    """The statistics of keyword arguments count, those of positional ones do not: as in the existing tool,
+    """The statistics of keyword arguments count, those of positional ones do not: as in mindstudio-probe,
     whose records had no others than Max and Min.
     """
     args = [

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every constant of the standards. All of them are the existing tool's (release 8.1.1), so that verdicts
+"""Every constant of the standards. All of them are mindstudio-probe's (release 8.1.1), so that verdicts
 are the same; those of `msprobe check` stand in replay/limits.py.
 """
 
@@ -32,7 +32,7 @@ class DtypeConstants:
     ulp_limit: float
 
 
-# 1e-16 is not 2^-16, which the documentation of the existing tool has: its code says so in three places.
+# 1e-16 is not 2^-16, which the documentation of mindstudio-probe has: its code says so in three places.
 DTYPES = {
     "torch.float16": DtypeConstants(
         small_value=2**-10,

@@ -52,7 +52,7 @@ class FreeBenchmark(Feature):
             fix=section.handler_type == "fix",
             backward=section.fuzz_stage == "backward",
             list=list(section.list),
-            scope=list(section.scope or ()),
+            scope=list(section.scope),
             preheat=(section.preheat_step, section.max_sample) if section.if_preheat else None,
         )
         self._session.interventions.add(self._benchmark)

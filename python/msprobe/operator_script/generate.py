@@ -12,24 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from msprobe.config.file import read_object
-from msprobe.config.values import Value, Words
 from msprobe.files.atomic_file import write_text
 from msprobe.files.page import file_beside
-from msprobe.native import FormatError, InvalidArgument, log
+from msprobe.native import FormatError, InvalidArgument, IoError, log
 from msprobe.operator_script.code import ArgumentCode, function_code, identifier, literal, shape_code
 from msprobe.replay.arguments import dtype_named, records_in
 from msprobe.replay.dump_file import Dump, RecordedCall
 from msprobe.replay.standards import Standard, standard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
+    from typing import NoReturn
 
 _LONGEST_NAME = 30
 _MOST_ITERATIONS = 1000
-_PROPAGATIONS = Words(("forward", "backward"))
-_DATA_MODES = Words(("random_data", "real_data"))
-# As the scripts of the existing tool call them.
+_PROPAGATIONS = ("forward", "backward")
+_DATA_MODES = ("random_data", "real_data")
+# As the scripts of mindstudio-probe call them.
 _STANDARD_NAMES = {
     Standard.ABSOLUTE_THRESHOLD: "Absolute Threshold Standard",
     Standard.BINARY: "Binary Equality Standard",
@@ -57,53 +56,78 @@ class OpConfig:
 
 
 def load_op_config(path: str) -> OpConfig:
-    """Raises InvalidArgument that names file and key."""
-    content: Mapping[str, object] = read_object(path)
+    """Raises FormatError, IoError, and InvalidArgument that names file and key."""
+    content = _read_object(path)
 
-    def get(key: str, default: object) -> Value:
-        return Value(path, key, content.get(key, default))
+    def get(key: str, default: object) -> _Value:
+        return _Value(path, key, content.get(key, default))
 
     return OpConfig(
         dump_json_path=_text(get("dump_json_path", "")),
         api_name=_name(get("api_name", None)),
         extract_api_path=_extract_path(get("extract_api_path", None)),
-        propagation=_PROPAGATIONS.one(
-            get("propagation", "forward"), "propagation is invalid, expected one of"
-        ),
-        data_mode=_DATA_MODES.one(get("data_mode", "random_data"), "data_mode is invalid, expected one of"),
+        propagation=_word(get("propagation", "forward"), _PROPAGATIONS),
+        data_mode=_word(get("data_mode", "random_data"), _DATA_MODES),
         random_seed=_whole(get("random_seed", 1234), None),
         iter_times=_whole(get("iter_times", 1), _MOST_ITERATIONS),
     )
 
 
-def _text(value: Value) -> str:
+@dataclass(frozen=True)
+class _Value:
+    file: str
+    key: str
+    value: object
+
+    def fail(self, expected: str) -> NoReturn:
+        raise InvalidArgument(f'{self.file}: "{self.key}": {expected}, found {self.value!r}')
+
+
+def _read_object(path: str) -> dict[str, Any]:
+    """Of Python's JSON, which dumps are: with NaN and Infinity."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: expected JSON: {error}") from None
+    except OSError as error:
+        raise IoError(f"{path}: cannot read: {error.strerror}") from None
+    if not isinstance(content, dict):
+        raise FormatError(f"{path}: expected an object, found {type(content).__name__}")
+    return content
+
+
+def _text(value: _Value) -> str:
     if not isinstance(value.value, str):
-        value.fail(f"expected text, {value.found}")
+        value.fail("expected text")
     return value.value
 
 
-def _name(value: Value) -> str:
+def _word(value: _Value, allowed: Collection[str]) -> str:
+    if value.value not in allowed:
+        value.fail(f"{value.key} is invalid, expected one of {', '.join(allowed)}")
+    return str(value.value)
+
+
+def _name(value: _Value) -> str:
     name = _text(value)
     if not name or len(name) > _LONGEST_NAME:
-        value.fail(
-            f"expected a name such as Functional.softmax.0, at most {_LONGEST_NAME} characters, {value.found}"
-        )
+        value.fail(f"expected a name such as Functional.softmax.0, at most {_LONGEST_NAME} characters")
     return name
 
 
-def _extract_path(value: Value) -> str:
+def _extract_path(value: _Value) -> str:
     path = _text(value)
     if not path.endswith(".json"):
-        value.fail(f"expected the name of a file that ends in .json, {value.found}")
+        value.fail("expected the name of a file that ends in .json")
     return path
 
 
-def _whole(value: Value, most: int | None) -> int:
+def _whole(value: _Value, most: int | None) -> int:
     number = value.value
     if isinstance(number, bool) or not isinstance(number, int):
-        value.fail(f"{value.key} is invalid, it should be an int, {value.found}")
+        value.fail(f"{value.key} is invalid, it should be an int")
     if most is not None and not 1 <= number <= most:
-        value.fail(f"{value.key} should be from 1 to {most}, {value.found}")
+        value.fail(f"{value.key} should be from 1 to {most}")
     return number
 
 
@@ -135,7 +159,7 @@ def extract(config: OpConfig) -> None:
 def read_extracted(config: OpConfig) -> RecordedCall:
     """Raises IoError, FormatError, InvalidArgument."""
     path = config.extract_api_path
-    content = read_object(path)
+    content = _read_object(path)
     names = [key for key in content if key.endswith(".forward")]
     others = [key for key in content if not key.endswith((".forward", ".backward"))]
     if len(names) != 1 or others or len(content) > 2:

@@ -1,3 +1,3 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The prompt of the existing tool: a few commands on arrays and on kernel dumps."""
+"""The prompt of mindstudio-probe: a few commands on arrays and on kernel dumps."""

@@ -75,7 +75,7 @@ def _summary(found: Paired, size: int, say: Print) -> None:
 
 
 def spec(content: Content) -> str:
-    """Shape, dtype, max, min and mean, as the existing tool puts them into one line."""
+    """Shape, dtype, max, min and mean, as mindstudio-probe puts them into one line."""
     found = measure(content, bins=0, first=0).statistics
     most, least, mean = (number(found[key]) for key in ("max", "min", "mean"))
     return f"[Shape: {content.shape}] [Dtype: {content.dtype}] [Max: {most}] [Min: {least}] [Mean: {mean}]"

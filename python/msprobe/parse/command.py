@@ -54,7 +54,7 @@ def _once(parser: argparse.ArgumentParser, words: list[str]) -> int:
 
 
 def _convert(asked: argparse.Namespace) -> int:
-    """What newer releases of the existing tool do with -d."""
+    """What newer releases of mindstudio-probe do with -d."""
     from msprobe.native import log_on_stderr
     from msprobe.parse import vendor
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the existing tool: ``from msprobe.pytorch import PrecisionDebugger``."""
+"""Names of mindstudio-probe: ``from msprobe.pytorch import PrecisionDebugger``."""
 
 from __future__ import annotations
 

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from msprobe.native import FormatError, UnsupportedError, torch_adapter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import torch
+
+    Tensors = str | Mapping[str, torch.Tensor]
+    """Where the tensors of records are, by their `data_name`: a folder of a dump, or memory."""
 
 TENSORS = ("torch.Tensor", "torch.nn.parameter.Parameter")
 # What the file says is not believed without a bound: a shape costs a few bytes and may ask for all memory.
@@ -31,7 +34,7 @@ class ArgumentBuilder:
     equal seeds draw equal tensors.
     """
 
-    folder: str | None
+    folder: Tensors | None
     """Holds the saved tensors; None: all are drawn."""
     device: str
     """Stands for every device that was given as an argument."""
@@ -140,16 +143,18 @@ def _complex(content: object) -> complex:
         raise FormatError(f"expected a complex number, found {content!r}") from error
 
 
-def saved_tensor(folder: str, value: dict[str, Any]) -> torch.Tensor:
+def saved_tensor(folder: Tensors, value: dict[str, Any]) -> torch.Tensor:
     """Reads the tensor of a record that the dump has saved, with its strides; nothing in the file is run."""
     name = value["data_name"]
+    if not isinstance(folder, str):
+        return folder[name].detach()
     if os.path.basename(name) != name or name in (".", "..", ""):
         raise FormatError(f'"data_name": expected the name of a file, found {name!r}')
     tensor: torch.Tensor = torch_adapter().load_tensor(os.path.join(folder, name))
     if "dtype" not in value:
         return tensor
     dtype = dtype_named(value["dtype"])
-    # The existing tool saves 8-bit floats as float32; a NumPy file has bfloat16 as what NumPy knows.
+    # mindstudio-probe saves 8-bit floats as float32; a NumPy file has bfloat16 as what NumPy knows.
     return tensor if tensor.dtype is dtype else tensor.to(dtype)
 
 

@@ -13,7 +13,9 @@ from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.replay.functions import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from msprobe.replay.arguments import Tensors
 
 _FORWARD, _BACKWARD = ".forward", ".backward"
 _TENSORS = "dump_tensor_data"
@@ -27,12 +29,14 @@ class RecordedCall:
     """ "Functional.linear.0"."""
     forward: dict[str, Any]
     backward: dict[str, Any] | None
-    folder: str | None = None
+    folder: Tensors | None = None
     """Holds its tensors; None: they were not saved."""
     has_own_gradients: bool = False
     """The gradients that its backward gave are those of its arguments, as our dump records them, and not
-    those of one node of autograd inside, as the existing tool does.
+    those of one node of autograd inside, as mindstudio-probe does.
     """
+    operator: Callable[..., Any] | None = None
+    """What was called, where this process has seen it; None: what the name says."""
 
     @property
     def prefix(self) -> str:
@@ -83,7 +87,7 @@ class Dump:
             name.removesuffix(_FORWARD) for name in names if name.endswith(_FORWARD) and _is_api(name)
         ]
         """Of the calls, in the order of the file: "Functional.linear.0"."""
-        # The existing tool writes no such file.
+        # mindstudio-probe writes no such file.
         self._is_ours = os.path.exists(os.path.join(os.path.dirname(path), "summary.json"))
 
     @property

@@ -8,7 +8,7 @@ import contextlib
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msprobe.native import Error, FormatError, InvalidArgument, UnsupportedError, import_torch
 from msprobe.replay.arguments import ArgumentBuilder, dtype_named, records_in, saved_tensor, tensors_in
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import torch
 
+    from msprobe.replay.arguments import Tensors
     from msprobe.replay.dump_file import RecordedCall
 
     Dtypes = Mapping[torch.dtype, torch.dtype]
@@ -100,6 +101,8 @@ def inputs_of(call: RecordedCall, builder: ArgumentBuilder, *, random: bool = Fa
             raise FormatError(f'{call.name}.backward: "input": expected a list')
         gradients = [builder.build(entry) for entry in recorded]
     inputs = Inputs(args, kwargs, [g if _is_tensor(g) else None for g in gradients])
+    if call.operator is not None:
+        return inputs
     candidates = functions_named(call.prefix, call.function)
     return inputs if len(candidates) < 2 else replace(inputs, function=_chosen(call, inputs, candidates))
 
@@ -118,6 +121,8 @@ def _is_tensor(value: Any) -> bool:
 
 def function_of(call: RecordedCall) -> Callable[..., Any]:
     """Raises UnsupportedError for a call that is not run again."""
+    if call.operator is not None:
+        return call.operator
     function = function_named(call.prefix, call.function)
     if function is None:
         raise UnsupportedError("this function is not run again")
@@ -144,7 +149,7 @@ def _chosen(
     return runs[0] if runs else candidates[0]
 
 
-def _is_like(tensor: torch.Tensor, record: dict[str, Any], folder: str | None) -> bool:
+def _is_like(tensor: torch.Tensor, record: dict[str, Any], folder: Tensors | None) -> bool:
     """Whether a record can be that of the tensor."""
     import torch
 
@@ -323,6 +328,22 @@ def _depend_on_each_other(outputs: list[torch.Tensor]) -> bool:
         if found is not None:
             return True
     return False
+
+
+_Result = TypeVar("_Result")
+
+
+def without_random_numbers(run: Callable[[], _Result]) -> _Result:
+    """Raises UnsupportedError, with the generator as it was, where a run draws from it."""
+    import torch
+
+    generator = torch.default_generator
+    before = generator.get_state()
+    result = run()
+    if not torch.equal(before, generator.get_state()):
+        generator.set_state(before)
+        raise UnsupportedError("it draws random numbers: no two results are the same")
+    return result
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from msprobe.replay.execution import (
     function_of,
     inputs_of,
     output_tensors,
+    without_random_numbers,
 )
 from msprobe.replay.memory import require_memory
 from msprobe.replay.runs import TRUTH, Run, plain, run, run_trusted, run_truth
@@ -171,15 +172,7 @@ class _Judge:
                 raise UnsupportedError("an argument is NaN as a whole: whatever is computed is NaN")
 
     def _trusted(self) -> Run:
-        import torch
-
-        generator = torch.default_generator
-        before = generator.get_state()
-        trusted = run_trusted(self._call, self._inputs, self._precision)
-        if not torch.equal(before, generator.get_state()):
-            generator.set_state(before)
-            raise UnsupportedError("it draws random numbers: no two results are the same")
-        return trusted
+        return without_random_numbers(lambda: run_trusted(self._call, self._inputs, self._precision))
 
     def _judged(self, trusted: Run) -> tuple[Source, Run, str]:
         """The results that are judged, and what repeated runs say of them."""

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every number that a result is judged by, with its source. Those of the existing tool's commands stand in
+"""Every number that a result is judged by, with its source. Those of mindstudio-probe's commands stand in
 accuracy/standards.py.
 """
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""By which of the existing tool's standards an operator is judged."""
+"""By which of mindstudio-probe's standards an operator is judged."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""SingleComparator: the tables of the existing tool, of two records of SingleSave."""
+"""SingleComparator: the tables of mindstudio-probe, of two records of SingleSave."""
 
 from __future__ import annotations
 

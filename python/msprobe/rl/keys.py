@@ -40,7 +40,7 @@ def _place(key: str) -> int:
 
 
 def is_exact(key: str) -> bool:
-    """Whether its values are no measurements: tokens and masks, which the existing tool saves as float32."""
+    """Whether its values are no measurements: tokens and masks, which mindstudio-probe saves as float32."""
     return _EXACT.fullmatch(key.lower()) is not None
 
 

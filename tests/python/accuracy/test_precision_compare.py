@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""api_precision_compare: byte for byte what the existing tool writes, and every rule of its verdicts."""
+"""api_precision_compare: byte for byte what mindstudio-probe writes, and every rule of its verdicts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""run_ut and multi_run_ut: files, statuses and numbers of the existing tool; lists, resuming, bad input."""
+"""run_ut and multi_run_ut: files, statuses and numbers of mindstudio-probe; lists, resuming, bad input."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_calls_of_the_existing_tools_forms_are_converted(tmp_path: Path) -> None
 
 
 def test_results_that_are_not_finite_or_of_another_kind_are_errors(tmp_path: Path) -> None:
-    """As the existing tool has it: a NaN on both sides has no cosine."""
+    """As mindstudio-probe has it: a NaN on both sides has no cosine."""
     x = torch.tensor([[1.0, -1.0, 4.0]] * 2)
     data = {"Torch.log.0.forward": call([saved(tmp_path, "a.pt", x)])}
     result = run_ut(write_dump(tmp_path, data, task="tensor", dump_data_dir="x"), tmp_path)

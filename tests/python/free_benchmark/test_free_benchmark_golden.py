@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The rows that the existing tool writes for its sample training, to the byte."""
+"""The rows that mindstudio-probe writes for its sample training, to the byte."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def written(directory: Path, step: int, rank: int | None = None) -> str | None:
 def test_rows_of_the_sample(tmp_path, case):
     scale = 4 if case.endswith("inf") else 1
     with_benchmark = run(train, tmp_path, CASES[case], scale)
-    # The existing tool ends in the first step of the case with infinities: its own fault.
+    # mindstudio-probe ends in the first step of the case with infinities: its own fault.
     steps = (0,) if case == "to_cpu_check_inf" else (0, 1, 2)
     assert [written(tmp_path, step) for step in steps] == [golden(case, step) for step in steps]
     summary = summary_of(tmp_path, 2)

@@ -31,8 +31,18 @@ def config_of(**section: Any) -> Any:
 def test_defaults():
     from msprobe.config import FreeBenchmarkConfig
 
-    assert config_of() == FreeBenchmarkConfig()
-    assert config_of(scope=None, fuzz_device="cuda", list=[]) == FreeBenchmarkConfig()
+    defaults = FreeBenchmarkConfig(
+        scope=(),
+        list=(),
+        pert_mode="improve_precision",
+        handler_type="check",
+        fuzz_stage="forward",
+        if_preheat=False,
+        preheat_step=15,
+        max_sample=20,
+    )
+    assert config_of() == defaults
+    assert config_of(scope=None, fuzz_device="cuda", list=[]) == defaults
     scope = ["Torch.exp.0.forward", "Torch.log.0.forward"]
     assert config_of(scope=scope).scope == tuple(scope)
 
@@ -41,7 +51,7 @@ def test_defaults():
     ("section", "key", "text"),
     [
         ({"pert_mode": "to_cpu"}, "fuzz_device", 'expected "cpu" with pert_mode to_cpu, and only with it'),
-        ({"fuzz_device": "cpu"}, "fuzz_device", "found 'cpu' with pert_mode improve_precision"),
+        ({"fuzz_device": "cpu"}, "fuzz_device", 'found "cpu" with pert_mode improve_precision'),
         ({"fuzz_device": "tpu"}, "fuzz_device", "expected one of npu, cpu, cuda"),
         ({"pert_mode": "noise"}, "pert_mode", "expected one of improve_precision, add_noise"),
         ({"fuzz_level": "L2"}, "fuzz_level", "expected one of L1"),
@@ -192,7 +202,7 @@ def test_levels_other_than_l1_are_l1_with_a_word(tmp_path, caplog):
 
     config = load_config(None, task="free_benchmark", dump_path=tmp_path, level="mix")
     assert config.level == "L1"
-    assert "task free_benchmark works at level L1" in caplog.text
+    assert "task free_benchmark needs level L1, found mix: L1 is used" in caplog.text
 
 
 def test_the_sections_of_the_documentation_are_accepted():

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every import path and command line in the documentation of releases 8.1.1 and 26.2 of the existing tool."""
+"""Every import path and command line in the documentation of releases 8.1.1 and 26.2 of mindstudio-probe."""
 
 from __future__ import annotations
 

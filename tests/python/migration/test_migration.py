@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every documented entry point of the existing tool either works or says in one sentence what to use instead.
+"""Every documented entry point of mindstudio-probe either works or says in one sentence what to use instead.
 The table in docs/migration.md is what these tests find; MSPROBE_TEST_WRITE_MIGRATION=1 writes it.
 """
 
@@ -116,8 +116,10 @@ def _write_small_files(folder: Path) -> None:
     shutil.copytree(DATA / "monitor/alert", folder / "monitor/rank0")
     write("merge.yaml", "api:\n  - Functional.embedding.0.forward\ncompare_index:\n  - Max diff\n")
     write("kernel_dump", "binary")
-    online = {"is_online": True, "host": "127.0.0.1", "port": 8000, "tls_path": ""}
-    write("config.json", {"task": "run_ut", "run_ut": online})
+    # The checker waits for a training: this one has ended already.
+    (folder / "shared/rank0_training").mkdir(parents=True)
+    write("shared/rank0_training/end", "")
+    write("config.json", {"task": "run_ut", "run_ut": {"is_online": True, "nfs_path": "shared"}})
     single = {"dump_json_path": "dump.json", "api_name": "Torch.exp.0", "extract_api_path": "one.json"}
     write("config_op.json", single)
     write("ms_config_op.json", {**single, "dump_json_path": mix + "/dump.json"})

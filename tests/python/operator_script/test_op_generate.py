@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""op_generate: the scripts of the existing tool's samples, and bad input."""
+"""op_generate: the scripts of mindstudio-probe's samples, and bad input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def metrics(text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_sample(sample: str, golden: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The script runs and prints what that of the existing tool printed: the same metrics, and with recorded
+    """The script runs and prints what that of mindstudio-probe printed: the same metrics, and with recorded
     tensors the same values.
     """
     config = json.loads((golden / f"config_{sample}.json").read_text())

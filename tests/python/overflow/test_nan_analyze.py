@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe nan_analyze: the answers of the existing tool, and a planted origin among many ranks."""
+"""msprobe nan_analyze: the answers of mindstudio-probe, and a planted origin among many ranks."""
 
 from __future__ import annotations
 

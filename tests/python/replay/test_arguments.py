@@ -178,7 +178,7 @@ def test_numpy_files_are_read(tmp_path: Path) -> None:
 
 
 def test_a_tensor_of_another_dtype_than_its_record_is_converted(tmp_path: Path) -> None:
-    """The existing tool saves 8-bit floats as float32."""
+    """mindstudio-probe saves 8-bit floats as float32."""
     torch.save(torch.tensor([1.0, 2.0]), tmp_path / "a.pt")
     read = saved_tensor(str(tmp_path), {"data_name": "a.pt", "dtype": "torch.float8_e4m3fn"})
     assert read.dtype is torch.float8_e4m3fn

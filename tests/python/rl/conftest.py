@@ -14,7 +14,7 @@ from rl_records import Save
 
 @pytest.fixture(scope="session")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Records and tables of the existing tool."""
+    """Records and tables of mindstudio-probe."""
     folder = tmp_path_factory.mktemp("rl_sample")
     unpack(Path(__file__).resolve().parents[2] / "data/rl/single_save.tar.xz", folder)
     return folder / "single_save"

@@ -170,7 +170,7 @@ def test_a_parameter_of_several_files_is_put_together(tmp_path: Path, as_json: A
 
 @pytest.fixture
 def dump(tmp_path: Path) -> Path:
-    """One step of a dump with tensors, made by the existing tool."""
+    """One step of a dump with tensors, made by mindstudio-probe."""
     unpack(DATA / "dump/debug_tensor.tar.gz", tmp_path)
     return next(tmp_path.rglob("debug.json")).parent
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the existing tool."""
+"""Names of mindstudio-probe."""
 
 from msprobe.grad_probe.comparator import GradComparator
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A name of the existing tool: the first anomalies of all ranks, `python -m` with -d, -o, -k and -s."""
+"""A name of mindstudio-probe: the first anomalies of all ranks, `python -m` with -d, -o, -k and -s."""
 
 import sys
 

@@ -1,3 +1,3 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the existing tool."""
+"""Names of mindstudio-probe."""

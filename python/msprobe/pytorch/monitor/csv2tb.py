@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the existing tool."""
+"""Names of mindstudio-probe."""
 
 from msprobe.monitoring.csv_to_tensorboard import csv2tensorboard_by_step
 

@@ -1,0 +1,76 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The rule of the existing tool for one result next to its benchmark, with its constants. It fails some
+half-precision operators that are right: beside it stand the measures of `msprobe check`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+ERROR_LIMIT = {"torch.float16": 2**-11, "torch.bfloat16": 2**-8}
+BALANCE_LIMIT = {"torch.float16": 2**-10, "torch.bfloat16": 2**-7}
+LIMIT = 2**-14
+"""Of both, for float32 and float64."""
+_EPSILON = 2**-23
+_NORMAL = 1.0
+"""Largest errors are looked for where the benchmark is at least this."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Of one result. Indices count flattened elements."""
+
+    passes: bool
+    balance: float = 0.0
+    max_absolute: float = 0.0
+    max_absolute_index: int = 0
+    max_relative: float = 0.0
+    max_relative_index: int = 0
+    message: str = ""
+    balance_limit: float = LIMIT
+    error_limit: float = LIMIT
+
+
+def measure(device: torch.Tensor, bench: torch.Tensor) -> Measures:
+    """Both on the CPU and of the same shape; limits are those of the dtype of `device`."""
+    dtype = str(device.dtype)
+    found = _compared(device, bench, ERROR_LIMIT.get(dtype, LIMIT), BALANCE_LIMIT.get(dtype, LIMIT))
+    return replace(
+        found, balance_limit=BALANCE_LIMIT.get(dtype, LIMIT), error_limit=ERROR_LIMIT.get(dtype, LIMIT)
+    )
+
+
+def _compared(
+    device: torch.Tensor, bench: torch.Tensor, error_limit: float, balance_limit: float
+) -> Measures:
+    import torch
+
+    if device.shape != bench.shape:
+        return Measures(False, message=f"shapes differ: {list(device.shape)} and {list(bench.shape)}")
+    if device.is_complex():
+        device, bench = torch.view_as_real(device.resolve_conj()), torch.view_as_real(bench.resolve_conj())
+    if device.numel() == 0:
+        return Measures(True, message="no elements")
+    if not (device.is_floating_point() and bench.is_floating_point()):
+        return Measures(torch.equal(device, bench.to(device.dtype)), message="compared for equality")
+    d, b = device.double().reshape(-1), bench.double().reshape(-1)
+    if not bool(torch.isfinite(b).all()):
+        return Measures(True, message="the benchmark has NaN or infinities")
+    if not bool(torch.isfinite(d).all()):
+        return Measures(False, message="only the device has NaN or infinities")
+    difference = d - b
+    size = b.abs()
+    normal = size >= _NORMAL
+    relative = difference / (size + _EPSILON)
+    balance = float(torch.where(normal, relative, difference).mean())
+    largest = []
+    for values in (difference, relative):
+        value, index = torch.where(normal, values.abs(), 0.0).max(0)
+        largest += [float(value), int(index)]
+    passes = balance <= balance_limit and largest[0] <= error_limit and largest[2] <= error_limit
+    return Measures(passes, balance, largest[0], int(largest[1]), largest[2], int(largest[3]))
