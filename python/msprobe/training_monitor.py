@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config import Config, MonitorConfig, load_config
-from msprobe.config.monitor import MONITOR_KEYS
-from msprobe.config.values import Section, did_you_mean
+from msprobe.config import Config, MonitorConfig, check_keys, did_you_mean, keys_of, load_config, read_file
 from msprobe.debugger import call_at_exit
 from msprobe.feature import Feature
 from msprobe.monitoring.monitor import Monitor, first_step
@@ -211,20 +209,16 @@ def monitor_config(
     settings: dict[str, Any],
 ) -> Config:
     """The configuration of a file, with the settings given here. Raises InvalidArgument."""
-    content: dict[str, Any] = {}
-    if config is not None:
-        from msprobe.config.file import read_object
-
-        content = read_object(os.fspath(config))
+    content: dict[str, Any] = {} if config is None else read_file(config)
     folder = output or content.get("dump_path") or DEFAULT_OUTPUT
     loaded = load_config(config, task="monitor", dump_path=folder)
+    known = keys_of("monitor")
     for key in settings:
-        if key not in MONITOR_KEYS:
-            hint = did_you_mean(key, MONITOR_KEYS) or f"expected one of {', '.join(MONITOR_KEYS)}"
+        if key not in known:
+            hint = did_you_mean(key, known) or f"expected one of {', '.join(known)}"
             raise InvalidArgument(f"monitor(): there is no setting {key!r}: {hint}")
-    of_file = content.get("monitor", {}) if isinstance(content.get("monitor", {}), dict) else {}
-    section = Section("monitor()", "monitor", {**of_file, **settings})
-    return replace(loaded, section=MonitorConfig.read(section))
+    of_file = content.get("monitor") or {}
+    return replace(loaded, section=check_keys("monitor()", "monitor", {**of_file, **settings}))
 
 
 def _modules(model: Any) -> list[Any]:

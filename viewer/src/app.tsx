@@ -13,6 +13,8 @@ import { SidePanel } from "./side_panel";
 import * as state from "./state";
 import { said, t } from "./state";
 import { TopBar } from "./top_bar";
+import { Trend } from "./trend";
+import { isOn as isTrend, runs } from "./trend_state";
 import { Splitter } from "./splitter";
 
 export function App() {
@@ -24,7 +26,7 @@ export function App() {
   return (
     <div class="app">
       <TopBar />
-      {state.info.value && !state.failure.value ? <Work /> : <Welcome />}
+      {isTrend.value && runs.value.length > 0 && !state.failure.value ? <Trend /> : state.info.value && !state.failure.value ? <Work /> : <Welcome />}
       <Notice />
       {state.helpIsOpen.value && <Help />}
     </div>

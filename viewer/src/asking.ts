@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where questions about what is shown go to.
 import { EmbeddedSource, unpack } from "./embedded";
+import { EmbeddedTrend } from "./embedded_trend";
 import { HttpSource, type Question, type Source } from "./source";
 import * as state from "./state";
 
@@ -11,7 +12,9 @@ export let source: Source = new HttpSource();
 
 /** An exported page answers itself. */
 export async function prepare(): Promise<void> {
-  if (exported) source = new EmbeddedSource(await unpack(exported.textContent ?? ""));
+  if (!exported) return;
+  const content = await unpack(exported.textContent ?? "");
+  source = content.trend ? new EmbeddedTrend(content.trend) : new EmbeddedSource(content);
 }
 
 export function about(): Question {

@@ -7,7 +7,7 @@ import { NO_VALUE, UNMATCHED, type Info, type OverviewCell } from "./types";
 // Differences and metrics: equal, rounding, beyond it, far, farthest.
 const LIGHT = ["#e3f1e8", "#dbe9fb", "#ffe39a", "#ffb057", "#f0674a"];
 const DARK = ["#1c3529", "#1f3a59", "#6b5416", "#8f560f", "#a93a26"];
-// The colours of the existing tool, for a dark page.
+// The colours of mindstudio-probe, for a dark page.
 const DARK_INDEX = ["#20262f", "#453d22", "#6a5716", "#886207", "#b5432b"];
 // Overflow: none, medium, high, critical.
 const OVERFLOW_LIGHT = ["#e9eef5", "#c5d5f7", "#8fb0f5", "#4f7be8"];

@@ -3,12 +3,14 @@
 // Answers of an exported page: what python/msprobe/viewer/export.py put into it, asked as the server is asked.
 import { numberOf } from "./names";
 import { Refused, type Question, type Source } from "./source";
+import type { TrendContent } from "./embedded_trend";
 import { keyOf } from "./tree";
 import type { Below, ChildList, Detail, Finding, Info, NodeRow, Side, TreeAnswer, Value, Wanted } from "./types";
 
 type Stored = NodeRow & { parent: number | null };
 
 export interface Content {
+  trend?: TrendContent; // the page is about records of the monitor, and has nothing else
   file: string;
   info: Info;
   nodes: Stored[];

@@ -17,18 +17,25 @@ import { Refused, type Question } from "./source";
 import * as state from "./state";
 import { t } from "./state";
 import { Tree } from "./tree";
+import { isOn as isTrend, startTrend, version } from "./trend_state";
 import type { FileEntry, Info, Side, TreeAnswer } from "./types";
 
 export async function start(): Promise<void> {
   await prepare();
   await attempt(async () => {
-    const answer = await source.ask<{ files: FileEntry[]; more?: boolean; dumps?: string[] }>("files", {});
+    const answer = await source.ask<{ files: FileEntry[]; more?: boolean; dumps?: string[]; trend?: boolean; version?: string }>("files", {});
+    if (answer.trend) {
+      version.value = answer.version ?? "";
+      await startTrend();
+      return;
+    }
     batch(() => {
       state.dumps.value = answer.dumps ?? [];
       state.hasMoreFiles.value = answer.more ?? false;
       state.files.value = answer.files;
     });
   });
+  if (isTrend.value) return;
   // A link that is pasted into this tab: the one that came, as what is shown may have been written over it.
   window.addEventListener("hashchange", (event) => void attempt(() => openAddress(new URL(event.newURL).hash)));
   await openAddress(location.hash);

@@ -15,9 +15,11 @@ import { select } from "./selecting";
 import * as state from "./state";
 import { t } from "./state";
 import { changeTheme } from "./top_bar";
+import { isOn as isTrend } from "./trend_state";
 import type { Side } from "./types";
 import type { Word } from "./words";
 
+const TREND_KEYS: [string, Word][] = [["/", "keySearch"], ["+ −", "trendKeyZoom"], ["0", "trendWhole"], ["l", "trendLog"]];
 const KEYS: [string, Word][] = [
   ["/", "keySearch"],
   ["n / p", "keyNext"],
@@ -191,9 +193,9 @@ export function Help() {
     <dialog ref={dialog} class="help-box" aria-label={t("helpTitle")} onClose={() => (state.helpIsOpen.value = false)}>
       <h2>{t("helpTitle")}</h2>
       <dl>
-        {KEYS.map(([key, word]) => [<dt key={key}><kbd>{key}</kbd></dt>, <dd key={`${key} text`}>{t(word)}</dd>])}
+        {(isTrend.value ? TREND_KEYS : KEYS).map(([key, word]) => [<dt key={key}><kbd>{key}</kbd></dt>, <dd key={`${key} text`}>{t(word)}</dd>])}
       </dl>
-      <p class="soft">{t("helpMouse")}</p>
+      <p class="soft">{t(isTrend.value ? "trendMouse" : "helpMouse")}</p>
       <button class="primary" onClick={() => dialog.current!.close()}>{t("close")}</button>
     </dialog>
   );

@@ -12,13 +12,15 @@ import { savePng, saveSvg } from "./picture";
 import { rememberPlace } from "./place";
 import * as state from "./state";
 import { keep, t } from "./state";
+import { TrendBar } from "./trend";
+import { isOn as isTrend, version } from "./trend_state";
 import { boundsText, className, colourNames, parseBounds } from "./scales";
 
 export function TopBar() {
   const info = state.info.value;
   return (
     <header class="top">
-      <h1 class="brand" title={info ? `msprobe ${info.version}` : ""}>
+      <h1 class="brand" title={info || isTrend.value ? `msprobe ${info?.version ?? version.value}` : ""}>
         <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">
           <rect width="16" height="16" rx="4" fill="currentColor" />
           <path d="M3 11l3-6 2 4 2-2 3 4" stroke="var(--card)" stroke-width="1.6" fill="none" stroke-linejoin="round" />
@@ -26,6 +28,7 @@ export function TopBar() {
         msprobe
       </h1>
       <FileSelect />
+      {isTrend.value && <TrendBar />}
       {info && (
         <>
           <Places />

@@ -68,6 +68,11 @@ const english = {
   helpMouse: "Drag to move, wheel to scroll, Ctrl + wheel to zoom, click to select, double click (or the arrow) to open. Both sides move together.",
   wheelHint: "Graph of both sides", region: "{} graph. Arrow keys walk through the nodes.", resize: "Change the size", columns: "Columns", panel: "Side panel", details: "Details",
   statistics: "Statistics", value: "value", all_: "All",
+  trendMetric: "Metric", trendWhole: "All steps", trendLog: "Log scale", trendRuns: "Runs", trendHide: "Click to hide or show this run", trendReference: "reference", trendTarget: "target", trendBand: "noise of the reference",
+  trendWhere: "Where the runs part", trendWhereHelp: "A number leaves the noise of the reference: 2.5 times the change from step to step that nine in ten of the last 64 changes stay below.",
+  trendInNoise: "stays in the noise of the reference, {} steps", trendEqual: "equal to the last bit, {} steps", trendParts: "part at step {}", trendAlarms: "Alarms", trendNoAlarm: "No alarm.", trendExpected: "expected {}",
+  trendSeries: "Series", trendSearch: "Search series", trendCount: "{} series", trendCurves: "Curves", trendHeat: "Over time", trendRows: "Rows", trendLayer: "layers", trendParameter: "parameters", trendApart: "how far {} is off",
+  trendSteps: "steps {} to {}", trendNoNumber: "There is no finite number in these steps.", trendNoRows: "This metric is of the whole model only.", trendKeyZoom: "fewer / more steps", trendMouse: "Drag over the curves to see fewer steps, double click to see all. Click a row of the map to see its curve.",
 };
 
 export type Word = keyof typeof english;
@@ -138,6 +143,11 @@ const chinese: Record<Word, string> = {
   helpMouse: "拖动可移动,滚轮可滚动,Ctrl + 滚轮可缩放,单击选择,双击(或单击箭头)展开。两侧同步移动。",
   wheelHint: "两侧的图", region: "{}图。方向键在节点间移动。", resize: "调整大小", columns: "列", panel: "侧边栏", details: "详情",
   statistics: "统计量", value: "数值", all_: "全部",
+  trendMetric: "指标", trendWhole: "全部步", trendLog: "对数刻度", trendRuns: "训练", trendHide: "点击隐藏或显示该训练", trendReference: "标杆", trendTarget: "调试", trendBand: "标杆的噪声",
+  trendWhere: "训练从哪里开始分开", trendWhereHelp: "某个数值超出了标杆的噪声:即最近 64 次逐步变化中九成所不超过的变化量的 2.5 倍。",
+  trendInNoise: "保持在标杆的噪声之内,{} 步", trendEqual: "逐位相同,{} 步", trendParts: "在第 {} 步分开", trendAlarms: "告警", trendNoAlarm: "没有告警。", trendExpected: "预期 {}",
+  trendSeries: "序列", trendSearch: "搜索序列", trendCount: "{} 个序列", trendCurves: "曲线", trendHeat: "随时间变化", trendRows: "行", trendLayer: "层", trendParameter: "参数", trendApart: "{} 的偏差",
+  trendSteps: "第 {} 步至第 {} 步", trendNoNumber: "这些步中没有有限的数值。", trendNoRows: "该指标只针对整个模型。", trendKeyZoom: "显示更少 / 更多的步", trendMouse: "在曲线上拖动以显示更少的步,双击显示全部。点击热力图的一行以显示其曲线。",
 };
 
 export type Language = "en" | "zh";

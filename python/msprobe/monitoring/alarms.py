@@ -30,7 +30,7 @@ _MOST_OF_STEP = 20  # written of a step: when everything diverges at once, the r
 _COMMAND_SECONDS = 600
 _WEBHOOK_SECONDS = 10
 
-# The word of the existing tool for a quantity, for the names of its records.
+# The word of mindstudio-probe for a quantity, for the names of its records.
 _TASKS = {
     "gradient": "post_grad", "weight": "param_updated", "moment": "exp_avg", "second_moment": "exp_avg_sq",
     "activation": "actv", "activation_gradient": "actv_grad",
@@ -224,7 +224,7 @@ def _json_number(value: float) -> float | str:
 
 
 def _anomaly(alarm: Alarm, series: int) -> Anomaly:
-    """As a record of the existing tool, for its ranking."""
+    """As a record of mindstudio-probe, for its ranking."""
     quantity, _, name = alarm.series.partition("/")
     task = _TASKS.get(quantity.partition(".")[0], quantity)
     return Anomaly(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from msprobe.config import MonitorConfig
 
 _CONTAINERS = frozenset(("Sequential", "ModuleList", "ModuleDict"))
+_WRAPPERS = frozenset(("FullyShardedDataParallel", "DistributedDataParallel"))
 _ROUTERS = frozenset(("router", "gate", "gating", "wg"))
 _TOP = ("top_k", "num_experts_per_tok", "topk", "k", "moe_router_topk", "num_selects")
 
@@ -108,12 +109,8 @@ class ModuleRows:
         for name, module in model.named_modules():
             full = prefix + plain_name(name)
             wanted = is_wanted(full, settings.targets) and type(module).__name__ not in _CONTAINERS
-            if type(module).__name__ in (
-                "FullyShardedDataParallel",
-                "OptimizedModule",
-                "DistributedDataParallel",
-            ):
-                continue
+            if type(module).__name__ in _WRAPPERS or name.rpartition(".")[2] == "_orig_mod":
+                continue  # of what torch.compile() returned the outside is called, under the same name
             self.count += 1
             self._watch.watch(module, 0, full, measured and wanted, quantity("activation").number)
             if getattr(module, "_compiled_call_impl", None) is not None:

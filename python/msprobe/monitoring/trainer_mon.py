@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""TrainerMon: the monitor of the existing tool, under its names and with its files (docs/monitor.md)."""
+"""TrainerMon: the monitor of mindstudio-probe, under its names and with its files (docs/monitor.md)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class TrainerMon:
                 self._path,
             )
 
-    # ---- the interface of the existing tool
+    # ---- the interface of mindstudio-probe
 
     @property
     def ops(self) -> list[str]:

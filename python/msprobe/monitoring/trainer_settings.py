@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON file of TrainerMon, with the keys, defaults and errors of the existing tool
+"""The JSON file of TrainerMon, with the keys, defaults and errors of mindstudio-probe
 (docs/formats/monitor.md).
 """
 

@@ -88,7 +88,7 @@ class UnreducedGradients:
         micro_step = self._arrived.get(label, 0)
         self._arrived[label] = micro_step + 1
         if not self._each_micro_step and micro_step + 1 != self._micro_steps:
-            self._calls.next()  # the existing tool numbers these, too
+            self._calls.next()  # mindstudio-probe numbers these, too
             return
         self._measure([(label, self._gradient(parameter))], micro_step if self._each_micro_step else -1)
 

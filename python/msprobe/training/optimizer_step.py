@@ -41,7 +41,7 @@ class OptimizerStep:
 
         @functools.wraps(original)  # with the marks that schedulers leave on it
         def step(_: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self._active or _scaler_skips(optimizer_of()):
+            if not self._active or scaler_skips(optimizer_of()):
                 return original(*args, **kwargs)
             return self._around(original, args, kwargs)
 
@@ -91,7 +91,8 @@ class OptimizerStep:
         return result
 
 
-def _scaler_skips(optimizer: Any) -> bool:
+def scaler_skips(optimizer: Any) -> bool:
+    """Whether a GradScaler has told a fused optimizer to make no step."""
     import torch
 
     found = getattr(optimizer, "found_inf", None)

@@ -27,7 +27,7 @@ class WantedSteps:
         self._steps = steps
 
     def wants(self, step: int) -> bool:
-        """As in the existing tool, a filter of ranks leaves a process without a rank out."""
+        """As in mindstudio-probe, a filter of ranks leaves a process without a rank out."""
         if self._steps and step not in self._steps:
             return False
         return not self._ranks or rank_in_group() in self._ranks

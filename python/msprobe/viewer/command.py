@@ -19,16 +19,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
 
-    from msprobe.viewer.server import Server
+    from msprobe.viewer.server import Answers, Server
 
 _PORT = 6066
 
 
-def main(arguments: list[str]) -> int:
-    parser = _parser()
+def view(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
+    """What was asked of parser()."""
     from msprobe.viewer.graph_of_dumps import command_for, graph_of, is_dump
 
-    asked = parser.parse_args(arguments)
     path = Path(asked.path)
     for one in (asked.path, asked.target):
         if one is not None and not Path(one).exists():
@@ -47,19 +46,44 @@ def main(arguments: list[str]) -> int:
 
         print(export(path, Path(asked.export), step=asked.step, rank=asked.rank))
         return 0
-    return _serve(asked, path)
+    return _view_graphs(asked, path)
 
 
-def _serve(asked: argparse.Namespace, path: Path) -> int:
-    from msprobe.native import log_on_stderr
+def _view_graphs(asked: argparse.Namespace, path: Path) -> int:
     from msprobe.viewer.api import Api
     from msprobe.viewer.library import Library
 
     library = Library(path)
+    try:
+        return serve(asked, Api(library), str(path))
+    finally:
+        library.close()
+
+
+def has_graphs(folder: Path) -> bool:
+    """Whether view() finds something to show there."""
+    from msprobe.viewer.api import Api
+    from msprobe.viewer.graph_of_dumps import is_dump
+    from msprobe.viewer.library import Library
+
+    if is_dump(folder):
+        return True
+    library = Library(folder)
+    try:
+        found = Api(library).answer("files", {})
+        return bool(found["files"] or found["dumps"])
+    finally:
+        library.close()
+
+
+def serve(asked: argparse.Namespace, api: Answers, shown: str) -> int:
+    """Serves the page until it is ended. asked: with the options of add_serving(). Raises IoError."""
+    from msprobe.native import log_on_stderr
+
     with log_on_stderr("ERROR"):
-        server = _bind(asked.host, asked.port, Api(library))
+        server = _bind(asked.host, asked.port, api)
         _end_on_signals(server)
-        print(f"msprobe view: {path}\nOpen {server.url()}\nCtrl-C ends it.", flush=True)
+        print(f"msprobe view: {shown}\nOpen {server.url()}\nCtrl-C ends it.", flush=True)
         if not asked.no_browser and _has_screen():
             import webbrowser
 
@@ -70,17 +94,14 @@ def _serve(asked: argparse.Namespace, path: Path) -> int:
             print()
         finally:
             server.server_close()
-            library.close()
     return 0
 
 
-def _bind(host: str, port: int | None, api: object) -> Server:
+def _bind(host: str, port: int | None, api: Answers) -> Server:
     """On the wanted port; without a wish on a free one near 6066. Raises IoError."""
     from msprobe.native import IoError
-    from msprobe.viewer.api import Api
     from msprobe.viewer.server import Server
 
-    assert isinstance(api, Api)
     token = secrets.token_urlsafe(18)
     ports = [port] if port is not None else [*range(_PORT, _PORT + 20), 0]
     for one in ports:
@@ -113,22 +134,38 @@ _EPILOG = """exit code: 0 the page was written, or the server ended; 2 an error.
 Over ssh: ssh -L 6066:127.0.0.1:6066 HOST, then open the printed address here."""
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe view",
-        description="Shows results of graph comparisons (*.vis.db) as a web page of this machine.",
+        description="Shows results of graph comparisons (*.vis.db), dumps and records of the monitor as a "
+        "web page of this machine.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add("path", metavar="FILE_OR_FOLDER", help="a result *.vis.db, a folder with such files, or a dump")
-    add("target", nargs="?", metavar="TARGET", help="with two dumps, GOLDEN TARGET: compares them first")
-    add("--port", type=_port, help="port to listen on (default: the first free one from 6066 on)")
-    add("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1, this machine only)")
-    add("--no-browser", action="store_true", help="do not open a browser, only print the address")
+    add(
+        "path",
+        metavar="FILE_OR_FOLDER",
+        help="a result *.vis.db, a folder with such files, a dump, or a record of the monitor",
+    )
+    add("target", nargs="?", metavar="TARGET", help="with two dumps or records, GOLDEN TARGET: compares them")
+    add_serving(parser)
     add("--export", metavar="OUT.html", help="write one self-contained page instead of serving")
     add("--step", type=int, help="of --export: the step (default: the first)")
     add("--rank", type=int, help="of --export: the rank (default: the first)")
     return parser
+
+
+def add_serving(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """Where the page is served."""
+    add = parser.add_argument
+    of = of.strip() + " " if of else ""
+    add("--port", type=_port, help=f"{of}port to listen on (default: the first free one from 6066 on)")
+    add(
+        "--host",
+        default="127.0.0.1",
+        help=f"{of}address to listen on (default: 127.0.0.1, this machine only)",
+    )
+    add("--no-browser", action="store_true", help=f"{of}do not open a browser, only print the address")
 
 
 def _port(text: str) -> int:

@@ -84,7 +84,7 @@ class Matching:
         self.apply()
 
     def load(self, text: str) -> tuple[int, list[str]]:
-        """A .vis.config: JSON, target -> golden. Files of the existing tool hold each pair in both
+        """A .vis.config: JSON, target -> golden. Files of mindstudio-probe hold each pair in both
         directions: what is no node of the target is passed over when its reverse is there. How many matched,
         and what did not, with the reason."""
         content = _parse(text)

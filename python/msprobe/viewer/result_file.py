@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A `.vis.db` that is only read: of the existing tool (8.2.1 to 26.2) and of msprobe.
+"""A `.vis.db` that is only read: of mindstudio-probe (8.2.1 to 26.2) and of msprobe.
 
 The file is opened so that SQLite writes nothing, neither into it nor beside it. Where a write-ahead log or a
 rollback journal lies beside it, another program is writing or was killed: then a private copy of both is

@@ -29,9 +29,14 @@ from msprobe.viewer.packing import encoded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from msprobe.viewer.api import Api
+    class Answers(Protocol):
+        """What knows the answers of a page."""
+
+        def answer(self, name: str, asked: dict[str, Any]) -> dict[str, Any]:
+            """Raises msprobe.Error with a sentence for the page."""
+
 
 MOST_BODY = 64 << 20
 FAILED = "the viewer failed to answer; where it was started it has written why"
@@ -64,7 +69,7 @@ input,button{{font:inherit;padding:.4em .7em}}</style>
 _LOGIN_POLICY = POLICY.replace("script-src 'self'", f"script-src 'sha256-{_sum(_KEEP_PLACE)}'")
 
 
-def answered(api: Api, name: str, asked: dict[str, Any]) -> tuple[HTTPStatus, bytes]:
+def answered(api: Answers, name: str, asked: dict[str, Any]) -> tuple[HTTPStatus, bytes]:
     """Status and body of the answer to a question."""
     try:
         return HTTPStatus.OK, encoded(api.answer(name, asked))
@@ -86,7 +91,7 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, api: Api, token: str) -> None:
+    def __init__(self, host: str, port: int, api: Answers, token: str) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
         self.api, self.token, self.name = api, token, host

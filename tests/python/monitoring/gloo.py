@@ -21,13 +21,23 @@ processes = pytest.mark.skipif(
 
 
 def launch(work: Callable[..., None], folder: Path, *arguments: Any, ranks: int = 2) -> None:
-    """Runs work(rank, folder, *arguments), a function of a module, in each rank."""
+    """Runs work(rank, folder, *arguments), a function of a module, in each rank.
+
+    The processes are forked from one that has torch already: starting them takes no time.
+    """
+    import multiprocessing
+
     import torch.multiprocessing
 
+    multiprocessing.get_context("forkserver").set_forkserver_preload(
+        ["torch", "torch.distributed", "msprobe"]
+    )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    torch.multiprocessing.spawn(_run, (work, port, ranks, folder, *arguments), nprocs=ranks)
+    torch.multiprocessing.start_processes(
+        _run, (work, port, ranks, folder, *arguments), nprocs=ranks, start_method="forkserver"
+    )
 
 
 def _run(rank: int, work: Callable[..., None], port: int, ranks: int, *arguments: Any) -> None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""TrainerMon writes what the existing tool wrote for the same training: names, columns, order, values."""
+"""TrainerMon writes what mindstudio-probe wrote for the same training: names, columns, order, values."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_anomalies_are_those_of_the_sample(make_monitor: Callable[..., Any], out
     for key in set(ours) - tiny:
         a, b = ours[key], expected[key]
         assert list(a) == list(b)
-        # Gradients of modules are numbered a little earlier than by the existing tool, whose nodes come
+        # Gradients of modules are numbered a little earlier than by mindstudio-probe, whose nodes come
         # later.
         free = {"message", *(() if key.partition("_step")[0].endswith("/actv") else ("call_id",))}
         assert {k: v for k, v in a.items() if k not in free} == {k: v for k, v in b.items() if k not in free}

@@ -79,7 +79,7 @@ def chosen_caller() -> None:
 
 
 def test_communication(tmp_path: Path) -> None:
-    """Numbers of the existing tool's sample, in rows that its own lack."""
+    """Numbers of mindstudio-probe's sample, in rows that its own lack."""
     launch(communicate, tmp_path)
     for rank in (0, 1):
         header, *rows = read_rows(run_folder(tmp_path / "cc", rank) / "other_1-1.csv")

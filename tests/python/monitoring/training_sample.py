@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The training whose records by the existing tool lie in tests/data/monitor, and reading records."""
+"""The training whose records by mindstudio-probe lie in tests/data/monitor, and reading records."""
 
 from __future__ import annotations
 

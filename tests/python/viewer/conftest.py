@@ -33,11 +33,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ViewerPage]:
 
 @pytest.fixture
 def page(running: ViewerPage) -> Iterator[ViewerPage]:
-    """Nothing may go wrong in a page."""
     running.size(1500, 950)
-    running.faults.clear()
-    yield running
-    assert running.faults == []
+    yield from running.without_faults()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A result of every mode of the existing tool in a headless Chromium, in English and in Chinese."""
+"""A result of every mode of mindstudio-probe in a headless Chromium, in English and in Chinese."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SAMPLES = Path(__file__).resolve().parents[2] / "data/graph/samples"
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Of the existing tool: a result of every mode."""
+    """Of mindstudio-probe: a result of every mode."""
     folder = tmp_path_factory.mktemp("results")
     unpack(SAMPLES / "results.tar.xz", folder)
     return folder

@@ -23,7 +23,7 @@ Ask = Callable[..., dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Of the same two dumps: the existing tool's file, and ours."""
+    """Of the same two dumps: mindstudio-probe's file, and ours."""
     folder = tmp_path_factory.mktemp("samples")
     for name in ("inputs", "results"):
         unpack(SAMPLES / f"{name}.tar.xz", folder)

@@ -20,7 +20,7 @@ __all__ = ["CHROMIUM", "MISSING", "ViewerPage", "serving"]
 @contextlib.contextmanager
 def serving(path: Path, state: Path, *options: str) -> Iterator[str]:
     """The address that `msprobe view` prints. `state`: folder for what it keeps."""
-    command = [sys.executable, "-m", "msprobe", "view", str(path), "--no-browser", "--port", "0", *options]
+    command = [sys.executable, "-m", "msprobe", "view", str(path), *options, "--no-browser", "--port", "0"]
     folders = {"XDG_STATE_HOME": str(state), "XDG_CACHE_HOME": str(state / "cache")}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, **folders}

@@ -1,0 +1,120 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe trend: exit code 0 when there is nothing to see, 1 with alarms or runs that part, 2 on errors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from msprobe.terminal.colour import Paint
+from msprobe.terminal.command_line import Parser, add_screen
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from msprobe.trend.comparison import Comparison
+    from msprobe.trend.record import Record
+
+_EPILOG = """exit code: 0 no alarm, and the runs do not part; 1 alarms, or the runs part; 2 an error.
+The first RUN is the reference of the others. Runs part where a number leaves the noise of the reference:
+2.5 times the change from step to step that nine in ten of the last 64 changes stay below.
+example: msprobe trend run_a run_b --view"""
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    for path in asked.runs:  # answered here, before anything heavier is imported
+        if not Path(path).exists():
+            parser.error(f"{path}: there is no such file or folder")
+    from msprobe.native import log_on_stderr
+    from msprobe.trend.record import open_records
+
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        records = open_records(asked.runs, asked.rank)
+        if asked.view:
+            return show(records, asked)
+        comparisons = _compared(records, shows_progress=not asked.quiet)
+        said = _say(records, comparisons, asked)
+        if asked.export is not None:
+            export(records, Path(asked.export))
+            if not (asked.quiet or asked.json):
+                print(f"\npage: {asked.export}")
+    return said
+
+
+def show(records: Sequence[Record], asked: argparse.Namespace) -> int:
+    """Serves the page until it is ended. asked: with the options of add_serving()."""
+    from msprobe.trend.api import TrendApi
+    from msprobe.viewer.command import serve
+
+    api = TrendApi(records)
+    try:
+        return serve(asked, api, ", ".join(str(record.path) for record in records))
+    finally:
+        api.close()
+
+
+def export(records: Sequence[Record], out: Path) -> None:
+    """Writes one page that needs nothing but a browser, complete or not at all. Raises IoError."""
+    from msprobe.files.atomic_file import write_text
+    from msprobe.trend.api import TrendApi
+    from msprobe.viewer.export import page
+
+    write_text(out, page({"trend": TrendApi(records).exported()}))
+
+
+def _compared(records: Sequence[Record], *, shows_progress: bool) -> list[Comparison]:
+    from msprobe.terminal.progress import Progress
+    from msprobe.trend.comparison import compare
+
+    reference, *targets = records
+    found = []
+    for target in targets:
+        with Progress("steps", shown=shows_progress) as progress:
+
+            def told(share: float, target: Record = target, progress: Progress = progress) -> bool:
+                progress(round(share * target.steps), target.steps)
+                return True
+
+            found.append(compare(reference, target, told))
+    return found
+
+
+def _say(records: Sequence[Record], comparisons: Sequence[Comparison], asked: argparse.Namespace) -> int:
+    from msprobe.trend.summary import as_json, console_text, has_findings
+
+    if asked.json:
+        sys.stdout.write(as_json(records, comparisons))
+    elif not asked.quiet:
+        sys.stdout.write(console_text(records, comparisons, Paint(sys.stdout)))
+    return 1 if has_findings(records, comparisons) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="msprobe trend",
+        description="Shows what the monitor recorded of a training, and where two trainings part.",
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    add(
+        "runs", metavar="RUN", nargs="+", help="folder of a record of the monitor or of msprobe run --monitor"
+    )
+    add("--rank", type=_rank, help='of a record with "scope": "rank": the rank (default: the first)')
+    add("--view", action="store_true", help="show it in the browser, as msprobe view does")
+    add("--export", metavar="OUT.html", help="also write it as one self-contained page")
+    from msprobe.viewer.command import add_serving
+
+    add_serving(parser, " of --view:")
+    add_screen(parser, "print the answer as JSON")
+    return parser
+
+
+def _rank(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"expected a rank from 0 on, found {text!r}")
+    return int(text)

@@ -1,0 +1,95 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Where a run leaves the noise of its reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from msprobe.native import NothingToCompare, core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msprobe.trend.record import Record
+
+# Settings have no noise: they part where they differ at all.
+_EXACT = {"learning_rate", "loss_scale"}
+# Differs on another machine, and says nothing about what is computed.
+_NOT_COMPARED = {"step_seconds"}
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first step at which a series of the target is outside of the band around its reference."""
+
+    step: int
+    series: str
+    reference: float
+    target: float
+    band: float  # half its width
+
+    @property
+    def bands(self) -> float:
+        """How far apart, in half widths of the band."""
+        distance = abs(self.target - self.reference)
+        return float("inf") if self.band == 0 or distance != distance else distance / self.band
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs over the steps and series that both have."""
+
+    reference: str
+    target: str
+    partings: tuple[Parting, ...]  # by step, the farthest first
+    first_difference: Parting | None  # not the same to the last bit
+    steps: int  # that both have, up to where it was looked
+    series: int
+    only_reference: int  # series that the other one does not have
+    only_target: int
+
+    @property
+    def sentence(self) -> str:
+        if self.partings:
+            first = self.partings[0]
+            return (
+                f"{self.target} parts from {self.reference} at step {first.step}: {first.series} is "
+                f"{first.target:.6g}, the reference {first.reference:.6g} ± {first.band:.2g}"
+            )
+        if self.first_difference is None:
+            return f"{self.target} is equal to {self.reference} to the last bit"
+        return f"{self.target} stays in the noise of {self.reference}"
+
+
+def compare(reference: Record, target: Record, progress: Callable[[float], bool] | None = None) -> Comparison:
+    """Raises NothingToCompare without a common step or series."""
+    keys = [
+        series.key
+        for series in reference.series
+        if series.key in target.numbers and series.quantity not in _NOT_COMPARED
+    ]
+    exact = {series.key for series in reference.series if series.quantity in _EXACT}
+    pairs = [(reference.numbers[key], target.numbers[key], key not in exact) for key in keys]
+    found, difference, steps = core.monitor_partings(reference.reader, target.reader, pairs, progress)
+    if steps == 0:
+        raise NothingToCompare(
+            f"{reference.path} and {target.path} have no step in common: steps {reference.first} to "
+            f"{reference.last} with {len(reference.series)} series, {target.first} to {target.last} with "
+            f"{len(target.series)}"
+        )
+
+    def named(one: tuple[int, int, float, float, float]) -> Parting:
+        return Parting(one[1], keys[one[0]], one[2], one[3], one[4])
+
+    return Comparison(
+        reference=reference.name,
+        target=target.name,
+        partings=tuple(named(one) for one in found),
+        first_difference=None if difference is None else named(difference),
+        steps=steps,
+        series=len(keys),
+        only_reference=sum(series.key not in target.numbers for series in reference.series),
+        only_target=sum(series.key not in reference.numbers for series in target.series),
+    )
