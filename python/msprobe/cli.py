@@ -18,7 +18,7 @@ _USAGE = "usage: msprobe [-f FRAMEWORK] COMMAND ... | msprobe --help | msprobe -
 
 
 def config_check(arguments: list[str]) -> int:
-    """Two features under one name of the existing tool: packs of the set-up, which end in .zip, and
+    """Two features under one name of mindstudio-probe: packs of the set-up, which end in .zip, and
     checkpoints.
     """
     from msprobe.config_check.command import compares_checkpoints
@@ -30,7 +30,7 @@ def config_check(arguments: list[str]) -> int:
 
 
 def overflow_check(arguments: list[str]) -> int:
-    """Two features under one name of the existing tool: of newer releases the search for the first NaN, which
+    """Two features under one name of mindstudio-probe: of newer releases the search for the first NaN, which
     takes the folder of a step; and calls that are run again, which take a dump.json.
     """
     looks_for_nan = any(word in ("-i", "--input_path") for word in arguments)
@@ -133,7 +133,7 @@ def _complain(text: str) -> int:
 
 
 def _without_framework(arguments: list[str]) -> list[str]:
-    """Takes away `-f pytorch`, which the existing tool wants before every command; the files here are the
+    """Takes away `-f pytorch`, which mindstudio-probe wants before every command; the files here are the
     same for all.
     """
     words: list[str] = []
@@ -181,4 +181,4 @@ commands:
 options:
   -h, --help                 this text; msprobe COMMAND --help for one command
   -V, --version              the version
-  -f, --framework FRAMEWORK  pytorch or mindspore; accepted for scripts written for the existing tool"""
+  -f, --framework FRAMEWORK  pytorch or mindspore; accepted for scripts written for mindstudio-probe"""

@@ -16,7 +16,7 @@ import plants
 KINDS = frozenset(
     """
     input_data weight buffer argument module_attribute operator in_place missing_call extra_call
-    gradient reduction clipping optimizer_setting optimizer_state randomness
+    gradient reduction clipping optimizer_setting optimizer_state update randomness
     """.split()  # noqa: SIM905
 )
 
@@ -944,7 +944,7 @@ FAULTS = (
         "transformer",
         "optimizer",
         plants.kernel("addcdiv_", plants.scaled(1.01), 0, (4,)),
-        ("weight", "operator"),
+        ("weight", "operator", "update"),
         0,
         r"addcdiv_\.4|blocks\.0\.attn\.qkv",
         r"^update Tensor\.addcdiv_\.4\.forward output",
@@ -954,7 +954,7 @@ FAULTS = (
         "transformer",
         "optimizer",
         plants.kernel("lerp_", plants.scaled(1.5), 1, (4,)),
-        ("optimizer_state", "operator"),
+        ("optimizer_state", "operator", "update"),
         1,
         r"lerp_\.4|exp_avg|blocks\.0\.attn\.qkv",
         r"^update Tensor\.lerp_\.4\.forward output",

@@ -83,6 +83,8 @@ def mutate(dump: Path, into: Path, chance: random.Random, kind: str | None = Non
         key, after, units = _CHANGES[one](item.value, chance)
         before = item.value[key]
         item.value[key] = after
+        if one in ("statistic", "not_a_number", "dtype"):
+            _forget_elements(item.value, chance)
         path.write_text(json.dumps(content, indent=1))
         return Change(
             one, int(folder.parent.name[4:]), int(folder.name[4:] or 0), item.record, item.path, key, before,
@@ -90,6 +92,13 @@ def mutate(dump: Path, into: Path, chance: random.Random, kind: str | None = Non
             _is_last(items, item, before, key),
         )  # fmt: skip
     raise ValueError(f"{dump}: no value of the kind {kind}")
+
+
+def _forget_elements(item: dict[str, Any], chance: random.Random) -> None:
+    """Elements with other statistics have another checksum, and are not those of the sketch."""
+    item.pop("sketch", None)
+    if isinstance(item.get("md5"), str):
+        _, item["md5"], _ = _checksum(item, chance)
 
 
 # ---- the items of a dump

@@ -19,7 +19,7 @@ with msprobe {version}.
 * **float32**; **autocast**: to bfloat16; **bfloat16**: weights and data, too; **float16**: autocast, with a
   scaled loss.
 * **noise**: another device's rounding in every kernel of the target, forward, backward and optimizer.
-* **bare**: recorded with the configuration of the existing tool, without
+* **bare**: recorded with the configuration of mindstudio-probe, without
   [diagnosis.json](formats/diagnosis.md).
 * **faults**: those whose culprit is asked for. One that leaves no trace in what a column records, or is
   smaller than the rounding of another device, is not counted; both are measured without msprobe's judgement,

@@ -97,7 +97,7 @@ def record(cache: Path, case: Case, task: str) -> None:
 
 
 def without_diagnosis(dump: Path, into: Path) -> Path:
-    """The same files but `diagnosis.json`: what the configuration of the existing tool records."""
+    """The same files but `diagnosis.json`: what the configuration of mindstudio-probe records."""
     shutil.rmtree(into, ignore_errors=True)
     for path in dump.rglob("*"):
         if path.is_file() and path.name != "diagnosis.json":

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs that a verdict once got wrong (pairs.py): what it says of each of them today.
 
-One that is wrong today is an expected failure with its reason, in FAILS; one that is right by now has to be
-taken out there. The commonest part runs always; all of them with MSPROBE_TEST_FAULTS=1.
+The commonest part runs always; all of them with MSPROBE_TEST_FAULTS=1.
 """
 
 from __future__ import annotations
@@ -24,25 +23,6 @@ from run import CONTEXT
 EVERYTHING = os.environ.get("MSPROBE_TEST_FAULTS") == "1"
 TIMEOUT = 120
 
-_KEY_BIAS = "the gradient of a key's bias is zero but for rounding; the sign rule of the gradient probe fails"
-_RULE = "the optimizer's rule is not checked: its result is blamed as a weight"
-
-# (pair, way it is recorded; "*": all): why the answer is wrong today.
-FAILS: dict[tuple[str, str], str] = {
-    ("noise_everywhere", "*"): _KEY_BIAS,
-    ("mixed_with_noise_diagnosed", "*"): _KEY_BIAS,
-    (
-        "mask_prepared_otherwise",
-        "*",
-    ): "the mask that is prepared otherwise is taken for a tensor of another origin",
-    ("micro_steps", "*"): "inputs of other shapes are a cause, although losses and gradients agree",
-    ("epsilon_inside", "*"): _RULE,
-    ("no_bias_correction", "*"): _RULE,
-    ("weight_diagnosed_bfloat16", "*"): (
-        "the set-up says that weights differ; which one is in a sentence only"
-    ),
-}
-
 PART = """
     in_place_module where_hidden_by_relu silu_bfloat16 weight_float16 float_before_loss_eps one_nan
     nan_elsewhere float64 wide_softmax additive_mask mixed_with_noise loss_last_bit fused_kernel
@@ -58,9 +38,7 @@ def _cases() -> list[Any]:
                 pair.name not in PART or (way in ("diagnosis", "tensor") and len(pair.ways) > 2)
             ):
                 continue
-            reason = FAILS.get((pair.name, way)) or FAILS.get((pair.name, "*"))
-            marks = [pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError)] if reason else []
-            found.append(pytest.param(pair.name, way, marks=marks, id=f"{pair.name}-{way}"))
+            found.append(pytest.param(pair.name, way, id=f"{pair.name}-{way}"))
     return found
 
 
@@ -74,11 +52,6 @@ def test_pair_is_judged_right(tmp_path: Path, name: str, way: str) -> None:
     assert (code == 0) == (status in ("agree", "equal", "rounding"))
     assert re.search(pair.culprit, culprit), culprit
     assert re.search(pair.mentions, text)
-
-
-def test_reasons_name_pairs() -> None:
-    for name, way in FAILS:
-        assert way == "*" or way in BY_PAIR[name].ways
 
 
 def _record(name: str, way: str, folder: Path) -> None:

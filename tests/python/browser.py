@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import ConsoleMessage, Error
+    from typing_extensions import Self
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PLAYWRIGHT = importlib.util.find_spec("playwright") is not None
@@ -56,6 +59,12 @@ class Browser:
             self.page.on("console", self._said)
             self.page.on("pageerror", self._failed)
             self._stack = stack.pop_all()
+
+    def without_faults(self) -> Iterator[Self]:
+        """For a fixture: nothing may go wrong in a page."""
+        self.faults.clear()
+        yield self
+        assert self.faults == []
 
     def close(self) -> None:
         self._stack.close()

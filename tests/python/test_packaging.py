@@ -130,6 +130,8 @@ RUNTIME = re.compile(
 )
 TORCH = re.compile(r"lib(torch|torch_cpu|torch_python|c10)\.so")
 OURS = re.compile(r"libmsprobe(_torch)?\.so\.[\d.]+")
+# Beside ours, where the static library of the system cannot become part of a shared one (docs/adr/0026).
+CARRIED = re.compile(r"libyaml-cpp\.so\.[\d.]+")
 
 
 @pytest.fixture(scope="module")
@@ -138,15 +140,17 @@ def libraries(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Pat
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
     found = sorted(folder.glob("msprobe/*.so*"))
-    assert len(found) == 4
+    assert sum(not CARRIED.fullmatch(library.name) for library in found) == 4
     return found
 
 
 def test_nothing_of_the_system_is_needed(libraries: list[Path]) -> None:
+    carried = {library.name for library in libraries if CARRIED.fullmatch(library.name)}
     for library in libraries:
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", library))
         assert "libstdc++.so.6" in needed
         other = [name for name in needed if not RUNTIME.fullmatch(name) and not OURS.fullmatch(name)]
+        other = [name for name in other if name not in carried]
         if "_torch" in library.name:
             other = [name for name in other if not TORCH.fullmatch(name)]
         assert other == [], library.name
@@ -157,6 +161,8 @@ def test_nothing_of_others_can_be_seen(libraries: list[Path]) -> None:
     # Inline functions of the standard library and of torch are the same in every library that has them.
     shared = re.compile(r"\b(msprobe|std|__gnu_cxx|c10|at|torch)::|^(PyInit_\w+|__bss_start|_edata|_end)$")
     for library in libraries:
+        if CARRIED.fullmatch(library.name):
+            continue
         lines = run("nm", "--dynamic", "--demangle", "--defined-only", library).splitlines()
         symbols = [line.split(None, 2)[2] for line in lines]
         assert symbols
@@ -270,4 +276,30 @@ def test_the_installed_cmake_package_mentions_no_third_party(tmp_path: Path) -> 
     (exported,) = tmp_path.rglob("Export/**/msprobeTargets.cmake")
     text = exported.read_text()
     assert "msprobe::msprobe" in text
-    assert not re.search("hwy|deflate|zlib|Threads", text)
+    assert not re.search("hwy|deflate|zlib|yaml|json|[Ee]igen|Threads", text)
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_the_start_hook_can_be_left_out(tmp_path: Path, wanted: bool) -> None:
+    run(
+        *("cmake", "-S", REPOSITORY, "-B", tmp_path, "-G", "Ninja", "-DMSPROBE_BUILD_PYTHON=ON"),
+        *("-DMSPROBE_BUILD_TESTS=OFF", "-DMSPROBE_WITH_TORCH=OFF", f"-DPython_EXECUTABLE={sys.executable}"),
+        *([] if wanted else ["-DMSPROBE_START_HOOK=OFF"]),
+    )
+    installed = (tmp_path / "bindings" / "cmake_install.cmake").read_text()
+    assert ("msprobe.pth" in installed) == wanted
+
+
+def test_the_start_hook_imports_nothing_where_the_variable_is_not_set(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "msprobe.pth").write_bytes((REPOSITORY / "python" / "msprobe.pth").read_bytes())
+    ask = f"import site, sys; site.addsitedir({str(tmp_path / 'site')!r}); print('msprobe' in sys.modules)"
+    # -S: without the hook of the environment under test.
+    for value, imported in (("", "False"), ("config.yaml", "True")):
+        answer = run(
+            *(sys.executable, "-S", "-c", ask),
+            cwd=tmp_path,
+            MSPROBE_CONFIG=value,
+            PYTHONPATH=os.pathsep.join([str(PACKAGE.parent), sysconfig.get_path("purelib")]),
+        )
+        assert answer.split()[-1] == imported

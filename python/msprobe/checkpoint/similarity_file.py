@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The result as JSON, in the form of the existing tool: NaN and infinities as bare words, no line break at
+"""The result as JSON, in the form of mindstudio-probe: NaN and infinities as bare words, no line break at
 the end.
 """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -122,6 +123,7 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         parts=tuple(parts),
         missing=tuple(_missing(cause, parts, a, b)),
         next_commands=tuple(commands),
+        again=_again(a, b) if cause is not None else (),
         graph=page,
         notes=tuple(_notes(a, b, parts)),
     )
@@ -244,6 +246,13 @@ def _commands(a: RunFolder, b: RunFolder, *options: str) -> tuple[str, ...]:
         *(run.command(output, *options) for run, output in zip((a, b), outputs)),
         f"msprobe diagnose {outputs[0]} {outputs[1]} -o diagnosis",
     )
+
+
+def _again(a: RunFolder, b: RunFolder) -> tuple[str, ...]:
+    output = f"{b.path}_again"
+    return b.command(
+        output
+    ), f"msprobe diagnose {shlex.quote(str(a.path))} {shlex.quote(output)} -o diagnosis"
 
 
 def _parser() -> argparse.ArgumentParser:

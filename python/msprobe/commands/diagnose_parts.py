@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from msprobe.compare.verdict_file import parse_frame
 from msprobe.diagnose.answer import Cause, PartResult
+from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
 from msprobe.files.dump_folders import STEP, numbered
 from msprobe.native import Error, log
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 # From this likelihood on a difference of the set-up explains a numeric difference by itself.
 _LIKELY = 84
 _MOST_EVIDENCE = 5
+_MOST_FRAMES = 5
 
 _STAGE_OF_CHECK: dict[str, Stage] = {"dataset": "data", "weights": "initial weights"}
 _STAGE_OF_KIND: dict[str, Stage] = {
@@ -38,6 +42,7 @@ _STAGE_OF_KIND: dict[str, Stage] = {
     "clipping": "gradients",
     "optimizer_setting": "optimizer",
     "optimizer_state": "optimizer",
+    "update": "optimizer",
 }
 
 
@@ -169,7 +174,11 @@ class Comparison:
             )
         if result.first is None:
             return PartResult(
-                "losses", "equal", f"the losses of {result.steps} steps are equal", steps=tuple(sorted(a))
+                "losses",
+                "equal",
+                f"the losses of {result.steps} steps are equal",
+                steps=tuple(sorted(a)),
+                curves=result,
             )
         if result.first_beyond is None:
             largest, step = result.largest
@@ -179,9 +188,10 @@ class Comparison:
                 f"the losses of {result.steps} steps differ by {largest:.2g} of their size at most "
                 f"(step {step}), which rounding explains",
                 steps=tuple(sorted(a.keys() & b.keys())),
+                curves=result,
             )
         shown = [
-            f"step {step}: {a[step]:.9g} and {b[step]:.9g} (relative difference "
+            f"step {step}: {told_apart(a[step], b[step])} (relative difference "
             f"{relative(a[step], b[step]):.2g})"
             for step in sorted(a.keys() & b.keys())
             if step in (result.first_beyond, result.first_clear)
@@ -194,6 +204,7 @@ class Comparison:
             clear_step=result.first_clear,
             steps=tuple(sorted(a.keys() & b.keys())),
             evidence=tuple(shown),
+            curves=result,
         )
 
     def _gradients(self) -> PartResult:
@@ -224,19 +235,21 @@ class Comparison:
         causes = []
         if first is not None:
             name = f"gradient of {first.parameter}"
-            causes.append(Cause("gradients", "gradients", name, first.reason, 0.6, first.step, first.rank))
+            causes.append(
+                Cause("gradients", "gradients", name, rounded(first.reason), 0.6, first.step, first.rank)
+            )
         steps = sorted({step for rank in verdict.ranks for step in rank.steps})
         return PartResult(
             "gradients",
             "equal" if result.same else "differ" if suspicious else "incomplete",
-            verdict.sentence,
+            rounded(verdict.sentence),
             report=result.report_path,
             causes=tuple(causes),
             first_step=None if first is None else first.step,
             clear_step=None if first is None else first.step,
             steps=tuple(steps),
-            evidence=tuple(finding.line for finding in suspicious[:_MOST_EVIDENCE]),
-            not_compared=tuple(finding.line for finding in verdict.not_compared[:_MOST_EVIDENCE]),
+            evidence=tuple(rounded(finding.line) for finding in suspicious[:_MOST_EVIDENCE]),
+            not_compared=tuple(rounded(finding.line) for finding in verdict.not_compared[:_MOST_EVIDENCE]),
         )
 
     def _dump(self) -> PartResult:
@@ -257,7 +270,7 @@ class Comparison:
         self.dump_result = result
         self.culprits = culprits_of(result, result.frames)
         files = write_outputs(result, self.culprits)
-        causes = tuple(_cause_of(culprit) for culprit in self.culprits)
+        causes = tuple(self._cause_of(culprit) for culprit in self.culprits)
         return PartResult(
             "dump",
             result.status,
@@ -269,6 +282,42 @@ class Comparison:
             steps=tuple(sorted({pair.step for pair in result.pairs})),
             evidence=tuple(result.verdict.notes[:_MOST_EVIDENCE]),
         )
+
+    def _cause_of(self, culprit: Culprit) -> Cause:
+        own, other = self._stacks(culprit)
+        if culprit.reference_record:
+            own, other = other, own
+        return Cause(
+            stage=_STAGE_OF_KIND.get(culprit.kind, "operators"),
+            part="dump",
+            name=f"{culprit.kind.replace('_', ' ')} {culprit.name}",
+            reason=culprit.reason,
+            confidence=culprit.confidence,
+            step=culprit.step,
+            rank=culprit.rank,
+            module=culprit.module,
+            record=culprit.record,
+            stack=own,
+            reference_stack=other,
+        )
+
+    def _stacks(self, culprit: Culprit) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The lines of the run that has the culprit, and those of the other. What is no call, as an attribute
+        of a module, has the lines of a call in this module that is a culprit, too.
+        """
+        assert self.dump_result is not None
+        called = culprit
+        if not culprit.stack and culprit.module:
+            place = culprit.step, culprit.rank, culprit.module
+            here = (one for one in self.culprits if (one.step, one.rank, one.module) == place and one.stack)
+            called = next(here, culprit)
+        own = tuple(frame.text for frame in called.top_frames(_MOST_FRAMES))
+        if called.kind in ("missing_call", "extra_call"):
+            return own, ()
+        record, of_reference = called.record or called.reference_record, not called.reference_record
+        texts = self.dump_result.frames_of(called.step, called.rank, record, of_reference=of_reference)
+        other = replace(called, stack=[parse_frame(text) for text in texts])
+        return own, tuple(frame.text for frame in other.top_frames(_MOST_FRAMES))
 
     # ---- what the dump says of the rest
 
@@ -332,21 +381,6 @@ class Comparison:
             log.warning("no page of the graph is made: %s", error)
             return None
         return page
-
-
-def _cause_of(culprit: Culprit) -> Cause:
-    return Cause(
-        stage=_STAGE_OF_KIND.get(culprit.kind, "operators"),
-        part="dump",
-        name=f"{culprit.kind.replace('_', ' ')} {culprit.name}",
-        reason=culprit.reason,
-        confidence=culprit.confidence,
-        step=culprit.step,
-        rank=culprit.rank,
-        module=culprit.module,
-        record=culprit.record,
-        stack=tuple(frame.text for frame in culprit.top_frames(5)),
-    )
 
 
 def _place(difference: Any) -> tuple[int | None, int | None]:

@@ -72,7 +72,7 @@ COMMANDS = {
     "parse": (
         "msprobe.parse.command",
         "main",
-        "a prompt for arrays and kernel dumps, as the existing tool has it",
+        "a prompt for arrays and kernel dumps, as mindstudio-probe has it",
     ),
     "rl_compare": (
         "msprobe.commands.rl_compare",
@@ -85,9 +85,14 @@ COMMANDS = {
         "merge the results of comparing several ranks: one sheet per index, one column per rank",
     ),
     "view": (
-        "msprobe.viewer.command",
+        "msprobe.commands.view",
         "main",
-        "look at the results of graph comparisons in the browser",
+        "look at graphs of models, dumps and records of the monitor in the browser",
+    ),
+    "trend": (
+        "msprobe.commands.trend",
+        "main",
+        "what a training did, by the record of the monitor; where do two trainings part?",
     ),
     "export": (
         "msprobe.dump.command",
@@ -127,12 +132,12 @@ COMMANDS = {
     "op_generate": (
         "msprobe.operator_script.command",
         "main",
-        "write a script that runs one recorded call and prints its errors, as the existing tool does",
+        "write a script that runs one recorded call and prints its errors, as mindstudio-probe does",
     ),
     "run_ut": (
         "msprobe.accuracy.command",
         "main",
-        "run the calls of a dump on the device and, raised, on the CPU: files of the existing tool",
+        "run the calls of a dump on the device and, raised, on the CPU: files of mindstudio-probe",
     ),
     "multi_run_ut": (
         "msprobe.accuracy.command",

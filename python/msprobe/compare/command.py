@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from msprobe.compare.result import CompareResult
     from msprobe.compare.run import CompareOptions
 
-# Of the newest releases of the existing tool, beside that for dumps.
+# Of the newest releases of mindstudio-probe, beside that for dumps.
 _MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
 _OTHER_MODES = (
     "data of offline models and graph modes of Ascend devices are not compared here, expected auto; arrays "
@@ -68,6 +68,10 @@ def _show(asked: argparse.Namespace, result: CompareResult) -> int:
     from msprobe.compare.verdict_file import culprits_of, verdict_json
 
     culprits = culprits_of(result, result.frames)
+    if asked.replay:
+        from msprobe.compare.replay import replayed
+
+        culprits = replayed(result, culprits)
     files = write_outputs(result, culprits, junit="junit" in asked.format, sarif="sarif" in asked.format)
     if asked.json:
         sys.stdout.write(verdict_json(result, culprits))
@@ -202,6 +206,11 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         "--bitwise",
         action="store_true",
         help="exit with 1 unless all is equal: rounding is a difference, too",
+    )
+    add(
+        "--replay",
+        action="store_true",
+        help="run the calls that are blamed once more (dumps of task tensor; needs torch)",
     )
     add_threads(group)
     add_timeout(group)

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison for Python programs, with the names and arguments of the existing tool."""
+"""The comparison for Python programs, with the names and arguments of mindstudio-probe."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def compare(
     input_param: `npu_json_path` (the run under test), `bench_json_path` (the reference), and, if wanted,
         `stack_json_path` and `is_print_compare_log` (log the verdict, default True).
     stack_mode: use `stack_json_path`. Without that key, stack.json beside the dump is used where it is.
-    auto_analyze: write the existing tool's advisor file.
+    auto_analyze: write mindstudio-probe's advisor file.
     fuzzy_match: pair names that differ in the count of a call or the class of a module.
     data_mapping: a YAML file or a mapping, name of an item -> its name in the reference.
     suffix: added to the names of the table and the advisor file.

@@ -44,4 +44,6 @@ def _culprit_lines(place: int, culprit: Culprit, paint: Paint) -> list[str]:
         f"     step {culprit.step}, rank {culprit.rank}, confidence {culprit.confidence:.0%}",
         f"     {printable(culprit.reason)}",
     ]
+    if culprit.replay is not None:
+        lines.append(f"     replay: {culprit.replay.answer}: {printable(culprit.replay.reason)}")
     return lines + [paint.faint(f"     at {printable(frame.text)}") for frame in culprit.top_frames(_FRAMES)]

@@ -60,7 +60,7 @@ class Inputs:
 
 
 def read_compare_file(path: str) -> Paths:
-    """compare.json of the existing tool: `npu_path`, `bench_path`, `stack_path`, `is_print_compare_log`.
+    """compare.json of mindstudio-probe: `npu_path`, `bench_path`, `stack_path`, `is_print_compare_log`.
 
     Raises InvalidArgument, FormatError and IoError that name the file and the key.
     """
@@ -80,7 +80,7 @@ def find_pairs(
     paths: Paths, *, ranks: Collection[int] | None = None, steps: Collection[int] | None = None
 ) -> Inputs:
     """Pairs the files of both runs. Ranks and steps are paired by their numbers; `rank` without one and
-    `proc{pid}`, as newer releases of the existing tool name it, are rank 0.
+    `proc{pid}`, as newer releases of mindstudio-probe name it, are rank 0.
 
     `ranks`, `steps`: no others. Raises InvalidArgument when a path is missing or the two are of different
     forms, and NothingToCompare when nothing of one run is in the other.
@@ -205,7 +205,7 @@ def read_data_mapping(path: str) -> dict[str, str]:
 def stack_path(files: DumpFiles, paths: Paths, *, stack_mode: bool) -> Path | None:
     """Which stack.json gives the column of stacks; None: there is no such column.
 
-    As in the existing tool: a `stack_path` that the user named is used in stack mode only; without one, the
+    As in mindstudio-probe: a `stack_path` that the user named is used in stack mode only; without one, the
     file beside the dump is used where there is one.
     """
     if paths.stack is not None and files.target == paths.target:

@@ -168,6 +168,7 @@ function showCulprits() {
     const metrics = Object.entries(culprit.metrics).map(([key, value]) =>
       `${key.replaceAll("_", " ")}: ${typeof value === "number" ? short(value) : typeof value === "object" ? JSON.stringify(value) : value}`);
     if (metrics.length) node.append(element("span", {className: "soft", textContent: visible(metrics.join(" \u00b7 "))}));
+    if (culprit.replay) node.append(element("span", {textContent: visible(`replay: ${culprit.replay.answer}: ${culprit.replay.reason}`)}));
     if (culprit.stack.length) node.append(element("pre", {textContent: culprit.stack.map(frameText).join("\n")}));
     const place = placeOf(culprit);
     if (place) {

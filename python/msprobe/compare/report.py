@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """report.html: a comparison as one page that needs nothing but a browser.
 
-The page is report.html of this folder with report.css, the data and report.js in place of marks. What the
-data looks like is the concern of these files and of the native report_rows() only.
+The page is report.html of this folder with the style of all pages, report.css, the data and report.js in
+place of marks. What the data looks like is the concern of these files and of the native report_rows() only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 
 from msprobe.compare.verdict_file import count, culprit_content, sentence, status
 from msprobe.files.atomic_file import write_text
-from msprobe.files.page import file_beside, filled, for_script, strict
+from msprobe.files.page import base_style, file_beside, filled, for_script, strict
 from msprobe.native import __version__
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -45,7 +45,7 @@ def report_html(result: CompareResult, culprits: list[Culprit]) -> str:
     return filled(
         file_beside(__file__, "report.html"),
         {
-            "STYLE": file_beside(__file__, "report.css"),
+            "STYLE": base_style() + file_beside(__file__, "report.css"),
             "DATA": for_script(data),
             "ROWS": blocks,
             "SCRIPT": file_beside(__file__, "report.js"),

@@ -62,7 +62,7 @@ class PairResult:
     table: Path | None
     """The result table; None: the run under test recorded nothing, so there is none."""
     advice: Path | None
-    """The existing tool's advisor file; None: not wanted, or no table."""
+    """mindstudio-probe's advisor file; None: not wanted, or no table."""
     summary: TableSummary
     walk: StepWalk
     report: ReportRows | None = None
@@ -141,11 +141,20 @@ class CompareResult:
         """The lines that called the place of a finding, the innermost first: of the run under test, or of the
         reference for a call that only this one makes. Empty where there is no stack.json, or it does not say.
         """
+        return self.frames_of(
+            finding.step, finding.rank, finding.record, of_reference=finding.is_of_reference
+        )
+
+    def frames_of(self, step: int, rank: int, record: str, *, of_reference: bool) -> list[str]:
+        """The lines that called a record of one of the runs, the innermost first. Empty as in `frames`."""
         from msprobe.native import core
 
-        for pair in self.pairs:
-            if (pair.step, pair.rank) == (finding.step, finding.rank) and finding.record:
-                dump = pair.golden if finding.is_of_reference else pair.target
-                stacks = core.default_stack_path(dump)
-                return core.stack_frames(stacks, finding.record) if stacks is not None else []
-        return []
+        pair = self.pair_of(step, rank)
+        if pair is None or not record:
+            return []
+        stacks = core.default_stack_path(pair.golden if of_reference else pair.target)
+        return core.stack_frames(stacks, record) if stacks is not None else []
+
+    def pair_of(self, step: int, rank: int) -> PairResult | None:
+        """The dumps of one step and rank; None: they were not compared."""
+        return next((pair for pair in self.pairs if (pair.step, pair.rank) == (step, rank)), None)

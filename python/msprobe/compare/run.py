@@ -48,7 +48,7 @@ class CompareOptions:
     stack_mode: bool = False
     """Use the stack.json that the user named."""
     advice: bool = True
-    """Write the existing tool's advisor file."""
+    """Write mindstudio-probe's advisor file."""
     fuzzy: bool = False
     data_mapping: Mapping[str, str] = field(default_factory=dict)
     table: Literal["xlsx", "csv"] | None = "xlsx"
@@ -301,7 +301,7 @@ class _Comparison:
         native = pair.write_table(table, threads=self._threads)
         advice = None
         if self._options.advice:
-            # The existing tool has one name for the advice about dump.json and about debug.json.
+            # mindstudio-probe has one name for the advice about dump.json and about debug.json.
             is_second = pair.is_debug and (files.step, files.rank) in self._with_dump
             name = f"advisor{self._options.suffix}{files.suffix}_{self._moment}.txt"
             advice = table.with_name(f"debug_{name}" if is_second else name)

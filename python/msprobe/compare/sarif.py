@@ -33,6 +33,7 @@ _RULES = {
     "clipping": "The clipping of gradients differs",
     "optimizer_setting": "A setting of the optimizer differs",
     "optimizer_state": "The state of the optimizer differs",
+    "update": "The optimizer steps by another rule",
     "randomness": "Random numbers differ",
     "unexplained": "The runs differ by more than rounding, and no call explains it",
     "not_compared": "A part of the runs was not compared",

@@ -21,6 +21,7 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from typing import Literal
 
     from msprobe._core import Finding
     from msprobe.compare.result import CompareResult, LeftOut, PairResult
@@ -58,6 +59,18 @@ class Frame:
 
 
 @dataclass(frozen=True)
+class Replay:
+    """What a new run of a call says of it (--replay)."""
+
+    answer: Literal["confirmed", "cleared", "unknown"]
+    reason: str
+    introduced: float | None = None
+    """Error of the call on its own arguments, as a 2-norm relative to the truth."""
+    inherited: float | None = None
+    """What the difference of the arguments makes of the truth, in the same unit."""
+
+
+@dataclass(frozen=True)
 class Culprit:
     """A finding that is to blame, as the reports show it."""
 
@@ -76,6 +89,8 @@ class Culprit:
     """Of the run under test; empty: the place is no record of it."""
     reference_record: str
     """Of the reference, for what only this one has; empty: the place is in the run under test."""
+    replay: Replay | None = None
+    """None: not asked for."""
 
     def top_frames(self, most: int) -> list[Frame]:
         """The innermost frames of the user's own code; of any code when there are none."""
@@ -252,6 +267,8 @@ def culprit_content(culprit: Culprit) -> dict[str, object]:
     content = asdict(culprit)
     for key in ("record", "reference_record"):
         del content[key]
+    if culprit.replay is None:
+        del content["replay"]
     return content
 
 

@@ -91,7 +91,7 @@ def check_environment(bench: Pack, cmp: Pack) -> CheckResult | None:
 
 
 def check_variables(bench: Pack, cmp: Pack, likelihood: Likelihood) -> CheckResult | None:
-    """The variables that the existing tool does not look at, as far as likelihood.json knows them. None when
+    """The variables that mindstudio-probe does not look at, as far as likelihood.json knows them. None when
     there is nothing to say.
     """
     sides = _environments(bench, cmp)

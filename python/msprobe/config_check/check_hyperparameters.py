@@ -21,7 +21,7 @@ ONLY_CMP = "Only in comparison"
 _PURE = "pure name"
 _MAPPING = "mapping"
 
-# The same thing by other names, as the existing tool has them; - counts as _.
+# The same thing by other names, as mindstudio-probe has them; - counts as _.
 _SYNONYMS = (
     ("learning_rate", "lr", "learningrate"),
     ("batch_size", "batch", "bs", "batch_size_per_gpu"),
@@ -155,7 +155,7 @@ def _text(value: object) -> str:
     if value is None:
         return "none"
     text = str(value).strip()
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":  # the existing tool keeps quotes
+    if len(text) >= 2 and text[0] == text[-1] and text[0] in "\"'":  # mindstudio-probe keeps quotes
         text = text[1:-1]
     return text.lower() if text.lower() in ("true", "false", "none", "null") else text
 

@@ -59,7 +59,7 @@ def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
     covered: Callable[[str], bool] = lambda _: True  # noqa: E731
     if bench.is_ours != cmp.is_ours:
         covered = KNOWN_TO_THE_EXISTING_TOOL.__contains__
-        result.notes.append("random: only the operations that the existing tool knows were compared")
+        result.notes.append("random: only the operations that mindstudio-probe knows were compared")
     differing: dict[str, _Operation] = {}
     for word, files, other in (("bench", *sides), ("cmp", *sides[::-1])):
         ranks = sorted(place[1] for place in files if place not in other)

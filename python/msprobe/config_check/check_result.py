@@ -61,7 +61,7 @@ def shown(value: object) -> str:
 
 
 def sheet_number(value: float | None) -> Cell:
-    """A number as the existing tool has it in a sheet: 16 digits; empty for NaN, a word for an infinity."""
+    """A number as mindstudio-probe has it in a sheet: 16 digits; empty for NaN, a word for an infinity."""
     if value == 0:
         return 0
     if value is None or math.isnan(value):

@@ -82,7 +82,7 @@ class ConfigChecker:
     ) -> None:
         _check_framework(fmk)
         self._path = checked_pack_path(output_zip_path)
-        scripts = [] if shell_path is None else check_paths(shell_path)
+        scripts = check_paths(shell_path) if shell_path else []
         if checksum not in CHECKSUMS:
             raise InvalidArgument(f"checksum: expected {' or '.join(CHECKSUMS)}, found {checksum!r}")
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 0):

@@ -38,7 +38,7 @@ def compares_checkpoints(arguments: list[str]) -> bool:
 def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
-    if asked.dump is not None and not asked.live:  # wins over -c, as in the existing tool
+    if asked.dump is not None and not asked.live:  # wins over -c, as in mindstudio-probe
         return _collect(asked)
     if asked.compare is None:
         parser.error(

@@ -60,7 +60,7 @@ def compare_packs(bench: Pack, cmp: Pack) -> ConfigComparison:
         "weights": check_weights(bench, cmp),
         "hyperparameters": check_hyperparameters(bench, cmp),
         "random": check_random(bench, cmp),
-        # Beyond the existing tool; last, so that its sheets come first.
+        # Beyond mindstudio-probe; last, so that its sheets come first.
         "variables": check_variables(bench, cmp, likelihood),
         "seeds": check_seeds(bench, cmp),
         "settings": check_settings(bench, cmp, likelihood),

@@ -146,7 +146,7 @@ _READERS: dict[str, Callable[[str], Parameters]] = {
 
 
 def merge(into: Parameters, found: Parameters) -> None:
-    """Adds parameters; of another value for the same name both are kept, as the existing tool has it."""
+    """Adds parameters; of another value for the same name both are kept, as mindstudio-probe has it."""
     for name, value in found.items():
         if name not in into:
             into[name] = value

@@ -14,13 +14,13 @@ FORMAT: Final = 1  # of what lies in OWN
 LARGEST_ENTRY: Final = 1 << 30
 LARGEST_CONTENT: Final = 10 << 30
 
-# ---- what the existing tool knows
+# ---- what mindstudio-probe knows
 ENVIRONMENT: Final = "env"
 PACKAGES: Final = "pip"
 STATIC: Final = "hyperparameters/hyperparameters_static.json"
 DYNAMIC: Final = "hyperparameters/hyperparameters_dynamic.json"
 
-# ---- what only msprobe knows: in a folder of its own, which the existing tool does not look at
+# ---- what only msprobe knows: in a folder of its own, which mindstudio-probe does not look at
 OWN: Final = "msprobe/"
 ABOUT: Final = OWN + "pack.json"
 FINGERPRINTS: Final = OWN + "fingerprints/"

@@ -76,7 +76,7 @@ class Pack:
 
     @property
     def is_ours(self) -> bool:
-        """Whether msprobe made it, and not the existing tool."""
+        """Whether msprobe made it, and not mindstudio-probe."""
         return self.has(pack.ABOUT)
 
     def about(self) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Pack:
         except FormatError as error:
             self.leave_out(name, f"it is damaged: {str(error).removeprefix(f'{name}: ')}")
             return None
-        # The existing tool writes credentials down; they go no further, and are compared by their hashes.
+        # mindstudio-probe writes credentials down; they go no further, and are compared by their hashes.
         return _concealed(name, content) if name in _MAY_HOLD_SECRETS and not self.is_ours else content
 
     def entry(self, name: str) -> EntryInFile | None:
@@ -184,7 +184,7 @@ class Pack:
             self.problems.append(sentence)
 
     def _take(self, parts: list[zipfile.ZipInfo]) -> None:
-        """Of several entries of one name the last one counts, as the existing tool has it."""
+        """Of several entries of one name the last one counts, as mindstudio-probe has it."""
         foreign: list[str] = []
         for part in parts:
             if part.is_dir():

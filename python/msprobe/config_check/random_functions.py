@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from typing import Final
 
-# Prefix in the pack -> functions, as the existing tool has them.
+# Prefix in the pack -> functions, as mindstudio-probe has them.
 _OF_THE_EXISTING_TOOL: Final = {
     "random.": ("random", "randint", "uniform", "choice"),
     "np.random.": ("rand", "randint", "choice", "normal"),

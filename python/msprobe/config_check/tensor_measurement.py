@@ -30,7 +30,7 @@ _SMALL = {"crc32": 1 << 20, "md5": 1 << 16}  # elements; below it threads cost m
 
 @dataclass(frozen=True)
 class Measured:
-    """statistics: as the existing tool prints them, None for a tensor that has none. fingerprint: type, shape
+    """statistics: as mindstudio-probe prints them, None for a tensor that has none. fingerprint: type, shape
     and checksum.
     """
 
@@ -142,7 +142,7 @@ def _measure(tensor: _Prepared, checksum: str, in_float32: bool) -> Measured:
 
 
 def _rounded(value: float, dtype: Any) -> float:
-    """To the type that the existing tool computes in: `dtype`, else float32."""
+    """To the type that mindstudio-probe computes in: `dtype`, else float32."""
     if dtype is not None:
         import torch
 

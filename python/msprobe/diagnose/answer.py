@@ -12,6 +12,8 @@ from msprobe.terminal.printable import printable
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from msprobe.diagnose.losses import LossComparison
+
     Part = Literal["config", "checkpoint", "losses", "gradients", "dump"]
     Stage = Literal[
         "configuration", "data", "initial weights", "first step", "gradients", "operators", "optimizer"
@@ -55,7 +57,9 @@ class Cause:
     record: str = ""
     """Of a dump."""
     stack: tuple[str, ...] = ()
-    """The lines that called it, the innermost first."""
+    """The lines of the target that called it, the innermost first."""
+    reference_stack: tuple[str, ...] = ()
+    """Those of the reference. A call that only one run makes has the lines of that run."""
 
     @property
     def where(self) -> str:
@@ -88,6 +92,8 @@ class PartResult:
     evidence: tuple[str, ...] = ()
     not_compared: tuple[str, ...] = ()
     """What could not be read, while the rest was compared."""
+    curves: LossComparison | None = None
+    """Of the losses."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,8 @@ class Answer:
     missing: tuple[Missing, ...]
     next_commands: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    again: tuple[str, ...] = ()
+    """The commands that record the target again and compare, once the cause is removed."""
     graph: Path | None = None
     """A page that shows the step of the cause as a hierarchy."""
 
@@ -188,9 +196,9 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
         return "not recorded", ""
     other = next((one for one in answer.others if one.stage == stage), None)
     if other is not None:
-        return "behind", other.where
+        return "consequence", other.where
     if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
-        return "behind", "what differs here follows from the cause"
+        return "consequence", "what differs here follows from the cause"
     checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)
     if checkpoint is not None:
         return "differ", f"{checkpoint.sentence} They may be of a later step"

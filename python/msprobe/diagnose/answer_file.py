@@ -27,7 +27,7 @@ _MOST_OTHERS = 3
 
 def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
     content = {
-        "format": 2,
+        "format": 3,
         "msprobe": __version__,
         "status": answer.status,
         "sentence": answer.sentence,
@@ -73,7 +73,7 @@ def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     lines = [paint.answer(printable(answer.sentence), good=answer.follows)]
     if answer.cause is not None:
         lines.append(f"  {printable(answer.cause.reason)} (confidence {answer.cause.confidence:.0%})")
-        lines += [f"  at {printable(frame)}" for frame in answer.cause.stack[:_MOST_FRAMES]]
+        lines += _frames(answer.cause)
     lines += ["", *(_stage_line(answer, stage, title) for stage, title, _ in STAGES)]
     if answer.others:
         lines += ["", "  also, and less likely:"]
@@ -85,6 +85,13 @@ def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
         lines += ["", *(f"  next: {printable(command)}" for command in answer.next_commands)]
     lines += [f"  note: {printable(note)}" for note in answer.notes]
     return "\n".join([*lines, "", f"  {printable(str(output / PAGE))}"]) + "\n"
+
+
+def _frames(cause: Cause) -> list[str]:
+    """The lines of the target; of the reference those of a call that only this one makes."""
+    frames = cause.stack or cause.reference_stack
+    where = "" if cause.stack else " (reference)"
+    return [f"  at {printable(frame)}{where}" for frame in frames[:_MOST_FRAMES]]
 
 
 def _stage_line(answer: Answer, stage: Any, title: str) -> str:

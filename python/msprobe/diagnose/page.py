@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""index.html of a diagnosis: the answer, the walk, and links to the reports of the parts."""
+"""index.html of a diagnosis: the answer, its source lines, what to do next, the losses, the walk, and links
+to the reports of the parts. It needs nothing but a browser, and runs no script.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from msprobe.diagnose.answer import STAGES, stage_status
 from msprobe.diagnose.answer_file import relative
+from msprobe.diagnose.curves import curves
+from msprobe.files.page import base_style, file_beside
 from msprobe.native import __version__
 from msprobe.terminal.printable import printable
 
@@ -18,45 +22,22 @@ if TYPE_CHECKING:
 
     from msprobe.diagnose.answer import Answer, Cause
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8885; --red: #c2321f; --green: #1d7a3d; --soft: #8888; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.5rem; line-height: 1.3; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-.differ h1 { color: var(--red); } .equal h1, .rounding h1 { color: var(--green); }
-table { border-collapse: collapse; width: 100%; } th, td { text-align: left; vertical-align: top;
-  padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
-pre { overflow-x: auto; padding: .6rem; border: 1px solid var(--line); border-radius: .4rem; }
-.cause td { font-weight: 600; } .cause .word { color: var(--red); } .equal .word { color: var(--green); }
-.soft { opacity: .7; } code { overflow-wrap: anywhere; }
-"""
+_BADGES = {"equal": "agree", "rounding": "agree", "differ": "differ", "incomplete": "incomplete"}
 
 
 def page_html(answer: Answer, a: Path, b: Path, output: Path) -> str:
-    """The whole text; it needs nothing but a browser."""
-    body = [f"<h1>{_text(answer.sentence)}</h1>"]
-    if answer.cause is not None:
-        body += _cause(answer.cause)
-    if answer.graph is not None:
-        link = escape(relative(answer.graph, output), quote=True)
-        body.append(f'<p><a href="{link}">The step of the cause as a graph</a></p>')
-    body += ["<h2>The walk</h2>", "<table>", *_walk(answer), "</table>"]
-    body += ["<h2>Reports</h2>", "<table>", *_reports(answer, output), "</table>"]
-    if answer.others:
-        body += ["<h2>Also, and less likely</h2>", "<ul>"]
-        body += [f"<li>{_text(cause.where)}: {_text(cause.reason)}</li>" for cause in answer.others]
-        body.append("</ul>")
-    for missing in answer.missing:
-        body += [f"<h2>Missing: {_text(missing.what)}</h2>", f"<p>{_text(missing.why)}</p>"]
-        body += _commands(missing.commands)
-    if answer.next_commands:
-        body += ["<h2>Next</h2>", *_commands(answer.next_commands)]
-    if answer.notes:
-        body += ["<h2>Notes</h2>", "<ul>", *(f"<li>{_text(note)}</li>" for note in answer.notes), "</ul>"]
-    body.append(
-        f'<p class="soft">Reference <code>{_text(str(a))}</code>, under test '
-        f"<code>{_text(str(b))}</code>; msprobe {_text(__version__)}</p>"
-    )
-    content = "\n".join(body)
+    """The whole text."""
+    cards = [
+        _header(answer, a, b),
+        _card("Source lines", _source(answer.cause)),
+        _card("What to try next", _next(answer, output)),
+        _card("Losses", _losses(answer)),
+        _card("The walk", ["<table>", *_walk(answer), "</table>"]),
+        _card("Reports", ["<table>", *_reports(answer, output), "</table>"]),
+        _card("Also, and less likely", _list(f"{one.where}: {one.reason}" for one in answer.others)),
+        _card("Notes", _list(answer.notes)),
+    ]
+    content = "\n".join(filter(None, cards))
     return f"""<!DOCTYPE html>
 <!-- Copyright 2026 The msprobe authors. SPDX-License-Identifier: Apache-2.0 -->
 <html lang="en">
@@ -65,10 +46,14 @@ def page_html(answer: Answer, a: Path, b: Path, output: Path) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>Diagnosis</title>
-<style>{_STYLE}</style>
+<style>
+{base_style()}{file_beside(__file__, "page.css")}</style>
 </head>
-<body class="{answer.status}">
+<body>
+<main>
 {content}
+<footer>Made by msprobe {_text(__version__)}</footer>
+</main>
 </body>
 </html>
 """
@@ -78,20 +63,85 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-def _cause(cause: Cause) -> list[str]:
-    lines = [f"<p>{_text(cause.reason)} <span class=soft>(confidence {cause.confidence:.0%})</span></p>"]
-    if cause.stack:
-        lines.append("<pre>" + "\n".join(_text(frame) for frame in cause.stack) + "</pre>")
+def _card(title: str, lines: list[str]) -> str:
+    """Nothing where there are no lines."""
+    if not lines:
+        return ""
+    return "\n".join(['<section class="card">', f"<h2>{title}</h2>", *lines, "</section>"])
+
+
+def _header(answer: Answer, a: Path, b: Path) -> str:
+    lines = [
+        '<header class="card top">',
+        f'<span class="badge {_BADGES[answer.status]}">{answer.status}</span>',
+        f'<h1 id="sentence">{_text(answer.sentence)}</h1>',
+    ]
+    if answer.cause is not None:
+        sure = f'<span class="soft">(confidence {answer.cause.confidence:.0%})</span>'
+        lines.append(f'<p class="reason">{_text(answer.cause.reason)} {sure}</p>')
+    lines += [
+        f'<dl class="inputs"><dt>reference</dt><dd><code>{_text(str(a))}</code></dd>',
+        f"<dt>target</dt><dd><code>{_text(str(b))}</code></dd></dl>",
+        "</header>",
+    ]
+    return "\n".join(lines)
+
+
+def _source(cause: Cause | None) -> list[str]:
+    """The lines of both runs that called the cause."""
+    if cause is None or not (cause.stack or cause.reference_stack):
+        return []
+    sides = []
+    for name, stack in (("Reference", cause.reference_stack), ("Target", cause.stack)):
+        lines = [
+            f'<span class="outer">{_text(frame)}</span>' if place else f"<b>{_text(frame)}</b>"
+            for place, frame in enumerate(stack)
+        ]
+        what = "<pre>" + "\n".join(lines) + "</pre>" if stack else '<p class="soft">No line was recorded.</p>'
+        if not stack and cause.name.startswith(("missing call", "extra call")):
+            what = '<p class="soft">This run does not make the call.</p>'
+        sides.append(f"<div><h3>{name}</h3>{what}</div>")
+    return [
+        '<div class="sides">',
+        *sides,
+        "</div>",
+        '<p class="soft hint">The innermost call stands first; below it are the lines that called it.</p>',
+    ]
+
+
+def _next(answer: Answer, output: Path) -> list[str]:
+    lines = []
+    for missing in answer.missing:
+        lines.append(f"<p>Record {_text(missing.what)}: {_text(missing.why)}.</p>")
+        lines += _commands(missing.commands)
+    if answer.graph is not None:
+        link = escape(relative(answer.graph, output), quote=True)
+        lines.append(f'<p><a href="{link}">Open the graph of the step, at the cause</a></p>')
+    if answer.next_commands:
+        lines += ["<p>See more of the step in the viewer:</p>", *_commands(answer.next_commands)]
+    if answer.again and not answer.missing:
+        lines += [
+            "<p>Remove the difference from the target, record it again and compare. "
+            "A second cause may have been hidden by this one.</p>",
+            *_commands(answer.again),
+        ]
     return lines
+
+
+def _losses(answer: Answer) -> list[str]:
+    part = next((part for part in answer.parts if part.curves is not None), None)
+    if part is None or part.curves is None:
+        return []
+    return [f"<p>{_text(part.sentence[:1].upper() + part.sentence[1:])}.</p>", curves(part.curves)]
 
 
 def _walk(answer: Answer) -> list[str]:
     rows = []
     for stage, title, _ in STAGES:
         word, sentence = stage_status(stage, answer)
-        kind = word if word in ("cause", "equal") else "other"
+        kind = word if word in ("cause", "equal", "rounding", "failed") else "other"
         rows.append(
-            f'<tr class="{kind}"><td>{_text(title)}</td><td class="word">{_text(word)}</td>'
+            f'<tr class="{kind}"><td class="name">{_text(title)}</td><td class="word">{_text(word)}</td>'
             f"<td>{_text(sentence)}</td></tr>"
         )
     return rows
@@ -103,11 +153,17 @@ def _reports(answer: Answer, output: Path) -> list[str]:
         name = _text(part.part)
         if part.report is not None:
             name = f'<a href="{escape(relative(part.report, output), quote=True)}">{name}</a>'
-        evidence = "".join(f"<br><span class=soft>{_text(line)}</span>" for line in part.evidence)
+        evidence = "".join(f'<br><span class="soft">{_text(line)}</span>' for line in part.evidence)
         rows.append(
-            f"<tr><td>{name}</td><td>{_text(part.status)}</td><td>{_text(part.sentence)}{evidence}</td></tr>"
+            f'<tr><td class="name">{name}</td><td class="word">{_text(part.status)}</td>'
+            f"<td>{_text(part.sentence)}{evidence}</td></tr>"
         )
     return rows
+
+
+def _list(texts: Iterable[str]) -> list[str]:
+    lines = [f"<li>{_text(text)}</li>" for text in texts]
+    return ["<ul>", *lines, "</ul>"] if lines else []
 
 
 def _commands(commands: Iterable[str]) -> list[str]:

@@ -59,7 +59,7 @@ def form_of(path: Path) -> Form:
 
 
 def holds_kernel_dump(names: Iterable[str]) -> bool:
-    """Whether these names are those in the folder of a step of a level-L2 dump of the existing tool."""
+    """Whether these names are those in the folder of a step of a level-L2 dump of mindstudio-probe."""
     return any(KERNEL_CONFIG.fullmatch(name) for name in names)
 
 

@@ -8,14 +8,12 @@ import json
 import os
 from pathlib import Path
 
-from msprobe.native import FormatError, InvalidArgument, IoError, log
+from msprobe.native import FormatError, InvalidArgument, core, log
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
-
-_LARGEST_FILE = 1 << 20
 
 
 def read_object(path: str, what: str) -> Mapping[str, Any]:
@@ -23,26 +21,7 @@ def read_object(path: str, what: str) -> Mapping[str, Any]:
 
     Raises FormatError and IoError that name the file.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
-    except OSError as error:
-        result = IoError(f"{path}: cannot be read: {error.strerror}")
-        result.errno, result.filename = error.errno, path
-        raise result from error
-    if len(data) > _LARGEST_FILE:
-        raise FormatError(f"{path}: expected at most 1 MiB of JSON that names two dumps")
-
-    def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        content = dict(pairs)
-        if len(content) < len(pairs):
-            raise ValueError("a key stands twice in one object")
-        return content
-
-    try:
-        content = json.loads(data.decode("utf-8-sig"), object_pairs_hook=without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: expected JSON: {error}") from None
+    content = core.read_json(path)
     if not isinstance(content, dict):
         raise FormatError(f"{path}: expected {what}, found {shown(content)}")
     return content

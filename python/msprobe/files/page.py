@@ -28,6 +28,11 @@ def file_beside(module_file: str, name: str) -> str:
     return Path(module_file).parent.joinpath(name).read_text("utf-8")
 
 
+def base_style() -> str:
+    """The style that pages share: colours, light and dark, header, cards."""
+    return file_beside(__file__, "page.css")
+
+
 def for_script(text: str) -> str:
     """JSON that can stand in a <script> element whatever the names hold: nothing in it can end the element.
     These characters occur in texts only, where each has an escape.

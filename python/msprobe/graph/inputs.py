@@ -146,7 +146,7 @@ def find_units(paths: Paths) -> Inputs:
         )
     search = _Search(is_merged=paths.merges)
     if form is Form.RANK:
-        search.rank(0, 0, target, golden)  # as in the existing tool, whatever the folder is called
+        search.rank(0, 0, target, golden)  # as in mindstudio-probe, whatever the folder is called
     elif form is Form.STEP:
         search.step(0, target, golden)
     else:

@@ -48,8 +48,8 @@ def compare(
 
 class GraphView:
     """The nodes of a run, children before their parents. A node has a `name`, `kind`, `parent`, `children`,
-    `parameters`, `stack`; and, of two runs, `match`, `how`, `reason`, `index` (the precision index of the
-    existing tool) and its distances `input_ulps`, `output_ulps`, `weight_ulps`, `gradient_ulps`: relative to
+    `parameters`, `stack`; and, of two runs, `match`, `how`, `reason`, `index` (the precision index of
+    mindstudio-probe) and distances `input_ulps`, `output_ulps`, `weight_ulps`, `gradient_ulps`: relative to
     the size of the tensor, in units of the rounding error of its dtype.
     """
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from msprobe.config import Config, DumpConfig, load_config
-from msprobe.config import dump as dump_config
-from msprobe.config.file import read_object
+from msprobe.config import Config, DumpConfig, load_config, read_file, words_of
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ def run_settings(
     without: parts that are not recorded, out of CAN_BE_LEFT_OUT.
     monitor: record the monitor, too: at all steps, and not only those of `steps`.
     """
-    content: dict[str, Any] = {} if config is None else read_object(os.fspath(config))
+    content: dict[str, Any] = {} if config is None else read_file(config)
     for part in without:
         if part not in CAN_BE_LEFT_OUT:
             raise InvalidArgument(
@@ -121,8 +119,7 @@ def run_settings(
 def _with_diagnosis(config: Config) -> Config:
     """The state of the training beside the calls: what a diagnosis of two runs needs."""
     assert isinstance(config.section, DumpConfig)
-    kinds = get_args(dump_config.Diagnosis)
-    return replace(config, section=replace(config.section, diagnosis=kinds))
+    return replace(config, section=replace(config.section, diagnosis=words_of("diagnosis")))
 
 
 def _steps(given: str | Sequence[int | str]) -> list[int | str]:

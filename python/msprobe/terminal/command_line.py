@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def add_two_runs(group: argparse._ActionsContainer, runs: str, runs_help: str, file_help: str) -> None:
-    """Two dumps, in all spellings: in their places, by option, or by the file of the existing tool.
+    """Two dumps, in all spellings: in their places, by option, or by the file of mindstudio-probe.
 
     `runs`: what the help calls those in their places.
     """
@@ -70,7 +70,7 @@ def add_two_runs(group: argparse._ActionsContainer, runs: str, runs_help: str, f
 
 
 def add_output(group: argparse._ActionsContainer, what: str) -> None:
-    """The folder for `what`, which has a default as in the existing tool, with and without the option."""
+    """The folder for `what`, which has a default as in mindstudio-probe, with and without the option."""
     group.add_argument(
         "-o",
         "--output_path",

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The samples: what the existing tool says where it is right, and what is right where it is not."""
+"""The samples: what mindstudio-probe says where it is right, and what is right where it is not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_one_model_in_two_layouts_is_equal(samples: Path, left: str, right: str)
 
 
 def test_gated_layers_are_merged_half_by_half(samples: Path) -> None:
-    """The existing tool finds l2 0.90 here."""
+    """mindstudio-probe finds l2 0.90 here."""
     result = compare(samples, "f_glu_tp2", "g_glu_tp1")
     assert result.same
     assert len(result.rows) == 21

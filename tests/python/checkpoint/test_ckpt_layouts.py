@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts that the existing tool gets wrong (docs/compatibility.md): one model, written in two of them, is
+"""Layouts that mindstudio-probe gets wrong (docs/compatibility.md): one model, written in two of them, is
 equal, and a change of one element is found in its place.
 """
 

@@ -223,7 +223,7 @@ class TestConfigCommands:
             ("step: 3", '"step": expected a list'),
             ("grad_probe: {grad_level: L7}", "grad_level must be one of"),
             ("a: [", "expected YAML"),
-            ("- 1", "expected a YAML mapping"),
+            ("- 1", "expected an object, found a list"),
         ],
     )
     def test_a_wrong_file(self, call, tmp_path, text, problem):

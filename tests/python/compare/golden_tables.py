@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Result tables of the existing tool beside ours: reading, and what is meant to differ
+"""Result tables of mindstudio-probe beside ours: reading, and what is meant to differ
 (docs/compatibility.md).
 """
 

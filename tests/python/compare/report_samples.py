@@ -26,7 +26,7 @@ STACK = [
 # In the order of FindingKind and Phase (cpp/include/msprobe/verdict.h).
 KINDS = """
     input_data weight buffer argument module_attribute operator in_place missing_call extra_call gradient
-    reduction clipping optimizer_setting optimizer_state randomness
+    reduction clipping optimizer_setting optimizer_state update randomness
 """.split()  # noqa: SIM905
 CALLS = 5
 
@@ -58,7 +58,8 @@ class Walk:
 _EMPTY: dict[str, Any] = {
     **dict.fromkeys(("step", "rank", "compared", "equal", "differing", "unseen"), 0),
     **dict.fromkeys(("largest", "largest_gradient", "closest"), (0.0, "")),
-    **dict.fromkeys(("last_agreeing", "first_differing"), ""),
+    **dict.fromkeys(("last_agreeing", "first_differing", "stranger"), ""),
+    **dict.fromkeys(("gradients_agree", "divided_otherwise"), False),
     "has_diagnosis": False,
     "unit": 0.0,
 }

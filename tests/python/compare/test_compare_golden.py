@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The comparisons of the existing tool (tests/data/compare/golden), cell by cell with their colours, but for
+"""The comparisons of mindstudio-probe (tests/data/compare/golden), cell by cell with their colours, but for
 what docs/compatibility.md lists; golden_tables.py says that list in code.
 """
 

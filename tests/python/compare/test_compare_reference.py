@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The existing tool and we compare the same dumps, ours, and say the same. (Its dumps:
+"""mindstudio-probe and we compare the same dumps, ours, and say the same. (Its dumps:
 test_compare_golden.py.) Runs when MSPROBE_TEST_REFERENCE names a folder for its environment, which is set up
 there when it is missing (about 2 GiB).
 """

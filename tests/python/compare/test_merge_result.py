@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""merge_result: the existing tool's result cell by cell, and what happens to everything that is wrong."""
+"""merge_result: mindstudio-probe's result cell by cell, and what happens to everything that is wrong."""
 
 from __future__ import annotations
 
@@ -226,14 +226,13 @@ def test_what_looks_like_a_mistake_is_said(folder: Path, caplog: pytest.LogCaptu
         ("- api", "expected a YAML mapping, found a list"),
         ("", "expected a YAML mapping, found nothing"),
         ("api: [a\n", "line 2, column 1: expected YAML"),
-        ("api: [a]\napi: [b]", 'line 2, column 1: expected YAML: "api" stands twice'),
+        ("api: [a]\napi: [b]", 'line 2: "api": the key stands twice'),
         (
             "api: !!python/object/apply:os.system [true]",
-            "line 1, column 6: expected YAML: could not determine",
+            'line 1: the tag "tag:yaml.org,2002:python/object/apply:os.system" is not read',
         ),
         ("api: " + "[" * 5000, "c.yaml: "),
-        ("1: 2", "expected keys that are text, found 1"),
-        ("d: 2026-99-99", "expected YAML: month must be in 1..12"),
+        ("~: 2", "line 1: expected a key that is text, found nothing"),
     ],
 )
 def test_a_wrong_configuration_is_one_message(folder: Path, text: str, expected: str) -> None:
@@ -247,7 +246,7 @@ def test_a_configuration_that_cannot_be_read(folder: Path) -> None:
     (folder / "c.yaml").write_bytes(b"api: [\xff]")
     assert refusal(folder) == "c.yaml: byte 6: expected UTF-8 text"
     (folder / "c.yaml").write_bytes(b"#" * (11 << 20))
-    assert "expected at most 10 MiB of YAML" in refusal(folder)
+    assert "expected at most 10 MiB, found" in refusal(folder)
     (folder / "c.yaml").unlink()
     assert refusal(folder) == "c.yaml: cannot read the YAML file: No such file or directory"
     (folder / "c.yaml").mkdir()
@@ -349,12 +348,9 @@ def test_a_damaged_csv_is_refused(folder: Path) -> None:
     assert "the file is empty" in refusal(folder, FormatError)
 
 
-@pytest.mark.parametrize(("module", "name"), [("yaml", "PyYAML"), ("python_calamine", "python-calamine")])
-def test_a_missing_package_is_named(
-    folder: Path, module: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    assert f"`pip install {name}`" in refusal(folder, UnsupportedError)
+def test_a_missing_package_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    assert "`pip install python-calamine`" in refusal(folder, UnsupportedError)
 
 
 def test_the_command_ends_with_2_and_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

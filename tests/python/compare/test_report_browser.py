@@ -48,10 +48,7 @@ def running(tmp_path_factory):
 
 @pytest.fixture
 def browser(running):
-    """Nothing may go wrong in a page."""
-    running.faults.clear()
-    yield running
-    assert running.faults == []
+    yield from running.without_faults()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What each check says; among it every place where the existing tool is wrong."""
+"""What each check says; among it every place where mindstudio-probe is wrong."""
 
 from __future__ import annotations
 

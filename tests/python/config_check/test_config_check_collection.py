@@ -496,6 +496,11 @@ class TestFaults:
             ConfigChecker(**arguments)
         assert list(tmp_path.iterdir()) == []
 
+    @pytest.mark.parametrize("nothing", [None, "", []])
+    def test_no_scripts(self, tmp_path, nothing):
+        ConfigChecker(shell_path=nothing, output_zip_path=str(tmp_path / "p.zip"))
+        assert (tmp_path / "p.zip").is_file()
+
     def test_a_model_of_mindspore(self, tmp_path):
         with pytest.raises(UnsupportedError, match="mindspore"):
             ConfigChecker(object(), output_zip_path=str(tmp_path / "p.zip"), fmk="mindspore")

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Packs of the existing tool give its results, cell by cell."""
+"""Packs of mindstudio-probe give its results, cell by cell."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cells(path: Path) -> dict[str, list[list[Any]]]:
 
 
 def expected(name: str) -> dict[str, list[list[Any]]]:
-    """The existing tool's cells, but for its sheet env: there each side stands under the other's name
+    """mindstudio-probe's cells, but for its sheet env: there each side stands under the other's name
     (docs/compatibility.md).
     """
     sheets: dict[str, list[list[Any]]] = json.loads((DATA / f"{name}.json").read_text())

@@ -71,7 +71,7 @@ class TestStages:
             part("config", status="equal"), part("dump", cause("operators", step=2), first_step=2)
         )
         assert [words[stage] for stage, _, _ in STAGES] == [
-            *("equal", "equal", "equal", "differ", "equal", "cause", "behind"),
+            *("equal", "equal", "equal", "differ", "equal", "cause", "consequence"),
         ]
 
     def test_a_part_that_failed_is_no_agreement(self):

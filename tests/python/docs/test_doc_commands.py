@@ -207,3 +207,15 @@ def test_python_and_json_of_the_pages_can_be_read() -> None:
 
 def test_a_page_that_is_prepared_for_exists_and_is_run() -> None:
     assert set(PREPARE) - set(PAGES_TO_RUN) == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/first_hour.md"])
+def test_the_answer_that_is_shown_first_is_a_real_one(page: str, records: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "msprobe", "diagnose", "run_a", "run_b", "-o", str(tmp_path / "answer")]
+    result = run(command, records, NO_COLOR="1")
+    assert result.returncode == 1
+    shown = next(block.text for block in blocks(REPOSITORY / page) if "layers.1.norm1.eps" in block.text)
+    real = {line.rstrip() for line in result.stdout.splitlines()}
+    lines = [line.rstrip() for line in shown.splitlines() if "/index.html" not in line]
+    assert len(lines) > 8
+    assert [line for line in lines if line not in real] == []

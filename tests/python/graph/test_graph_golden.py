@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The graphs of the existing tool (tests/data/graph/samples), row by row and cell by cell, but for what
+"""The graphs of mindstudio-probe (tests/data/graph/samples), row by row and cell by cell, but for what
 docs/compatibility.md lists; the rules below say that list in code.
 """
 
@@ -57,7 +57,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(samples: Path, out: Path, name: str, *options: str) -> tuple[sqlite3.Connection, sqlite3.Connection]:
-    """The existing tool's file and ours."""
+    """mindstudio-probe's file and ours."""
     code = main(["-f", "pytorch", "graph", "-i", f"{name}/compare.json", "-o", str(out), *options, "--quiet"])
     assert code in (0, 1)
     (theirs,) = (samples / name).glob("*.vis.db")

@@ -187,7 +187,6 @@ def test_numbers_beyond_the_range_of_a_double(tmp_path: Path) -> None:
         "Block: [a]",
         "Block: {mlp: 3}",
         "Block: {mlp: {a: b}}",
-        "Block: {3: mlp}",
         "Block: {'a..b': c}",
         "Block: {'': c}",
         "TopLayer: {a: b}\nCell: {a: c}",

@@ -388,7 +388,7 @@ class TestCommandLine:
             (("absent.py",), "absent.py: expected a Python script, there is no such file"),
             (("--steps", "2-1", "x.py"), "from the smaller to the larger"),
             (("--level", "L9", "x.py"), "invalid choice: 'L9'"),
-            (("--config", "x.txt", "x.py"), "to end in .json, .yaml or .yml"),
+            (("--config", "x.txt", "x.py"), "that ends in .json, .yaml or .yml"),
             (("--frobnicate", "x.py"), "unrecognized arguments"),
         ],
     )

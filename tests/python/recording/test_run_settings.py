@@ -31,7 +31,7 @@ def test_nothing_is_needed(tmp_path, monkeypatch):
     assert (settings.steps, settings.level, settings.parts) == ((0, 1, 2), "mix", CAN_BE_LEFT_OUT)
     assert settings.dump.task == "statistics"
     assert "optimizer" in settings.dump.section.diagnosis
-    assert settings.gradients.section.level == "L1"
+    assert settings.gradients.section.grad_level == "L1"
     assert list(tmp_path.iterdir()) == []  # nothing is made yet
 
 
@@ -50,7 +50,7 @@ def test_a_file_and_what_wins_over_it(file, tmp_path):
     assert (settings.dump.task, settings.dump.section.diagnosis) == ("tensor", ("rng",))
     assert not settings.dump.enable_dataloader
     assert settings.dump.dump_path == str(tmp_path / "of_file/dump")
-    assert settings.gradients.section.level == "L2"
+    assert settings.gradients.section.grad_level == "L2"
     settings = run_settings(path, tmp_path / "o", "0-1,9", "mix")
     assert (settings.output, settings.steps, settings.level) == (tmp_path / "o", (0, 1, 9), "mix")
 

@@ -30,7 +30,7 @@ class PackSource(Source):
         self._pack = read_pack(path)
 
     def title(self) -> str:
-        made = "msprobe" if self._pack.is_ours else "the existing tool"
+        made = "msprobe" if self._pack.is_ours else "mindstudio-probe"
         return f"{self.path}: a pack of the config check, made by {made}, {len(self.rows())} entries"
 
     def rows(self) -> list[Row]:
