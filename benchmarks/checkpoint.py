@@ -6,7 +6,7 @@ their bytes?
 python benchmarks/checkpoint.py --reference-python PYTHON --plain-read LIBRARY --out DIR
 
 The checkpoints are those of Megatron with tensor-parallel 2 and pipeline-parallel 2, with the files in the
-page cache. The existing tool takes turns, and must find the same.
+page cache. mindstudio-probe takes turns, and must find the same.
 """
 
 from __future__ import annotations
@@ -165,18 +165,18 @@ def _theirs(reference: str, folder: Path) -> measure.Finished:
     )
     done = measure.run([reference, "-c", code])
     if not out.exists():
-        raise RuntimeError(f"the existing tool: exit code {done.code}, and no result")
+        raise RuntimeError(f"mindstudio-probe: exit code {done.code}, and no result")
     return done
 
 
 def _check_agreement(folder: Path) -> None:
     ours, theirs = (json.loads((folder / f"{name}.json").read_text()) for name in ("ours", "theirs"))
     if ours.keys() != theirs.keys():
-        raise RuntimeError("the existing tool compares other parameters")
+        raise RuntimeError("mindstudio-probe compares other parameters")
     for name, entry in theirs.items():
         for key in ("l2", "cos"):
             if not math.isclose(ours[name][key], entry[key], rel_tol=1e-3, abs_tol=1e-6):
-                raise RuntimeError(f"{name}: {key} is {ours[name][key]}, the existing tool says {entry[key]}")
+                raise RuntimeError(f"{name}: {key} is {ours[name][key]}, mindstudio-probe says {entry[key]}")
 
 
 def _rates(python: str, library: str, folder: Path, threads: int, rounds: int) -> Any:
@@ -227,8 +227,8 @@ def _row(case: Case, record: Record) -> list[str]:
         cells.append(measure.against(theirs / ours, _LEAST_GAIN, at_most=False))
     else:
         cells += ["", ""]
-    met = "met" if record.peak_mib <= _MOST_MEMORY else "missed"
-    return [*cells, f"{record.peak_mib:.0f} MiB (<= {_MOST_MEMORY}: {met})"]
+    bound = measure.bound(f"<= {_MOST_MEMORY}", holds=record.peak_mib <= _MOST_MEMORY)
+    return [*cells, f"{record.peak_mib:.0f} MiB{bound}"]
 
 
 def benchmark(python: str, reference: str, library: str, out: Path, rounds: int) -> str:
@@ -238,7 +238,7 @@ def benchmark(python: str, reference: str, library: str, out: Path, rounds: int)
         records[case.name] = asdict(record)
         rows.append(_row(case, record))
     threads = [f"{count} thread{'s' if count != '1' else ''}, of a plain sum" for count in record.rates]
-    header = ["both checkpoints", *threads, "the command", "existing tool", "gain", "memory"]
+    header = ["both checkpoints", *threads, "the command", "mindstudio-probe", "gain", "memory"]
     text = measure.table(header, rows)
     measure.write_results(out, "checkpoint", records, text)
     return text

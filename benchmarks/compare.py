@@ -5,7 +5,7 @@
 python benchmarks/compare.py --reference-python PYTHON --out DIR
 
 The dumps follow a decoder: layers of 20 calls forward and backward, with one item in a hundred off by up to a
-fifth; in one case all elements of all tensors. Ours and the existing tool take turns.
+fifth; in one case all elements of all tensors. Ours and mindstudio-probe take turns.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _theirs(reference: str, folder: Path) -> measure.Finished:
     words: list[Path | str] = ["-f", "pytorch", "compare", "-i", file, "-o", out]
     done = measure.run([Path(reference).with_name("msprobe"), *words])
     if done.code != 0 or not list(out.glob("*.xlsx")):
-        raise RuntimeError(f"the existing tool: exit code {done.code}, expected 0 and a table")
+        raise RuntimeError(f"mindstudio-probe: exit code {done.code}, expected 0 and a table")
     return done
 
 
@@ -234,7 +234,7 @@ def _row(case: Case, record: Record) -> list[str]:
     csv, xlsx = statistics.median(record.csv), statistics.median(record.xlsx)
     rate = f"{record.rows / csv / 1e3:.0f} k"
     if case.name == "statistics":
-        rate += f" (>= {_LEAST_ROWS / 1e3:.0f} k: {'met' if record.rows / csv >= _LEAST_ROWS else 'missed'})"
+        rate += measure.bound(f">= {_LEAST_ROWS / 1e3:.0f} k", holds=record.rows / csv >= _LEAST_ROWS)
     theirs, gain, bandwidth = "", "", ""
     if record.theirs:
         theirs = measure.duration(record.theirs[0])
@@ -260,7 +260,7 @@ def benchmark(python: str, reference: str, out: Path, rounds: int) -> str:
         record = _measure(case, python, reference, out / "compare", rounds)
         records[f"{case.name} {case.calls}"] = asdict(record)
         rows.append(_row(case, record))
-    header = ["", "rows", "files", "csv", "rows per second", "xlsx", "existing tool", "gain, xlsx"]
+    header = ["", "rows", "files", "csv", "rows per second", "xlsx", "mindstudio-probe", "gain, xlsx"]
     text = measure.table([*header, "of a read by one thread; by all", "memory, of the JSON"], rows)
     measure.write_results(out, "compare", records, text)
     return text

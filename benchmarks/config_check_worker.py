@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A training process for config_check.py, with this msprobe or the existing tool, whichever its environment
+"""A training process for config_check.py, with this msprobe or mindstudio-probe, whichever its environment
 has.
 """
 
@@ -82,7 +82,7 @@ class Session:
         from msprobe.core.config_check import ConfigChecker
 
         is_ours = hasattr(ConfigChecker, "close")
-        if is_ours or self._number == 0:  # every checker of the existing tool stays at work
+        if is_ours or self._number == 0:  # every checker of mindstudio-probe stays at work
             self._number += 1
             path = self._folder / f"{os.getpid()}_{self._number}.zip"
             checker = ConfigChecker(self._model, None, str(path), "pytorch", **options)

@@ -6,7 +6,7 @@ arithmetic.
     python benchmarks/dump.py --reference-python PYTHON --out DIR
 
 Each case has a process of its own. In every round it makes some steps without a call of the tool and some
-that are recorded, so its ratio compares equal steps of one process; the existing tool, which stays in the way
+that are recorded, so its ratio compares equal steps of one process; mindstudio-probe, which stays in the way
 once it is loaded, is compared with a process that never loads it. Records are compared before anything is
 timed.
 """
@@ -53,7 +53,7 @@ class Result:
     recorded: list[float] = field(default_factory=list)
     unloaded: list[float] = field(default_factory=list)  # of the process that never loads a tool
     write: list[float] = field(default_factory=list)  # plain writes of the files of a step
-    reference: list[float] = field(default_factory=list)  # the existing tool
+    reference: list[float] = field(default_factory=list)  # mindstudio-probe
     extra_mib: float = 0.0
 
     def cost(self) -> float:
@@ -66,7 +66,7 @@ def _config(task: str, level: str, mode: str) -> dict[str, Any]:
 
 
 def _worker(python: str, size: str, config: dict[str, Any] | None, directory: Path) -> Worker:
-    # The existing tool refuses names with spaces.
+    # mindstudio-probe refuses names with spaces.
     directory = directory.with_name(directory.name.replace(" ", "_"))
     directory.mkdir(parents=True)
     settings = {"size": size, "config": config, "directory": str(directory)}
@@ -174,7 +174,7 @@ def _row(result: Result) -> list[str]:
 def benchmark(python: str, reference: str | None, out: Path, rounds: int) -> str:
     """The table, in Markdown."""
     header = ["model", "case", "plain step", "loaded, off", "recorded", "of a plain write"]
-    header += ["existing tool", "memory"]
+    header += ["mindstudio-probe", "memory"]
     results: list[Result] = []
     with tempfile.TemporaryDirectory(dir=out) as scratch:
         for size in _STEPS:
@@ -188,7 +188,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--reference-python", metavar="PYTHON", help="interpreter of the existing tool")
+    parser.add_argument("--reference-python", metavar="PYTHON", help="interpreter of mindstudio-probe")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()

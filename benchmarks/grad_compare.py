@@ -6,7 +6,7 @@
 
     python benchmarks/grad_compare.py --reference-python PYTHON --out DIR
 
-The existing tool always draws pictures. To see what the comparison itself takes, it is also measured with its
+mindstudio-probe always draws pictures. To see what the comparison itself takes, it is also measured with its
 drawing replaced by nothing. Every run is a process of its own; files are in the page cache.
 """
 
@@ -97,9 +97,7 @@ def to_markdown(records: dict[str, Record], data_bytes: int) -> str:
         gain = measure.median_ratio(records[theirs].seconds, records[ours].seconds)
         seconds = statistics.median(records[ours].seconds)
         memory = max(records[ours].peak_mib)
-        limit = (
-            f" ({'met' if memory <= _MOST_MIB else 'missed'}: <= {_MOST_MIB:.0f})" if part == "csv" else ""
-        )
+        limit = measure.bound(f"<= {_MOST_MIB:.0f}", holds=memory <= _MOST_MIB) if part == "csv" else ""
         rows.append(
             [
                 "csv only" if part == "csv" else "csv and pictures",
@@ -112,9 +110,9 @@ def to_markdown(records: dict[str, Record], data_bytes: int) -> str:
             ]
         )
     whole = statistics.median(records["theirs-pictures"].seconds) / statistics.median(records["ours"].seconds)
-    header = ["", "time", "read", "existing tool", "gain", "memory", "memory of the existing tool"]
+    header = ["", "time", "read", "mindstudio-probe", "gain", "memory", "memory of mindstudio-probe"]
     return measure.table(header, rows) + (
-        f"\nWithout pictures: {whole:.0f} times faster than the existing tool, which always draws.\n"
+        f"\nWithout pictures: {whole:.0f} times faster than mindstudio-probe, which always draws.\n"
         "Both tools wrote the same similarities.csv.\n"
     )
 
@@ -148,7 +146,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--python", default=sys.executable, help="interpreter with this msprobe")
-    parser.add_argument("--reference-python", help="interpreter with the existing tool")
+    parser.add_argument("--reference-python", help="interpreter with mindstudio-probe")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--picture-rounds", type=int, default=3)

@@ -5,7 +5,7 @@
     python benchmarks/grad_probe.py --reference-python PYTHON --plain-read LIBRARY --out DIR
 
 Three things are timed in turns, round by round: a plain read of all gradients, a step with this probe (both
-in one process), and a step with the existing tool's probe (in a process of its own). All with the same number
+in one process), and a step with mindstudio-probe's probe (in a process of its own). All with the same number
 of threads. The results of the two tools are compared first, on a smaller model.
 """
 
@@ -31,7 +31,7 @@ _DTYPES = ("float32", "bfloat16")
 _LEVELS = ("L0", "L1", "L2")
 
 # What training may wait, in plain reads of all gradients; and how much less that shall be than with the
-# existing tool.
+# mindstudio-probe.
 _MOST_READS = {"L0": 1.5, "L1": 1.5, "L2": 2.0}
 _LEAST_GAIN = {"L0": 5.0, "L1": 6.0, "L2": 40.0}
 
@@ -162,7 +162,7 @@ def _compare_csv(ours: Path, theirs: Path, tolerance: float) -> int:
         same_but_norm = {**row, "norm": ""} == {**wanted, "norm": ""}
         found, norm = float(row["norm"]), float(wanted["norm"])
         if not same_but_norm or not abs(found - norm) <= tolerance * abs(norm):
-            raise RuntimeError(f"{ours.name}: found {row}, the existing tool has {wanted}")
+            raise RuntimeError(f"{ours.name}: found {row}, mindstudio-probe has {wanted}")
         different += 1
     return different
 
@@ -212,9 +212,9 @@ def to_markdown(records: list[Record], burst: int) -> str:
         "waits",
         "in plain reads",
         f"in plain reads, {burst} steps without pause",
-        "existing tool waits",
+        "mindstudio-probe waits",
         "gain",
-        "memory, ours / existing",
+        "memory, ours / theirs",
     ]
     rows = [
         [
@@ -255,7 +255,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--python", default=sys.executable, help="interpreter with this msprobe and torch")
-    parser.add_argument("--reference-python", required=True, help="interpreter with the existing tool")
+    parser.add_argument("--reference-python", required=True, help="interpreter with mindstudio-probe")
     parser.add_argument("--plain-read", required=True, help="libmsprobe_bench_plain_read.so")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=9)

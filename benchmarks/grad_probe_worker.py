@@ -132,7 +132,7 @@ class Training:
         return seconds
 
     def finish_writing(self) -> bool:
-        """Waits for what is written behind the training thread; the existing tool writes in the step."""
+        """Waits for what is written behind the training thread; mindstudio-probe writes in the step."""
         self._debugger.stop()
         return True
 

@@ -4,9 +4,10 @@
 
 python benchmarks/graph.py --reference-python PYTHON --out DIR
 
-PYTHON has release 8.3.0 of the existing tool: benchmarks/reference_env.py DIR --release 8.3.0. Ours and the
-existing tool take turns. Their files are compared first, row by row: a time counts only for the same result.
-Ours also finds the verdict of msprobe compare; the existing tool has none.
+PYTHON has release 8.3.0 of mindstudio-probe: benchmarks/reference_env.py DIR --release 8.3.0. Ours and
+mindstudio-probe take turns. Their files are compared first, row by row: a time counts only for the same
+result.
+Ours also finds the verdict of msprobe compare; mindstudio-probe has none.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import reference_env
 _MOST_BUILD, _MOST_COMPARE, _MOST_LARGE = 4.0, 8.0, 60.0  # seconds
 _MOST_LARGE_MIB = 4096.0
 _LEAST_GAIN = 20
-_MOST_MEMORY = 0.25  # of the existing tool's
+_MOST_MEMORY = 0.25  # of mindstudio-probe's
 _COUNTED = 200_000  # nodes that the limits in seconds are for
 _NOISE = 0.01
 
@@ -41,7 +42,7 @@ _COLUMNS = (
 class Case:
     nodes: int  # of each rank
     ranks: int = 1
-    reference: int = 0  # rounds of the existing tool
+    reference: int = 0  # rounds of mindstudio-probe
 
     @property
     def name(self) -> str:
@@ -168,7 +169,7 @@ def _limit(case: Case, kind: str) -> float | None:
 
 def _seconds(seconds: float, limit: float | None) -> str:
     text = measure.duration(seconds)
-    return text if limit is None else f"{text} (<= {limit:g} s: {'met' if seconds <= limit else 'missed'})"
+    return text if limit is None else text + measure.bound(f"<= {limit:g} s", holds=seconds <= limit)
 
 
 def _memory(case: Case, kind: str, ours: Side, theirs: Side) -> str:
@@ -176,7 +177,7 @@ def _memory(case: Case, kind: str, ours: Side, theirs: Side) -> str:
     if theirs.peak_mib:
         return f"{text}, {measure.against(ours.peak_mib / theirs.peak_mib, _MOST_MEMORY, at_most=True)}"
     if case.ranks > 1 and kind == "compare":
-        text += f" (<= 4 GiB: {'met' if ours.peak_mib <= _MOST_LARGE_MIB else 'missed'})"
+        text += measure.bound("<= 4 GiB", holds=ours.peak_mib <= _MOST_LARGE_MIB)
     return text
 
 
@@ -198,15 +199,13 @@ def _row(case: Case, record: Record, kind: str) -> list[str]:
 
 def benchmark(python: str, reference: str, out: Path, rounds: int, cases: tuple[Case, ...] = _CASES) -> str:
     if not reference_env.is_ready(Path(reference).parent.parent, reference_env.GRAPH_RELEASE):
-        raise RuntimeError(
-            f"{reference}: expected release {reference_env.GRAPH_RELEASE} of the existing tool"
-        )
+        raise RuntimeError(f"{reference}: expected release {reference_env.GRAPH_RELEASE} of mindstudio-probe")
     rows, records = [], {}
     for case in cases:
         record = _measure(case, python, reference, out / "graph", 1 if case.ranks > 1 else rounds)
         records[case.name] = asdict(record)
         rows += [_row(case, record, kind) for kind in ("build", "compare")]
-    header = ["", "msprobe graph", "a node", "existing tool", "gain", "memory", "existing tool"]
+    header = ["", "msprobe graph", "a node", "mindstudio-probe", "gain", "memory", "mindstudio-probe"]
     text = measure.table(header, rows)
     measure.write_results(out, "graph", records, text)
     return text

@@ -194,7 +194,7 @@ def write_rank(folder: Path, nodes: int, *, noise: float = 0.0, seed: int = 0) -
         stacks[str(index)] = [records, frames]
     (folder / "stack.json").write_text(json.dumps(stacks))
     for name in ("dump.json", "construct.json", "stack.json"):
-        (folder / name).chmod(0o640)  # the existing tool insists
+        (folder / name).chmod(0o640)  # mindstudio-probe insists
     return len(rank.construct)
 
 

@@ -39,7 +39,7 @@ class Worker:
     """A process that answers requests, one JSON line each: see serve() in the worker scripts.
 
     It keeps its model and data between requests, so that the driver can measure several workers in turns.
-    What it prints goes nowhere: the existing tool talks on stdout.
+    What it prints goes nowhere: mindstudio-probe talks on stdout.
     """
 
     def __init__(self, python: Path | str, script: str, settings: dict[str, Any], log: Path) -> None:
@@ -170,11 +170,16 @@ def duration(seconds: float) -> str:
     return f"{seconds * 1e3:.0f} ms" if seconds >= 0.01 else f"{seconds * 1e3:.1f} ms"
 
 
+def bound(text: str, *, holds: bool) -> str:
+    """What is shown behind a number: the bound that a release should hold, with a star when it does not."""
+    return f" ({text})" if holds else f" ({text})*"
+
+
 def against(value: float, target: float, *, at_most: bool) -> str:
-    """A ratio, its target, and whether it is met."""
-    met = value <= target if at_most else value >= target
+    """A ratio and its bound."""
     digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:.{digits}f}x ({'<=' if at_most else '>='} {target:g}: {'met' if met else 'missed'})"
+    holds = value <= target if at_most else value >= target
+    return f"{value:.{digits}f}x" + bound(f"{'<=' if at_most else '>='} {target:g}", holds=holds)
 
 
 def machine() -> str:
@@ -204,7 +209,7 @@ def write_results(directory: Path, name: str, record: Any, markdown: str) -> Non
 
 
 def reference_parser(document: str | None) -> argparse.ArgumentParser:
-    """Of a benchmark that is run alone, against the existing tool."""
+    """Of a benchmark that is run alone, against mindstudio-probe."""
     parser = argparse.ArgumentParser(
         description=document, formatter_class=argparse.RawDescriptionHelpFormatter
     )

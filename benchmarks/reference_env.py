@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Sets up the existing tool (mindstudio-probe) in an environment of its own, to be measured against.
+"""Sets up mindstudio-probe in an environment of its own, to be measured against.
 
     python benchmarks/reference_env.py DIR [--release 8.3.0]
 
@@ -35,7 +35,7 @@ def python_of(environment: Path) -> Path:
 
 
 def is_ready(environment: Path, release: str = RELEASE) -> bool:
-    """Whether the existing tool can be imported there, with a torch of the expected version."""
+    """Whether mindstudio-probe can be imported there, with a torch of the expected version."""
     python = python_of(environment)
     if not python.exists():
         return False

@@ -4,7 +4,7 @@
 
     python benchmarks/run.py --reference DIR --out DIR [--quick] [--only kernels grad_probe ...]
 
-Run it with an interpreter that has torch and this msprobe installed. --reference is where the existing tool
+Run it with an interpreter that has torch and this msprobe installed. --reference is where mindstudio-probe
 lives in an environment of its own; it is set up there when the directory is empty
 (benchmarks/reference_env.py). Nothing else should run on the machine meanwhile. A full run takes about half
 an hour, --quick a few minutes (fewer rounds; the document stays as it is).
@@ -44,7 +44,7 @@ _DOCUMENT = _ROOT / "docs" / "performance.md"
 class Setting:
     out: Path
     build: Path  # of the native benchmarks
-    reference: str  # interpreter of the existing tool
+    reference: str  # interpreter of mindstudio-probe
     quick: bool
 
 
@@ -102,7 +102,7 @@ def _config_check(setting: Setting) -> str:
 
 
 def _graph(setting: Setting) -> str:
-    """The reference for graphs is a later release of the existing tool."""
+    """The reference for graphs is a later release of mindstudio-probe."""
     reference = reference_env.set_up(setting.out / "existing-tool-8.3.0", "8.3.0")
     return graph.benchmark(sys.executable, str(reference), setting.out, 1 if setting.quick else 3)
 
@@ -153,7 +153,7 @@ def _parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--reference", metavar="DIR", type=Path, required=True, help="environment of the existing tool"
+        "--reference", metavar="DIR", type=Path, required=True, help="environment of mindstudio-probe"
     )
     parser.add_argument(
         "--out", metavar="DIR", type=Path, required=True, help="results as JSON and Markdown; 6 GB of room"

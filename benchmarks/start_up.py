@@ -83,17 +83,17 @@ def to_markdown(records: dict[str, Record]) -> str:
     for name, record in records.items():
         ours, theirs = statistics.median(record.ours), statistics.median(record.theirs)
         bare = statistics.median(record.interpreter)
-        met = "met" if ours < _MOST_SECONDS else "missed"
+        bound = measure.bound("< 100 ms", holds=ours < _MOST_SECONDS)
         rows.append(
             [
                 name,
-                f"{measure.duration(ours)} (< 100 ms: {met})",
+                f"{measure.duration(ours)}{bound}",
                 measure.duration(bare),
                 f"{theirs:.2f} s",
                 f"{theirs / ours:.0f}x",
             ]
         )
-    return measure.table(["", "time", "of it the bare interpreter", "existing tool", "gain"], rows)
+    return measure.table(["", "time", "of it the bare interpreter", "mindstudio-probe", "gain"], rows)
 
 
 def benchmark(python: str, reference: str, out: Path, rounds: int, reference_rounds: int) -> str:
@@ -130,7 +130,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--python", default=sys.executable, help="interpreter with this msprobe")
-    parser.add_argument("--reference-python", required=True, help="interpreter with the existing tool")
+    parser.add_argument("--reference-python", required=True, help="interpreter with mindstudio-probe")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--reference-rounds", type=int, default=3)

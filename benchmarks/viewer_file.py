@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """Writes a result of a graph comparison of any size, to measure the viewer with: the tables and indexes of
-release 8.3.0 of the existing tool, a decoder model with forward and backward, statistics in the cells.
+release 8.3.0 of mindstudio-probe, a decoder model with forward and backward, statistics in the cells.
 
     python benchmarks/viewer_file.py OUT.vis.db [--nodes 200000] [--layers 96] [--seed 1]
 

@@ -18,11 +18,12 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 REPOSITORY = FOLDER.parents[1]
-sys.path[:0] = [str(REPOSITORY / "tests/python"), str(REPOSITORY / "tests/python/viewer")]
+sys.path[:0] = [str(REPOSITORY / "tests/python" / name) for name in ("", "viewer", "trend")]
 
 import viewer_actions as way  # noqa: E402  # the same steps that the tests take
 from browser import CHROMIUM, MISSING  # noqa: E402
-from viewer_page import ViewerPage  # noqa: E402
+from trend_records import Training, write_alarm, write_record  # noqa: E402
+from viewer_page import ViewerPage, serving  # noqa: E402
 
 _RESTS = 1.5  # seconds until nothing moves any more
 
@@ -44,6 +45,7 @@ def main() -> int:
             page.size(1500, 900)
             viewer(page, folder, out)
             config_check(page, folder, out)
+            trend(page, folder, out)
         finally:
             page.close()
         for fault in page.faults:
@@ -98,6 +100,27 @@ def config_check(page: ViewerPage, folder: Path, out: Path) -> None:
     page.size(1000, 1120)
     page.open(report)
     take(page, out / "config_check_report.png")
+
+
+def trend(page: ViewerPage, folder: Path, out: Path) -> None:
+    """Records as a training would leave them: the second one goes wrong at step 350."""
+    reference = write_record(folder / "run_a", Training(1))
+    target = write_record(folder / "run_b", Training(1, noise=1e-4, noise_seed=5, fault=350))
+    write_alarm(target, 361, "gradient.norm/layers.3", 2.84)
+    write_alarm(target, 371, "gradient.norm", 1.93)
+    page.size(1500, 900)
+    with serving(reference, folder / "state", str(target)) as address:
+        page.go(address, dark=False)
+        page.until("document.querySelectorAll('.finding').length > 4 && document.querySelector('.band')")
+        page.key("l")
+        page.move(930, 400)
+        take(page, out / "monitor-trend.png")
+        page.go("about:blank")
+    with serving(target, folder / "state") as address:
+        page.go(f"{address}#k=gradient.norm&by=parameter", dark=True)
+        page.until("document.querySelectorAll('.finding').length === 2 && document.querySelector('.curve')")
+        take(page, out / "monitor-trend-dark.png")
+        page.go("about:blank")
 
 
 def result(folder: Path, name: str) -> Path:
