@@ -60,7 +60,7 @@ const char* kind_name(checkpoint::Kind kind) {
   throw msprobe::InternalError("a checkpoint of unknown kind");
 }
 
-py::list parameters(const Checkpoint& self) {
+py::list parameter_list(const Checkpoint& self) {
   py::list result;
   for (const checkpoint::Parameter& one : self.parameters()) {
     result.append(py::make_tuple(one.name, std::string(msprobe::dtype_name(one.dtype)), one.shape));
@@ -143,13 +143,9 @@ py::dict row_of(const checkpoint::Row& row, const Checkpoint& left, const Checkp
   return result;
 }
 
-checkpoint::Progress progress_of(const Report& report) {
-  return [&report](std::uint64_t done, std::uint64_t total) { return report(done, total); };
-}
-
-py::dict compare(const Checkpoint& left, const Checkpoint& right, const checkpoint::Rules& rules,
-                 unsigned threads, bool hash, std::pair<unsigned, unsigned> share,
-                 const std::optional<py::function>& progress) {
+py::dict compare_checkpoints(const Checkpoint& left, const Checkpoint& right, const checkpoint::Rules& rules,
+                             unsigned threads, bool hash, std::pair<unsigned, unsigned> share,
+                             const std::optional<py::function>& progress) {
   checkpoint::Pairing pairing;
   std::vector<std::size_t> own;
   run_with_progress(progress, [&](const Report& report) {
@@ -202,7 +198,7 @@ void register_checkpoint(py::module_& m) {
                                return py::make_tuple(layout.tensor_parallel, layout.pipeline_parallel,
                                                      layout.expert_parallel, layout.chunks);
                              })
-      .def_property_readonly("parameters", &parameters)
+      .def_property_readonly("parameters", &parameter_list)
       .def_property_readonly("left_out",
                              [](const Checkpoint& self) {
                                std::vector<std::pair<std::string, std::string>> result;
@@ -231,7 +227,7 @@ void register_checkpoint(py::module_& m) {
         return Checkpoint::open(path, {rules, optimizer});
       },
       py::arg("path"), py::arg("rules"), py::kw_only(), py::arg("optimizer") = false, released);
-  m.def("compare_checkpoints", &compare, py::arg("left"), py::arg("right"), py::arg("rules"), py::kw_only(),
-        py::arg("threads") = 0, py::arg("hash") = false, py::arg("share") = std::pair(0U, 1U),
+  m.def("compare_checkpoints", &compare_checkpoints, py::arg("left"), py::arg("right"), py::arg("rules"),
+        py::kw_only(), py::arg("threads") = 0, py::arg("hash") = false, py::arg("share") = std::pair(0U, 1U),
         py::arg("progress") = py::none());
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core.h"
+#include "decoded.h"
 #include "msprobe/error.h"
 
 namespace {
@@ -33,11 +34,6 @@ TensorEntries entries_of(const PythonEntries& entries) {
   TensorEntries result{entry_of(entries.first), std::nullopt};
   if (entries.second) result.fingerprints = entry_of(*entries.second);
   return result;
-}
-
-py::object text_of(const std::string& utf8) {
-  return py::reinterpret_steal<py::object>(
-      PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace"));
 }
 
 py::bytes content(const PackFile& self, const PythonEntry& entry) {
@@ -81,7 +77,7 @@ struct Place {
 };
 
 // Rows of a sheet, and the verdicts of those that are not equal by their place among the rows.
-py::tuple to_python(const config_check::TensorComparison& compared, const Place& place) {
+py::tuple sheet_rows(const config_check::TensorComparison& compared, const Place& place) {
   py::list rows(compared.rows.size());
   py::list unequal;
   for (std::size_t i = 0; i < compared.rows.size(); ++i) {
@@ -90,7 +86,7 @@ py::tuple to_python(const config_check::TensorComparison& compared, const Place&
     py::list row(4 + differences.size());
     row[0] = place.step;
     row[1] = place.rank;
-    row[2] = text_of(name);
+    row[2] = readable_text(name);
     row[3] = py::bool_(equal);
     for (std::size_t j = 0; j < differences.size(); ++j) row[4 + j] = cell_of(differences[j]);
     rows[i] = std::move(row);
@@ -98,12 +94,12 @@ py::tuple to_python(const config_check::TensorComparison& compared, const Place&
   }
   py::list problems;
   for (const auto& [of_bench, entry, text] : compared.problems) {
-    problems.append(py::make_tuple(of_bench, text_of(entry), text_of(text)));
+    problems.append(py::make_tuple(of_bench, readable_text(entry), readable_text(text)));
   }
   return py::make_tuple(rows, unequal, problems, compared.complete);
 }
 
-py::list compare_tensors(
+py::list compare_packed_tensors(
     const PackFile& bench, const PackFile& cmp,
     const std::vector<std::tuple<py::object, py::object, PythonEntries, PythonEntries>>& pairs, bool nested,
     bool tolerant, unsigned threads) {
@@ -121,7 +117,7 @@ py::list compare_tensors(
   }
   py::list result;
   for (std::size_t i = 0; i < compared.size(); ++i) {
-    result.append(to_python(compared[i], places[i]));
+    result.append(sheet_rows(compared[i], places[i]));
     compared[i] = {};
   }
   return result;
@@ -133,6 +129,6 @@ void register_config_check(py::module_& m) {
   py::class_<PackFile>(m, "PackFile", py::is_final())
       .def(py::init<const std::filesystem::path&>(), py::arg("path"))
       .def("content", &content, py::arg("entry"));
-  m.def("compare_pack_tensors", &compare_tensors, py::arg("bench"), py::arg("cmp"), py::arg("pairs"),
+  m.def("compare_pack_tensors", &compare_packed_tensors, py::arg("bench"), py::arg("cmp"), py::arg("pairs"),
         py::kw_only(), py::arg("nested"), py::arg("tolerant"), py::arg("threads") = 0);
 }

@@ -6,32 +6,26 @@
 #include <optional>
 
 #include "core.h"
+#include "decoded.h"
 #include "progress.h"
 
 namespace {
 
-using msprobe::grad_probe::Comparison;
-using msprobe::grad_probe::Finding;
-using msprobe::grad_probe::Similarity;
+namespace grad_probe = msprobe::grad_probe;
+using grad_probe::Comparison;
+using grad_probe::Similarity;
 
-// Messages may hold file names that are not UTF-8.
-py::str readable(const std::string& text) {
-  PyObject* decoded = PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "replace");
-  if (decoded == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(decoded);
-}
-
-const char* kind_name(Finding::Kind kind) {
+const char* kind_name(grad_probe::Finding::Kind kind) {
   switch (kind) {
-    case Finding::Kind::kLowAtFirstStep: return "low_at_first_step";
-    case Finding::Kind::kDrop: return "drop";
-    case Finding::Kind::kMissing: return "missing";
+    case grad_probe::Finding::Kind::kLowAtFirstStep: return "low_at_first_step";
+    case grad_probe::Finding::Kind::kDrop: return "drop";
+    case grad_probe::Finding::Kind::kMissing: return "missing";
   }
   throw msprobe::InternalError("a finding of unknown kind");
 }
 
 // One list per parameter, NaN where nothing was compared.
-std::vector<std::vector<double>> values(const Comparison& comparison) {
+std::vector<std::vector<double>> similarity_values(const Comparison& comparison) {
   std::vector<std::vector<double>> result(comparison.names.size());
   for (std::size_t name = 0; name < result.size(); ++name) {
     for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
@@ -66,23 +60,23 @@ py::list problems(const Comparison& comparison) {
     for (std::size_t step = 0; step < comparison.steps.size(); ++step) {
       const Similarity& cell = comparison.at(name, step);
       if (cell.state != Similarity::State::kMissing) continue;
-      result.append(py::make_tuple(comparison.names[name], comparison.steps[step], readable(cell.problem)));
+      result.append(
+          py::make_tuple(comparison.names[name], comparison.steps[step], readable_text(cell.problem)));
     }
   }
   return result;
 }
 
-Comparison compare(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
-                   unsigned threads, const std::optional<py::function>& progress) {
+Comparison compare_ranks(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
+                         unsigned threads, const std::optional<py::function>& progress) {
   return run_with_progress(progress, [&](const Report& report) {
-    return msprobe::grad_probe::compare(rank_dir1, rank_dir2, {.threads = threads, .progress = report});
+    return grad_probe::compare(rank_dir1, rank_dir2, {.threads = threads, .progress = report});
   });
 }
 
 }  // namespace
 
 void register_grad_probe(py::module_& m) {
-  namespace grad_probe = msprobe::grad_probe;
   const auto released = py::call_guard<py::gil_scoped_release>();
 
   m.def(
@@ -90,18 +84,18 @@ void register_grad_probe(py::module_& m) {
       py::arg("name"));
   m.def("matched_ranks", &grad_probe::matched_ranks, py::arg("path1"), py::arg("path2"), released);
 
-  py::class_<Finding>(m, "GradFinding", py::is_final())
-      .def_property_readonly("kind", [](const Finding& f) { return kind_name(f.kind); })
-      .def_readonly("name", &Finding::name)
-      .def_readonly("step", &Finding::step)
-      .def_readonly("similarity", &Finding::similarity)
-      .def_readonly("previous", &Finding::previous)
-      .def_property_readonly("reason", [](const Finding& f) { return readable(f.reason); });
+  py::class_<grad_probe::Finding>(m, "GradFinding", py::is_final())
+      .def_property_readonly("kind", [](const grad_probe::Finding& f) { return kind_name(f.kind); })
+      .def_readonly("name", &grad_probe::Finding::name)
+      .def_readonly("step", &grad_probe::Finding::step)
+      .def_readonly("similarity", &grad_probe::Finding::similarity)
+      .def_readonly("previous", &grad_probe::Finding::previous)
+      .def_property_readonly("reason", [](const grad_probe::Finding& f) { return readable_text(f.reason); });
 
   py::class_<Comparison>(m, "Comparison", py::is_final())
       .def_readonly("steps", &Comparison::steps)
       .def_readonly("names", &Comparison::names)
-      .def_property_readonly("values", &values)
+      .def_property_readonly("values", &similarity_values)
       .def_property_readonly("counts", &counts)
       .def_property_readonly("summary", &summary)
       .def_property_readonly("problems", &problems)
@@ -114,6 +108,6 @@ void register_grad_probe(py::module_& m) {
           py::arg("largest_drop") = grad_probe::Rule{}.largest_drop)
       .def("write_similarities", &grad_probe::write_similarities, py::arg("path"), released);
 
-  m.def("compare", &compare, py::arg("rank_dir1"), py::arg("rank_dir2"), py::kw_only(),
+  m.def("compare", &compare_ranks, py::arg("rank_dir1"), py::arg("rank_dir2"), py::kw_only(),
         py::arg("threads") = 0, py::arg("progress") = py::none());
 }

@@ -101,7 +101,7 @@ std::vector<NodeView> nodes_in_order(const std::shared_ptr<OpenGraph>& self) {
   return result;
 }
 
-py::dict parameters(const NodeView& self) {
+py::dict node_parameters(const NodeView& self) {
   std::string inputs, outputs;
   const auto* const compared = self.of->compared();
   const bool has_md5 = self.of->target.dumps().front()->trace.has_md5();
@@ -201,7 +201,7 @@ void register_graph(py::module_& m) {
                                const auto frames = self.node().stack;
                                return std::vector<std::string>(frames.begin(), frames.end());
                              })
-      .def_property_readonly("parameters", &parameters)
+      .def_property_readonly("parameters", &node_parameters)
       .def_property_readonly("match",
                              [](const NodeView& self) {
                                return self.of->golden

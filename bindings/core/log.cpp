@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core.h"
+#include "decoded.h"
 
 namespace {
 
@@ -30,9 +31,7 @@ void set_log_sink(const std::optional<py::function>& sink) {
     if (!Py_IsInitialized()) return;
     const py::gil_scoped_acquire gil;
     try {
-      (*function)(static_cast<int>(level),
-                  py::reinterpret_steal<py::str>(PyUnicode_DecodeUTF8(
-                      message.data(), static_cast<Py_ssize_t>(message.size()), "replace")));
+      (*function)(static_cast<int>(level), readable_text(message));
     } catch (py::error_already_set& e) {
       e.discard_as_unraisable("msprobe log sink");
     }

@@ -37,7 +37,7 @@ py::object value_of(const Row& row, const std::string& op) {
 }
 
 // [(label, micro step, [values])], one for each row.
-py::list values(const Frame& frame, const std::vector<std::string>& ops) {
+py::list frame_values(const Frame& frame, const std::vector<std::string>& ops) {
   py::list result;
   for (const Row& row : frame.rows()) {
     py::list numbers;
@@ -117,7 +117,7 @@ void register_monitor(py::module_& m) {
            py::kw_only(), py::arg("merges") = false)
       .def("__len__", &Frame::size)
       .def("clear", &Frame::clear)
-      .def("values", &values, py::arg("ops"))
+      .def("values", &frame_values, py::arg("ops"))
       .def(
           "add_value",
           [](Frame& frame, std::uint32_t label, double value, std::uint32_t call, double eps) {

@@ -60,8 +60,8 @@ py::list curves(const StoreReader& reader, const std::vector<std::uint32_t>& ser
   return result;
 }
 
-py::tuple values(const StoreReader& reader, const std::vector<std::uint32_t>& series, std::int64_t first,
-                 std::int64_t last) {
+py::tuple series_values(const StoreReader& reader, const std::vector<std::uint32_t>& series,
+                        std::int64_t first, std::int64_t last) {
   StoreReader::Values found;
   {
     const py::gil_scoped_release no_gil;
@@ -190,7 +190,7 @@ void register_monitor_store(py::module_& m) {
              return py::make_tuple(extent.steps, extent.first, extent.last);
            })
       .def("curves", &curves, py::arg("series"), py::arg("first"), py::arg("last"), py::arg("points"))
-      .def("values", &values, py::arg("series"), py::arg("first"), py::arg("last"));
+      .def("values", &series_values, py::arg("series"), py::arg("first"), py::arg("last"));
 
   m.def("monitor_partings", &partings, py::arg("reference"), py::arg("target"), py::arg("pairs"),
         py::arg("progress") = py::none());

@@ -3,6 +3,7 @@
 #include "msprobe/overflow.h"
 
 #include "core.h"
+#include "decoded.h"
 #include "msprobe/error.h"
 #include "progress.h"
 
@@ -11,17 +12,9 @@ namespace {
 using msprobe::overflow::Analysis;
 using msprobe::overflow::Origin;
 
-// Names come from files: what is no UTF-8 must not stop the report.
-py::object text(const std::string& utf8) {
-  PyObject* const result =
-      PyUnicode_DecodeUTF8(utf8.data(), static_cast<py::ssize_t>(utf8.size()), "backslashreplace");
-  if (result == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(result);
-}
-
 py::list texts(const std::vector<std::string>& lines) {
   py::list result;
-  for (const std::string& line : lines) result.append(text(line));
+  for (const std::string& line : lines) result.append(escaped_text(line));
   return result;
 }
 
@@ -37,11 +30,11 @@ Analysis find_origins(const std::filesystem::path& step_dir, unsigned threads,
 void register_overflow(py::module_& m) {
   py::class_<Origin>(m, "OverflowOrigin", py::is_final())
       .def_readonly("rank", &Origin::rank)
-      .def_property_readonly("record", [](const Origin& o) { return text(o.record); })
+      .def_property_readonly("record", [](const Origin& o) { return escaped_text(o.record); })
       .def_property_readonly("cause", [](const Origin& o) { return msprobe::overflow::cause_name(o.cause); })
       .def_property_readonly("phase", [](const Origin& o) { return msprobe::overflow::phase_name(o.phase); })
-      .def_property_readonly("reason", [](const Origin& o) { return text(o.reason); })
-      .def_property_readonly("json", [](const Origin& o) { return text(o.json); })
+      .def_property_readonly("reason", [](const Origin& o) { return escaped_text(o.reason); })
+      .def_property_readonly("json", [](const Origin& o) { return escaped_text(o.json); })
       .def_property_readonly("ancestry", [](const Origin& o) { return texts(o.ancestry); })
       .def_property_readonly("stack", [](const Origin& o) { return texts(o.stack); })
       .def_property_readonly("forward_stack", [](const Origin& o) { return texts(o.forward_stack); });

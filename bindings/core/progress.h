@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <optional>
@@ -12,6 +13,11 @@
 
 /// Told of the work done and all of it; false: end it.
 using Report = std::function<bool(std::size_t, std::size_t)>;
+
+/// For work that counts in 64 bits. `report` has to outlive it.
+inline auto progress_of(const Report& report) {
+  return [&report](std::uint64_t done, std::uint64_t total) { return report(done, total); };
+}
 
 /// Returns what `work(report)` does, called without the GIL. The report looks for Ctrl-C and calls
 /// `progress`; what these raise ends the work, which then throws InvalidArgument, and arrives where this was

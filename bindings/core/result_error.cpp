@@ -15,19 +15,12 @@ namespace metrics = msprobe::metrics;
 using metrics::ResultError;
 using metrics::ResultOptions;
 
-std::optional<msprobe::DType> dtype_named(const std::optional<std::string>& name) {
-  if (!name) return std::nullopt;
-  const std::optional<msprobe::DType> dtype = msprobe::dtype_named(*name);
-  if (!dtype) throw msprobe::InvalidArgument("measure_result: there is no dtype \"" + *name + '"');
-  return dtype;
-}
-
 ResultError measure_result(const py::buffer& result, const py::buffer& reference,
                            const ResultOptions& options, const std::optional<py::buffer>& terms,
                            const std::optional<std::string>& result_dtype,
                            const std::optional<std::string>& reference_dtype, unsigned threads) {
-  const BufferTensor d(result, "measure_result", dtype_named(result_dtype));
-  const BufferTensor b(reference, "measure_result", dtype_named(reference_dtype));
+  const BufferTensor d(result, "measure_result", dtype_named("measure_result", result_dtype));
+  const BufferTensor b(reference, "measure_result", dtype_named("measure_result", reference_dtype));
   std::optional<BufferTensor> t;
   if (terms) t.emplace(*terms, "measure_result");
   const py::gil_scoped_release no_gil;

@@ -93,10 +93,6 @@ py::dict dict_of(const rl::LogProbComparison& found) {
   return result;
 }
 
-rl::Progress progress_of(const Report& report) {
-  return [&report](std::uint64_t done, std::uint64_t total) { return report(done, total); };
-}
-
 void register_row(py::module_& m) {
   using Row = rl::Row;
   const auto of = [](auto rl::Difference::* field) {

@@ -9,6 +9,7 @@
 
 #include "buffer.h"
 #include "core.h"
+#include "decoded.h"
 #include "host_tensor.h"
 #include "msprobe/error.h"
 #include "msprobe/pt_file.h"
@@ -121,15 +122,8 @@ py::buffer_info buffer_of(const Storage& self) {
           /*readonly=*/true};
 }
 
-py::object text(std::string_view utf8) {
-  PyObject* const result =
-      PyUnicode_DecodeUTF8(utf8.data(), static_cast<py::ssize_t>(utf8.size()), "backslashreplace");
-  if (result == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(result);
-}
-
 py::object dtype_text(const std::optional<DType>& dtype) {
-  return dtype ? text(msprobe::dtype_name(*dtype)) : py::none();
+  return dtype ? escaped_text(msprobe::dtype_name(*dtype)) : py::none();
 }
 
 // Turns values into Python objects, each of them once.
@@ -150,7 +144,7 @@ class Conversion {
     if (const auto* item = value.as<bool>()) return py::bool_(*item);
     if (const auto* item = value.as<std::int64_t>()) return py::int_(*item);
     if (const auto* item = value.as<double>()) return py::float_(*item);
-    if (const auto* item = value.as<std::string>()) return text(*item);
+    if (const auto* item = value.as<std::string>()) return escaped_text(*item);
     if (const auto* item = value.as<io::PtBytes>()) return py::bytes(item->bytes);
     if (const auto* item = value.as<io::PtName>()) return py::cast(Name{item->name});
     if (const auto* item = value.as<io::PtList>()) return list(*item);
@@ -242,7 +236,8 @@ void register_tensor(py::module_& m) {
       .def_property_readonly("requires_grad", get(&io::PtTensor::requires_grad))
       .def_property_readonly("conjugate", get(&io::PtTensor::conjugate))
       .def_property_readonly("negative", get(&io::PtTensor::negative))
-      .def_property_readonly("class_name", [](const Tensor& self) { return text(self.tensor->class_name); })
+      .def_property_readonly("class_name",
+                             [](const Tensor& self) { return escaped_text(self.tensor->class_name); })
       .def_property_readonly("storage",
                              [](const Tensor& self) { return Storage{self.file, self.tensor->storage}; })
       .def_property_readonly("state", [](const Tensor& self) { return self.state; });
@@ -254,20 +249,21 @@ void register_tensor_file(py::module_& m) {
   register_tensor(m);
   py::class_<HostTensor>(m, "HostTensor", py::buffer_protocol(), py::is_final())
       .def_buffer([](HostTensor& self) { return buffer_of(self); })
-      .def_property_readonly("dtype",
-                             [](const HostTensor& self) { return text(msprobe::dtype_name(self.dtype)); })
+      .def_property_readonly(
+          "dtype", [](const HostTensor& self) { return escaped_text(msprobe::dtype_name(self.dtype)); })
       .def_property_readonly("shape", [](const HostTensor& self) { return py::tuple(py::cast(self.shape)); });
   m.def("open_tensor", &open_tensor, py::arg("path"));
   py::class_<Storage>(m, "PtStorage", py::buffer_protocol(), py::is_final())
       .def_buffer([](Storage& self) { return buffer_of(self); })
-      .def_property_readonly("key", [](const Storage& self) { return text(self.storage->key); })
-      .def_property_readonly("location", [](const Storage& self) { return text(self.storage->location); })
+      .def_property_readonly("key", [](const Storage& self) { return escaped_text(self.storage->key); })
+      .def_property_readonly("location",
+                             [](const Storage& self) { return escaped_text(self.storage->location); })
       .def_property_readonly("dtype", [](const Storage& self) { return dtype_text(self.storage->dtype); });
   py::class_<Name>(m, "PtName", py::is_final()).def_property_readonly("name", [](const Name& self) {
-    return text(self.name);
+    return escaped_text(self.name);
   });
   py::class_<Object>(m, "PtObject", py::is_final())
-      .def_property_readonly("class_name", [](const Object& self) { return text(self.class_name); })
+      .def_property_readonly("class_name", [](const Object& self) { return escaped_text(self.class_name); })
       .def_readonly("arguments", &Object::arguments)
       .def_readonly("keywords", &Object::keywords)
       .def_readonly("state", &Object::state)

@@ -86,7 +86,7 @@ py::list records_of(const Trace& self) {
   return records;
 }
 
-py::list names_of(const Trace& self) {
+py::list record_names(const Trace& self) {
   py::list names;
   for (const trace::Record& record : self.records()) names.append(text_of(self.name(record)));
   return names;
@@ -119,7 +119,7 @@ void register_trace_reader(py::module_& m) {
       .def_property_readonly("dump_data_dir",
                              [](const Trace& self) { return optional_text(self.dump_data_dir()); })
       .def_property_readonly("has_md5", &Trace::has_md5)
-      .def("names", &names_of)
+      .def("names", &record_names)
       .def("record", &record_of, py::arg("name"))
       .def("records", &records_of);
   py::class_<trace::Stacks>(m, "Stacks", py::is_final())

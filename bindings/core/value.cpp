@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "value.h"
 
+#include "decoded.h"
 #include "msprobe/error.h"
 
 namespace {
@@ -15,12 +16,7 @@ struct ToPython {
   py::object operator()(bool flag) const { return py::bool_(flag); }
   py::object operator()(std::int64_t number) const { return py::int_(number); }
   py::object operator()(double number) const { return py::float_(number); }
-  py::object operator()(const std::string& text) const {
-    PyObject* const result =
-        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
-    if (result == nullptr) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(result);
-  }
+  py::object operator()(const std::string& text) const { return decoded(text, "surrogateescape"); }
   py::object operator()(const Value::List& list) const {
     py::list result(list.size());
     for (std::size_t i = 0; i < list.size(); ++i) result[i] = to_python(list[i]);

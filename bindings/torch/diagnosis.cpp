@@ -19,7 +19,7 @@ namespace py = pybind11;
 
 namespace {
 
-std::string statistics(const at::Tensor& tensor) {
+std::string statistics_text(const at::Tensor& tensor) {
   std::optional<py::gil_scoped_release> no_gil;
   if (tensor.numel() >= kElementsWithoutGil) no_gil.emplace();
   msprobe::stats::SummaryOptions options;
@@ -145,7 +145,7 @@ std::string groups(const py::list& groups, const py::function& otherwise) {
 }  // namespace
 
 void register_diagnosis(py::module_& m) {
-  m.def("diagnosis_statistics", &statistics, py::arg("tensor"));
+  m.def("diagnosis_statistics", &statistics_text, py::arg("tensor"));
   m.def("diagnosis_members", &members, py::arg("items"), py::kw_only(), py::arg("of"), py::arg("otherwise"),
         py::arg("separator"));
   m.def("diagnosis_groups", &groups, py::arg("groups"), py::kw_only(), py::arg("otherwise"));

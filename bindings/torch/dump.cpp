@@ -44,13 +44,13 @@ using msprobe::torch_adapter::TensorDescriber;
 namespace trace = msprobe::trace;
 
 // A module call that has begun on this thread.
-struct OpenCall {
+struct OpenRecordedCall {
   PyObject* module;
   msprobe::dump::Call call = {};
   std::shared_ptr<BackwardWatch::Inputs> before = nullptr;
   std::unique_ptr<CallOperators> operators = nullptr;  // level L2, of the wanted call
 };
-thread_local std::vector<OpenCall> open_calls;
+thread_local std::vector<OpenRecordedCall> open_recorded_calls;
 
 // "{name}{between}{number}", with room for what is to follow.
 void set_numbered(std::string& out, const std::string& name, std::string_view between, std::int64_t number) {
@@ -222,7 +222,7 @@ class DumpSession : public CallObserver,
     if (watched == nullptr) return;
     const std::int64_t number = modules_.begin_call(*watched);
     if (!session_.is_collecting()) return;
-    OpenCall open{module};
+    OpenRecordedCall open{module};
     set_numbered(open.call.name, watched->name, ".forward.", number);
     const Session::Interest interest = session_.interest(open.call.name);
     if (interest == Session::Interest::kNothing) return;
@@ -242,15 +242,15 @@ class DumpSession : public CallObserver,
       collect_positional(arguments, inputs.tensors);
       open.before = backward_.before_call(inputs.tensors);
     });
-    open_calls.push_back(std::move(open));
+    open_recorded_calls.push_back(std::move(open));
   }
 
   void end_module(PyObject* module, const CallArguments& arguments, PyObject* result) override {
-    auto found = open_calls.rbegin();
-    while (found != open_calls.rend() && found->module != module) ++found;
-    if (found == open_calls.rend()) return;
-    OpenCall open = std::move(*found);
-    open_calls.erase(std::prev(found.base()), open_calls.end());
+    auto found = open_recorded_calls.rbegin();
+    while (found != open_recorded_calls.rend() && found->module != module) ++found;
+    if (found == open_recorded_calls.rend()) return;
+    OpenRecordedCall open = std::move(*found);
+    open_recorded_calls.erase(std::prev(found.base()), open_recorded_calls.end());
     attempt(open.call.name, [&] {
       if (session_.interest(open.call.name) == Session::Interest::kOperators) {
         if (open.operators && result != nullptr) finish_operators(*open.operators, result);
@@ -386,7 +386,8 @@ class DumpSession : public CallObserver,
     if (call.before) backward_.after_call(call.before, call.inputs, call.outputs, call.name(), false);
   }
 
-  void record_module(PyObject* module, const CallArguments& arguments, PyObject* result, OpenCall& open) {
+  void record_module(PyObject* module, const CallArguments& arguments, PyObject* result,
+                     OpenRecordedCall& open) {
     TensorList in, out;
     PythonCall values(means_, arguments, in.tensors, out.tensors);
     values.set_result(result);

@@ -53,7 +53,7 @@ at::Tensor tensor_or_none(py::handle value) {
   return THPVariable_Unpack(value.ptr());
 }
 
-std::vector<at::Tensor> tensors_of(const py::list& values) {
+std::vector<at::Tensor> tensors_or_none(const py::list& values) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(values.size());
   for (const py::handle value : values) tensors.push_back(tensor_or_none(value));
@@ -77,8 +77,8 @@ void measure(TensorMeter& meter, monitor::Frame& frame, const std::vector<std::u
 // [(count, left squares, right squares, dot, squared distance, balance of signs)]
 std::vector<std::tuple<std::int64_t, double, double, double, double, std::int64_t>> pairs(
     TensorMeter& meter, const py::list& left, const py::list& right) {
-  const std::vector<at::Tensor> x = tensors_of(left);
-  const std::vector<at::Tensor> y = tensors_of(right);
+  const std::vector<at::Tensor> x = tensors_or_none(left);
+  const std::vector<at::Tensor> y = tensors_or_none(right);
   std::vector<msprobe::stats::PairSums> sums;
   {
     const py::gil_scoped_release no_gil;
@@ -95,7 +95,7 @@ std::vector<std::tuple<std::int64_t, double, double, double, double, std::int64_
 // The numbers `ops` of several tensors taken as one.
 std::vector<double> merged_values(TensorMeter& meter, const py::list& values,
                                   const std::vector<std::string>& ops) {
-  const std::vector<at::Tensor> tensors = tensors_of(values);
+  const std::vector<at::Tensor> tensors = tensors_or_none(values);
   monitor::Row row;
   {
     const py::gil_scoped_release no_gil;
@@ -113,8 +113,8 @@ void measure_pairs(TensorMeter& meter, monitor::Frame& frame, const std::vector<
   if (labels.size() != left.size() || labels.size() != right.size()) {
     throw msprobe::InvalidArgument("monitor: expected as many tensors as labels");
   }
-  const std::vector<at::Tensor> x = tensors_of(left);
-  const std::vector<at::Tensor> y = tensors_of(right);
+  const std::vector<at::Tensor> x = tensors_or_none(left);
+  const std::vector<at::Tensor> y = tensors_or_none(right);
   const py::gil_scoped_release no_gil;
   const std::vector<msprobe::stats::PairSums> sums = meter.pairs(x, y);
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -152,7 +152,7 @@ void unpack(monitor::Frame& frame, std::vector<std::uint32_t> labels, std::vecto
 
 // [(spectral norm, stable rank)] of matrices; NaN for what is none. Their products are made where they lie.
 std::vector<std::pair<double, double>> spectra(const py::list& matrices) {
-  const std::vector<at::Tensor> tensors = tensors_of(matrices);
+  const std::vector<at::Tensor> tensors = tensors_or_none(matrices);
   const py::gil_scoped_release no_gil;
   const c10::NoGradGuard no_grad;
   std::vector<std::pair<double, double>> found;

@@ -176,7 +176,7 @@ class GradientRows final : public CallGradients::Listener {
   std::array<std::vector<bool>, 2> arrived_;
 };
 
-struct OpenCall {
+struct OpenWatchedCall {
   const void* owner;
   std::shared_ptr<Watched> watched;
   bool measured = false;    // the forward
@@ -185,9 +185,9 @@ struct OpenCall {
   std::shared_ptr<CallGradients::Before> before;
   Tensors inputs;
 };
-thread_local std::vector<OpenCall> open_calls;
+thread_local std::vector<OpenWatchedCall> open_watched_calls;
 
-bool is_true(PyObject* object, const char* attribute) {
+bool is_attribute_true(PyObject* object, const char* attribute) {
   const auto value = py::reinterpret_steal<py::object>(PyObject_GetAttrString(object, attribute));
   if (!value) PyErr_Clear();
   return value && PyObject_IsTrue(value.ptr()) == 1;
@@ -305,19 +305,20 @@ class ModuleWatch : public ModuleObserver,
   void begin_module(PyObject* module, const CallArguments& arguments) override {
     const auto found = modules_.find(module);
     if (found == modules_.end() || !recording_) return;
-    OpenCall call{this, found->second, false, false, {}, nullptr, {}};
+    OpenWatchedCall call{this, found->second, false, false, {}, nullptr, {}};
     attempt([&] { begin(call, module, arguments); });
-    open_calls.push_back(std::move(call));
+    open_watched_calls.push_back(std::move(call));
   }
 
   void end_module(PyObject* module, const CallArguments&, PyObject* result) override {
-    auto open = open_calls.rbegin();
-    while (open != open_calls.rend() && (open->owner != this || open->watched->module.ptr() != module)) {
+    auto open = open_watched_calls.rbegin();
+    while (open != open_watched_calls.rend() &&
+           (open->owner != this || open->watched->module.ptr() != module)) {
       ++open;
     }
-    if (open == open_calls.rend()) return;
-    OpenCall call = std::move(*open);
-    open_calls.erase(std::prev(open.base()), open_calls.end());
+    if (open == open_watched_calls.rend()) return;
+    OpenWatchedCall call = std::move(*open);
+    open_watched_calls.erase(std::prev(open.base()), open_watched_calls.end());
     if (result == nullptr || !recording_) return;
     attempt([&] { end(call, result); });
   }
@@ -345,10 +346,10 @@ class ModuleWatch : public ModuleObserver,
   bool is_inside_call() const override { return false; }
 
   PyObject* observe(Api& api, PyObject* callable, const CallArguments& arguments) override {
-    const bool wanted =
-        !open_calls.empty() && open_calls.back().owner == this && open_calls.back().is_forward;
+    const bool wanted = !open_watched_calls.empty() && open_watched_calls.back().owner == this &&
+                        open_watched_calls.back().is_forward;
     if (wanted) {
-      attempt([&] { measure_attention(api, arguments, open_calls.back()); });
+      attempt([&] { measure_attention(api, arguments, open_watched_calls.back()); });
     }
     return arguments.call(callable);
   }
@@ -378,7 +379,7 @@ class ModuleWatch : public ModuleObserver,
     return THPVariable_Unpack(found.ptr());
   }
 
-  void measure_attention(const Api& api, const CallArguments& arguments, OpenCall& call) {
+  void measure_attention(const Api& api, const CallArguments& arguments, OpenWatchedCall& call) {
     using msprobe::torch_adapter::attention_rows;
     msprobe::torch_adapter::AttentionRows rows;
     if (&api == &attention_) {
@@ -435,9 +436,9 @@ class ModuleWatch : public ModuleObserver,
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
   }
 
-  void begin(OpenCall& call, PyObject* module, const CallArguments& arguments) {
+  void begin(OpenWatchedCall& call, PyObject* module, const CallArguments& arguments) {
     const Settings& settings = shared_->settings;
-    if (settings.only_in_training && !is_true(module, "training")) return;
+    if (settings.only_in_training && !is_attribute_true(module, "training")) return;
     call.inputs = inputs_of(arguments);
     // Inside of a backward a call is one that activation checkpointing repeats.
     const bool repeated = torch::autograd::get_current_node() != nullptr;
@@ -455,7 +456,7 @@ class ModuleWatch : public ModuleObserver,
     call.before = gradients_.before_call(call.inputs);
   }
 
-  void end(OpenCall& call, PyObject* result) {
+  void end(OpenWatchedCall& call, PyObject* result) {
     const Tensors outputs = outputs_of(result);
     if (call.is_forward && call.watched->router) route(*call.watched->router, outputs);
     if (call.measured) {

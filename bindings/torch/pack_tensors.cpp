@@ -23,7 +23,7 @@ namespace {
 
 namespace stats = msprobe::stats;
 
-constexpr std::int64_t kElementsForThreads = 1 << 20;  // fewer are done before threads would have begun
+constexpr std::int64_t kPackedElementsForThreads = 1 << 20;  // fewer are done before threads would have begun
 
 // As mindstudio-probe computes them: in float32, or in the type of the tensor.
 double rounded(double value, at::ScalarType type) {
@@ -75,7 +75,7 @@ py::list pack_tensors(const py::list& tensors, bool in_float32, unsigned threads
     std::optional<py::gil_scoped_release> no_gil;
     if (elements >= kElementsWithoutGil) no_gil.emplace();
     std::optional<msprobe::ThreadPool> pool;
-    if (elements >= kElementsForThreads && threads > 1) pool.emplace(threads);
+    if (elements >= kPackedElementsForThreads && threads > 1) pool.emplace(threads);
     summaries = stats::summarize_all(requests, pool ? &*pool : nullptr);
   }
   py::list result;

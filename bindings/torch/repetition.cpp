@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "../python_text.h"
+#include "last_part.h"
 #include "native_type.h"
 #include "unseen.h"
 
@@ -41,8 +42,6 @@ constexpr std::array kInPlaceSwitches{
 
 // What keeps a memory of its own in an argument, without telling autograd.
 constexpr std::array<std::string_view, 2> kWithStatistics{"batch_norm", "instance_norm"};
-
-std::string_view last_part(std::string_view api) { return api.substr(api.rfind('.') + 1); }
 
 // Of the methods that Python calls for `+=`: __iadd__, but not __invert__.
 bool is_in_place_operator(std::string_view method) {

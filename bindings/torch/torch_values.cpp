@@ -10,6 +10,8 @@
 
 #include <string>
 
+#include "last_part.h"
+
 namespace py = pybind11;
 
 namespace {
@@ -18,8 +20,6 @@ using msprobe::dump::ElementWalk;
 using msprobe::trace::ElementWriter;
 
 constexpr const char* kDistributed = "torch.distributed.distributed_c10d";
-
-std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 // Whether a class of this name is loaded: never imports anything.
 bool is_instance_of_loaded(PyObject* value, const char* module, const char* name) {

@@ -126,6 +126,18 @@ void convert(const void* data, DType dtype, std::size_t count, To* out) {
 
 }  // namespace
 
+bool fits_float(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat64:
+    case DType::kComplex128:
+    case DType::kInt64:
+    case DType::kInt32:
+    case DType::kUInt64:
+    case DType::kUInt32: return false;
+    default: return true;
+  }
+}
+
 void convert_to_float(const void* data, DType dtype, std::size_t count, float* out) {
   convert(data, dtype, count, out);
 }

@@ -8,6 +8,9 @@
 
 namespace msprobe {
 
+/// Whether float holds every value of the type, or close enough.
+bool fits_float(DType dtype) noexcept;
+
 /// Converts `count` contiguous elements to float, rounding to nearest even where float cannot hold the value.
 /// A complex element gives two floats.
 void convert_to_float(const void* data, DType dtype, std::size_t count, float* out);

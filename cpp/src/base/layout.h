@@ -10,10 +10,14 @@
 
 namespace msprobe {
 
+/// Elements of a segment, the unit of work of a thread. Fixed, so that results do not depend on the number of
+/// threads.
+inline constexpr std::int64_t kSegment = 65536;
+
 /// The elements of a tensor as a sequence, readable in pieces from any position.
 class Layout {
  public:
-  static constexpr std::size_t kMaxRank = 64;  // torch's own limit
+  static constexpr std::size_t kMaxRank = 64;  // of torch and NumPy 2; NumPy 1 has 32
 
   /// `any_order`: the caller does not care for the order of elements, so gapless memory is read front to back
   /// whatever the order of the dimensions. Throws InvalidArgument for a bad shape, strides of another length

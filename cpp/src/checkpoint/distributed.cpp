@@ -10,6 +10,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/layout.h"
+#include "base/shape_text.h"
 #include "checkpoint/megatron.h"
 #include "checkpoint/merge.h"
 #include "checkpoint/names.h"
@@ -47,7 +49,7 @@ std::optional<Shape> shape_of(const PtValue* value) {
       tuple = arguments->items[0]->as<PtTuple>();
     }
   }
-  if (tuple == nullptr || tuple->items.size() > 64) return std::nullopt;
+  if (tuple == nullptr || tuple->items.size() > msprobe::Layout::kMaxRank) return std::nullopt;
   Shape shape;
   std::int64_t elements = 1;
   for (const PtValue* item : tuple->items) {
@@ -71,9 +73,9 @@ struct Place {
 // A part of a tensor by its name and where it begins.
 using PlaceKey = std::pair<std::string, Shape>;
 
-class Reader {
+class DistributedReader {
  public:
-  Reader(Checkpoint::State& state, const OpenOptions& options)
+  DistributedReader(Checkpoint::State& state, const OpenOptions& options)
       : state_(state),
         options_(options),
         metadata_path_((state.layout.folder / kMetadata).string()),
@@ -212,8 +214,9 @@ class Reader {
       if (count_of(*extent) == 0) continue;
       const Parameter part = read_part(stored, *offset);
       if (part.shape != *extent || (!is_first && part.dtype != parameter.dtype)) {
-        refuse(in_quotes(stored) + ": the chunk at " + text_of(*offset) + " should be " + text_of(*extent) +
-               ", found " + text_of(part.shape) + " of " + std::string(dtype_name(part.dtype)));
+        refuse(in_quotes(stored) + ": the chunk at " + shape_text(*offset) + " should be " +
+               shape_text(*extent) + ", found " + shape_text(part.shape) + " of " +
+               std::string(dtype_name(part.dtype)));
       }
       parameter.dtype = part.dtype;
       is_first = false;
@@ -229,7 +232,7 @@ class Reader {
   Parameter read_part(const std::string& name, const Shape& offset) {
     const auto place = places_.find({name, offset});
     if (place == places_.end())
-      refuse(in_quotes(name) + ": the chunk at " + text_of(offset) + " is stored nowhere");
+      refuse(in_quotes(name) + ": the chunk at " + shape_text(offset) + " is stored nowhere");
     const Place& at = place->second;
     if (at.transformed) {
       throw UnsupportedError(metadata_path_ + ": " + in_quotes(name) +
@@ -332,6 +335,8 @@ class Reader {
 
 }  // namespace
 
-void read_distributed(Checkpoint::State& state, const OpenOptions& options) { Reader(state, options).run(); }
+void read_distributed(Checkpoint::State& state, const OpenOptions& options) {
+  DistributedReader(state, options).run();
+}
 
 }  // namespace msprobe::checkpoint

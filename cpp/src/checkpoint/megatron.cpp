@@ -359,9 +359,9 @@ void read_attention(const Settings& settings, AttentionSizes& sizes) {
 
 namespace {
 
-class Reader {
+class MegatronReader {
  public:
-  Reader(Checkpoint::State& state, const OpenOptions& options) : state_(state), options_(options) {}
+  MegatronReader(Checkpoint::State& state, const OpenOptions& options) : state_(state), options_(options) {}
 
   void run() {
     ranks_ = list_ranks(state_);
@@ -591,6 +591,8 @@ class Reader {
 
 }  // namespace
 
-void read_megatron(Checkpoint::State& state, const OpenOptions& options) { Reader(state, options).run(); }
+void read_megatron(Checkpoint::State& state, const OpenOptions& options) {
+  MegatronReader(state, options).run();
+}
 
 }  // namespace msprobe::checkpoint

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/shape_text.h"
 #include "checkpoint/names.h"
 #include "checkpoint/pieces.h"
 #include "io/in_quotes.h"
@@ -70,7 +71,7 @@ Parameter in_new_order(const Parameter& shard, double version, std::int64_t head
   constexpr std::int64_t kWhats = 3;
   const std::int64_t rows = extent(&shard, 0);
   if (shard.pieces.size() != 1 || heads < 1 || rows % (kWhats * heads) != 0) {
-    throw InvalidArgument("shape " + text_of(shard.shape) + " does not have the rows of " +
+    throw InvalidArgument("shape " + shape_text(shard.shape) + " does not have the rows of " +
                           std::to_string(heads) + " heads, as version " + std::to_string(version) +
                           " of checkpoints has them");
   }
@@ -100,8 +101,8 @@ Parameter one_of_copies(const std::string& name, const std::vector<Parameter>& s
                         const MergeContext& context) {
   for (std::size_t rank = 1; rank < shards.size(); ++rank) {
     if (shards[rank].shape != shards[0].shape) {
-      throw InvalidArgument("its copies have the shapes " + text_of(shards[0].shape) + " and " +
-                            text_of(shards[rank].shape));
+      throw InvalidArgument("its copies have the shapes " + shape_text(shards[0].shape) + " and " +
+                            shape_text(shards[rank].shape));
     }
     if (!equal_bits(shards[0], shards[rank])) {
       context.warnings.push_back(name + ": the copies of tensor-parallel ranks 0 and " +

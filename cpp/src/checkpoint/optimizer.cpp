@@ -97,9 +97,10 @@ std::optional<State> copies_in_groups(const PtValue* groups) {
   return state.values.empty() ? std::nullopt : std::optional(std::move(state));
 }
 
-class Reader {
+class OptimizerReader {
  public:
-  Reader(const std::vector<Parameter>& model, const std::string& path, std::vector<LeftOut>& left_out)
+  OptimizerReader(const std::vector<Parameter>& model, const std::string& path,
+                  std::vector<LeftOut>& left_out)
       : model_(model), path_(path), left_out_(left_out) {}
 
   void read(const PtValue& optimizer, int depth) {
@@ -172,7 +173,7 @@ std::vector<std::vector<const Parameter*>> possible_subsets(const std::vector<Pa
 
 std::vector<Parameter> optimizer_states(const PtValue& optimizer, const std::vector<Parameter>& model,
                                         const std::string& path, std::vector<LeftOut>& left_out) {
-  Reader reader(model, path, left_out);
+  OptimizerReader reader(model, path, left_out);
   reader.read(optimizer, 0);
   return std::move(reader.result);
 }

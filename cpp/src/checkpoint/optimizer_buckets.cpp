@@ -29,14 +29,14 @@ struct Wanted {
   std::string name;
   const Parameter* parameter;
 };
-using Order = std::vector<Wanted>;
+using BufferOrder = std::vector<Wanted>;
 
 // What the buffers of an optimizer may hold, each from the last parameter to the first.
-std::vector<Order> possible_orders(const std::vector<std::vector<Parameter>>& chunks) {
-  std::vector<Order> orders;
+std::vector<BufferOrder> possible_buffer_orders(const std::vector<std::vector<Parameter>>& chunks) {
+  std::vector<BufferOrder> orders;
   for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
     for (const std::vector<const Parameter*>& subset : possible_subsets(chunks[chunk])) {
-      Order order;
+      BufferOrder order;
       for (const Parameter* one : Reversed(subset)) {
         order.push_back({std::to_string(chunk) + "/" + one->name, one});
       }
@@ -122,7 +122,7 @@ bool has_one_place(const Parameter& one) {
 }
 
 // Where each parameter of the order begins; nullopt where they are not in this buffer.
-std::optional<std::vector<std::int64_t>> places_in(const Buffer& buffer, const Order& order) {
+std::optional<std::vector<std::int64_t>> places_in(const Buffer& buffer, const BufferOrder& order) {
   const std::int64_t size = buffer.weights->shape[0];
   std::vector<std::int64_t> places;
   std::int64_t bucket = 0;
@@ -152,12 +152,12 @@ std::vector<Parameter> bucket_states(const PtValue& root, const std::vector<std:
                                      const std::string& path, std::vector<LeftOut>& left_out) {
   std::vector<Buffer> buffers;
   find_buffers(root, 0, buffers);
-  const std::vector<Order> orders = possible_orders(chunks);
+  const std::vector<BufferOrder> orders = possible_buffer_orders(chunks);
   std::vector<Parameter> result;
   std::size_t unknown = 0;
   for (const Buffer& buffer : buffers) {
     bool is_known = false;
-    for (const Order& order : orders) {
+    for (const BufferOrder& order : orders) {
       const auto places = places_in(buffer, order);
       if (!places) continue;
       is_known = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/shape_text.h"
 #include "msprobe/error.h"
 
 namespace msprobe::checkpoint {
@@ -69,12 +70,6 @@ std::int64_t count_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-std::string text_of(const Shape& shape) {
-  std::string text = "[";
-  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
-}
-
 Parameter whole(std::string name, const TensorView& view) {
   Parameter result{std::move(name), view.dtype, Shape(view.shape.begin(), view.shape.end()), {}};
   if (count_of(result.shape) == 0) return result;
@@ -96,7 +91,7 @@ Piece cut(const Piece& piece, DType dtype, const Shape& offset, const Shape& sha
 
 Parameter slice(const Parameter& parameter, std::size_t dimension, std::int64_t begin, std::int64_t end) {
   if (dimension >= parameter.shape.size() || begin < 0 || begin > end || end > parameter.shape[dimension]) {
-    throw InvalidArgument(parameter.name + ": shape " + text_of(parameter.shape) + " has no rows " +
+    throw InvalidArgument(parameter.name + ": shape " + shape_text(parameter.shape) + " has no rows " +
                           std::to_string(begin) + " to " + std::to_string(end) + " along dimension " +
                           std::to_string(dimension));
   }
@@ -129,7 +124,7 @@ Parameter select(const Parameter& parameter, std::int64_t index) {
 Parameter transposed(const Parameter& parameter) {
   if (parameter.shape.size() != 2) {
     throw InvalidArgument(parameter.name + ": expected a matrix to transpose, found shape " +
-                          text_of(parameter.shape));
+                          shape_text(parameter.shape));
   }
   Parameter result = parameter;
   std::swap(result.shape[0], result.shape[1]);
@@ -145,7 +140,7 @@ Parameter joined(std::span<const Parameter> parts, std::size_t dimension) {
   if (parts.empty()) throw InvalidArgument("there is nothing to put together");
   Parameter result{parts[0].name, parts[0].dtype, parts[0].shape, {}};
   if (dimension >= result.shape.size()) {
-    throw InvalidArgument(result.name + ": shape " + text_of(result.shape) + " has no dimension " +
+    throw InvalidArgument(result.name + ": shape " + shape_text(result.shape) + " has no dimension " +
                           std::to_string(dimension) + " along which parts are put together");
   }
   result.shape[dimension] = 0;
@@ -154,8 +149,8 @@ Parameter joined(std::span<const Parameter> parts, std::size_t dimension) {
     if (part.shape.size() == expected.size()) expected[dimension] = part.shape[dimension];
     if (part.shape != expected || part.dtype != result.dtype) {
       throw InvalidArgument(result.name + ": a part is " + std::string(dtype_name(part.dtype)) + " " +
-                            text_of(part.shape) + ", which does not go with " +
-                            std::string(dtype_name(result.dtype)) + " " + text_of(parts[0].shape) +
+                            shape_text(part.shape) + ", which does not go with " +
+                            std::string(dtype_name(result.dtype)) + " " + shape_text(parts[0].shape) +
                             " along dimension " + std::to_string(dimension));
     }
     for (Piece piece : part.pieces) {
@@ -173,8 +168,8 @@ Parameter reshaped(const Parameter& parameter, const Shape& shape) {
   if (count_of(shape) != count_of(parameter.shape) || parameter.pieces.size() > 1 ||
       (!parameter.pieces.empty() && !is_c_contiguous({nullptr, parameter.dtype, parameter.pieces[0].shape,
                                                       parameter.pieces[0].strides}))) {
-    throw InvalidArgument(parameter.name + ": shape " + text_of(parameter.shape) + " cannot be seen as " +
-                          text_of(shape));
+    throw InvalidArgument(parameter.name + ": shape " + shape_text(parameter.shape) + " cannot be seen as " +
+                          shape_text(shape));
   }
   if (parameter.pieces.empty()) return {parameter.name, parameter.dtype, shape, {}};
   return whole(parameter.name, {parameter.pieces[0].data, parameter.dtype, shape, {}});
@@ -186,8 +181,8 @@ std::string tiling_problem(const Parameter& parameter) {
     for (std::size_t d = 0; d < parameter.shape.size(); ++d) {
       if (piece.offset[d] < 0 || piece.shape[d] < 1 ||
           piece.offset[d] > parameter.shape[d] - piece.shape[d]) {
-        return "a part of shape " + text_of(piece.shape) + " at " + text_of(piece.offset) +
-               " lies outside of the shape " + text_of(parameter.shape);
+        return "a part of shape " + shape_text(piece.shape) + " at " + shape_text(piece.offset) +
+               " lies outside of the shape " + shape_text(parameter.shape);
       }
     }
     if (__builtin_add_overflow(covered, count_of(piece.shape), &covered)) return "the parts are too large";
@@ -203,7 +198,7 @@ std::string tiling_problem(const Parameter& parameter) {
     if (++pairs > kMostPairs) {
       problem = "it has too many parts side by side";
     } else if (&a != &b && intersect(a, b, offset, shape)) {
-      problem = "two parts hold the elements at " + text_of(offset);
+      problem = "two parts hold the elements at " + shape_text(offset);
     }
     return problem.empty();
   });

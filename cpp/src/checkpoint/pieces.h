@@ -19,7 +19,6 @@ Parameter whole(std::string name, const TensorView& view);
 
 /// Elements of a shape whose product is known to fit.
 std::int64_t count_of(const Shape& shape);
-std::string text_of(const Shape& shape);
 
 /// Rows [begin, end) along `dimension`.
 Parameter slice(const Parameter& parameter, std::size_t dimension, std::int64_t begin, std::int64_t end);

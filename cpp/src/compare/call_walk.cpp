@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/non_finite.h"
 #include "compare/flow.h"
 #include "compare/operators.h"
 #include "compare/rounding_model.h"
@@ -27,8 +27,7 @@ using trace::Record;
 using trace::Trace;
 using Part = Item::Part;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+constexpr double kUnknown = kNaN;
 constexpr std::size_t kMostFindings = 20000;
 constexpr int kDeepest = 64;  // modules inside of modules
 

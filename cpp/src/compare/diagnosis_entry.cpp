@@ -3,8 +3,8 @@
 #include "compare/diagnosis_entry.h"
 
 #include <cmath>
-#include <limits>
 
+#include "base/non_finite.h"
 #include "msprobe/trace_compare.h"
 #include "trace/sketch_text.h"
 
@@ -13,7 +13,6 @@ namespace {
 
 using trace::Json;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t kLongestShown = 80;
 
 bool is_tensor(const Json& entry) { return entry.is_object() && entry["dtype"].kind() == Json::Kind::kText; }

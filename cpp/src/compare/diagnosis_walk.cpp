@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 
+#include "base/non_finite.h"
 #include "compare/diagnosis_entry.h"
 #include "compare/rounding_model.h"
 #include "compare/rows.h"
@@ -19,11 +20,9 @@ namespace {
 
 using trace::Json;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // Of the gradients of a step, through all its calls, where the calls of the backward pass are not seen one by
 // one.
-constexpr double kComposite = 8;
+constexpr double kThroughAllCalls = 8;
 
 // An optimizer that divides by the size of the gradient makes a full step of what is next to nothing; two
 // such steps in opposite directions.
@@ -252,12 +251,12 @@ class DiagnosisWalker {
     }
     const auto left = before_->left_behind.find(entry.name);
     const double size = facts.typical() * std::sqrt(std::max(facts.count, 1.0));
-    return plus(own, left == before_->left_behind.end() || size == 0 ? kComposite * before_->noise
+    return plus(own, left == before_->left_behind.end() || size == 0 ? kThroughAllCalls * before_->noise
                                                                      : left->second / size);
   }
 
   void buffers() {
-    const double noise = before_ == nullptr ? 0 : kComposite * before_->noise;
+    const double noise = before_ == nullptr ? 0 : kThroughAllCalls * before_->noise;
     named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
           [noise](const EntryPair& entry, const metrics::TensorFacts&) {
             return plus(rounding(*entry.reference), noise);
@@ -338,7 +337,7 @@ class DiagnosisWalker {
     const bool has_calls = calls_.walk.compared > 0;
     const auto of_calls = [&](const EntryPair& entry) {
       if (!has_calls) return Allowance{kInfinity, kInfinity};
-      return plus(rounding(*entry.reference, kComposite), kComposite * noise);
+      return plus(rounding(*entry.reference, kThroughAllCalls), kThroughAllCalls * noise);
     };
     Reached reached;
     // Where a batch is divided otherwise, only what all parts add up to is the same.
@@ -404,7 +403,7 @@ class DiagnosisWalker {
       const double everything = largest_of(known);  // the total norm spreads every difference
       reached = stage(FindingKind::kClipping, Phase::kClipping, "the clipped gradient of", ours[i]["after"],
                       theirs[i]["after"], [&](const EntryPair& entry) {
-                        return plus(rounding(*entry.reference), kComposite * everything);
+                        return plus(rounding(*entry.reference), kThroughAllCalls * everything);
                       });
     }
     if (ours.size() != theirs.size()) {
@@ -438,8 +437,8 @@ class DiagnosisWalker {
       return false;
     return std::all_of(compared.begin(), compared.end(), [&](const auto& one) {
       const auto& [name, apart] = one;
-      const double most =
-          std::max(4 * kRoundingModel.most_roundings * unit_of(theirs[name]), kComposite * apart_at_start_);
+      const double most = std::max(4 * kRoundingModel.most_roundings * unit_of(theirs[name]),
+                                   kThroughAllCalls * apart_at_start_);
       return apart.equal || apart.high <= std::min(most, kRoundingModel.most_of_gradients);
     });
   }
@@ -558,7 +557,7 @@ class DiagnosisWalker {
     const Allowance own = rounding(*entry.reference);
     if (before_ == nullptr) return own;
     const auto left = before_->left_behind.find("state." + entry.name);
-    return plus(own, left == before_->left_behind.end() ? kComposite * before_->noise : left->second);
+    return plus(own, left == before_->left_behind.end() ? kThroughAllCalls * before_->noise : left->second);
   }
 
   // Squares double a relative error.

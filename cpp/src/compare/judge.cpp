@@ -15,7 +15,7 @@ namespace {
 
 using trace::ItemPair;
 
-constexpr double kTiny = 2.220446049250313e-16;
+constexpr double kEpsilon = 2.220446049250313e-16;
 
 // What the colours of a batch are decided by.
 struct RowNumbers {
@@ -87,7 +87,7 @@ void judge_magnitude(const RowNumbers& in, const RowNumbers& out, Reasons& reaso
 
 void judge_statistics(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
   const auto relative = [](const RowNumbers& row) {
-    return std::abs(row.error.value_or(0) / std::max(kTiny, row.right_max.value_or(0)));
+    return std::abs(row.error.value_or(0) / std::max(kEpsilon, row.right_max.value_or(0)));
   };
   if (relative(out) > 0.5) {
     reasons.red.emplace_back("maximum relative error exceeds 0.5");
@@ -144,7 +144,7 @@ void colour(const std::vector<RowNumbers>& rows, const std::vector<Role>& roles,
   }
 }
 
-constexpr std::string_view kNoMatch = "No bench data matched.";
+constexpr std::string_view kNoBenchData = "No bench data matched.";
 
 RowVerdict judge_md5(const DumpPair& pair, const ItemPair& row) {
   RowVerdict verdict;
@@ -163,7 +163,7 @@ RowVerdict judge_differences(const ItemPair& row, const StatisticsPair& statisti
   RowVerdict verdict;
   if (!row.right) {
     verdict.result = "N/A";
-    verdict.message = kNoMatch;
+    verdict.message = kNoBenchData;
     return verdict;
   }
   for (std::size_t i = 0; i < statistics.differences.size(); ++i) {

@@ -273,7 +273,8 @@ class RowColumns {
   Column error_, relative_, result_, message_, colour_, match_;
 };
 
-void count(const DumpPair& pair, ReportRows& report, const ItemPair& row, const Distance& distance) {
+void count_difference(const DumpPair& pair, ReportRows& report, const ItemPair& row,
+                      const Distance& distance) {
   if (!differs(row, distance)) return;
   ++report.differing;
   if (const double error = roundings(pair, row, distance); std::isfinite(error)) {
@@ -290,7 +291,7 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
   const std::vector<ItemPair>& rows = pair.matches.pairs;
   ReportRows report;
   report.rows = rows.size();
-  for (std::size_t i = 0; i < rows.size(); ++i) count(pair, report, rows[i], distances[i]);
+  for (std::size_t i = 0; i < rows.size(); ++i) count_difference(pair, report, rows[i], distances[i]);
   const std::vector<std::size_t> chosen = choose(rows, distances, most);
   report.shown = chosen.size();
   RowColumns columns(pair, metrics);

@@ -251,7 +251,8 @@ io::RowFill fill_of(Colour colour) {
                                      : io::RowFill::kNone;
 }
 
-void count(TableSummary& summary, const DumpPair& pair, std::size_t index, const RowVerdict& verdict) {
+void count_verdict(TableSummary& summary, const DumpPair& pair, std::size_t index,
+                   const RowVerdict& verdict) {
   const ItemPair& row = pair.matches.pairs[index];
   ++summary.rows;
   if (row.right) ++summary.matched;
@@ -328,7 +329,7 @@ TableSummary judge_rows(const DumpPair& pair, const std::vector<RealMetrics>& me
     for (std::size_t i = begin; i < end; ++i) {
       const RowVerdict& verdict = verdicts[i - begin];
       visit(i, statistics[i - begin], verdict);
-      count(summary, pair, i, verdict);
+      count_verdict(summary, pair, i, verdict);
     }
   }
   return summary;

@@ -6,14 +6,17 @@
 #include <cmath>
 #include <limits>
 
+#include "base/non_finite.h"
+
 namespace msprobe::compare {
 namespace {
 
 constexpr RoundingModel kModel = kRoundingModel;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kTiny = std::numeric_limits<double>::min();
+constexpr double kSmallestNormal = std::numeric_limits<double>::min();
 
-double ratio(double a, double b) { return b > kTiny ? a / b : (a > kTiny ? kModel.most_growth : 1); }
+double ratio(double a, double b) {
+  return b > kSmallestNormal ? a / b : (a > kSmallestNormal ? kModel.most_growth : 1);
+}
 
 bool is_mask(const Influence& influence) { return influence.unit > 0 && influence.largest > kModel.mask; }
 

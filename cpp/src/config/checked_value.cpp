@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kLargestIndex = 1'000'000;
 
-std::string names_of(const std::vector<Word>& words) {
+std::string joined_names(const std::vector<Word>& words) {
   std::string names;
   for (const Word& word : words) names += (names.empty() ? "" : ", ") + std::string(word.name);
   return names;
@@ -113,13 +113,13 @@ class Check {
     const auto* const text = given_.as<std::string>();
     const bool is_one = text != nullptr && std::any_of(allowed.begin(), allowed.end(),
                                                        [&](const Word& one) { return one.name == *text; });
-    if (!is_one) fail(complaint("expected one of") + " " + names_of(allowed));
+    if (!is_one) fail(complaint("expected one of") + " " + joined_names(allowed));
     return given_;
   }
 
   Value words() const {
     const std::vector<Word> allowed = words_of(key_);
-    const std::string expected = "expected a list out of " + names_of(allowed) + R"(, or ["all"])";
+    const std::string expected = "expected a list out of " + joined_names(allowed) + R"(, or ["all"])";
     const Value::List& list = as<Value::List>(expected);
     for (const Value& one : list) {
       if (one.as<std::string>() == nullptr) fail(expected);
@@ -164,7 +164,7 @@ class Check {
              std::any_of(allowed.begin(), allowed.end(), [&](const Word& one) { return one.name == *text; });
     };
     if (is_word(given_)) return given_;
-    const std::string words = allowed.empty() ? "" : ", or of " + names_of(allowed);
+    const std::string words = allowed.empty() ? "" : ", or of " + joined_names(allowed);
     const std::string expected = complaint("expected a list of objects" + words);
     for (const Value& one : as<Value::List>(expected)) {
       if (one.as<Value::Object>() == nullptr && !is_word(one)) fail_inside(expected, one);

@@ -51,24 +51,20 @@ void CallValues::find_arguments() {}
 void CallValues::find_results() {}
 trace::StackId CallValues::stack() { return trace::kNoStack; }
 
-namespace {
-
-struct GradientsRecord final : ParameterGradients {
-  std::string_view name() const noexcept override { return text; }
-
-  void write(Recorder& recorder) {
-    if (is_written.exchange(true)) return;
-    recorder.part(recorder.record(RecordKind::kParametersGrad, text), Part::kValue, elements);
-  }
-
-  PooledText text;      // the name
-  PooledText elements;  // one object with a slot for each parameter
-  std::atomic<bool> is_written{false};
-};
-
-}  // namespace
-
 struct Session::State {
+  struct GradientsRecord final : ParameterGradients {
+    std::string_view name() const noexcept override { return text; }
+
+    void write(Recorder& recorder) {
+      if (is_written.exchange(true)) return;
+      recorder.part(recorder.record(RecordKind::kParametersGrad, text), Part::kValue, elements);
+    }
+
+    PooledText text;      // the name
+    PooledText elements;  // one object with a slot for each parameter
+    std::atomic<bool> is_written{false};
+  };
+
   explicit State(Options options)
       : is_mix(options.level == "mix"),
         has_scope(!options.scope.empty()),
@@ -187,7 +183,7 @@ void Session::count_overflow() noexcept {
 }
 
 void Session::end_step() {
-  std::vector<std::shared_ptr<GradientsRecord>> gone;
+  std::vector<std::shared_ptr<State::GradientsRecord>> gone;
   const std::lock_guard lock(state_->mutex);
   gone.swap(state_->gradients);
   state_->gradient_names.clear();
@@ -330,7 +326,7 @@ std::shared_ptr<ParameterGradients> Session::watch_parameters(const Call& module
                                                               std::span<trace::SlotId> slots) {
   const Kept& kept = this->kept(RecordKind::kParametersGrad);
   if (!kept.record || names.empty()) return nullptr;
-  auto record = std::allocate_shared<GradientsRecord>(PoolAllocator<GradientsRecord>());
+  auto record = std::allocate_shared<State::GradientsRecord>(PoolAllocator<State::GradientsRecord>());
   record->text.reserve(module.name.size() + kGradients.size());
   record->text.append(trace::RecordName(module.name).callee()).append(kGradients);
   {
@@ -355,7 +351,7 @@ std::shared_ptr<ParameterGradients> Session::watch_parameters(const Call& module
 }
 
 bool Session::takes_gradient(ParameterGradients& of) {
-  auto& record = static_cast<GradientsRecord&>(of);
+  auto& record = static_cast<State::GradientsRecord&>(of);
   if (!record.is_written && !state_->recorder.keeps(record.text)) return false;
   record.write(state_->recorder);
   return kept(RecordKind::kParametersGrad).parameters;

@@ -13,8 +13,6 @@
 namespace msprobe::grad_probe {
 namespace {
 
-constexpr std::size_t kChunkBytes = 256 << 10;  // of the file; stays in the second-level cache
-
 // The eight bytes each byte of packed bits stands for.
 constexpr auto kExpanded = [] {
   std::array<std::array<std::uint8_t, 8>, 256> table{};

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <vector>
@@ -9,6 +10,10 @@
 #include "msprobe/grad_probe.h"
 
 namespace msprobe::grad_probe {
+
+/// Files of directions are written and read in pieces of this size. Two of them stay in the second-level
+/// cache: what pread copies there is looked at before it leaves.
+inline constexpr std::size_t kChunkBytes = 256 << 10;
 
 /// Writes the signs of one gradient as a NumPy file of booleans, one byte per element. The file has its name
 /// from the start: write into a temporary directory. `buffer` is scratch memory that the next call can use

@@ -2,17 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
+#include "base/non_finite.h"
 #include "msprobe/closeness.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/table.h"
 
 namespace msprobe::grad_probe {
 namespace {
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Similarities are ratios of counts: 1.0 - 0.97 must not count as more than 0.03 because of its last bit.
 constexpr double kRounding = 1e-12;
@@ -87,7 +85,7 @@ double fall(const Finding& finding) {
     case Finding::Kind::kDrop: return finding.previous - finding.similarity;
     case Finding::Kind::kMissing: break;
   }
-  return -std::numeric_limits<double>::infinity();
+  return -kInfinity;
 }
 
 }  // namespace

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <span>
 
+#include "base/shape_text.h"
+#include "grad_probe/direction_file.h"
+
 namespace msprobe::grad_probe {
 namespace {
-
-// Both chunks together stay in the second-level cache: what pread copies there is counted before it leaves.
-constexpr std::size_t kChunkBytes = 256 << 10;
 
 // Bits of the second file kept at a time when its elements lie in another order.
 constexpr std::int64_t kWindowElements = std::int64_t{1} << 28;
@@ -39,12 +39,6 @@ std::int64_t equal_bytes(const std::uint8_t* a, const std::uint8_t* b, std::size
   }
   for (; i < count; ++i) different += (a[i] != 0) != (b[i] != 0);
   return static_cast<std::int64_t>(count) - different;
-}
-
-std::string list_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 io::NpyHeader read_header(const io::InputFile& file, std::vector<std::uint8_t>& buffer) {
@@ -113,8 +107,8 @@ DirectionPair::DirectionPair(const std::filesystem::path& path1, const std::file
       throw Incomparable("tensor type is not bool: " + file->path().string());
   }
   if (header1_.shape != header2_.shape) {
-    throw Incomparable("tensor shape is not equal: " + list_text(header1_.shape) + ", " +
-                       list_text(header2_.shape));
+    throw Incomparable("tensor shape is not equal: " + shape_text(header1_.shape) + ", " +
+                       shape_text(header2_.shape));
   }
 }
 

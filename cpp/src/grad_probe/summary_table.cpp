@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/crc32_text.h"
+#include "base/shape_text.h"
 #include "msprobe/table.h"
 
 namespace msprobe::grad_probe {
@@ -39,12 +40,6 @@ std::string extreme_text(const std::optional<double>& value) { return value ? fl
 
 std::string share_text(std::int64_t count, std::int64_t total) {
   return total == 0 ? "0" : io::format_double(static_cast<double>(count) / static_cast<double>(total));
-}
-
-std::string shape_text(std::span<const std::int64_t> shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 std::string interval_header(const std::vector<Bound>& bounds, std::size_t i) {

@@ -23,7 +23,7 @@ using trace::Direction;
 using trace::NameKind;
 using trace::RecordName;
 
-NodeKind kind_of(std::string_view name) {
+NodeKind node_kind(std::string_view name) {
   const bool is_call = trace::begins_as_call(name) || RecordName(name).kind() == NameKind::kCall;
   return is_call ? NodeKind::kCall : NodeKind::kModule;
 }
@@ -74,7 +74,7 @@ void add_construct(Graph& graph, const trace::Construct& construct) {
   const Parents parents(construct);
   const auto node_of = [&graph](std::string_view name, std::int32_t micro_step) {
     NodeId node = graph.find(name);
-    if (node == kNoNode) node = graph.add(name, kind_of(name));
+    if (node == kNoNode) node = graph.add(name, node_kind(name));
     graph[node].micro_step = std::max(graph[node].micro_step, micro_step);
     return node;
   };

@@ -14,7 +14,7 @@ namespace msprobe::graph {
 namespace {
 
 // Everything but the text of the line, which says no more than its number.
-std::string_view place_of(std::string_view frame) { return frame.substr(0, frame.find(", \n")); }
+std::string_view without_line_text(std::string_view frame) { return frame.substr(0, frame.find(", \n")); }
 
 class CallTree {
  public:
@@ -30,7 +30,7 @@ class CallTree {
     for (const std::string& frame : Reversed(stack)) {
       const std::string_view function = function_of(frame);
       if (!function.empty() && !is_of_package(frame, package_))
-        above = function_node(above, place_of(frame), function);
+        above = function_node(above, without_line_text(frame), function);
     }
     graph_.attach(node, above);
   }

@@ -48,7 +48,7 @@ std::string six_decimals(std::string_view text) {
 }
 
 // A text as the cells show it.
-std::string shown(std::string_view text) {
+std::string cell_text(std::string_view text) {
   if (text == " ") return "null";
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -79,7 +79,7 @@ class Cell {
     begin(key);
     const bool is_plain =
         text.find_first_of("'N ") == std::string_view::npos && !is_number(text.substr(0, 1));
-    trace::append_json_string(out_, is_plain ? text : std::string_view(shown(text)));
+    trace::append_json_string(out_, is_plain ? text : std::string_view(cell_text(text)));
   }
   // A text that needs no escapes and no rounding.
   void add_plain(std::string_view key, std::string_view text) {
@@ -189,7 +189,7 @@ class CellWriter {
   }
 
  private:
-  // False: it has no statistics, and then nothing of it is shown.
+  // False: it has no statistics, and then nothing of it is cell_text.
   bool add_parameter(const Parameter& parameter, const Parameter* other, std::string& out) {
     const Item& item = *parameter.item;
     if (item.kind == Item::Kind::kNull) return false;

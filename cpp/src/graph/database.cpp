@@ -121,34 +121,34 @@ Roots create_tables(const std::filesystem::path& path) {
   return roots;
 }
 
-// What belongs into rows that are written. It may take more than the memory: SQLite keeps a database without
-// a name in a file when it grows.
-class Links {
- public:
-  Links() { database_.exec("PRAGMA journal_mode = OFF; BEGIN"); }
-
-  void add(std::string_view id, std::string_view json) { io::Binder(add_).text(id).text(json).run(); }
-
-  template <typename Take>
-  void each(const Take& take) {
-    SQLite::Statement rows(database_, "SELECT id, json FROM links");
-    while (rows.executeStep()) take(rows.getColumn(0).getString(), rows.getColumn(1).getString());
-  }
-
- private:
-  static SQLite::Database create() {
-    SQLite::Database database("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
-    database.exec("CREATE TABLE links (id TEXT, json TEXT)");
-    return database;
-  }
-
-  SQLite::Database database_ = create();
-  SQLite::Statement add_{database_, "INSERT INTO links VALUES (?,?)"};
-};
-
 }  // namespace
 
 struct GraphDatabase::State {
+  // What belongs into rows that are written. It may take more than the memory: SQLite keeps a database
+  // without a name in a file when it grows.
+  class Links {
+   public:
+    Links() { database_.exec("PRAGMA journal_mode = OFF; BEGIN"); }
+
+    void add(std::string_view id, std::string_view json) { io::Binder(add_).text(id).text(json).run(); }
+
+    template <typename Take>
+    void each(const Take& take) {
+      SQLite::Statement rows(database_, "SELECT id, json FROM links");
+      while (rows.executeStep()) take(rows.getColumn(0).getString(), rows.getColumn(1).getString());
+    }
+
+   private:
+    static SQLite::Database create() {
+      SQLite::Database database("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
+      database.exec("CREATE TABLE links (id TEXT, json TEXT)");
+      return database;
+    }
+
+    SQLite::Database database_ = create();
+    SQLite::Statement add_{database_, "INSERT INTO links VALUES (?,?)"};
+  };
+
   explicit State(const std::filesystem::path& path)
       : path(path),
         file(path),
@@ -229,7 +229,7 @@ void GraphDatabase::end_unit() { state_->trees->end_unit(); }
 
 void GraphDatabase::set_distributed(std::string_view id, std::string_view json) {
   state_->go([&] {
-    if (!state_->links) state_->links = std::make_unique<Links>();
+    if (!state_->links) state_->links = std::make_unique<State::Links>();
     state_->links->add(id, json);
   });
 }

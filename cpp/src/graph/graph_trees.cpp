@@ -13,15 +13,15 @@
 namespace msprobe::graph {
 namespace {
 
-using io::sqlite::KeyRun;
-using io::sqlite::KeyTree;
-using io::sqlite::Record;
+namespace sqlite = io::sqlite;
+using sqlite::KeyRun;
+using sqlite::KeyTree;
 
-Record& add_text_or_null(Record& record, std::string_view text) {
+sqlite::Record& add_text_or_null(sqlite::Record& record, std::string_view text) {
   return text.empty() ? record.null() : record.text(text);
 }
 
-Record& add_real_or_null(Record& record, std::optional<double> value) {
+sqlite::Record& add_real_or_null(sqlite::Record& record, std::optional<double> value) {
   return value ? record.real(*value) : record.null();
 }
 
@@ -146,7 +146,7 @@ void GraphTrees::end_unit() {
   const std::vector<UnitRow> rows = rows_of_unit();
   auto by_link = std::async(std::launch::async, [&rows] { return sorted_by_link(rows); });
   for (const GraphKeys& keys : unit_) add_graph(keys);
-  const auto begin = [&]() -> Record& { return record_.integer(place.step).integer(place.rank); };
+  const auto begin = [&]() -> sqlite::Record& { return record_.integer(place.step).integer(place.rank); };
   const auto order = [](const RowKeys& row) { return row.order; };
   add_run(by_order_, place, sorted_by(order, rows),
           [&](const UnitRow& row) { begin().integer((*row).order).integer(row.row()); });
@@ -168,7 +168,7 @@ void GraphTrees::add_graph(const GraphKeys& keys) {
   check_names(keys, by_name);
   add_ids(keys, by_name);
   const Place place{.id = {}, .step = graph.step, .rank = graph.rank, .source = std::string(graph.source)};
-  const auto begin = [&]() -> Record& {
+  const auto begin = [&]() -> sqlite::Record& {
     return record_.integer(graph.step).integer(graph.rank).text(graph.source);
   };
   add_run(by_name_, place, by_name,

@@ -22,7 +22,7 @@ bool is_present(const Scalar& scalar) {
 }
 
 // Max or min is NaN or infinite.
-bool is_bad(const trace::StatisticsPair& statistics) {
+bool has_bad_extreme(const trace::StatisticsPair& statistics) {
   const auto& numbers = statistics.left_numbers;
   return std::any_of(numbers.begin(), numbers.begin() + 2,
                      [](std::optional<double> number) { return number && !std::isfinite(*number); });
@@ -59,7 +59,7 @@ Index statistics_index(const Pair& pair) {
     const Parameter& output = pair.ours.outputs[i];
     if (!has_maximum(output)) continue;
     const trace::StatisticsPair statistics = statistics_of(output, others[i]);
-    if (is_bad(statistics)) return {1, true};
+    if (has_bad_extreme(statistics)) return {1, true};
     if (others[i] == nullptr) continue;
     for (const auto& one : statistics.differences) raise(index, one.relative);
   }
@@ -95,7 +95,7 @@ Share smallest_share(const std::vector<Parameter>& parameters, std::span<const t
     const Parameter& parameter = parameters[i];
     const std::string_view shape = trace::shape_text(*parameter.trace, *parameter.item);
     if (!has_maximum(parameter) || shape == "[]") continue;
-    if (is_bad(statistics_of(parameter, nullptr))) share.is_bad = true;
+    if (has_bad_extreme(statistics_of(parameter, nullptr))) share.is_bad = true;
     if (const auto ratio = metrics[i].one_thousandth.number()) {
       share.smallest = std::min({share.smallest.value_or(1), *ratio, 1.0});
     }

@@ -30,7 +30,7 @@ constexpr std::string_view kModel = "TopLayer";
 enum State : std::uint8_t { kForward, kBackward, kGradients };
 constexpr std::size_t kStates = 3;
 
-struct Item {
+struct PlacedRecord {
   std::string_view name;        // of the record
   Parts place;                  // without the model itself
   std::string_view class_name;  // of a module, or the operator
@@ -57,18 +57,18 @@ std::string_view called_function(std::span<const std::string> stack, std::string
 // More than any model has; for each record its place is walked down part by part.
 constexpr std::size_t kMostParts = 2000;
 
-class ItemReader {
+class PlaceReader {
  public:
-  explicit ItemReader(const Dump& dump) : dump_(dump) {}
+  explicit PlaceReader(const Dump& dump) : dump_(dump) {}
 
-  Item read(std::string_view name) const {
+  PlacedRecord read(std::string_view name) const {
     const Parts parts = split_name(name);
     if (parts.size() < 4 || parts.size() > kMostParts) {
       throw InvalidArgument(dump_.trace.path().string() + ": " + io::in_quotes(name) +
                             ": its layer cannot be mapped, expected a name of 4 to " +
                             std::to_string(kMostParts) + " parts, found " + std::to_string(parts.size()));
     }
-    Item item{.name = name, .place = {}, .class_name = {}};
+    PlacedRecord item{.name = name, .place = {}, .class_name = {}};
     const RecordName record(name);
     if (record.kind() == NameKind::kGradients || record.kind() == NameKind::kModule) {
       item.class_name = record.type();
@@ -131,7 +131,7 @@ class Model {
   explicit Model(const Dump& dump) {
     layers_.emplace_back();
     layers_[0].class_name = kModel;
-    const ItemReader reader(dump);
+    const PlaceReader reader(dump);
     for (const trace::Record& record : dump.trace.records()) add(reader.read(dump.trace.name(record)));
     number_pipeline_layers();
   }
@@ -158,7 +158,7 @@ class Model {
   }
 
  private:
-  void add(const Item& item) {
+  void add(const PlacedRecord& item) {
     std::uint32_t layer = 0;
     for (const std::string_view part : item.place) layer = child(layer, part);
     layers_[layer].items[item.state].push_back(item.name);

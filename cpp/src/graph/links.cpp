@@ -30,32 +30,32 @@ enum class Pattern : std::uint8_t {
 
 struct Function {
   std::string_view name;
-  std::string_view partner;   // what the other side calls
-  std::string_view argument;  // that names the other rank, or the root
-  Direction direction;        // of the root, if there is one
+  std::string_view partner;     // what the other side calls
+  std::string_view argument;    // that names the other rank, or the root
+  ExchangeDirection direction;  // of the root, if there is one
   Pattern pattern;
 };
 
 constexpr std::array<Function, 8> kFunctions{{
-    {"send", "recv", "dst", Direction::kSend, Pattern::kPair},
-    {"isend", "irecv", "dst", Direction::kSend, Pattern::kPair},
-    {"recv", "send", "src", Direction::kReceive, Pattern::kPair},
-    {"irecv", "isend", "src", Direction::kReceive, Pattern::kPair},
-    {"broadcast", "broadcast", "1", Direction::kSend, Pattern::kRooted},
-    {"reduce", "reduce", "1", Direction::kReceive, Pattern::kRooted},
-    {"scatter", "scatter", "src", Direction::kSend, Pattern::kRooted},
-    {"gather", "gather", "dst", Direction::kReceive, Pattern::kRooted},
+    {"send", "recv", "dst", ExchangeDirection::kSend, Pattern::kPair},
+    {"isend", "irecv", "dst", ExchangeDirection::kSend, Pattern::kPair},
+    {"recv", "send", "src", ExchangeDirection::kReceive, Pattern::kPair},
+    {"irecv", "isend", "src", ExchangeDirection::kReceive, Pattern::kPair},
+    {"broadcast", "broadcast", "1", ExchangeDirection::kSend, Pattern::kRooted},
+    {"reduce", "reduce", "1", ExchangeDirection::kReceive, Pattern::kRooted},
+    {"scatter", "scatter", "src", ExchangeDirection::kSend, Pattern::kRooted},
+    {"gather", "gather", "dst", ExchangeDirection::kReceive, Pattern::kRooted},
 }};
 
-Function function_of(std::string_view name) {
+Function exchange_function(std::string_view name) {
   const auto found = std::find_if(kFunctions.begin(), kFunctions.end(),
                                   [name](const Function& function) { return function.name == name; });
   if (found != kFunctions.end()) return *found;
-  return {name, name, {}, Direction::kSendReceive, Pattern::kAll};
+  return {name, name, {}, ExchangeDirection::kSendReceive, Pattern::kAll};
 }
 
-Direction opposite(Direction direction) {
-  return direction == Direction::kSend ? Direction::kReceive : Direction::kSend;
+ExchangeDirection opposite(ExchangeDirection direction) {
+  return direction == ExchangeDirection::kSend ? ExchangeDirection::kReceive : ExchangeDirection::kSend;
 }
 
 // ---- Reading one rank
@@ -102,7 +102,7 @@ class Reader {
       const trace::RecordName name(graph_[node].name);
       if (!name.has_collective_prefix() || graph_[node].record == Node::kNoRecord) continue;
       const std::string_view function = name.function();
-      function == "batch_isend_irecv" ? read_batch(node) : read_call(node, function_of(function));
+      function == "batch_isend_irecv" ? read_batch(node) : read_call(node, exchange_function(function));
     }
     return std::move(calls_);
   }
@@ -198,7 +198,7 @@ class Linker {
   };
 
   void link_channel(std::size_t rank, const Channel& channel, const std::vector<Calls::Call>& calls) {
-    const Function function = function_of(channel.function);
+    const Function function = exchange_function(channel.function);
     if (function.pattern == Pattern::kPair) return link_pairs(rank, channel, calls, function);
     std::map<std::uint32_t, std::vector<Others>> members;  // by number of the group
     for (std::size_t n = 0; n < calls.size(); ++n) {
@@ -252,7 +252,7 @@ class Linker {
     return members;
   }
 
-  void add(std::size_t rank, const Calls::Call& call, Direction direction, std::size_t peer,
+  void add(std::size_t rank, const Calls::Call& call, ExchangeDirection direction, std::size_t peer,
            const Calls::Call& other) {
     Link::Exchange& exchange = found_[rank][call.node][call.operation];
     exchange.direction = direction;
@@ -283,11 +283,11 @@ class Linker {
 
 // ---- JSON
 
-std::string_view name_of(Direction direction) {
+std::string_view name_of(ExchangeDirection direction) {
   switch (direction) {
-    case Direction::kSend: return "send";
-    case Direction::kReceive: return "receive";
-    case Direction::kSendReceive: return "send_receive";
+    case ExchangeDirection::kSend: return "send";
+    case ExchangeDirection::kReceive: return "receive";
+    case ExchangeDirection::kSendReceive: return "send_receive";
   }
   return {};
 }

@@ -55,7 +55,7 @@ struct CommunicationCalls {
 /// Throws IoError, and FormatError when that file is another one now.
 CommunicationCalls read_calls(const Graph& graph);
 
-enum class Direction : std::uint8_t { kSend, kReceive, kSendReceive };
+enum class ExchangeDirection : std::uint8_t { kSend, kReceive, kSendReceive };
 
 /// What one node exchanged with which.
 struct Link {
@@ -64,7 +64,7 @@ struct Link {
     std::string_view node;  // in the CommunicationCalls of that rank
   };
   struct Exchange {
-    Direction direction = Direction::kSend;
+    ExchangeDirection direction = ExchangeDirection::kSend;
     std::vector<Peer> peers;
   };
 

@@ -156,7 +156,7 @@ const trace::Construct* construct_or_null(const Dump& dump) {
   return dump.construct.entries().empty() ? nullptr : &dump.construct;
 }
 
-trace::MatchKind kind_of(MatchRule rule) {
+trace::MatchKind match_kind(MatchRule rule) {
   switch (rule) {
     case MatchRule::kDefault: return trace::MatchKind::kExact;
     case MatchRule::kFuzzy: return trace::MatchKind::kFuzzy;
@@ -183,7 +183,7 @@ std::vector<Counterpart> align_nodes(const Graph& target, const Graph& golden, c
                                      MatchRule rule) {
   std::vector<Counterpart> result(target.nodes().size());
   const auto how_by_name = [&](NodeId node, NodeId other) {
-    return target[node].name == golden[other].name ? trace::MatchKind::kExact : kind_of(rule);
+    return target[node].name == golden[other].name ? trace::MatchKind::kExact : match_kind(rule);
   };
   for (NodeId node = 0; node < result.size(); ++node) {
     const NodeId other = matches.of_target[node];

@@ -53,7 +53,7 @@ bool is_argument(Part part) {
   return part == Part::kInputArgs || part == Part::kInputKwargs || part == Part::kInput;
 }
 
-std::string_view place_of(std::string_view path) { return path.substr(0, path.find('.')); }
+std::string_view first_key(std::string_view path) { return path.substr(0, path.find('.')); }
 
 // Whether nothing but lists stands around an item, below the part or the keyword.
 bool stands_in_lists(std::string_view path, Part part) {
@@ -62,7 +62,7 @@ bool stands_in_lists(std::string_view path, Part part) {
   return std::all_of(keys.begin() + (part == Part::kInputKwargs ? 1 : 0), keys.end(), is_number);
 }
 
-bool is_bad(const Trace& trace, const Item& item) {
+bool has_bad_number(const Trace& trace, const Item& item) {
   const auto bad = [&trace](const trace::Scalar& scalar) {
     return trace::badness(trace, scalar) != trace::Badness::kGood;
   };
@@ -98,9 +98,9 @@ OverflowLevel level_of(const Trace& trace, const Record& record) {
     const bool is_in = is_argument(item.part);
     if (!is_in && item.part != Part::kOutput) continue;
     take_norm(trace, item, is_in ? norm_in : norm_out);
-    if (!is_bad(trace, item)) continue;
+    if (!has_bad_number(trace, item)) continue;
     (is_in ? bad_in : bad_out) = true;
-    all_excused &= excuse != nullptr && is_excused(*excuse, place_of(trace.text(item.path)), item.part);
+    all_excused &= excuse != nullptr && is_excused(*excuse, first_key(trace.text(item.path)), item.part);
   }
   if (excuse != nullptr && all_excused) return OverflowLevel::kNone;
   if (bad_out) return bad_in ? OverflowLevel::kHigh : OverflowLevel::kCritical;

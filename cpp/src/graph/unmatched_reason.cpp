@@ -8,7 +8,7 @@
 namespace msprobe::graph {
 namespace {
 
-std::string shown(std::string_view text) { return text.empty() ? "none" : std::string(text); }
+std::string or_none(std::string_view text) { return text.empty() ? "none" : std::string(text); }
 
 // The first difference of two lists; empty: there is none.
 std::string first_difference(std::string_view what, const std::vector<Parameter>& ours,
@@ -17,7 +17,7 @@ std::string first_difference(std::string_view what, const std::vector<Parameter>
     const std::string place = std::string(what) + " " + std::to_string(i);
     const auto type = [](const Parameter& one) { return one.trace->text(one.item->type); };
     if (types_count && type(ours[i]) != type(theirs[i])) {
-      return place + " is " + shown(type(ours[i])) + " here and " + shown(type(theirs[i])) +
+      return place + " is " + or_none(type(ours[i])) + " here and " + or_none(type(theirs[i])) +
              " in the other run";
     }
     const std::string_view shape = trace::shape_text(*ours[i].trace, *ours[i].item);

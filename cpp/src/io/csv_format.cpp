@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
 constexpr std::string_view kFormulaStarts = "=+-@\t\r";
 
-void append_text(std::string& row, std::string_view text, bool guard_formulas) {
+void append_text_cell(std::string& row, std::string_view text, bool guard_formulas) {
   const bool guarded =
       guard_formulas && !text.empty() && kFormulaStarts.find(text[0]) != std::string_view::npos;
   if (!guarded && is_ascii(text)) return csv::append_cell(row, text);
@@ -53,7 +53,7 @@ class KnownNumbers {
 
 void append(std::string& row, const Cell& cell, bool guard_formulas, KnownNumbers& numbers) {
   if (const auto* text = std::get_if<std::string_view>(&cell)) {
-    append_text(row, *text, guard_formulas);
+    append_text_cell(row, *text, guard_formulas);
   } else if (const auto* number = std::get_if<double>(&cell)) {
     numbers.append(row, *number);
   } else if (const auto* integer = std::get_if<std::int64_t>(&cell)) {

@@ -20,7 +20,7 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-void append_text(std::string& out, std::string_view text) {
+void append_shown_text(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text.substr(0, kMostShown)) {
     if (c == '"' || c == '\\') out += '\\';
@@ -39,7 +39,7 @@ void append_shown(std::string& out, const Value& value) {
       Overloaded{[&](std::nullptr_t) { out += "null"; }, [&](bool flag) { out += flag ? "true" : "false"; },
                  [&](std::int64_t number) { out += std::to_string(number); },
                  [&](double number) { append_double(out, number); },
-                 [&](const std::string& text) { append_text(out, text); },
+                 [&](const std::string& text) { append_shown_text(out, text); },
                  [&](const Value::List& list) {
                    out += '[';
                    for (const Value& one : list) {
@@ -52,7 +52,7 @@ void append_shown(std::string& out, const Value& value) {
                    out += '{';
                    for (const Value::Member& one : object) {
                      if (!separate(object, one)) break;
-                     append_text(out, one.first);
+                     append_shown_text(out, one.first);
                      out += ": ";
                      append_shown(out, one.second);
                    }
@@ -61,7 +61,7 @@ void append_shown(std::string& out, const Value& value) {
       value.is);
 }
 
-std::string read_text(const std::filesystem::path& path, const DocumentLimits& limits) {
+std::string read_document_text(const std::filesystem::path& path, const DocumentLimits& limits) {
   const InputFile file(path);
   if (file.size() > limits.bytes) {
     throw FormatError(path.string(), "",
@@ -110,11 +110,11 @@ std::string Value::shown() const {
 }
 
 Value read_json(const std::filesystem::path& path, const DocumentLimits& limits) {
-  return parse_json_document(read_text(path, limits), path, limits);
+  return parse_json_document(read_document_text(path, limits), path, limits);
 }
 
 Value read_yaml(const std::filesystem::path& path, const DocumentLimits& limits) {
-  return parse_yaml_document(read_text(path, limits), path, limits);
+  return parse_yaml_document(read_document_text(path, limits), path, limits);
 }
 
 Value read_document(const std::filesystem::path& path, const DocumentLimits& limits) {

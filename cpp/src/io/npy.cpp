@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/layout.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/tensor_file.h"
@@ -15,9 +16,8 @@
 namespace msprobe::io {
 namespace {
 
-constexpr std::string_view kMagic("\x93NUMPY", 6);
+constexpr std::string_view kNpyMagic("\x93NUMPY", 6);
 constexpr std::size_t kLongestHead = 64 << 10;
-constexpr std::size_t kMostDimensions = 64;  // of NumPy 2; NumPy 1 has 32
 
 struct Descr {
   std::string_view text;
@@ -163,7 +163,7 @@ class HeaderParser {
     std::vector<std::int64_t> shape;
     if (!accept('(')) fail_key("shape", "expected a tuple of integers");
     while (!accept(')')) {
-      if (shape.size() == kMostDimensions) fail_key("shape", "expected at most 64 dimensions");
+      if (shape.size() == Layout::kMaxRank) fail_key("shape", "expected at most 64 dimensions");
       shape.push_back(read_extent());
       if (accept(',')) continue;
       // A tuple of one needs its comma: "(3)" is a number.
@@ -216,7 +216,8 @@ NpyHeader parse_npy_header(std::span<const std::uint8_t> head, std::uint64_t fil
                            const std::string& path) {
   head = head.first(std::min<std::uint64_t>(head.size(), file_size));
   const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
-  if (!text.starts_with(kMagic)) throw FormatError(path, "byte 0", "expected the magic text of a NumPy file");
+  if (!text.starts_with(kNpyMagic))
+    throw FormatError(path, "byte 0", "expected the magic text of a NumPy file");
   if (text.size() < 8) throw FormatError(path, "byte 6", "the file ends before its format version");
   const int version = head[6];
   if (version < 1 || version > 3 || head[7] != 0) {
@@ -276,7 +277,7 @@ std::string npy_header(DType dtype, bool fortran_order, std::span<const std::int
   if (header.size() > 0xFFFF)
     throw UnsupportedError("NumPy files of version 1.0 cannot hold so many dimensions");
 
-  std::string result(kMagic);
+  std::string result(kNpyMagic);
   result += {'\x01', '\x00', static_cast<char>(header.size() & 0xFF), static_cast<char>(header.size() >> 8)};
   return result + header;
 }

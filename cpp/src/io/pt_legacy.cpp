@@ -16,7 +16,7 @@ namespace msprobe::io {
 namespace {
 
 // The first pickle is this number, the second the version of the protocol.
-constexpr std::string_view kMagic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12);
+constexpr std::string_view kLegacyMagic("\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 12);
 constexpr std::int64_t kProtocolVersion = 1001;
 
 // Kinds of storages that tensors here cannot have; their bytes must be skipped all the same.
@@ -36,9 +36,9 @@ std::optional<std::size_t> item_size(std::string_view class_name) {
   return std::nullopt;
 }
 
-class Reader {
+class LegacyReader {
  public:
-  Reader(std::span<const std::uint8_t> file, const std::string& path) : file_(file), path_(path) {}
+  LegacyReader(std::span<const std::uint8_t> file, const std::string& path) : file_(file), path_(path) {}
 
   LegacyParts run() {
     pickle("the magic number", {});
@@ -141,11 +141,11 @@ class Reader {
 }  // namespace
 
 bool is_legacy_pt(std::string_view head) noexcept {
-  return head.size() > 2 && head[0] == '\x80' && head.substr(2).starts_with(kMagic);
+  return head.size() > 2 && head[0] == '\x80' && head.substr(2).starts_with(kLegacyMagic);
 }
 
 LegacyParts find_legacy_parts(std::span<const std::uint8_t> file, const std::string& path) {
-  return Reader(file, path).run();
+  return LegacyReader(file, path).run();
 }
 
 }  // namespace msprobe::io

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/layout.h"
 #include "io/in_quotes.h"
 #include "io/pt_names.h"
 
@@ -28,8 +29,7 @@ class PtObjects::Arguments {
 
   std::vector<std::int64_t> integers(std::size_t i) const {
     const auto& tuple = at<PtTuple>(i, "a tuple of integers");
-    constexpr std::size_t kMostDimensions = 64;  // torch's own limit
-    if (tuple.items.size() > kMostDimensions) fail(i, "expected at most 64 dimensions");
+    if (tuple.items.size() > Layout::kMaxRank) fail(i, "expected at most 64 dimensions");
     std::vector<std::int64_t> values;
     for (const PtValue* item : tuple.items) {
       const auto* const value = item->as<std::int64_t>();
@@ -59,12 +59,12 @@ struct PtObjects::Function {
 
 namespace {
 
-constexpr std::size_t kAlignment = 16;  // of the largest element, complex128
+constexpr std::size_t kElementAlignment = 16;  // of the largest element, complex128
 
 std::string_view last_part(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
 // The dtype that a name such as "torch.float32" stands for.
-std::optional<DType> dtype_of(const PtValue& value) {
+std::optional<DType> torch_dtype(const PtValue& value) {
   constexpr std::string_view kModule = "torch.";
   const auto* const name = value.as<PtName>();
   if (name == nullptr || !name->name.starts_with(kModule)) return std::nullopt;
@@ -225,7 +225,8 @@ std::span<const std::uint8_t> PtObjects::data_of(std::string_view key) {
   const auto found = find_data_(key);
   if (!found) throw PickleError{"storage " + in_quotes(key) + " has no data in the file"};
   std::span<const std::uint8_t> data = *found;
-  if (copy_unaligned_ && reinterpret_cast<std::uintptr_t>(data.data()) % kAlignment != 0 && !data.empty()) {
+  if (copy_unaligned_ && reinterpret_cast<std::uintptr_t>(data.data()) % kElementAlignment != 0 &&
+      !data.empty()) {
     auto& copy = copies_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(data.size()));
     std::memcpy(copy.get(), data.data(), data.size());
     data = {reinterpret_cast<const std::uint8_t*>(copy.get()), data.size()};
@@ -262,7 +263,7 @@ PtValue* PtObjects::rebuild_tensor_v3(const Arguments& arguments) {
   if (!tensor) return nullptr;
   tensor->requires_grad = arguments.at<bool>(4, "a bool");
   arguments.at<PtName>(6, "a dtype");
-  const std::optional<DType> dtype = dtype_of(arguments[6]);
+  const std::optional<DType> dtype = torch_dtype(arguments[6]);
   if (!dtype) return nullptr;
   tensor->dtype = *dtype;
   set_bits(*tensor, arguments, 7);
@@ -275,7 +276,7 @@ PtValue* PtObjects::rebuild_device_tensor(const Arguments& arguments) {
   if (arguments.size() > 0 && arguments[0].as<PtTensor>() == nullptr) return nullptr;
   PtTensor tensor = arguments.at<PtTensor>(0, "a tensor");
   tensor.requires_grad = arguments.at<bool>(3, "a bool");
-  return dtype_of(arguments[1]) == tensor.dtype ? add_tensor(std::move(tensor)) : nullptr;
+  return torch_dtype(arguments[1]) == tensor.dtype ? add_tensor(std::move(tensor)) : nullptr;
 }
 
 // (tensor, requires_grad, hooks, [state])

@@ -36,6 +36,10 @@ constexpr std::size_t kTarMagicAt = 257;
   throw FormatError(path, "byte 0", "expected a zip archive, as torch.save writes it");
 }
 
+}  // namespace
+
+namespace pt {
+
 // An archive of torch.save: all names begin with one folder.
 class Archive {
  public:
@@ -112,7 +116,7 @@ class Archive {
   std::string folder_;
 };
 
-}  // namespace
+}  // namespace pt
 
 const PtValue* PtDict::find(std::string_view key) const noexcept {
   const auto found = std::find_if(entries.rbegin(), entries.rend(), [key](const auto& entry) {
@@ -175,7 +179,7 @@ struct PtFile::State {
   std::string path;
   std::vector<std::string> unknown_calls;
   std::shared_ptr<const MappedFile> file;
-  std::optional<Archive> archive;  // or else
+  std::optional<pt::Archive> archive;  // or else
   LegacyParts legacy;
   PickleValues values;
   PtObjects objects;

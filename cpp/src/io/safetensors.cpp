@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/layout.h"
 #include "io/in_quotes.h"
 #include "io/mapped_file.h"
 #include "io/zip_format.h"
@@ -18,7 +19,6 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // that of the format's own reader
-constexpr std::size_t kMostDimensions = 64;
 
 struct Kind {
   std::string_view name;
@@ -96,7 +96,7 @@ class HeaderReader {
                                        const std::string& key) const {
     const auto* const list = value.as<Value::List>();
     if (list == nullptr) refuse(name, in_quotes(key) + ": expected a list, found " + value.kind());
-    if (list->size() > kMostDimensions) refuse(name, in_quotes(key) + ": expected at most 64 numbers");
+    if (list->size() > Layout::kMaxRank) refuse(name, in_quotes(key) + ": expected at most 64 numbers");
     std::vector<std::int64_t> numbers;
     for (const Value& one : *list) {
       const auto* const number = one.as<std::int64_t>();

@@ -28,7 +28,7 @@ int exponent_at(const char* e, const char* end) {
 
 constexpr std::uint64_t kLargestCsv = std::uint64_t{1} << 30;
 
-std::string read_text(const std::filesystem::path& path) {
+std::string read_csv_text(const std::filesystem::path& path) {
   const InputFile file(path);
   if (file.size() > kLargestCsv) {
     throw FormatError(
@@ -186,7 +186,7 @@ int Table::column(std::string_view name) const noexcept {
 }
 
 Table read_csv(const std::filesystem::path& path) {
-  const std::string content = read_text(path);
+  const std::string content = read_csv_text(path);
   std::string_view text = content;
   if (text.starts_with(csv::kByteOrderMark)) text.remove_prefix(csv::kByteOrderMark.size());
 

@@ -28,14 +28,14 @@ void set_long(std::string& record, std::size_t offset, std::uint32_t value) {
 }
 
 // What is known of an archive of ours, which has no comment.
-struct Directory {
+struct OwnDirectory {
   std::string entries;       // central headers of all but the last entry
   std::string name;          // of the last entry
   std::uint32_t offset = 0;  // of its local header
   std::string end;           // the end record
 };
 
-Directory read_directory(const InputFile& file) {
+OwnDirectory read_directory(const InputFile& file) {
   const auto refuse = [&file](const std::string& found) {
     throw InvalidArgument(file.path().string() + ": expected a spreadsheet of msprobe with a cover, found " +
                           found);
@@ -67,10 +67,10 @@ Directory read_directory(const InputFile& file) {
   if (entries.empty()) refuse("nothing in it");
   const std::span<const std::uint8_t> all = entries;
   const std::size_t name_length = zip::get<std::uint16_t>(entries, last + kNameLengthInCentralHeader);
-  Directory result{.entries = text(all.first(last)),
-                   .name = text(all.subspan(last + zip::kCentralHeaderBytes, name_length)),
-                   .offset = zip::get<std::uint32_t>(entries, last + kOffsetInCentralHeader),
-                   .end = text(end)};
+  OwnDirectory result{.entries = text(all.first(last)),
+                      .name = text(all.subspan(last + zip::kCentralHeaderBytes, name_length)),
+                      .offset = zip::get<std::uint32_t>(entries, last + kOffsetInCentralHeader),
+                      .end = text(end)};
   if (!result.name.starts_with("xl/worksheets/") || result.offset > begin) refuse("none");
   return result;
 }
@@ -90,7 +90,7 @@ void copy_head(const InputFile& file, std::uint64_t end, AtomicFile& out) {
 
 void replace_cover(const std::filesystem::path& path, std::span<const std::string> lines) {
   const InputFile present(path);
-  Directory old = read_directory(present);
+  OwnDirectory old = read_directory(present);
   std::string tail;
   ZipWriter zip;
   zip.begin_deflated(old.name, tail);

@@ -15,12 +15,11 @@ namespace msprobe::io {
 namespace {
 
 using zip::get;
-using Short = std::uint16_t;
-using Long = std::uint32_t;
+using zip::kStored;
+using zip::Long;
+using zip::Short;
 using LongLong = std::uint64_t;
 using Bytes = std::span<const std::uint8_t>;
-
-constexpr Short kStored = 0;  // the method of compression that does nothing
 
 // An entry as the directory describes it.
 struct Described {
@@ -37,9 +36,9 @@ struct Directory {
   std::uint64_t count = 0;
 };
 
-class Reader {
+class DirectoryReader {
  public:
-  Reader(Bytes bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+  DirectoryReader(Bytes bytes, const std::string& path) : bytes_(bytes), path_(path) {}
 
   Directory find_directory() const {
     const std::size_t end = find_end();
@@ -197,7 +196,7 @@ class Reader {
 }  // namespace
 
 ZipArchive::ZipArchive(std::span<const std::uint8_t> bytes, const std::string& path) : path_(path) {
-  const Reader reader(bytes, path);
+  const DirectoryReader reader(bytes, path);
   const Directory directory = reader.find_directory();
   std::vector<Described> described = reader.read_directory(directory);
   std::sort(described.begin(), described.end(),

@@ -27,6 +27,13 @@ inline constexpr std::size_t kZip64EndBytes = 56;
 inline constexpr std::size_t kZip64LocatorBytes = 20;
 inline constexpr std::size_t kEndBytes = 22;
 
+using Short = std::uint16_t;
+using Long = std::uint32_t;
+
+// Methods of compression.
+inline constexpr Short kStored = 0;  // none
+inline constexpr Short kDeflated = 8;
+
 // Bits of the flags of an entry.
 inline constexpr std::uint16_t kEncrypted = 1U << 0;
 inline constexpr std::uint16_t kSizesFollowData = 1U << 3;  // in a data descriptor

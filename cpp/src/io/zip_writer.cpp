@@ -11,14 +11,14 @@
 namespace msprobe::io {
 namespace {
 
+using zip::kDeflated;
+using zip::kStored;
+using zip::Long;
 using zip::put;
-using Short = std::uint16_t;
-using Long = std::uint32_t;
+using zip::Short;
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kEntryAlignment = 64;
 constexpr Short kFlags = zip::kSizesFollowData | zip::kUtf8Names;
-constexpr Short kStored = 0;
-constexpr Short kDeflated = 8;
 constexpr Short kNewYear1980 = 1 << 5 | 1;  // day and month from 1: the earliest date of the format
 constexpr Short kVersion = 10;              // what a reader has to know: 1.0, 2.0 for deflate,
 constexpr Short kVersionDeflate = 20;       // or 4.5 for 64-bit sizes
@@ -55,7 +55,7 @@ void ZipWriter::begin(std::string_view name, std::uint64_t size, std::string& ou
   const std::size_t zip64_bytes = zip64 ? kExtraHeader + kSizes : 0;
   const std::uint64_t unpadded =
       position_ + zip::kLocalHeaderBytes + name.size() + zip64_bytes + kExtraHeader;
-  const std::size_t padding = (kAlignment - unpadded % kAlignment) % kAlignment;
+  const std::size_t padding = (kEntryAlignment - unpadded % kEntryAlignment) % kEntryAlignment;
 
   put(out, zip::kLocalHeader);
   put_properties(out, zip64, kStored);

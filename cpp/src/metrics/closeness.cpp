@@ -6,10 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "base/non_finite.h"
+
 namespace msprobe::metrics {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The sum of the squares of 8 sketched differences is about the squared distance times a chi-squared variable
 // of 8 degrees of freedom over 8. Its 0.5 % and 99.5 % quantiles are 1.34 and 21.95 (NIST/SEMATECH
@@ -47,12 +47,12 @@ double mean_of(const TensorFacts& facts) {
   return finite_or_0(facts.sketch ? facts.sketch->mean : facts.mean.value_or(0));
 }
 
-struct Extremes {
+struct KnownExtremes {
   double min = 0;
   double max = 0;
 };
 
-Extremes extremes_of(const TensorFacts& facts) {
+KnownExtremes extremes_of(const TensorFacts& facts) {
   if (facts.sketch && facts.non_finite && facts.non_finite->any()) {
     return {finite_or_0(facts.sketch->min), finite_or_0(facts.sketch->max)};
   }
@@ -95,13 +95,13 @@ Distance unmeasurable() {
 }
 
 // Two tensors of the same shape, of which something may be known.
-class Pair {
+class PairOfFacts {
  public:
-  Pair(const TensorFacts& target, const TensorFacts& reference, double floor)
+  PairOfFacts(const TensorFacts& target, const TensorFacts& reference, double floor)
       : a_(target), b_(reference), count_(std::max(reference.count, 1.0)), root_(std::sqrt(count_)) {
     size_ = std::max({norm_of(a_), norm_of(b_), floor * root_});
     if (size_ == 0) {  // no norm is recorded, or all is zero
-      const Extremes x = extremes_of(a_), y = extremes_of(b_);
+      const KnownExtremes x = extremes_of(a_), y = extremes_of(b_);
       size_ = std::max({std::abs(x.min), std::abs(x.max), std::abs(y.min), std::abs(y.max)});
     }
     size_ = std::max(size_, std::numeric_limits<double>::min());
@@ -161,7 +161,7 @@ class Pair {
   double of_norms() const { return std::abs(norm_of(a_) - norm_of(b_)) / size_; }
   double of_means() const { return std::abs(mean_of(a_) - mean_of(b_)) * root_ / size_; }
   double of_extremes() const {
-    const Extremes x = extremes_of(a_), y = extremes_of(b_);
+    const KnownExtremes x = extremes_of(a_), y = extremes_of(b_);
     return std::max(std::abs(x.min - y.min), std::abs(x.max - y.max)) / size_;
   }
   double rounding_of_statistics() const {
@@ -181,7 +181,7 @@ class Pair {
 double TensorFacts::typical() const noexcept { return norm_of(*this) / std::sqrt(std::max(count, 1.0)); }
 
 double TensorFacts::largest() const noexcept {
-  const Extremes extremes = extremes_of(*this);
+  const KnownExtremes extremes = extremes_of(*this);
   return std::max(std::abs(extremes.min), std::abs(extremes.max));
 }
 
@@ -207,7 +207,7 @@ double unit_roundoff(std::optional<DType> dtype) noexcept {
 Distance distance(const TensorFacts& target, const TensorFacts& reference, double floor) {
   const bool same_dtype = target.dtype == reference.dtype;
   const bool has_checksums = !target.checksum.empty() && !reference.checksum.empty() && same_dtype;
-  const Pair pair(target, reference, floor);
+  const PairOfFacts pair(target, reference, floor);
   Distance result;
   result.norm = pair.size();
   if (has_checksums && target.checksum == reference.checksum) return result;
@@ -241,7 +241,7 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
 Distance distance_of_elements(const TensorFacts& target, const TensorFacts& reference, double difference_norm,
                               bool is_equal, double floor) {
   if (!std::isfinite(difference_norm)) return unmeasurable();
-  const Pair pair(target, reference, floor);
+  const PairOfFacts pair(target, reference, floor);
   Distance result;
   result.norm = pair.size();
   result.bias = pair.bias();

@@ -13,6 +13,7 @@
 #include "base/convert.h"
 #include "base/float_environment.h"
 #include "base/layout.h"
+#include "base/shape_text.h"
 #include "metrics/kernels.h"
 #include "msprobe/error.h"
 #include "msprobe/metrics.h"
@@ -20,9 +21,6 @@
 namespace msprobe::metrics {
 namespace {
 
-// Pairs of a segment, the unit of work of a thread. Fixed, so that results do not depend on the number of
-// threads.
-constexpr std::int64_t kSegment = 65536;
 static_assert(kSegment % kBlock == 0 && kBlock % kLanes == 0);
 
 constexpr double kZeroShift = 0x1p-52;
@@ -91,7 +89,7 @@ std::size_t element_bytes(const Plan& plan) {
 // ---------------------------------------------------------------------------------------------------- pieces
 
 // Memory of one thread for one side of a block.
-struct Scratch {
+struct CommonScratch {
   alignas(64) std::array<std::byte, kBlock * 16> gathered;
   alignas(64) std::array<std::byte, kBlock * 16> converted;
 };
@@ -134,7 +132,7 @@ const void* convert(const void* raw, DType dtype, const Plan& plan, std::size_t 
 }
 
 Piece piece_of(const Layout& layout, DType dtype, const Plan& plan, std::int64_t first, std::size_t count,
-               Scratch& scratch) {
+               CommonScratch& scratch) {
   const void* raw = layout.at(first);
   if (!layout.contiguous()) {
     layout.gather(first, count, scratch.gathered.data());
@@ -222,9 +220,9 @@ struct Pair {
 };
 
 // Takes the metrics of some consecutive pairs. Of positions it knows only the block, by its first pair.
-class Segment {
+class MetricsSegment {
  public:
-  explicit Segment(const Pair& pair) : pair_(pair) {}
+  explicit MetricsSegment(const Pair& pair) : pair_(pair) {}
 
   PairMetrics run(std::int64_t begin, std::int64_t end) {
     metrics_ = {};
@@ -362,8 +360,8 @@ class Segment {
   PairLanes lanes_;
   PairState state_;
   // Not initialised: each block writes what it reads.
-  Scratch left_scratch_;
-  Scratch right_scratch_;
+  CommonScratch left_scratch_;
+  CommonScratch right_scratch_;
 };
 
 // ------------------------------------------------------------------------------------------------- the whole
@@ -372,7 +370,7 @@ class Segment {
 // pairs that holds it.
 template <typename IsIn>
 std::int64_t narrow_down(const Pair& pair, std::int64_t block, IsIn is_in) {
-  Segment segment(pair);
+  MetricsSegment segment(pair);
   std::int64_t first = block;
   std::int64_t count = std::min<std::int64_t>(kBlock, pair.left.count() - block);
   while (count > 1) {
@@ -396,12 +394,6 @@ void find_positions(const Pair& pair, PairMetrics& metrics) {
        [&](const PairMetrics& some) { return some.max_absolute == metrics.max_absolute; });
   find(metrics.max_relative_index,
        [&](const PairMetrics& some) { return some.max_relative == metrics.max_relative; });
-}
-
-std::string text_of(std::span<const std::int64_t> shape) {
-  std::string text = "[";
-  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
 }
 
 void append(Side& whole, const Side& part) {
@@ -449,15 +441,15 @@ void append(PairMetrics& whole, const PairMetrics& part) {
 PairMetrics compare(const TensorView& left, const TensorView& right, const Options& options,
                     ThreadPool* pool) {
   if (!std::equal(left.shape.begin(), left.shape.end(), right.shape.begin(), right.shape.end())) {
-    throw InvalidArgument("compare: both tensors must have the same shape, found " + text_of(left.shape) +
-                          " and " + text_of(right.shape));
+    throw InvalidArgument("compare: both tensors must have the same shape, found " + shape_text(left.shape) +
+                          " and " + shape_text(right.shape));
   }
   const Pair pair(left, right, options);
   const std::int64_t count = pair.left.count();
   const auto run = [&](std::int64_t segment) {
     const FloatEnvironment standard;
     const std::int64_t begin = segment * kSegment;
-    return Segment(pair).run(begin, std::min(begin + kSegment, count));
+    return MetricsSegment(pair).run(begin, std::min(begin + kSegment, count));
   };
   const std::int64_t segments = (count + kSegment - 1) / kSegment;
   PairMetrics whole;

@@ -16,16 +16,13 @@
 #include "base/convert.h"
 #include "base/float_environment.h"
 #include "base/layout.h"
+#include "base/non_finite.h"
+#include "base/shape_text.h"
 #include "metrics/kernels.h"
 #include "msprobe/error.h"
 
 namespace msprobe::metrics {
 namespace {
-
-// Pairs of a segment, the unit of work of a thread. Fixed, so that results do not depend on the number of
-// threads.
-constexpr std::int64_t kSegment = 65536;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ------------------------------------------------------------------------------------ rounding to a dtype
 
@@ -114,19 +111,19 @@ class Histogram {
 // ------------------------------------------------------------------------------------------------- pieces
 
 // Memory of one thread for one side of a block.
-struct Scratch {
+struct DoublesScratch {
   alignas(64) std::array<std::byte, kBlock * sizeof(double)> gathered;
   alignas(64) std::array<double, kBlock> converted;
 };
 
 // Some consecutive elements of a tensor without gaps, in its own dtype.
-const void* raw_piece(const Layout& layout, std::int64_t first, std::size_t count, Scratch& scratch) {
+const void* raw_piece(const Layout& layout, std::int64_t first, std::size_t count, DoublesScratch& scratch) {
   if (layout.contiguous()) return layout.at(first);
   layout.gather(first, count, scratch.gathered.data());
   return scratch.gathered.data();
 }
 
-const double* doubles_of(const void* raw, DType dtype, std::size_t count, Scratch& scratch) {
+const double* doubles_of(const void* raw, DType dtype, std::size_t count, DoublesScratch& scratch) {
   if (dtype == DType::kFloat64) return static_cast<const double*>(raw);
   convert_to_double(raw, dtype, count, scratch.converted.data());
   return scratch.converted.data();
@@ -186,9 +183,9 @@ struct Part {
   Histogram ulps;
 };
 
-class Segment {
+class ErrorSegment {
  public:
-  explicit Segment(const Sides& sides) : sides_(sides) {}
+  explicit ErrorSegment(const Sides& sides) : sides_(sides) {}
 
   Part run(std::int64_t begin, std::int64_t end) {
     part_.error.count = end - begin;
@@ -420,9 +417,9 @@ class Segment {
   std::size_t offset_ = 0;  // of the rows that are added, in the block
   bool all_finite_ = true;
   // Not initialised: each block writes what it reads.
-  Scratch result_scratch_;
-  Scratch reference_scratch_;
-  Scratch terms_scratch_;
+  DoublesScratch result_scratch_;
+  DoublesScratch reference_scratch_;
+  DoublesScratch terms_scratch_;
   alignas(64) std::array<double, kBlock> rounded_;
   alignas(64) std::array<double, kBlock> weights_;
   alignas(64) std::array<double, kBlock> normal_;
@@ -475,17 +472,11 @@ void append(Part& whole, const Part& part) {
   whole.ulps.append(part.ulps);
 }
 
-std::string text_of(std::span<const std::int64_t> shape) {
-  std::string text = "[";
-  for (const std::int64_t extent : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
-  return text + "]";
-}
-
 void check(const TensorView& result, const TensorView& other, const char* name) {
   if (!std::equal(result.shape.begin(), result.shape.end(), other.shape.begin(), other.shape.end())) {
     throw InvalidArgument(std::string("measure_result: result and ") + name +
-                          " must have the same shape, found " + text_of(result.shape) + " and " +
-                          text_of(other.shape));
+                          " must have the same shape, found " + shape_text(result.shape) + " and " +
+                          shape_text(other.shape));
   }
   if (is_complex(result.dtype) || is_complex(other.dtype)) {
     throw UnsupportedError(std::string("measure_result: expected real tensors, found result of ") +
@@ -505,7 +496,7 @@ ResultError measure_result(const TensorView& result, const TensorView& reference
   const auto run = [&](std::int64_t segment) {
     const FloatEnvironment standard;
     const std::int64_t begin = segment * kSegment;
-    return Segment(sides).run(begin, std::min(begin + kSegment, count));
+    return ErrorSegment(sides).run(begin, std::min(begin + kSegment, count));
   };
   const std::int64_t segments = (count + kSegment - 1) / kSegment;
   Part whole;

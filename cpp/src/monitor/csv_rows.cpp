@@ -5,14 +5,14 @@
 
 #include <cmath>
 
+#include "base/non_finite.h"
+#include "base/shape_text.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"
 #include "msprobe/table.h"
 
 namespace msprobe::monitor {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Quotes a cell as Python's csv module does.
 void append_quoted(std::string& text, std::string_view cell) {
@@ -35,15 +35,6 @@ double rounded(double value, int digits) {
   const double scale = std::pow(10.0, digits);
   const double result = std::nearbyint(value * scale) / scale;
   return std::isfinite(result) ? result : value;
-}
-
-std::string shape_text(const Row& row) {
-  std::string text = "[";
-  for (const std::int64_t size : row.shape) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(size);
-  }
-  return text + "]";
 }
 
 // One column behind the names and steps.
@@ -70,13 +61,13 @@ struct Column {
   }
 
   double number(const Row& row) const {
-    if (row.missing) return kNan;
+    if (row.missing) return kNaN;
     for (const auto& [name, value] : row.given) {
       if (name == op) return value;
     }
-    if (!row.given.empty()) return kNan;
+    if (!row.given.empty()) return kNaN;
     if (what == What::kMetric) return metric->value(row);
-    return what == What::kItem && row.has_no_dimensions() ? row.sums.sum : kNan;
+    return what == What::kItem && row.has_no_dimensions() ? row.sums.sum : kNaN;
   }
 
   void append(std::string& text, const Row& row, int digits) const {
@@ -84,7 +75,7 @@ struct Column {
     if (has_no_tensor) {
       text += "nan";
     } else if (what == What::kShape) {
-      append_quoted(text, shape_text(row));
+      append_quoted(text, shape_text(row.shape));
     } else if (what == What::kDType) {
       text.append("torch.").append(dtype_name(row.dtype));
     } else {

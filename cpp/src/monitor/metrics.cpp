@@ -5,22 +5,21 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/non_finite.h"
 #include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 double number(std::int64_t n) { return static_cast<double>(n); }
 
 // A share of all elements.
 double share(std::int64_t n, const Row& row) {
-  return row.sums.count == 0 ? kNan : number(n) / number(row.sums.count);
+  return row.sums.count == 0 ? kNaN : number(n) / number(row.sums.count);
 }
 
 double mean_of(double sum, const Row& row) {
-  return row.sums.count == 0 ? kNan : sum / number(row.sums.count);
+  return row.sums.count == 0 ? kNaN : sum / number(row.sums.count);
 }
 
 // Of squares, which are never negative but by rounding.
@@ -32,7 +31,7 @@ double total(const Row& row) { return std::accumulate(row.counts.begin(), row.co
 double count_at(const Row& row, double place) {
   const double mean =
       row.counts.empty() ? 0 : total(row) / number(static_cast<std::int64_t>(row.counts.size()));
-  if (mean == 0) return kNan;
+  if (mean == 0) return kNaN;
   std::vector<double> counts = row.counts;
   std::sort(counts.begin(), counts.end());
   const double at = place * number(static_cast<std::int64_t>(counts.size() - 1));
@@ -47,9 +46,9 @@ constexpr std::string_view kBalance = "Fedus et al. 2022, Switch Transformers";
 // Adding a metric: one row here, one test in tests/cpp/monitor/metrics_test.cpp.
 constexpr std::array kMetrics{
     Metric{Kind::kTensor, "min", "min x", "", "", false,
-           [](const Row& r) { return r.sums.count == 0 ? kNan : r.sums.min; }},
+           [](const Row& r) { return r.sums.count == 0 ? kNaN : r.sums.min; }},
     Metric{Kind::kTensor, "max", "max x", "", "", false,
-           [](const Row& r) { return r.sums.count == 0 ? kNan : r.sums.max; }},
+           [](const Row& r) { return r.sums.count == 0 ? kNaN : r.sums.max; }},
     Metric{Kind::kTensor, "mean", "sum x / n", "", "", false,
            [](const Row& r) { return mean_of(r.sums.sum, r); }},
     Metric{Kind::kTensor, "norm", "sqrt(sum x^2)", "", "", false,
@@ -64,7 +63,7 @@ constexpr std::array kMetrics{
            [](const Row& r) { return mean_of(r.sums.absolute, r); }},
     Metric{Kind::kTensor, "abs_max", "max |x|", "", "", false,
            [](const Row& r) {
-             if (r.sums.count == 0 || std::isnan(r.sums.max)) return kNan;
+             if (r.sums.count == 0 || std::isnan(r.sums.max)) return kNaN;
              return std::max(r.sums.max, -r.sums.min);
            }},
     Metric{Kind::kTensor, "std", "sqrt(sum x^2 / n - mean^2)", "", "", false,
@@ -75,7 +74,7 @@ constexpr std::array kMetrics{
     // 3 for a normal distribution, n for a single element that is not zero. Not centred.
     Metric{Kind::kTensor, "kurtosis", "n sum x^4 / (sum x^2)^2", "", kOutliers, false,
            [](const Row& r) {
-             if (r.sums.squares == 0) return kNan;
+             if (r.sums.squares == 0) return kNaN;
              return number(r.sums.count) * (r.sums.fourth / r.sums.squares) / r.sums.squares;
            }},
     Metric{Kind::kTensor, "infs", "count(x is +Inf or -Inf)", "elements", "", true,
@@ -86,13 +85,13 @@ constexpr std::array kMetrics{
            [](const Row& r) { return number(r.sums.count); }},
 
     Metric{Kind::kPair, "distance", "sqrt(sum (x - y)^2)", "", "", false,
-           [](const Row& r) { return r.sums.count == 0 ? kNan : root(r.sums.absolute); }},
+           [](const Row& r) { return r.sums.count == 0 ? kNaN : root(r.sums.absolute); }},
     Metric{Kind::kPair, "ratio", "sqrt(sum (x - y)^2 / sum x^2)", "share", "", false,
-           [](const Row& r) { return r.sums.squares == 0 ? kNan : root(r.sums.absolute / r.sums.squares); }},
+           [](const Row& r) { return r.sums.squares == 0 ? kNaN : root(r.sums.absolute / r.sums.squares); }},
     Metric{Kind::kPair, "cosine", "sum x y / sqrt(sum x^2 sum y^2)", "", "", false,
            [](const Row& r) {
              const double norms = std::sqrt(r.sums.squares) * std::sqrt(r.sums.fourth);
-             return norms == 0 ? kNan : r.sums.sum / norms;
+             return norms == 0 ? kNaN : r.sums.sum / norms;
            }},
     Metric{Kind::kPair, "agreement", "(sum sign(x) sign(y) / n + 1) / 2", "share", "", false,
            [](const Row& r) { return (share(r.sums.small, r) + 1) / 2; }},
@@ -109,14 +108,14 @@ constexpr std::array kMetrics{
            [](const Row& r) { return count_at(r, 0.9); }},
     Metric{Kind::kCounts, "dead", "count(c = 0) / count(c)", "share", kBalance, false,
            [](const Row& r) {
-             if (r.counts.empty()) return kNan;
+             if (r.counts.empty()) return kNaN;
              const auto none = std::count(r.counts.begin(), r.counts.end(), 0.0);
              return number(none) / number(static_cast<std::int64_t>(r.counts.size()));
            }},
     Metric{Kind::kCounts, "dropped", "sum max(0, c - capacity mean c) / sum c", "share", kBalance, false,
            [](const Row& r) {
              const double all = total(r);
-             if (all == 0) return kNan;
+             if (all == 0) return kNaN;
              const double room = r.capacity * all / number(static_cast<std::int64_t>(r.counts.size()));
              double over = 0;
              for (const double c : r.counts) over += std::max(0.0, c - room);
@@ -126,7 +125,7 @@ constexpr std::array kMetrics{
     Metric{Kind::kCounts, "entropy", "-sum p log p / log count(c), p = c / sum c", "share", kBalance, false,
            [](const Row& r) {
              const double all = total(r);
-             if (all == 0 || r.counts.size() < 2) return kNan;
+             if (all == 0 || r.counts.size() < 2) return kNaN;
              double entropy = 0;
              for (const double c : r.counts) {
                if (c > 0) entropy -= c / all * std::log(c / all);

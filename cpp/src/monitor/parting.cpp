@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/non_finite.h"
 #include "msprobe/monitor_parting.h"
 
 namespace msprobe::monitor {
@@ -14,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kRowsAtOnce = 4096;
 constexpr std::int64_t kFirst = std::numeric_limits<std::int64_t>::min();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // The changes of a series from step to step: the first `size` ones, later the last ones.
 class Changes {
@@ -43,7 +43,7 @@ class Changes {
 
   // Nine in ten are not above it; NaN: none is known.
   double high() const {
-    if (changes_.empty()) return kNan;
+    if (changes_.empty()) return kNaN;
     std::vector<double> sorted = changes_;
     const auto place = sorted.begin() + static_cast<std::ptrdiff_t>(rank());
     std::nth_element(sorted.begin(), place, sorted.end());
@@ -68,7 +68,7 @@ double half_band(const Changes& changes, double number, const NoiseOptions& opti
 // Infinite where one number is finite and the other not.
 double distance_of(double reference, double target) {
   const bool is_finite = std::isfinite(reference);
-  if (is_finite != std::isfinite(target)) return std::numeric_limits<double>::infinity();
+  if (is_finite != std::isfinite(target)) return kInfinity;
   return is_finite ? std::abs(target - reference) : 0.0;
 }
 
@@ -83,7 +83,7 @@ class Watch {
 
   void learn_beginning(std::span<const double> numbers) {
     if (!has_noise_) return;
-    double before = kNan;
+    double before = kNaN;
     for (const double number : numbers) {
       if (is_absent(number)) continue;
       changes_.add(std::abs(number - before));
@@ -135,7 +135,7 @@ class Watch {
   Changes changes_;
   std::size_t from_beginning_ = 0;  // so many of the first changes are in the window already
   std::size_t known_ = 0;
-  double before_ = kNan;
+  double before_ = kNaN;
   Parting candidate_;
   std::size_t seen_ = 0;  // steps from that of the candidate on; 0: there is none
   std::size_t outside_ = 0;
@@ -253,7 +253,7 @@ std::vector<double> noise_band(const StoreReader& reference, std::uint32_t serie
       2 * static_cast<std::int64_t>(options.window + 1) * (width_of(extent) / kRowsAtOnce);
   const auto changes_of = [&](std::int64_t from, std::int64_t to) {
     Changes changes(options.window);
-    double before = kNan;
+    double before = kNaN;
     const StoreReader::Values values = reference.values({&series, 1}, from, to);
     for (const double number : values.numbers.front()) {
       if (is_absent(number)) continue;
@@ -264,7 +264,7 @@ std::vector<double> noise_band(const StoreReader& reference, std::uint32_t serie
   };
   // At the beginning: the first changes, as find_partings() has it.
   Changes beginning(options.window);
-  double before = kNan;
+  double before = kNaN;
   const StoreReader::Values values = reference.values({&series, 1}, kFirst, extent.first + reach);
   for (const double number : values.numbers.front()) {
     if (is_absent(number)) continue;
@@ -277,7 +277,7 @@ std::vector<double> noise_band(const StoreReader& reference, std::uint32_t serie
     const std::int64_t from = step - reach;
     const Changes changes = from <= extent.first ? beginning : changes_of(from, step - 1);
     const double high = changes.high();
-    bands.push_back(std::isnan(high) ? kNan : options.changes * high);
+    bands.push_back(std::isnan(high) ? kNaN : options.changes * high);
   }
   return bands;
 }

@@ -7,14 +7,13 @@
 #include <limits>
 #include <utility>
 
+#include "base/non_finite.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor_rules.h"
 #include "msprobe/monitor_store.h"
 
 namespace msprobe::monitor {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Standard deviations of logarithms below this are taken for it: a series that hardly moves is not made
 // suspicious by a few percent.
@@ -28,49 +27,49 @@ bool matches(const Rule& rule, const std::string& key) {
   });
 }
 
-// Straight line through points, and how far they lie from it: exact, each point as heavy as the others.
-class Line {
- public:
-  void add(double x, double y) {
-    ++n_;
-    const double dx = x - mean_x_;
-    mean_x_ += dx / n_;
-    mean_y_ += (y - mean_y_) / n_;
-    xx_ += dx * (x - mean_x_);
-    xy_ += dx * (y - mean_y_);
-  }
-
-  double at(double x) const { return mean_y_ + (xx_ > 0 ? xy_ / xx_ : 0) * (x - mean_x_); }
-
- private:
-  double n_ = 0;
-  double mean_x_ = 0;
-  double mean_y_ = 0;
-  double xx_ = 0;
-  double xy_ = 0;
-};
-
-// Exponential mean and variance.
-class Recent {
- public:
-  double mean() const { return mean_; }
-  double deviation() const { return std::max(std::sqrt(variance_), kLeastDeviation); }
-
-  void add(double x, double weight) {
-    const double change = x - mean_;
-    mean_ += weight * change;
-    variance_ = (1 - weight) * (variance_ + weight * change * change);
-  }
-
- private:
-  double mean_ = 0;
-  double variance_ = 0;
-};
-
 }  // namespace
 
 // What one rule remembers of one series.
 struct Rules::State {
+  // Straight line through points, and how far they lie from it: exact, each point as heavy as the others.
+  class Line {
+   public:
+    void add(double x, double y) {
+      ++n_;
+      const double dx = x - mean_x_;
+      mean_x_ += dx / n_;
+      mean_y_ += (y - mean_y_) / n_;
+      xx_ += dx * (x - mean_x_);
+      xy_ += dx * (y - mean_y_);
+    }
+
+    double at(double x) const { return mean_y_ + (xx_ > 0 ? xy_ / xx_ : 0) * (x - mean_x_); }
+
+   private:
+    double n_ = 0;
+    double mean_x_ = 0;
+    double mean_y_ = 0;
+    double xx_ = 0;
+    double xy_ = 0;
+  };
+
+  // Exponential mean and variance.
+  class Recent {
+   public:
+    double mean() const { return mean_; }
+    double deviation() const { return std::max(std::sqrt(variance_), kLeastDeviation); }
+
+    void add(double x, double weight) {
+      const double change = x - mean_;
+      mean_ += weight * change;
+      variance_ = (1 - weight) * (variance_ + weight * change * change);
+    }
+
+   private:
+    double mean_ = 0;
+    double variance_ = 0;
+  };
+
   std::size_t rule = 0;
   std::int64_t seen = 0;  // numbers
   std::int64_t quiet_until = std::numeric_limits<std::int64_t>::min();
@@ -95,21 +94,21 @@ struct Rules::State {
 double Rules::State::judge(const Rule& rule, double value, double& expected) {
   const bool finite = std::isfinite(value);
   if (rule.kind == Rule::Kind::kNonFinite) {
-    const double score = !finite && was_finite ? std::numeric_limits<double>::infinity() : 0;
+    const double score = !finite && was_finite ? kInfinity : 0;
     was_finite = finite;
     return score;
   }
-  if (!finite) return kNan;
+  if (!finite) return kNaN;
   ++seen;
   switch (rule.kind) {
     case Rule::Kind::kLimit: {
       expected = rule.threshold;
-      if (seen <= rule.warm_up) return kNan;
+      if (seen <= rule.warm_up) return kNaN;
       const double magnitude = std::abs(value);
       return rule.falling ? rule.threshold / magnitude : magnitude / rule.threshold;
     }
-    case Rule::Kind::kSpike: return value == 0 ? kNan : spike(rule, value, expected);
-    case Rule::Kind::kDrift: return value == 0 ? kNan : drift(rule, value, expected);
+    case Rule::Kind::kSpike: return value == 0 ? kNaN : spike(rule, value, expected);
+    case Rule::Kind::kDrift: return value == 0 ? kNaN : drift(rule, value, expected);
     default: return turbulence(rule, value, expected);
   }
 }
@@ -117,7 +116,7 @@ double Rules::State::judge(const Rule& rule, double value, double& expected) {
 double Rules::State::spike(const Rule& rule, double value, double& expected) {
   const double x = std::log(std::abs(value));
   const double deviation = recent.deviation();
-  double score = kNan;
+  double score = kNaN;
   if (seen > std::max<std::int64_t>(rule.warm_up, 1)) {
     expected = std::exp(recent.mean());
     const double above = (x - recent.mean()) * (rule.falling ? -1 : 1);
@@ -133,7 +132,7 @@ double Rules::State::spike(const Rule& rule, double value, double& expected) {
 double Rules::State::drift(const Rule& rule, double value, double& expected) {
   const double x = std::log(std::abs(value));
   const double when = std::log(static_cast<double>(seen));
-  double score = kNan;
+  double score = kNaN;
   bool is_suspicious = false;
   if (seen > std::max<std::int64_t>(rule.warm_up, 2)) {
     const double trend_now = trend.at(when);
@@ -159,7 +158,7 @@ double Rules::State::turbulence(const Rule& rule, double value, double& expected
   const double magnitude = std::abs(value);
   const double before = seen == 1 ? magnitude : mean;
   mean = factor * before + (1 - factor) * magnitude;
-  if (seen <= std::max<std::int64_t>(rule.warm_up, 1)) return kNan;
+  if (seen <= std::max<std::int64_t>(rule.warm_up, 1)) return kNaN;
   expected = before;
   return magnitude / (before * (1 + rule.threshold));
 }
@@ -196,7 +195,7 @@ std::vector<Alarm> Rules::check(std::int64_t step, std::span<const double> value
     if (is_absent(values[s])) continue;
     for (State& state : states_[s]) {
       const Rule& rule = rules_[state.rule];
-      double expected = kNan;
+      double expected = kNaN;
       const double score = state.judge(rule, values[s], expected);
       if (!(score > 1) || step < state.quiet_until) continue;
       state.quiet_until = step + rule.cooldown;

@@ -6,7 +6,8 @@
 
 #include <bit>
 #include <cmath>
-#include <limits>
+
+#include "base/non_finite.h"
 
 namespace msprobe::monitor {
 namespace {
@@ -24,14 +25,8 @@ std::string Series::key() const {
 }
 
 namespace store {
-namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
-
 Point point_of(std::span<const double> numbers) {
-  Point point{kNan, kNan, kNan, 0, 0};
+  Point point{kNaN, kNaN, kNaN, 0, 0};
   double sum = 0;
   for (const double number : numbers) {
     if (is_absent(number)) continue;
@@ -49,7 +44,7 @@ Point point_of(std::span<const double> numbers) {
 }
 
 Point together(std::span<const Point> points) {
-  Point all{kNan, kNan, kNan, 0, 0};
+  Point all{kNaN, kNaN, kNaN, 0, 0};
   double sum = 0;
   for (const Point& point : points) {
     all.bad += point.bad;

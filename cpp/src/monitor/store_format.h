@@ -20,6 +20,9 @@ namespace msprobe::monitor::store {
 
 inline constexpr std::string_view kFormat = "1";
 
+/// How long another process may keep one that reads or writes waiting.
+inline constexpr int kBusyMilliseconds = 5000;
+
 /// Steps of a block: so many rows of `recent` become a column for each series.
 inline constexpr std::int64_t kBlock = 1024;
 /// Steps of a point of `fine`; a point of `coarse` is a block.

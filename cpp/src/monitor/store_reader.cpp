@@ -20,13 +20,13 @@ namespace msprobe::monitor {
 namespace {
 
 using store::kBlock;
+using store::kBusyMilliseconds;
 using store::kCoarse;
 using store::kFine;
 using store::kFineOfBlock;
 using store::Point;
 using store::read_blob;
 
-constexpr int kBusyMilliseconds = 5000;
 constexpr std::size_t kMerged = 4;
 
 Bucket bucket_of(const Point& point, std::int64_t first, std::int64_t last) {
@@ -34,7 +34,7 @@ Bucket bucket_of(const Point& point, std::int64_t first, std::int64_t last) {
 }
 
 // Points next to each other as one, until there are at most `most`.
-void merge(std::vector<Bucket>& curve, std::size_t most) {
+void shorten(std::vector<Bucket>& curve, std::size_t most) {
   const std::size_t width = (curve.size() + most - 1) / most;
   if (width <= 1) return;
   std::vector<Bucket> merged;
@@ -308,7 +308,7 @@ std::vector<std::vector<Bucket>> StoreReader::curves(std::span<const std::uint32
         }
         add(store::point_of(numbers), recent.steps[row], recent.steps[end - 1]);
       }
-      merge(curve, points);
+      shorten(curve, points);
     }
     return curves;
   });

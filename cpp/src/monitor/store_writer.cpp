@@ -24,27 +24,21 @@
 namespace msprobe::monitor {
 namespace {
 
-using store::bind_blob;
-using store::kBlock;
-using store::kCoarse;
-using store::kFine;
-using store::kFineOfBlock;
-using store::Point;
-using store::read_blob;
-
-// How long a reader may keep the writing thread waiting.
-constexpr int kBusyMilliseconds = 5000;
 // What could not be written is tried again after this time, or when more has come.
 constexpr std::chrono::seconds kRetry{2};
+
+IoError io_error(const std::filesystem::path& path, const SQLite::Exception& error) {
+  return {"cannot write", path.string(), io::error_number_of(error)};
+}
+
+}  // namespace
+
+namespace store {
 
 struct Step {
   std::int64_t step;
   std::vector<double> numbers;
 };
-
-IoError io_error(const std::filesystem::path& path, const SQLite::Exception& error) {
-  return {"cannot write", path.string(), io::error_number_of(error)};
-}
 
 // The database, used by one thread at a time. Throws SQLite::Exception but for the constructor.
 class Tables {
@@ -58,7 +52,7 @@ class Tables {
     try {
       open(is_there);
       if (is_there) {
-        store::check_format(*database_, path_);
+        check_format(*database_, path_);
         cut(*options.resume_at);
       }
       SQLite::Statement add(*database_, "INSERT OR REPLACE INTO info VALUES (?, ?)");
@@ -136,8 +130,8 @@ class Tables {
     database_->exec("PRAGMA synchronous = NORMAL");
     if (is_there) return;
     SQLite::Transaction transaction(*database_);
-    database_->exec(std::string(store::kTables));
-    database_->exec("INSERT INTO info VALUES ('format', '" + std::string(store::kFormat) + "')");
+    database_->exec(std::string(kTables));
+    database_->exec("INSERT INTO info VALUES ('format', '" + std::string(kFormat) + "')");
     transaction.commit();
   }
 
@@ -185,10 +179,10 @@ class Tables {
       std::vector<Point> fine;
       fine.reserve(kFineOfBlock);
       for (std::int64_t i = 0; i < kFineOfBlock; ++i) {
-        fine.push_back(store::point_of(column.subspan(static_cast<std::size_t>(i * kFine), kFine)));
+        fine.push_back(point_of(column.subspan(static_cast<std::size_t>(i * kFine), kFine)));
       }
       insert(add_fine, s, block, std::span<const Point>(fine));
-      add_coarse(s, block, store::together(fine));
+      add_coarse(s, block, together(fine));
     }
     database_->exec("DELETE FROM recent");
   }
@@ -209,7 +203,7 @@ class Tables {
     find.bind(2, block / kCoarse);
     std::vector<Point> points;
     if (find.executeStep()) points = read_blob<Point>(find.getColumn(0), path_);
-    points.resize(static_cast<std::size_t>(block % kCoarse), store::point_of({}));  // it had no numbers there
+    points.resize(static_cast<std::size_t>(block % kCoarse), point_of({}));  // it had no numbers there
     points.push_back(point);
     SQLite::Statement replace(*database_, "INSERT OR REPLACE INTO coarse VALUES (?, ?, ?)");
     insert(replace, series, block / kCoarse, std::span<const Point>(points));
@@ -291,7 +285,7 @@ class Tables {
   std::int64_t rows_ = 0;  // of all steps
 };
 
-}  // namespace
+}  // namespace store
 
 struct StoreWriter::State {
   State(std::filesystem::path where, Options wanted)
@@ -324,7 +318,8 @@ struct StoreWriter::State {
   }
 
   void write_all(std::unique_lock<std::mutex>& lock) {
-    std::vector<Step> batch(std::make_move_iterator(queue.begin()), std::make_move_iterator(queue.end()));
+    std::vector<store::Step> batch(std::make_move_iterator(queue.begin()),
+                                   std::make_move_iterator(queue.end()));
     queue.clear();
     const std::vector<Series> new_series(series.begin() + static_cast<std::ptrdiff_t>(stored_series),
                                          series.end());
@@ -343,7 +338,7 @@ struct StoreWriter::State {
     busy = false;
     if (problem.empty()) {
       stored_series += new_series.size();
-      for (const Step& step : batch) queued_bytes -= step.numbers.size() * sizeof(double);
+      for (const store::Step& step : batch) queued_bytes -= step.numbers.size() * sizeof(double);
       failed = is_bad = false;
       return;
     }
@@ -370,14 +365,14 @@ struct StoreWriter::State {
   const std::filesystem::path path;
   const Options options;
   const pid_t process = getpid();
-  Tables tables;  // of the writing thread, once that runs
+  store::Tables tables;  // of the writing thread, once that runs
   std::mutex mutex;
   std::condition_variable wake;
   std::condition_variable idle;
   std::unordered_map<std::string, std::uint32_t> ids;
   std::vector<Series> series;
   std::size_t stored_series = 0;
-  std::deque<Step> queue;
+  std::deque<store::Step> queue;
   std::size_t queued_bytes = 0;
   std::int64_t lost = 0;
   std::optional<std::int64_t> last;

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/non_finite.h"
 #include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
 // One NaN is the result, whichever side it is on.
-double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::min(a, b); }
-double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNan : std::max(a, b); }
+double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNaN : std::min(a, b); }
+double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? kNaN : std::max(a, b); }
 
 }  // namespace
 
@@ -25,12 +24,12 @@ Sums sums_of(const stats::Summary& summary) {
   sums.zeros = summary.zero_count;
   sums.small = summary.small_count.value_or(0);
   sums.sum = summary.sum;
-  sums.absolute = summary.sum_abs.value_or(kNan);
+  sums.absolute = summary.sum_abs.value_or(kNaN);
   sums.squares = summary.squares;
-  sums.fourth = summary.fourth_powers.value_or(kNan);
-  sums.min = summary.min.value_or(kNan);
-  sums.max = summary.max.value_or(kNan);
-  if (sums.nan > 0) sums.sum = sums.absolute = sums.squares = sums.fourth = kNan;
+  sums.fourth = summary.fourth_powers.value_or(kNaN);
+  sums.min = summary.min.value_or(kNaN);
+  sums.max = summary.max.value_or(kNaN);
+  if (sums.nan > 0) sums.sum = sums.absolute = sums.squares = sums.fourth = kNaN;
   return sums;
 }
 
@@ -67,8 +66,8 @@ void pack(const Sums& sums, std::span<double, kSummed> summed, std::span<double,
                                         count(sums.zeros), count(sums.small), sums.sum,
                                         sums.absolute,     sums.squares,      sums.fourth};
   std::copy(all.begin(), all.end(), summed.begin());
-  extremes[0] = std::isnan(sums.max) ? -std::numeric_limits<double>::infinity() : sums.max;
-  extremes[1] = std::isnan(sums.min) ? -std::numeric_limits<double>::infinity() : -sums.min;
+  extremes[0] = std::isnan(sums.max) ? -kInfinity : sums.max;
+  extremes[1] = std::isnan(sums.min) ? -kInfinity : -sums.min;
 }
 
 Sums unpack(std::span<const double, kSummed> summed, std::span<const double, kExtremes> extremes) {
@@ -86,7 +85,7 @@ Sums unpack(std::span<const double, kSummed> summed, std::span<const double, kEx
   sums.max = extremes[0];
   sums.min = -extremes[1];
   const bool has_none = sums.count > 0 && sums.max < sums.min;  // a complex tensor
-  if (sums.nan > 0 || has_none) sums.min = sums.max = kNan;
+  if (sums.nan > 0 || has_none) sums.min = sums.max = kNaN;
   return sums;
 }
 

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/shape_text.h"
 #include "io/csv_text.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
@@ -24,14 +25,6 @@ constexpr double kFirstThreshold = 2.05;
 constexpr double kMostMeanError = 1e-4;
 constexpr std::string_view kHeader =
     "rank,pert_mode,stage,step,api_name,max_rel,dtype,shape,output_index\r\n";
-
-std::string size_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "torch.Size([";
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  }
-  return text + "])";
-}
 
 }  // namespace
 
@@ -166,7 +159,7 @@ void RowFile::add(const Row& row) {
                                row.api_name,
                                row.finding.max_rel(),
                                "torch." + std::string(dtype_name(row.dtype)),
-                               size_text(row.shape),
+                               "torch.Size(" + shape_text(row.shape) + ")",
                                index};
   bool is_first = true;
   for (const std::string& cell : cells) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/convert.h"
+#include "base/shape_text.h"
 #include "msprobe/sheet.h"
 #include "rl/batches.h"
 #include "rl/difference.h"
@@ -72,12 +73,6 @@ void complete(Row& row, OpenPair& open, const std::vector<Difference>& parts) {
   if (!shown) return;
   row.left_value = value_at(*open.left, *shown);
   row.right_value = value_at(*open.right, *shown);
-}
-
-std::string shape_text(const Shape& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
 }
 
 Cell number_cell(double value) {

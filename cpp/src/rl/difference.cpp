@@ -6,13 +6,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <type_traits>
 
 #include "base/convert.h"
 #include "base/float_environment.h"
 #include "base/layout.h"
+#include "base/non_finite.h"
 #include "msprobe/error.h"
 #include "rl/difference_kernels.h"
 
@@ -20,9 +20,6 @@ namespace msprobe::rl {
 namespace {
 
 constexpr std::size_t kBlock = 1024;  // pairs that are converted at once
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A maximum that a NaN makes NaN.
 void raise(double& most, double value) {

@@ -62,8 +62,8 @@ void add_token(double left, double right, std::int64_t at, double tolerance, Par
   }
 }
 
-Part compare_part(const OpenPair& open, const ArrayReader* mask, std::int64_t begin, std::int64_t count,
-                  double tolerance) {
+Part compare_tokens(const OpenPair& open, const ArrayReader* mask, std::int64_t begin, std::int64_t count,
+                    double tolerance) {
   Room& room = room_of_this_thread();
   Part part;
   std::vector<double> values(3 * kPieceElements);
@@ -164,7 +164,7 @@ LogProbComparison compare_log_probs(const std::filesystem::path& left, const std
         }
       },
       [&](std::size_t i, std::size_t part, const OpenPair& open, std::int64_t first, std::int64_t count) {
-        parts[i][part] = compare_part(open, open_masks[i].get(), first, count, options.tolerance);
+        parts[i][part] = compare_tokens(open, open_masks[i].get(), first, count, options.tolerance);
       },
       [&](std::size_t i, const OpenPair& open) {
         open_masks[i].reset();

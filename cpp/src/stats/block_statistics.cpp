@@ -61,19 +61,6 @@ void add_signs(Block& block, const SummaryOptions& options, Partial&) {
 
 namespace {
 
-// Whether float holds every value of the type, or close enough.
-bool fits_float(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kComplex128:
-    case DType::kInt64:
-    case DType::kInt32:
-    case DType::kUInt64:
-    case DType::kUInt32: return false;
-    default: return true;
-  }
-}
-
 // Calls `use(doubles)` with the elements, of a complex tensor with their absolute values.
 template <typename Use>
 void as_doubles(const Block& block, Use use) {

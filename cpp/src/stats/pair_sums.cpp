@@ -14,19 +14,7 @@
 namespace msprobe::stats {
 namespace {
 
-constexpr std::int64_t kSegment = 65536;  // elements, the unit of work of a thread
-constexpr std::size_t kPiece = 1024;      // elements that are read, converted and added up at a time
-
-bool fits_float(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-    case DType::kInt64:
-    case DType::kInt32:
-    case DType::kUInt64:
-    case DType::kUInt32: return false;
-    default: return true;
-  }
-}
+constexpr std::size_t kPiece = 1024;  // elements that are read, converted and added up at a time
 
 // Both sides can be read front to back when their elements lie in the same order.
 bool same_order(const Pair& pair) {
@@ -36,14 +24,14 @@ bool same_order(const Pair& pair) {
                     pair.right.strides.end());
 }
 
-struct Job {
+struct PairJob {
   Layout left;
   Layout right;
   DType left_dtype;
   DType right_dtype;
   bool in_float;
 
-  explicit Job(const Pair& pair)
+  explicit PairJob(const Pair& pair)
       : left(pair.left, same_order(pair)),
         right(pair.right, same_order(pair)),
         left_dtype(pair.left.dtype),
@@ -62,13 +50,14 @@ struct Job {
 
 // Memory for a piece of one side.
 template <typename T>
-struct Scratch {
+struct PieceScratch {
   alignas(64) std::array<std::byte, kPiece * 8> gathered;
   alignas(64) std::array<T, kPiece> converted;
 };
 
 template <typename T>
-const T* read(const Layout& layout, DType dtype, std::int64_t first, std::size_t count, Scratch<T>& scratch) {
+const T* read(const Layout& layout, DType dtype, std::int64_t first, std::size_t count,
+              PieceScratch<T>& scratch) {
   const void* data = scratch.gathered.data();
   if (layout.contiguous()) {
     data = layout.at(first);
@@ -86,10 +75,10 @@ const T* read(const Layout& layout, DType dtype, std::int64_t first, std::size_t
 }
 
 template <typename T>
-PairSums run(const Job& job, std::int64_t begin, std::int64_t end) {
+PairSums run(const PairJob& job, std::int64_t begin, std::int64_t end) {
   const FloatEnvironment standard;
-  Scratch<T> left;  // not initialised: what is read is written before
-  Scratch<T> right;
+  PieceScratch<T> left;  // not initialised: what is read is written before
+  PieceScratch<T> right;
   PairSums sums;
   for (std::int64_t first = begin; first < end; first += static_cast<std::int64_t>(kPiece)) {
     const auto count = static_cast<std::size_t>(std::min<std::int64_t>(kPiece, end - first));
@@ -122,7 +111,7 @@ std::vector<PairSums> pair_sums(std::span<const Pair> pairs, ThreadPool* pool) {
     std::int64_t end;
     PairSums sums;
   };
-  std::vector<Job> jobs;
+  std::vector<PairJob> jobs;
   std::vector<Segment> segments;
   jobs.reserve(pairs.size());
   for (const Pair& pair : pairs) {
@@ -133,7 +122,7 @@ std::vector<PairSums> pair_sums(std::span<const Pair> pairs, ThreadPool* pool) {
   }
   const auto work = [&](std::size_t i) {
     Segment& segment = segments[i];
-    const Job& job = jobs[segment.job];
+    const PairJob& job = jobs[segment.job];
     segment.sums = job.in_float ? run<float>(job, segment.begin, segment.end)
                                 : run<double>(job, segment.begin, segment.end);
   };

@@ -20,10 +20,7 @@
 namespace msprobe::stats {
 namespace {
 
-// Elements of a segment, the unit of work of a thread. Fixed, so that results do not depend on the number of
-// threads; small enough for the second-level cache, since a segment with NaN or Inf is read again to count
-// them.
-constexpr std::int64_t kSegment = 65536;
+// A segment fits into the second-level cache: one with NaN or Inf is read again to count them.
 static_assert(kSegment % kBlock == 0 && kBlock == kHalfChain && kHalfChain % kFloatChain == 0);
 
 // The fast kernels square in float. When the largest magnitude of a segment lies in this range, none of its

@@ -35,16 +35,18 @@ void guarded(Work work) {
   }
 }
 
-// One gradient of a call. Several contributions are added up in a copy of ours, as autograd adds them.
-struct Gradient {
-  at::Tensor sum;
-  std::uint16_t expected = 0;
-  std::uint16_t arrived = 0;
-  std::uint16_t index = 0;  // among the inputs or outputs of the call
-  bool mixed = false;       // parts that cannot be added up in this process
-};
+}  // namespace
 
 struct WatchedCall {
+  // One gradient of a call. Several contributions are added up in a copy of ours, as autograd adds them.
+  struct Gradient {
+    at::Tensor sum;
+    std::uint16_t expected = 0;
+    std::uint16_t arrived = 0;
+    std::uint16_t index = 0;  // among the inputs or outputs of the call
+    bool mixed = false;       // parts that cannot be added up in this process
+  };
+
   std::uint64_t step = 0;
   std::unique_ptr<CallGradients::Listener> listener;
   std::vector<Gradient> outputs;
@@ -97,8 +99,6 @@ struct WatchedCall {
   }
 };
 
-}  // namespace
-
 struct CallGradients::State {
   std::atomic<std::uint64_t> step{0};
   std::mutex mutex;
@@ -126,8 +126,8 @@ struct CallGradients::Before {
 namespace {
 
 template <typename State>
-void deliver(State& state, const std::shared_ptr<WatchedCall>& call, const Places& places,
-             const autograd::variable_list& gradients) {
+void deliver_gradients(State& state, const std::shared_ptr<WatchedCall>& call, const Places& places,
+                       const autograd::variable_list& gradients) {
   if (state.step.load(std::memory_order_relaxed) != call->step) return;
   guarded([&] {
     const std::lock_guard lock(call->mutex);
@@ -146,11 +146,11 @@ void deliver(State& state, const std::shared_ptr<WatchedCall>& call, const Place
 }
 
 template <typename State>
-struct ArrivalHook final : autograd::FunctionPreHook, Pooled {
-  ArrivalHook(std::shared_ptr<State> of, std::shared_ptr<WatchedCall> watched, Places at)
+struct WatchedArrivalHook final : autograd::FunctionPreHook, Pooled {
+  WatchedArrivalHook(std::shared_ptr<State> of, std::shared_ptr<WatchedCall> watched, Places at)
       : state(std::move(of)), call(std::move(watched)), places(std::move(at)) {}
   autograd::variable_list operator()(const autograd::variable_list& gradients) override {
-    deliver(*state, call, places, gradients);
+    deliver_gradients(*state, call, places, gradients);
     return gradients;
   }
   // A graph compiled by torch's compiled autograd runs without this hook.
@@ -161,12 +161,12 @@ struct ArrivalHook final : autograd::FunctionPreHook, Pooled {
 };
 
 template <typename State>
-struct DepartureHook final : autograd::FunctionPostHook, Pooled {
-  DepartureHook(std::shared_ptr<State> of, std::shared_ptr<WatchedCall> watched, Places at)
+struct WatchedDepartureHook final : autograd::FunctionPostHook, Pooled {
+  WatchedDepartureHook(std::shared_ptr<State> of, std::shared_ptr<WatchedCall> watched, Places at)
       : state(std::move(of)), call(std::move(watched)), places(std::move(at)) {}
   autograd::variable_list operator()(const autograd::variable_list& outputs,
                                      const autograd::variable_list&) override {
-    deliver(*state, call, places, outputs);
+    deliver_gradients(*state, call, places, outputs);
     return outputs;
   }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override {}
@@ -214,18 +214,19 @@ void CallGradients::after_call(const std::shared_ptr<Before>& before, std::span<
   CallPlaces places = places_of_call(before->first_node, starts, ends);
   for (std::size_t i = 0; i < ends.size(); ++i) call->outputs[i].expected = places.expected_outputs[i];
   for (std::size_t i = 0; i < starts.size(); ++i) {
-    Gradient& gradient = call->inputs.emplace_back();
+    WatchedCall::Gradient& gradient = call->inputs.emplace_back();
     gradient.index = static_cast<std::uint16_t>(i);
     gradient.expected = places.expected_inputs[i];
   }
   call->begin_round();
   for (WatchedNode& entry : places.nodes) {
     if (!entry.arriving.empty()) {
-      entry.node->add_pre_hook(std::make_unique<ArrivalHook<State>>(state_, call, std::move(entry.arriving)));
+      entry.node->add_pre_hook(
+          std::make_unique<WatchedArrivalHook<State>>(state_, call, std::move(entry.arriving)));
     }
     if (!entry.leaving.empty()) {
       entry.node->add_post_hook(
-          std::make_unique<DepartureHook<State>>(state_, call, std::move(entry.leaving)));
+          std::make_unique<WatchedDepartureHook<State>>(state_, call, std::move(entry.leaving)));
     }
   }
 }

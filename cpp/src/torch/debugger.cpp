@@ -22,7 +22,7 @@ constexpr std::string_view kGradProbe = "grad_probe";
   throw UnsupportedError("PrecisionDebugger in a C++ program: " + what);
 }
 
-void check(const config::Config& config) {
+void check_config(const config::Config& config) {
   if (config.enable_dataloader)
     refuse("there is no data loader to watch, expected \"enable_dataloader\": false");
   if (config.task == kGradProbe) return;
@@ -141,7 +141,7 @@ struct PrecisionDebugger::State {
 PrecisionDebugger::PrecisionDebugger(const fs::path& config_path, const config::Arguments& arguments,
                                      std::optional<int> rank) {
   config::Config config = config::load(config_path, arguments);
-  check(config);
+  check_config(config);
   state_ = std::make_unique<State>(std::move(config), rank);
 }
 

@@ -226,7 +226,7 @@ void add_checksums(const std::vector<DeviceRequest>& requests, const std::vector
   finish_portion();
 }
 
-void check(const DeviceRequest& request) {
+void check_request(const DeviceRequest& request) {
   if (const std::string reason = why_unreadable(request.tensor); !reason.empty()) {
     throw UnsupportedError("summarize: the tensor " + reason);
   }
@@ -248,7 +248,7 @@ std::vector<stats::Summary> summarize_on_device(const std::vector<DeviceRequest>
   std::vector<Pieces> pieces(requests.size());
   std::vector<at::Tensor> small;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    check(requests[i]);
+    check_request(requests[i]);
     const at::Tensor tensor = resolved(requests[i].tensor);
     if (tensor.numel() == 0) {  // nothing to launch: the host knows the answer
       const std::int64_t shape[] = {0};

@@ -38,7 +38,6 @@ struct Aside {
 };
 
 constexpr std::int64_t kPiece = std::int64_t{1} << 15;
-constexpr std::int64_t kElementsForThreads = 4 * kPiece;
 
 // Calls task(piece, first, count) for pieces of `count` elements, on the threads that torch uses.
 template <typename Task>

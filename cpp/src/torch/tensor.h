@@ -4,12 +4,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
 
 #include "msprobe/tensor_view.h"
 #include "msprobe/torch.h"
 
 namespace msprobe::torch_adapter {
+
+/// Work of fewer elements is done before a second thread has woken up.
+inline constexpr std::int64_t kElementsForThreads = std::int64_t{1} << 17;
 
 /// Why the elements of `tensor` cannot be read as strided memory of its device: "is sparse". Empty when they
 /// can.

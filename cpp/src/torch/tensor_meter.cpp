@@ -26,9 +26,6 @@ namespace {
 using monitor::Frame;
 using monitor::Row;
 
-// Work of fewer elements is done before a second thread has woken up.
-constexpr std::int64_t kElementsForThreads = std::int64_t{1} << 17;
-
 monitor::Row row_of(const TensorMeter::Item& item, std::uint32_t call) {
   Row row;
   row.label = item.label;

@@ -11,8 +11,8 @@
 namespace msprobe::trace {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1}
-                                   << 30;  // the file grows with the parameters, not with the calls
+constexpr std::size_t kLargestFile = std::size_t{1}
+                                     << 30;  // the file grows with the parameters, not with the calls
 
 const Json& nothing() {
   static const Json none;
@@ -96,7 +96,7 @@ class JsonBuilder : public io::JsonHandler<JsonBuilder> {
 Diagnosis read_diagnosis(const std::filesystem::path& path) {
   JsonBuilder builder;
   io::JsonScanner scanner(path);
-  if (scanner.size() > kMostBytes) throw FormatError(path.string(), "", "expected at most 1 GiB");
+  if (scanner.size() > kLargestFile) throw FormatError(path.string(), "", "expected at most 1 GiB");
   io::parse_json(scanner, builder);
   Diagnosis diagnosis{path, builder.take()};
   if (!diagnosis.root.is_object()) throw FormatError(path.string(), "", "expected an object");

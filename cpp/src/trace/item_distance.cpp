@@ -2,16 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
+#include "base/non_finite.h"
 #include "msprobe/trace_compare.h"
 #include "trace/sketch_text.h"
 
 namespace msprobe::trace {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Distance unmeasurable() {
   return {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};

@@ -144,7 +144,7 @@ std::optional<TensorFile> open_tensor(const Trace& trace, const Item& item) {
 // ---- Numbers
 
 // As Python's round(value, digits): to the nearest decimal of the exact value.
-double rounded(double value, int digits) {
+double rounded_to_digits(double value, int digits) {
   if (!std::isfinite(value)) return value;
   char text[400];
   const int length = std::snprintf(text, sizeof text, "%.*f", digits, value);
@@ -154,7 +154,7 @@ double rounded(double value, int digits) {
 
 Metric number(double value) { return {.value = value, .state = State::kNumber}; }
 
-Metric rounded_number(double value) { return number(rounded(value, 12)); }
+Metric rounded_number(double value) { return number(rounded_to_digits(value, 12)); }
 
 void add(std::string& message, std::string_view text) {
   if (!message.empty()) message += '\n';
@@ -181,8 +181,8 @@ Metric cosine(const PairMetrics& measured, std::string& message) {
     add(message, "Cannot compare by Cosine Similarity, the dump data has NaN.");
     return {.value = 0, .state = State::kNan};
   }
-  const double twelve = rounded(value, 12);
-  return number(twelve > 0.9999 ? rounded(twelve, 6) : twelve);
+  const double twelve = rounded_to_digits(value, 12);
+  return number(twelve > 0.9999 ? rounded_to_digits(twelve, 6) : twelve);
 }
 
 Metric share(std::int64_t below, const PairMetrics& measured) {

@@ -18,43 +18,28 @@
 namespace msprobe::trace {
 namespace {
 
-struct Record {
-  RecordKind kind = RecordKind::kApiForward;
-  bool is_recompute = false;
-  std::string name;
-  std::string recompute_of;  // name of the record it repeats; empty: not known
-  std::vector<std::pair<Part, ElementText>> parts;
-
-  ElementText* find(Part part) {
-    for (auto& [key, text] : parts) {
-      if (key == part) return &text;
-    }
-    return nullptr;
-  }
-};
-
 // The keys of each kind in the order of the format; `recompute_before`: in front of which one "is_recompute"
 // stands, kNowhere for kinds without it.
-struct Layout {
+struct RecordKeys {
   std::array<std::pair<Part, std::string_view>, 4> parts;
   std::size_t count;
   std::size_t recompute_before;
 };
 constexpr std::size_t kNowhere = 99;
 
-const Layout& layout_of(RecordKind kind, const Header& header) {
-  static constexpr Layout kApi{
+const RecordKeys& keys_of(RecordKind kind, const Header& header) {
+  static constexpr RecordKeys kApi{
       {{{Part::kInputArgs, "input_args"}, {Part::kInputKwargs, "input_kwargs"}, {Part::kOutput, "output"}}},
       3,
       2};
-  static constexpr Layout kApiOfOverflows{kApi.parts, 3, 3};
-  static constexpr Layout kModule{{{{Part::kInputArgs, "input_args"},
-                                    {Part::kInputKwargs, "input_kwargs"},
-                                    {Part::kOutput, "output"},
-                                    {Part::kParameters, "parameters"}}},
-                                  4,
-                                  4};
-  static constexpr Layout kBackward{{{{Part::kInput, "input"}, {Part::kOutput, "output"}}}, 2, kNowhere};
+  static constexpr RecordKeys kApiOfOverflows{kApi.parts, 3, 3};
+  static constexpr RecordKeys kModule{{{{Part::kInputArgs, "input_args"},
+                                        {Part::kInputKwargs, "input_kwargs"},
+                                        {Part::kOutput, "output"},
+                                        {Part::kParameters, "parameters"}}},
+                                      4,
+                                      4};
+  static constexpr RecordKeys kBackward{{{{Part::kInput, "input"}, {Part::kOutput, "output"}}}, 2, kNowhere};
   switch (kind) {
     case RecordKind::kApiForward: return header.task == "overflow_check" ? kApiOfOverflows : kApi;
     case RecordKind::kModuleForward: return kModule;
@@ -68,6 +53,21 @@ constexpr std::size_t kRecordBytes = 80;  // of the keys and brackets of a recor
 }  // namespace
 
 struct JsonExporter::State {
+  struct Record {
+    RecordKind kind = RecordKind::kApiForward;
+    bool is_recompute = false;
+    std::string name;
+    std::string recompute_of;  // name of the record it repeats; empty: not known
+    std::vector<std::pair<Part, ElementText>> parts;
+
+    ElementText* find(Part part) {
+      for (auto& [key, text] : parts) {
+        if (key == part) return &text;
+      }
+      return nullptr;
+    }
+  };
+
   Header header;
   bool has_header = false;
   std::size_t taken = kLogHeaderBytes;
@@ -229,18 +229,18 @@ struct JsonExporter::State {
       append_text(out, *value);
       return;
     }
-    const Layout& layout = layout_of(record.kind, header);
+    const RecordKeys& keys = keys_of(record.kind, header);
     // It stands behind the inputs of an API; without them, last.
-    std::size_t recompute_before = header.framework.has_recompute ? layout.recompute_before : kNowhere;
+    std::size_t recompute_before = header.framework.has_recompute ? keys.recompute_before : kNowhere;
     if (recompute_before != kNowhere && record.find(Part::kInputArgs) == nullptr)
-      recompute_before = layout.count;
+      recompute_before = keys.count;
     bool first = true;
     const auto begin_entry = [&](std::string_view key) {
       out += first ? "{\n   \"" : ",\n   \"";
       first = false;
       out.append(key).append("\": ");
     };
-    for (std::size_t i = 0; i <= layout.count; ++i) {
+    for (std::size_t i = 0; i <= keys.count; ++i) {
       if (i == recompute_before) {
         begin_entry("is_recompute");
         out += record.is_recompute ? "true" : "false";
@@ -249,9 +249,9 @@ struct JsonExporter::State {
           append_json_string(out, record.recompute_of);
         }
       }
-      if (i == layout.count) break;
-      if (const ElementText* text = record.find(layout.parts[i].first)) {
-        begin_entry(layout.parts[i].second);
+      if (i == keys.count) break;
+      if (const ElementText* text = record.find(keys.parts[i].first)) {
+        begin_entry(keys.parts[i].second);
         append_text(out, *text);
       }
     }

@@ -5,9 +5,9 @@
 namespace msprobe::trace {
 namespace {
 
-constexpr std::size_t kMostMemory = std::size_t{4} << 20;  // of all forms
-constexpr std::size_t kMostBytes = std::size_t{64} << 10;  // of a record
-constexpr std::size_t kBytesOfPiece = 200;                 // beside its text
+constexpr std::size_t kMostMemory = std::size_t{4} << 20;        // of all forms
+constexpr std::size_t kMostRecordBytes = std::size_t{64} << 10;  // of a record
+constexpr std::size_t kBytesOfPiece = 200;                       // beside its text
 
 // So many records that are unlike all before them, and only some of the next ones are looked at.
 constexpr std::size_t kPatience = 512;
@@ -28,7 +28,7 @@ const RecordForm* RecordForms::take(io::JsonScanner& scanner, bool holds_gradien
 
 void RecordForms::keep(std::string_view bytes, const Record& record, bool holds_gradients,
                        std::span<const Item> items, std::span<const LeafValue> values) {
-  if (bytes.empty() || bytes.size() > kMostBytes || is_idle()) return;
+  if (bytes.empty() || bytes.size() > kMostRecordBytes || is_idle()) return;
   memory_ += bytes.size() + items.size_bytes() + values.size() * (sizeof(LeafValue) + kBytesOfPiece);
   if (memory_ > kMostMemory) {
     for (auto& forms : forms_) forms.clear();

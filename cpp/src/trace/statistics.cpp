@@ -17,7 +17,7 @@ namespace {
 
 // Rounds to the nearest number, ties to even, with `fraction_bits` bits behind the point, smallest normal
 // exponent `min_exponent` and largest finite value `largest` (IEEE 754, section 4.3.1).
-double rounded(double value, int fraction_bits, int min_exponent, double largest) {
+double rounded_to_bits(double value, int fraction_bits, int min_exponent, double largest) {
   if (!std::isfinite(value) || value == 0) return value;
   const int exponent = std::max(std::ilogb(value), min_exponent);
   const double result =
@@ -28,8 +28,9 @@ double rounded(double value, int fraction_bits, int min_exponent, double largest
 // What mindstudio-probe's reductions give: they run in the tensor's own dtype, or in float32 for those that
 // have no reductions of their own.
 double in_dtype_of_reduction(double value, DType dtype) {
-  if (dtype == DType::kFloat16) return rounded(static_cast<float>(value), 10, -14, 65504);
-  if (dtype == DType::kBFloat16) return rounded(static_cast<float>(value), 7, -126, 3.3895313892515355e38);
+  if (dtype == DType::kFloat16) return rounded_to_bits(static_cast<float>(value), 10, -14, 65504);
+  if (dtype == DType::kBFloat16)
+    return rounded_to_bits(static_cast<float>(value), 7, -126, 3.3895313892515355e38);
   return static_cast<float>(value);
 }
 

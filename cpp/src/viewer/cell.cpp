@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 #include <functional>
-#include <limits>
 
+#include "base/non_finite.h"
 #include "io/json_scanner.h"
 #include "msprobe/closeness.h"
 #include "msprobe/trace_compare.h"
@@ -15,8 +15,6 @@
 
 namespace msprobe::viewer {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr std::array<CellMetric, kCellMetrics> kMetrics = {{
     {"MaxRelativeErr", false},

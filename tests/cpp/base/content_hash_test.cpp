@@ -5,17 +5,13 @@
 #include <random>
 #include <vector>
 
+#include "base/random_bytes.h"
 #include "catch.h"
 
 namespace msprobe {
 namespace {
 
-std::vector<std::uint8_t> random_bytes(std::size_t count) {
-  std::mt19937 generator(1);
-  std::vector<std::uint8_t> bytes(count);
-  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(generator());
-  return bytes;
-}
+using test::random_bytes;
 
 TEST_CASE("hash_part: the hashes of parts add up to that of the whole, wherever it is cut") {
   const std::vector<std::uint8_t> bytes = random_bytes(20'011);

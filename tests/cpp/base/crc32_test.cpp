@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "base/random_bytes.h"
 #include "catch.h"
 
 namespace msprobe {
 namespace {
+
+using test::random_bytes;
 
 // Every way that this processor has; null is libdeflate alone.
 std::vector<const Crc32Folding*> methods() {
@@ -36,13 +39,6 @@ std::uint32_t by_definition(std::uint32_t crc, const std::uint8_t* bytes, std::s
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xEDB88320U : 0);
   }
   return ~crc;
-}
-
-std::vector<std::uint8_t> random_bytes(std::size_t count) {
-  std::mt19937 random(7);
-  std::vector<std::uint8_t> bytes(count);
-  std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::uint8_t>(random()); });
-  return bytes;
 }
 
 std::uint32_t crc_of(const Crc32Folding* folding, const void* data, std::size_t bytes) {

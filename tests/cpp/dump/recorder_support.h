@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "contains.h"
 #include "log_capture.h"
 #include "msprobe/dump.h"
 #include "temp_dir.h"
@@ -36,10 +37,6 @@ inline dump::StoredTensor stored(std::vector<float> values) {
   tensor.shape = {static_cast<std::int64_t>(owner->size())};
   tensor.owner = std::move(owner);
   return tensor;
-}
-
-inline bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
 }
 
 inline std::string construct_of(const std::filesystem::path& directory) {

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "catch.h"
+#include "grad_probe/sample.h"
 #include "msprobe/grad_probe.h"
 
 namespace msprobe::grad_probe {
@@ -10,9 +11,6 @@ namespace {
 
 using Kind = Finding::Kind;
 using State = Similarity::State;
-
-const Similarity kAbsent{};
-const Similarity kMissing{State::kMissing, 0, 0, "the file is lost"};
 
 // Of 1000 elements.
 Similarity share(std::int64_t equal) { return {State::kCompared, equal, 1000, {}}; }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,18 @@ class OwnedGradients {
   };
   std::vector<Owned> owned_;
 };
+
+inline const Similarity kAbsent{};
+inline const Similarity kMissing{Similarity::State::kMissing, 0, 0, "the file is lost"};
+
+inline Options options_at(const std::filesystem::path& path, Level level = Level::kL1,
+                          std::vector<Bound> bounds = {}) {
+  Options options;
+  options.dump_path = path;
+  options.level = level;
+  options.bounds = std::move(bounds);
+  return options;
+}
 
 /// `count` gradients called p0, p1, ... of `elements` elements whose signs depend on `seed`.
 inline OwnedGradients some_gradients(int count, std::int64_t elements, unsigned seed) {

@@ -21,9 +21,6 @@ Comparison comparison_of(std::vector<std::string> names, std::vector<std::int64_
   return comparison;
 }
 
-const Similarity kAbsent{};
-const Similarity kMissing{State::kMissing, 0, 0, "lost"};
-
 Similarity compared(std::int64_t equal, std::int64_t count) { return {State::kCompared, equal, count, {}}; }
 
 TEST_CASE("Similarity: a ratio when compared, 0 for an empty tensor, NaN otherwise") {

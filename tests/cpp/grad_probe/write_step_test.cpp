@@ -26,14 +26,6 @@ using test::TempDir;
 using test::write_bytes;
 using Names = std::vector<std::string>;
 
-Options options_at(const fs::path& path, Level level = Level::kL1, std::vector<Bound> bounds = {}) {
-  Options options;
-  options.dump_path = path;
-  options.level = level;
-  options.bounds = std::move(bounds);
-  return options;
-}
-
 void write_gradients(const Options& options, std::int64_t step, const OwnedGradients& gradients) {
   write_step(options, step, measure(gradients.views(), options));
 }

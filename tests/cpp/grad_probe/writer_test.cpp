@@ -28,13 +28,6 @@ using test::TempDir;
 using test::write_bytes;
 using Names = std::vector<std::string>;
 
-Options options_at(const fs::path& path, Level level = Level::kL1) {
-  Options options;
-  options.dump_path = path;
-  options.level = level;
-  return options;
-}
-
 std::vector<Measurement> measured(const Options& options, int count, std::int64_t elements, unsigned seed) {
   const OwnedGradients gradients = some_gradients(count, elements, seed);
   return measure(gradients.views(), options);

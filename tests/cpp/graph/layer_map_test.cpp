@@ -13,7 +13,7 @@ using namespace msprobe::graph;
 
 namespace {
 
-const std::string kData = MSPROBE_TEST_DATA "/graph/layer_map/";
+const std::string kLayerMapData = MSPROBE_TEST_DATA "/graph/layer_map/";
 
 const std::string kTensor = R"({"type":"torch.Tensor","dtype":"torch.float32","shape":[2]})";
 
@@ -64,13 +64,13 @@ TEST_CASE("layer map: real models with equal and with other names") {
   std::map<std::string, std::unordered_map<std::string, std::string>> maps;
   std::map<std::string, Dump> golden;
   int count = 0;
-  for (const auto& row : test::read_table(kData + "expected.tsv")) {
+  for (const auto& row : test::read_table(kLayerMapData + "expected.tsv")) {
     const std::string &graph = row[0], &name = row[3];
     CAPTURE(graph, name);
     if (!maps.contains(graph)) {
-      golden.emplace(graph, read_dump(kData + row[2]));
-      maps[graph] =
-          map_layers(read_dump(kData + row[1]), golden.at(graph), graph == "var_lm" ? renamed : LayerRules());
+      golden.emplace(graph, read_dump(kLayerMapData + row[2]));
+      maps[graph] = map_layers(read_dump(kLayerMapData + row[1]), golden.at(graph),
+                               graph == "var_lm" ? renamed : LayerRules());
     }
     REQUIRE(maps[graph].contains(name));
     const std::string& other = maps[graph].at(name);

@@ -14,7 +14,7 @@ using test::TempDir;
 
 namespace {
 
-const std::string kData = MSPROBE_TEST_DATA "/graph/links/";
+const std::string kLinksData = MSPROBE_TEST_DATA "/graph/links/";
 
 // The column of all linked nodes: (rank, node) -> JSON.
 using Columns = std::map<std::pair<int, std::string>, std::string>;
@@ -118,7 +118,7 @@ TEST_CASE("links: the column of real runs") {
     Columns columns;
   };
   std::map<std::pair<std::string, std::string>, Case> cases;  // by graph and folder of the dump
-  for (const auto& row : test::read_table(kData + "expected.tsv")) {
+  for (const auto& row : test::read_table(kLinksData + "expected.tsv")) {
     Case& that = cases[{row[0], row[1]}];
     const std::pair node{std::stoi(row[2]), row[3]};
     const bool is_integer = row[4].find('.') == std::string::npos;
@@ -130,7 +130,7 @@ TEST_CASE("links: the column of real runs") {
     CAPTURE(key.first, key.second);
     std::vector<Graph> graphs;
     for (const int rank : {0, 1})
-      graphs.push_back(read_graph(kData + key.second + "/rank" + std::to_string(rank), rank));
+      graphs.push_back(read_graph(kLinksData + key.second + "/rank" + std::to_string(rank), rank));
     const auto text = [&expected](int rank, std::string_view node) {
       return expected.texts.at({rank, std::string(node)});
     };

@@ -11,7 +11,7 @@ using Level = OverflowLevel;
 
 namespace {
 
-const std::string kData = MSPROBE_TEST_DATA "/graph/overflow/";
+const std::string kOverflowData = MSPROBE_TEST_DATA "/graph/overflow/";
 
 // The level of one record, whose JSON is given.
 Level level(const std::string& name, const std::string& record) {
@@ -35,9 +35,9 @@ std::string norm(const std::string& value) { return tensor("Norm", value); }
 }  // namespace
 
 TEST_CASE("overflow levels: a real run with a NaN in a weight") {
-  const trace::Trace trace = trace::read_trace(kData + "dump.json");
+  const trace::Trace trace = trace::read_trace(kOverflowData + "dump.json");
   const auto levels = overflow_levels(trace);
-  const auto expected = test::read_table(kData + "levels.tsv");
+  const auto expected = test::read_table(kOverflowData + "levels.tsv");
   REQUIRE(levels.size() == expected.size());
   static const char* const kNames[] = {"", "medium", "high", "critical"};
   for (std::size_t i = 0; i < levels.size(); ++i) {

@@ -48,14 +48,14 @@ std::string dictionary(const std::string& descr, const std::string& order, const
   return "{'descr': " + descr + ", 'fortran_order': " + order + ", 'shape': " + shape + ", }";
 }
 
-NpyHeader parse(const std::string& file) {
+NpyHeader npy_header_of(const std::string& file) {
   return parse_npy_header({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()}, file.size(),
                           "x.npy");
 }
 
-std::string refusal_of(const std::string& file) {
+std::string npy_refusal(const std::string& file) {
   try {
-    parse(file);
+    npy_header_of(file);
   } catch (const FormatError& error) {
     CHECK(error.path() == "x.npy");
     return std::string(error.what()).substr(7);
@@ -106,45 +106,46 @@ TEST_CASE("parse_npy_header: versions 2.0 and 3.0 have four bytes of length") {
     std::string file = std::string("\x93NUMPY") + version + std::string(1, '\0');
     file += {static_cast<char>(header.size()), '\0', '\0', '\0'};
     file += header + "abcdef";
-    CHECK(parse(file).shape == std::vector<std::int64_t>{2, 3});
+    CHECK(npy_header_of(file).shape == std::vector<std::int64_t>{2, 3});
   }
 }
 
 TEST_CASE("parse_npy_header: order of keys, quotes and spaces do not matter") {
-  const NpyHeader header = parse(wrap("{ \"shape\":(4 ,) ,'fortran_order' :True,\n'descr':'<f2' }  \n", 8));
+  const NpyHeader header =
+      npy_header_of(wrap("{ \"shape\":(4 ,) ,'fortran_order' :True,\n'descr':'<f2' }  \n", 8));
   CHECK(header.dtype == DType::kFloat16);
   CHECK(header.fortran_order);
   CHECK(header.shape == std::vector<std::int64_t>{4});
 }
 
 TEST_CASE("parse_npy_header: files that are no NumPy files or end too early") {
-  CHECK(refusal_of("") == "byte 0: expected the magic text of a NumPy file");
-  CHECK(refusal_of("PK\3\4 a zip file") == "byte 0: expected the magic text of a NumPy file");
-  CHECK(refusal_of("\x93NUMPY") == "byte 6: the file ends before its format version");
-  CHECK(refusal_of(std::string("\x93NUMPY\x04\x00\x10\x00", 10)) ==
+  CHECK(npy_refusal("") == "byte 0: expected the magic text of a NumPy file");
+  CHECK(npy_refusal("PK\3\4 a zip file") == "byte 0: expected the magic text of a NumPy file");
+  CHECK(npy_refusal("\x93NUMPY") == "byte 6: the file ends before its format version");
+  CHECK(npy_refusal(std::string("\x93NUMPY\x04\x00\x10\x00", 10)) ==
         "byte 6: expected format version 1.0, 2.0 or 3.0, found 4.0");
-  CHECK(refusal_of(std::string("\x93NUMPY\x01\x00\x10", 9)) ==
+  CHECK(npy_refusal(std::string("\x93NUMPY\x01\x00\x10", 9)) ==
         "byte 8: the file ends before the length of its header");
-  CHECK(refusal_of(std::string("\x93NUMPY\x01\x00\x76\x00{'descr'", 18)) ==
+  CHECK(npy_refusal(std::string("\x93NUMPY\x01\x00\x76\x00{'descr'", 18)) ==
         "byte 8: the header has 118 bytes, but the file ends after 8 of them");
   // Version 2.0 with a header length of 4 GiB.
-  CHECK(refusal_of(std::string("\x93NUMPY\x02\x00\xFF\xFF\xFF\xFF{", 13)) ==
+  CHECK(npy_refusal(std::string("\x93NUMPY\x02\x00\xFF\xFF\xFF\xFF{", 13)) ==
         "byte 8: expected a header of at most 64 KiB, found 4294967295 bytes");
 }
 
 TEST_CASE("parse_npy_header: a truncated or overlong file is refused at every length") {
   const std::string whole =
       npy_header(DType::kBool, false, std::array<std::int64_t, 2>{3, 5}) + std::string(15, '\1');
-  REQUIRE(parse(whole).count == 15);
+  REQUIRE(npy_header_of(whole).count == 15);
   for (std::size_t size = 0; size < whole.size(); ++size)
-    CHECK_THROWS_AS(parse(whole.substr(0, size)), FormatError);
-  CHECK(refusal_of(whole + "x") ==
+    CHECK_THROWS_AS(npy_header_of(whole.substr(0, size)), FormatError);
+  CHECK(npy_refusal(whole + "x") ==
         "byte 128: expected 15 bytes of data for the shape and dtype of the header, found 16");
 }
 
 TEST_CASE("parse_npy_header: hostile shapes") {
   const auto shape = [](const std::string& text) {
-    return refusal_of(wrap(dictionary("'|b1'", "False", text)));
+    return npy_refusal(wrap(dictionary("'|b1'", "False", text)));
   };
   CHECK(shape("(-1,)") == "\"shape\": an extent must be 0 or more, found -1");
   CHECK(shape("(3, -4)") == "\"shape\": an extent must be 0 or more, found -4");
@@ -168,7 +169,7 @@ TEST_CASE("parse_npy_header: hostile shapes") {
 
 TEST_CASE("parse_npy_header: dtypes that are not plain little-endian numbers") {
   const auto descr = [](const std::string& text) {
-    return refusal_of(wrap(dictionary(text, "False", "()"), 1));
+    return npy_refusal(wrap(dictionary(text, "False", "()"), 1));
   };
   CHECK(descr("'|O'").find("\"descr\": found \"|O\", an object dtype") == 0);
   CHECK(descr("'>f4'").find("\"descr\": found \">f4\", big-endian data") == 0);
@@ -177,13 +178,13 @@ TEST_CASE("parse_npy_header: dtypes that are not plain little-endian numbers") {
   CHECK(descr("''").find("\"descr\": found \"\", expected a number type") == 0);
   CHECK(descr("'f4'").find("\"descr\": found \"f4\", expected a number type") == 0);
   CHECK(descr("1") == "byte 20: expected a dtype in quotes");
-  CHECK(refusal_of(wrap("{'descr': '|b1")) == "byte 20: a quote is opened and never closed");
+  CHECK(npy_refusal(wrap("{'descr': '|b1")) == "byte 20: a quote is opened and never closed");
 }
 
 TEST_CASE("parse_npy_header: text that is not the dictionary NumPy writes") {
   const std::string good = dictionary("'|b1'", "False", "()");
-  REQUIRE(refusal_of(wrap(good, 1)) == "accepted");
-  const auto text = [](const std::string& header) { return refusal_of(wrap(header, 1)); };
+  REQUIRE(npy_refusal(wrap(good, 1)) == "accepted");
+  const auto text = [](const std::string& header) { return npy_refusal(wrap(header, 1)); };
   CHECK(text("") == "byte 10: expected '{' in the header dictionary");
   CHECK(text("{}") == "byte 12: the header has no key \"descr\"");
   CHECK(text("{'descr': '|b1', 'shape': ()}") == "byte 39: the header has no key \"fortran_order\"");

@@ -25,7 +25,7 @@ struct Run {
   const PtValue* root = nullptr;
 };
 
-std::string refusal_of(const std::string& pickle) {
+std::string pickle_refusal(const std::string& pickle) {
   try {
     const Run run(pickle);
   } catch (const FormatError& error) {
@@ -112,32 +112,34 @@ TEST_CASE("run_pickle: what is called becomes a description") {
 }
 
 TEST_CASE("run_pickle: broken programs") {
-  CHECK(refusal_of(kBegin + "N.") == "accepted");
-  CHECK(refusal_of("") == "data.pkl byte 0: expected 1 more bytes, found the end after 0");
-  CHECK(refusal_of(kBegin) == "data.pkl byte 2: expected 1 more bytes, found the end after 0");
-  CHECK(refusal_of(kBegin + ".") == "data.pkl byte 2: expected 1 values on the stack, found 0");
-  CHECK(refusal_of("\x80\x07N.") == "data.pkl byte 0: expected pickle protocol 2 to 5, found 7");
-  CHECK(refusal_of(kBegin + "I1\n.").find("byte 2: found opcode 73") != std::string::npos);
-  CHECK(refusal_of(kBegin + "\x97.").find("found opcode 151") != std::string::npos);  // out-of-band buffer
-  CHECK(refusal_of(kBegin + "K\x01(0e.").find("expected a mark") != std::string::npos);
-  CHECK(refusal_of(kBegin + "N(\x85.").find("expected 1 values on the stack, found 0") != std::string::npos);
-  CHECK(refusal_of(kBegin + "h\x05.").find("the memo has no value 5") != std::string::npos);
-  CHECK(refusal_of(kBegin + "Nr\xFF\xFF\xFF\xFF.").find("larger than the pickle") != std::string::npos);
-  CHECK(refusal_of(kBegin + "X\xFF\xFF\xFF\xFFN.").find("expected 4294967295 more bytes") !=
+  CHECK(pickle_refusal(kBegin + "N.") == "accepted");
+  CHECK(pickle_refusal("") == "data.pkl byte 0: expected 1 more bytes, found the end after 0");
+  CHECK(pickle_refusal(kBegin) == "data.pkl byte 2: expected 1 more bytes, found the end after 0");
+  CHECK(pickle_refusal(kBegin + ".") == "data.pkl byte 2: expected 1 values on the stack, found 0");
+  CHECK(pickle_refusal("\x80\x07N.") == "data.pkl byte 0: expected pickle protocol 2 to 5, found 7");
+  CHECK(pickle_refusal(kBegin + "I1\n.").find("byte 2: found opcode 73") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "\x97.").find("found opcode 151") !=
+        std::string::npos);  // out-of-band buffer
+  CHECK(pickle_refusal(kBegin + "K\x01(0e.").find("expected a mark") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "N(\x85.").find("expected 1 values on the stack, found 0") !=
         std::string::npos);
-  CHECK(refusal_of(kBegin + "\x8D\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF.")
+  CHECK(pickle_refusal(kBegin + "h\x05.").find("the memo has no value 5") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "Nr\xFF\xFF\xFF\xFF.").find("larger than the pickle") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "X\xFF\xFF\xFF\xFFN.").find("expected 4294967295 more bytes") !=
+        std::string::npos);
+  CHECK(pickle_refusal(kBegin + "\x8D\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF.")
             .find("expected 18446744073709551615 more") != std::string::npos);
-  CHECK(refusal_of(kBegin + "\x95\xFF\0\0\0\0\0\0\0."s).find("a frame is longer") != std::string::npos);
-  CHECK(refusal_of(kBegin + "cos").find("expected the end of a line") != std::string::npos);
-  CHECK(refusal_of(kBegin + "NNa.").find("cannot append to None") != std::string::npos);
-  CHECK(refusal_of(kBegin + "]NNs.").find("cannot set items of a list") != std::string::npos);
-  CHECK(refusal_of(kBegin + "}(Nu.").find("the last key of a dict has no value") != std::string::npos);
-  CHECK(refusal_of(kBegin + "N)R.").find("cannot call None") != std::string::npos);
-  CHECK(refusal_of(kBegin + "ca\nB\nNR.").find("cannot call with None, expected a tuple") !=
+  CHECK(pickle_refusal(kBegin + "\x95\xFF\0\0\0\0\0\0\0."s).find("a frame is longer") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "cos").find("expected the end of a line") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "NNa.").find("cannot append to None") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "]NNs.").find("cannot set items of a list") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "}(Nu.").find("the last key of a dict has no value") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "N)R.").find("cannot call None") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "ca\nB\nNR.").find("cannot call with None, expected a tuple") !=
         std::string::npos);
-  CHECK(refusal_of(kBegin + "]}b.").find("cannot set the state of a list") != std::string::npos);
-  CHECK(refusal_of(kBegin + "](N\x90.").find("cannot add to a list") != std::string::npos);
-  CHECK(refusal_of(kBegin + "NN\x93.").find("expected the name of a class as two texts") !=
+  CHECK(pickle_refusal(kBegin + "]}b.").find("cannot set the state of a list") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "](N\x90.").find("cannot add to a list") != std::string::npos);
+  CHECK(pickle_refusal(kBegin + "NN\x93.").find("expected the name of a class as two texts") !=
         std::string::npos);
 }
 
@@ -164,12 +166,12 @@ TEST_CASE("run_pickle: deep nesting ends in an error, not on the stack") {
     for (int i = 1; i < depth; ++i) pickle += 'a';
     return pickle + '.';
   };
-  CHECK(refusal_of(nested(kPtDepth)) == "accepted");
-  CHECK(refusal_of(nested(kPtDepth + 1)) == "data.pkl: values are nested more than 1000 deep");
-  CHECK(refusal_of(nested(300000)).find("nested more than 1000 deep") != std::string::npos);
+  CHECK(pickle_refusal(nested(kPtDepth)) == "accepted");
+  CHECK(pickle_refusal(nested(kPtDepth + 1)) == "data.pkl: values are nested more than 1000 deep");
+  CHECK(pickle_refusal(nested(300000)).find("nested more than 1000 deep") != std::string::npos);
   std::string tuples = kBegin + "N";
   for (int i = 0; i < 300000; ++i) tuples += '\x85';
-  CHECK(refusal_of(tuples + '.').find("nested more than 1000 deep") != std::string::npos);
+  CHECK(pickle_refusal(tuples + '.').find("nested more than 1000 deep") != std::string::npos);
 }
 
 TEST_CASE("run_pickle: a few bytes that stand for many values") {
@@ -181,11 +183,11 @@ TEST_CASE("run_pickle: a few bytes that stand for many values") {
     for (int i = 0; i < depth; ++i) pickle += "2\x86";
     return pickle + '.';
   };
-  CHECK(refusal_of(doubled(60, 0)).find("shared values nest in each other") != std::string::npos);
-  CHECK(refusal_of(doubled(15, 0)) == "accepted");
-  CHECK(refusal_of(doubled(16, 0)).find("at most 65536 values") != std::string::npos);
-  CHECK(refusal_of(doubled(16, 1 << 12)) == "accepted");  // a larger file may hold more
-  CHECK(refusal_of(doubled(24, 1 << 22)).find("at most 16777216 values") != std::string::npos);
+  CHECK(pickle_refusal(doubled(60, 0)).find("shared values nest in each other") != std::string::npos);
+  CHECK(pickle_refusal(doubled(15, 0)) == "accepted");
+  CHECK(pickle_refusal(doubled(16, 0)).find("at most 65536 values") != std::string::npos);
+  CHECK(pickle_refusal(doubled(16, 1 << 12)) == "accepted");  // a larger file may hold more
+  CHECK(pickle_refusal(doubled(24, 1 << 22)).find("at most 16777216 values") != std::string::npos);
 }
 
 TEST_CASE("run_pickle: random programs of valid opcodes") {
@@ -196,7 +198,7 @@ TEST_CASE("run_pickle: random programs of valid opcodes") {
   for (int i = 0; i < 50000; ++i) {
     std::string pickle = kBegin;
     for (std::uint32_t n = random() % 40; n > 0; --n) pickle += opcodes[random() % opcodes.size()];
-    accepted += refusal_of(pickle + '.') == "accepted" ? 1 : 0;
+    accepted += pickle_refusal(pickle + '.') == "accepted" ? 1 : 0;
   }
   CHECK(accepted > 100);  // it is not all refused at once
 }

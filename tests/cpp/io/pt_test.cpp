@@ -42,7 +42,7 @@ std::int64_t touch(const PtValue& value) {
   return sum;
 }
 
-std::string refusal_of(const TempDir& dir, const std::string& file) {
+std::string pt_refusal(const TempDir& dir, const std::string& file) {
   write_bytes(dir / "x.pt", file);
   try {
     const PtFile opened = PtFile::open(dir / "x.pt");
@@ -163,8 +163,8 @@ TEST_CASE("PtFile: a file of torch cut short anywhere is refused") {
   for (const char* name :
        {"Functional.linear.0.forward.input.2.pt", "Tensor.bfloat16.0.forward.output.0.pt"}) {
     const std::string file = read_bytes(std::string(MSPROBE_TEST_DATA "/io/") + name);
-    REQUIRE(refusal_of(dir, file) == "accepted");
-    for (std::size_t n = 0; n < file.size(); ++n) CHECK(refusal_of(dir, file.substr(0, n)) != "accepted");
+    REQUIRE(pt_refusal(dir, file) == "accepted");
+    for (std::size_t n = 0; n < file.size(); ++n) CHECK(pt_refusal(dir, file.substr(0, n)) != "accepted");
   }
 }
 
@@ -176,18 +176,18 @@ TEST_CASE("PtFile: changed bytes are refused or give a value") {
     std::string file = good;
     for (std::uint32_t n = 1 + random() % 3; n > 0; --n)
       file[random() % file.size()] = static_cast<char>(random());
-    refusal_of(dir, file);
+    pt_refusal(dir, file);
   }
   // The description alone, with a checksum that fits, as a hostile writer would have it.
   const std::string pickle = "}(" + text("w") + tensor(kFloats, 0, {2, 2}, {2, 1}) + text("n") + "K\x05u";
-  REQUIRE(refusal_of(dir, archive(pickle)) == "accepted");
+  REQUIRE(pt_refusal(dir, archive(pickle)) == "accepted");
   int accepted = 0;
   for (int i = 0; i < 10000; ++i) {
     std::string damaged = pickle;
     for (std::uint32_t n = 1 + random() % 3; n > 0; --n) {
       damaged[random() % damaged.size()] = static_cast<char>(random());
     }
-    accepted += refusal_of(dir, archive(damaged)) == "accepted" ? 1 : 0;
+    accepted += pt_refusal(dir, archive(damaged)) == "accepted" ? 1 : 0;
   }
   CHECK(accepted > 100);
 }
@@ -214,7 +214,7 @@ TEST_CASE("PtFile: tensors that do not fit their storage") {
   const TempDir dir;
   const auto refused = [&](std::int64_t offset, const std::vector<std::int64_t>& shape,
                            const std::vector<std::int64_t>& strides) {
-    return refusal_of(dir, archive(tensor(kFloats, offset, shape, strides)));
+    return pt_refusal(dir, archive(tensor(kFloats, offset, shape, strides)));
   };
   REQUIRE(refused(0, {4}, {1}) == "accepted");
   CHECK(refused(1, {4}, {1})
@@ -238,7 +238,7 @@ TEST_CASE("PtFile: tensors that do not fit their storage") {
 
 TEST_CASE("PtFile: storages that are not what they say") {
   const TempDir dir;
-  const auto refused = [&](const std::string& pickle) { return refusal_of(dir, archive(pickle)); };
+  const auto refused = [&](const std::string& pickle) { return pt_refusal(dir, archive(pickle)); };
   CHECK(refused(storage("torch\nFloatStorage", 4)) == "accepted");
   CHECK(refused(storage("torch.storage\nUntypedStorage", 16)) == "accepted");
   CHECK(refused(storage("torch.cuda\nHalfStorage", 8)) == "accepted");
@@ -273,7 +273,7 @@ TEST_CASE("PtFile: calls within calls end in an error, not on the stack") {
     pickle +=
         "(h\x01h\x03h\x04Ntq\x04"
         "0";
-  CHECK(refusal_of(dir, archive(pickle + "h\x01h\x04R")).find("calls are nested too deep") !=
+  CHECK(pt_refusal(dir, archive(pickle + "h\x01h\x04R")).find("calls are nested too deep") !=
         std::string::npos);
 }
 
@@ -297,7 +297,7 @@ TEST_CASE("PtFile: archives that lack something, and other formats") {
     zip.add("a/data.pkl", "\x80\x02N.", file);
     zip.add(name, content, file);
     zip.finish(file);
-    return refusal_of(dir, file);
+    return pt_refusal(dir, file);
   };
   CHECK(with("a/version", "3\n") == "accepted");
   CHECK(with("a/version", "11\n") == "unsupported");
@@ -309,9 +309,9 @@ TEST_CASE("PtFile: archives that lack something, and other formats") {
   ZipWriter zip;
   std::string empty;
   zip.finish(empty);
-  CHECK(refusal_of(dir, empty) == "\"data.pkl\": the archive has no entry of this name");
-  CHECK(refusal_of(dir, std::string(257, '\0') + "ustar" + std::string(250, '\0')) == "unsupported");
-  CHECK(refusal_of(dir, "") == "byte 0: expected a zip archive, as torch.save writes it");
+  CHECK(pt_refusal(dir, empty) == "\"data.pkl\": the archive has no entry of this name");
+  CHECK(pt_refusal(dir, std::string(257, '\0') + "ustar" + std::string(250, '\0')) == "unsupported");
+  CHECK(pt_refusal(dir, "") == "byte 0: expected a zip archive, as torch.save writes it");
   CHECK_THROWS_AS(PtFile::open(dir.path()), IoError);
   CHECK_THROWS_AS(PtFile::open(dir / "missing.pt"), IoError);
 }

@@ -16,13 +16,13 @@ namespace {
 using test::TempDir;
 using test::write_bytes;
 
-Table parse(std::string_view text) {
+Table csv_table(std::string_view text) {
   const TempDir dir;
   write_bytes(dir / "t.csv", text);
   return read_csv(dir / "t.csv");
 }
 
-std::string refusal_of(std::string_view text) {
+std::string csv_refusal(std::string_view text) {
   const TempDir dir;
   write_bytes(dir / "t.csv", text);
   try {
@@ -100,34 +100,34 @@ TEST_CASE("read_csv: reads back what CsvWriter wrote") {
 
 TEST_CASE("read_csv: takes LF, CR, a missing last line end, no byte order mark, and empty lines") {
   const std::vector<Row> rows{{"1", "2"}, {"3", "4"}};
-  CHECK(parse("a,b\n1,2\n3,4\n").rows == rows);
-  CHECK(parse("a,b\r1,2\r3,4").rows == rows);
-  CHECK(parse("\xEF\xBB\xBF"
-              "a,b\r\n\r\n1,2\r\n3,4\r\n\r\n")
+  CHECK(csv_table("a,b\n1,2\n3,4\n").rows == rows);
+  CHECK(csv_table("a,b\r1,2\r3,4").rows == rows);
+  CHECK(csv_table("\xEF\xBB\xBF"
+                  "a,b\r\n\r\n1,2\r\n3,4\r\n\r\n")
             .rows == rows);
-  CHECK(parse("a,b").rows.empty());
-  CHECK(parse("a\n\"\"\n").rows == std::vector<Row>{{""}});
+  CHECK(csv_table("a,b").rows.empty());
+  CHECK(csv_table("a\n\"\"\n").rows == std::vector<Row>{{""}});
 }
 
 TEST_CASE("read_csv: a quote counts only at the start of a cell, as in Python") {
-  CHECK(parse("a,b\nx\"y\",\"p\"q\n").rows == std::vector<Row>{{"x\"y\"", "pq"}});
+  CHECK(csv_table("a,b\nx\"y\",\"p\"q\n").rows == std::vector<Row>{{"x\"y\"", "pq"}});
 }
 
 TEST_CASE("read_csv: damaged files are refused with the line") {
-  CHECK(refusal_of("") == "line 1: the file is empty, expected a header line");
-  CHECK(refusal_of("\xEF\xBB\xBF") == "line 1: the file is empty, expected a header line");
-  CHECK(refusal_of("\r\n\r\n") == "line 1: the file is empty, expected a header line");
-  CHECK(refusal_of("a,b\n1,2\n3\n") == "line 3: expected 2 cells as in the header, found 1");
-  CHECK(refusal_of("a,b\n\"1\n2\",3,4\n") == "line 2: expected 2 cells as in the header, found 3");
-  CHECK(refusal_of("a,b\n1,\"2\n3,4\n") == "line 2: a quote is opened and never closed");
-  CHECK(refusal_of(std::string_view("a,b\n1,\0\n", 8)) == "line 2: found a NUL byte, expected text");
-  CHECK(refusal_of(std::string_view("a,b\n1,\"\n\0\"\n", 11)) == "line 3: found a NUL byte, expected text");
+  CHECK(csv_refusal("") == "line 1: the file is empty, expected a header line");
+  CHECK(csv_refusal("\xEF\xBB\xBF") == "line 1: the file is empty, expected a header line");
+  CHECK(csv_refusal("\r\n\r\n") == "line 1: the file is empty, expected a header line");
+  CHECK(csv_refusal("a,b\n1,2\n3\n") == "line 3: expected 2 cells as in the header, found 1");
+  CHECK(csv_refusal("a,b\n\"1\n2\",3,4\n") == "line 2: expected 2 cells as in the header, found 3");
+  CHECK(csv_refusal("a,b\n1,\"2\n3,4\n") == "line 2: a quote is opened and never closed");
+  CHECK(csv_refusal(std::string_view("a,b\n1,\0\n", 8)) == "line 2: found a NUL byte, expected text");
+  CHECK(csv_refusal(std::string_view("a,b\n1,\"\n\0\"\n", 11)) == "line 3: found a NUL byte, expected text");
 }
 
 TEST_CASE("read_csv: bytes that are not UTF-8 are refused") {
   for (const char* bytes : {"\xFF", "\xC3", "\xC3(", "\xC0\xAF", "\xE0\x80\xAF", "\xED\xA0\x80",
                             "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xF8\x88\x80\x80\x80", "\x80"}) {
-    CHECK(refusal_of(std::string("a\nx") + bytes) == "line 2: found bytes that are not UTF-8");
+    CHECK(csv_refusal(std::string("a\nx") + bytes) == "line 2: found bytes that are not UTF-8");
   }
 }
 

@@ -38,7 +38,7 @@ std::string two_entries() {
   return file;
 }
 
-std::string refusal_of(const std::string& file) {
+std::string zip_refusal(const std::string& file) {
   try {
     const ZipArchive archive(bytes_of(file), "x.zip");
     for (const char* name : {"a/first", "a/second"}) {
@@ -58,8 +58,8 @@ std::string patched(std::string file, std::size_t offset, T value) {
   return file.replace(offset, bytes.size(), bytes);
 }
 
-using Short = std::uint16_t;
-using Long = std::uint32_t;
+using zip::Long;
+using zip::Short;
 
 TEST_CASE("ZipWriter: ZipArchive reads it, data begins at multiples of 64") {
   const std::string file = two_entries();
@@ -100,10 +100,10 @@ TEST_CASE("ZipWriter and ZipArchive: 64-bit sizes and offsets") {
 
 TEST_CASE("ZipArchive: a file cut short anywhere is refused") {
   const std::string file = two_entries();
-  for (std::size_t n = 0; n < file.size(); ++n) CHECK(refusal_of(file.substr(0, n)) != "accepted");
-  CHECK(refusal_of("") ==
+  for (std::size_t n = 0; n < file.size(); ++n) CHECK(zip_refusal(file.substr(0, n)) != "accepted");
+  CHECK(zip_refusal("") ==
         "byte 0: expected the end record of a zip archive; the file is cut short or is none");
-  CHECK(refusal_of(file + "x").find("expected the end record") != std::string::npos);
+  CHECK(zip_refusal(file + "x").find("expected the end record") != std::string::npos);
 }
 
 TEST_CASE("ZipArchive: any changed byte is refused or does no harm") {
@@ -112,7 +112,7 @@ TEST_CASE("ZipArchive: any changed byte is refused or does no harm") {
     for (const int value : {0x00, 0x01, 0x7F, 0x80, 0xFF}) {
       std::string damaged = file;
       damaged[i] = static_cast<char>(value);
-      refusal_of(damaged);
+      zip_refusal(damaged);
     }
   }
 }
@@ -124,7 +124,7 @@ TEST_CASE("ZipArchive: random bytes changed in groups") {
     std::string damaged = file;
     for (std::uint32_t n = 1 + random() % 6; n > 0; --n)
       damaged[random() % file.size()] = static_cast<char>(random());
-    refusal_of(damaged);
+    zip_refusal(damaged);
   }
 }
 
@@ -134,44 +134,44 @@ TEST_CASE("ZipArchive: numbers that do not fit") {
   const std::size_t directory = zip::get<Long>(bytes_of(file), end + 16);
   const std::size_t second = directory + zip::kCentralHeaderBytes + std::string("a/first").size();
 
-  CHECK(refusal_of(patched(file, end + 10, Short{3})).find("cannot have 3 entries") != std::string::npos);
-  CHECK(refusal_of(patched(file, end + 10, Short{0xFFFF})).find("cannot have 65535 entries") !=
+  CHECK(zip_refusal(patched(file, end + 10, Short{3})).find("cannot have 3 entries") != std::string::npos);
+  CHECK(zip_refusal(patched(file, end + 10, Short{0xFFFF})).find("cannot have 65535 entries") !=
         std::string::npos);
-  CHECK(refusal_of(patched(file, end + 10, Short{1})).find("expected the end of the directory") !=
+  CHECK(zip_refusal(patched(file, end + 10, Short{1})).find("expected the end of the directory") !=
         std::string::npos);
-  CHECK(refusal_of(patched(file, end + 16, Long{0xFFFFFFF0})).find("the directory should end at byte") !=
+  CHECK(zip_refusal(patched(file, end + 16, Long{0xFFFFFFF0})).find("the directory should end at byte") !=
         std::string::npos);
-  CHECK(refusal_of(patched(file, end + 4, Short{1})).find("one of several parts") != std::string::npos);
+  CHECK(zip_refusal(patched(file, end + 4, Short{1})).find("one of several parts") != std::string::npos);
   // Of the first entry: both sizes, then only one of them, offset, name, flags, method.
   const std::string large = patched(patched(file, directory + 20, Long{5000}), directory + 24, Long{5000});
-  CHECK(refusal_of(large) == "\"a/first\": expected 5000 bytes at byte 64, found " +
-                                 std::to_string(directory - 64) + " up to the directory");
-  CHECK(refusal_of(patched(file, directory + 24, Long{4})) ==
+  CHECK(zip_refusal(large) == "\"a/first\": expected 5000 bytes at byte 64, found " +
+                                  std::to_string(directory - 64) + " up to the directory");
+  CHECK(zip_refusal(patched(file, directory + 24, Long{4})) ==
         "\"a/first\": a stored entry of 4 bytes cannot take 5");
-  CHECK(refusal_of(patched(file, directory + 24, Long{0xFFFFFFFF})).find("cannot take 5") !=
+  CHECK(zip_refusal(patched(file, directory + 24, Long{0xFFFFFFFF})).find("cannot take 5") !=
         std::string::npos);
-  CHECK(refusal_of(patched(file, directory + 42, Long{1})) == "\"a/first\": expected its header at byte 1");
-  CHECK(refusal_of(patched(file, directory + 42, Long{0xFFFFFFF0})).find("expected its header") !=
+  CHECK(zip_refusal(patched(file, directory + 42, Long{1})) == "\"a/first\": expected its header at byte 1");
+  CHECK(zip_refusal(patched(file, directory + 42, Long{0xFFFFFFF0})).find("expected its header") !=
         std::string::npos);
-  CHECK(refusal_of(patched(file, directory + 46, Short{0x6262})).find("has another name") !=
+  CHECK(zip_refusal(patched(file, directory + 46, Short{0x6262})).find("has another name") !=
         std::string::npos);
-  CHECK(refusal_of(patched(file, directory + 8, Short{1})) == "\"a/first\": the entry is encrypted");
-  CHECK(refusal_of(patched(file, directory + 10, Short{8})).find("disagree about compression") !=
+  CHECK(zip_refusal(patched(file, directory + 8, Short{1})) == "\"a/first\": the entry is encrypted");
+  CHECK(zip_refusal(patched(file, directory + 10, Short{8})).find("disagree about compression") !=
         std::string::npos);
-  CHECK(refusal_of(patched(patched(file, directory + 10, Short{8}), 8, Short{8})) ==
+  CHECK(zip_refusal(patched(patched(file, directory + 10, Short{8}), 8, Short{8})) ==
         "\"a/first\": the entry is compressed, expected one that is stored as torch.save does");
-  CHECK(refusal_of(patched(file, directory + 30, Short{0xFFFF})).find("longer than the directory") !=
+  CHECK(zip_refusal(patched(file, directory + 30, Short{0xFFFF})).find("longer than the directory") !=
         std::string::npos);
   // The first entry reaches into the second.
   const std::string overlap = patched(patched(file, directory + 20, Long{40}), directory + 24, Long{40});
-  CHECK(refusal_of(overlap) == "\"a/first\": the entry overlaps with \"a/second\"");
-  CHECK(refusal_of(patched(file, directory + 16, Long{1})) ==
+  CHECK(zip_refusal(overlap) == "\"a/first\": the entry overlaps with \"a/second\"");
+  CHECK(zip_refusal(patched(file, directory + 16, Long{1})) ==
         "\"a/first\": the data is damaged: its checksum differs");
-  CHECK(refusal_of(patched(file, directory + 16, Long{0})) == "accepted");  // was not computed
-  CHECK(refusal_of(patched(file, second, Long{0})) ==
+  CHECK(zip_refusal(patched(file, directory + 16, Long{0})) == "accepted");  // was not computed
+  CHECK(zip_refusal(patched(file, second, Long{0})) ==
         "byte " + std::to_string(second) + ": expected an entry of the directory");
   // Two names for the same data.
-  CHECK(refusal_of(patched(file, second + 42, Long{0})) != "accepted");
+  CHECK(zip_refusal(patched(file, second + 42, Long{0})) != "accepted");
 }
 
 TEST_CASE("ZipArchive: two entries of one name") {
@@ -180,17 +180,17 @@ TEST_CASE("ZipArchive: two entries of one name") {
   zip.add("a/first", "1", file);
   zip.add("a/first", "2", file);
   zip.finish(file);
-  CHECK(refusal_of(file) == "\"a/first\": there are two entries of this name");
+  CHECK(zip_refusal(file) == "\"a/first\": there are two entries of this name");
 }
 
 TEST_CASE("ZipArchive: a comment after the end record, an empty archive") {
   std::string file = two_entries();
   file = patched(file, file.size() - 2, Short{3}) + "abc";
-  CHECK(refusal_of(file) == "accepted");
+  CHECK(zip_refusal(file) == "accepted");
   ZipWriter zip;
   std::string empty;
   zip.finish(empty);
-  CHECK(refusal_of(empty) == "accepted");
+  CHECK(zip_refusal(empty) == "accepted");
   CHECK(ZipArchive(bytes_of(empty), "x").first_name().empty());
 }
 

@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "catch.h"
+#include "metrics/float_tensor.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
 
 using namespace msprobe;
 using metrics::Distance;
 using metrics::TensorFacts;
+using test::kInf;
+using test::kNaN;
 
 namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // What a dump of the existing tool says.
 TensorFacts four(double max, double min, double mean, double norm, double count = 4) {
@@ -119,22 +119,22 @@ TEST_CASE("closeness: equal statistics may hide a rounding of each element, equa
 TEST_CASE("closeness: NaN and infinities are equal in the same number only") {
   const std::vector<float> clean = normal(64, 3);
   std::vector<float> one = clean, two = clean, infinite = clean;
-  one[5] = static_cast<float>(kNaN);
-  two[5] = two[6] = static_cast<float>(kNaN);
-  infinite[5] = static_cast<float>(kInf);
+  one[5] = kNaN;
+  two[5] = two[6] = kNaN;
+  infinite[5] = kInf;
   CHECK(metrics::distance(all_of(one), all_of(one)).equal);
   CHECK(is_unmeasured(metrics::distance(all_of(one), all_of(clean))));
   CHECK(is_unmeasured(metrics::distance(all_of(clean), all_of(one))));
   CHECK(is_unmeasured(metrics::distance(all_of(one), all_of(two))));
   CHECK(is_unmeasured(metrics::distance(all_of(one), all_of(infinite))));
   std::vector<float> negative = infinite;
-  negative[5] = static_cast<float>(-kInf);
+  negative[5] = -kInf;
   CHECK(is_unmeasured(metrics::distance(all_of(infinite), all_of(negative))));
 }
 
 TEST_CASE("closeness: beside a NaN in both the other elements count") {
   std::vector<float> a = normal(256, 4), b = normal(256, 5);
-  a[9] = b[9] = static_cast<float>(kNaN);
+  a[9] = b[9] = kNaN;
   const Distance apart = metrics::distance(all_of(a), all_of(b));
   CHECK_FALSE(apart.equal);
   CHECK(is_sound(apart));

@@ -7,28 +7,22 @@
 #include <vector>
 
 #include "catch.h"
+#include "metrics/float_tensor.h"
 #include "msprobe/error.h"
 #include "msprobe/metrics.h"
 
 using namespace msprobe;
 using metrics::Options;
 using metrics::PairMetrics;
+using test::FloatTensor;
+using test::kInf;
+using test::kNaN;
 
 namespace {
 
 // The tests that compare with NumPy are in tests/python/metrics; here is what needs no second opinion.
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-struct Tensor {
-  std::vector<float> values;
-  std::vector<std::int64_t> shape = {static_cast<std::int64_t>(values.size())};
-
-  TensorView view() const { return {values.data(), DType::kFloat32, shape, {}}; }
-};
-
-PairMetrics compare(const Tensor& left, const Tensor& right) {
+PairMetrics compare(const FloatTensor& left, const FloatTensor& right) {
   return metrics::compare(left.view(), right.view());
 }
 
@@ -44,7 +38,7 @@ bool same(const PairMetrics& a, const PairMetrics& b) {
 }  // namespace
 
 TEST_CASE("compare: hand-computed values") {
-  const PairMetrics m = compare(Tensor{{3, -4, 1, 2}}, Tensor{{3, 4, 0, 2.004F}});
+  const PairMetrics m = compare(FloatTensor{{3, -4, 1, 2}}, FloatTensor{{3, 4, 0, 2.004F}});
   CHECK(m.count == 4);
   CHECK(m.finite_pairs == 4);
   CHECK(m.equal_bits == 1);
@@ -67,8 +61,8 @@ TEST_CASE("compare: hand-computed values") {
 }
 
 TEST_CASE("compare: pairs with NaN or Inf are counted by what they are and otherwise left out") {
-  const PairMetrics m = compare(Tensor{{1, kNaN, kInf, kInf, kNaN, 7, kInf, 2}},  //
-                                Tensor{{2, kNaN, kInf, -kInf, kInf, kNaN, 1, 2}});
+  const PairMetrics m = compare(FloatTensor{{1, kNaN, kInf, kInf, kNaN, 7, kInf, 2}},  //
+                                FloatTensor{{2, kNaN, kInf, -kInf, kInf, kNaN, 1, 2}});
   CHECK(m.finite_pairs == 2);
   CHECK(m.both_non_finite == 4);
   CHECK(m.different_kind == 1);
@@ -86,7 +80,7 @@ TEST_CASE("compare: pairs with NaN or Inf are counted by what they are and other
 }
 
 TEST_CASE("compare: two zeros are no error, +0 and -0 differ in their bits alone") {
-  const PairMetrics m = compare(Tensor{{0, 0}}, Tensor{{0, -0.0F}});
+  const PairMetrics m = compare(FloatTensor{{0, 0}}, FloatTensor{{0, -0.0F}});
   CHECK(m.max_relative == 0);
   CHECK(m.below_thousandth == 2);
   CHECK_FALSE(m.max_relative_index);
@@ -134,7 +128,7 @@ TEST_CASE("compare: complex errors are magnitudes, or those of the real parts on
 }
 
 TEST_CASE("compare: an empty tensor has no errors, no extremes and no positions") {
-  const PairMetrics m = compare(Tensor{}, Tensor{});
+  const PairMetrics m = compare(FloatTensor{}, FloatTensor{});
   CHECK(m.count == 0);
   CHECK(m.max_absolute == 0);
   CHECK_FALSE(m.left.min);
@@ -142,8 +136,8 @@ TEST_CASE("compare: an empty tensor has no errors, no extremes and no positions"
 }
 
 TEST_CASE("compare: shapes must be the same") {
-  const Tensor flat{{1, 2, 3, 4}};
-  const Tensor square{{1, 2, 3, 4}, {2, 2}};
+  const FloatTensor flat{{1, 2, 3, 4}};
+  const FloatTensor square{{1, 2, 3, 4}, {2, 2}};
   CHECK_THROWS_AS(compare(flat, square), InvalidArgument);
   const std::vector<std::int64_t> negative{-1};
   const TensorView bad{nullptr, DType::kFloat32, negative, {}};
@@ -152,8 +146,8 @@ TEST_CASE("compare: shapes must be the same") {
 
 TEST_CASE("compare: positions are the first ones, wherever they lie") {
   constexpr std::size_t count = 3 * 65536 + 77;
-  Tensor left{std::vector<float>(count, 1)};
-  const Tensor right = left;
+  FloatTensor left{std::vector<float>(count, 1)};
+  const FloatTensor right = left;
   for (const std::size_t at : {std::size_t{0}, std::size_t{1023}, std::size_t{65536}, count - 1}) {
     left.values.assign(count, 1);
     left.values[at] = 3;
@@ -167,8 +161,8 @@ TEST_CASE("compare: positions are the first ones, wherever they lie") {
 
 TEST_CASE("compare: bit-equal for every number of threads") {
   constexpr std::size_t count = 4 * 65536 + 11;
-  Tensor left{std::vector<float>(count)};
-  Tensor right{std::vector<float>(count)};
+  FloatTensor left{std::vector<float>(count)};
+  FloatTensor right{std::vector<float>(count)};
   for (std::size_t i = 0; i < count; ++i) {
     left.values[i] = std::sin(static_cast<float>(i));
     right.values[i] = std::cos(1.01F * static_cast<float>(i));
@@ -182,12 +176,12 @@ TEST_CASE("compare: bit-equal for every number of threads") {
 }
 
 TEST_CASE("append: a tensor in pieces has the positions and counts of the whole") {
-  const Tensor left{{1, 2, 3, 9, 5, kNaN}};
-  const Tensor right{{1, 2, 3, 4, 7, 8}};
+  const FloatTensor left{{1, 2, 3, 9, 5, kNaN}};
+  const FloatTensor right{{1, 2, 3, 4, 7, 8}};
   PairMetrics whole;
   for (std::size_t i = 0; i < left.values.size(); i += 2) {
-    append(whole, compare(Tensor{{left.values[i], left.values[i + 1]}},
-                          Tensor{{right.values[i], right.values[i + 1]}}));
+    append(whole, compare(FloatTensor{{left.values[i], left.values[i + 1]}},
+                          FloatTensor{{right.values[i], right.values[i + 1]}}));
   }
   const PairMetrics at_once = compare(left, right);
   CHECK(same(whole, at_once));  // small integers: sums are exact

@@ -6,29 +6,18 @@
 #include <vector>
 
 #include "catch.h"
+#include "metrics/float_tensor.h"
 #include "msprobe/error.h"
 #include "msprobe/metrics.h"
 
 using namespace msprobe;
-
-namespace {
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-struct Tensor {
-  std::vector<float> memory;
-  std::vector<std::int64_t> shape = {static_cast<std::int64_t>(memory.size())};
-  std::vector<std::int64_t> strides = {};
-
-  TensorView view() const { return {memory.data(), DType::kFloat32, shape, strides}; }
-};
-
-}  // namespace
+using test::FloatTensor;
+using test::kInf;
+using test::kNaN;
 
 TEST_CASE("outliers: the rule of allclose, also for what is not finite") {
-  const Tensor left{{1, 1.01F, kInf, kInf, kNaN, 5, 0}};
-  const Tensor right{{1, 1, kInf, -kInf, kNaN, kInf, 0.001F}};
+  const FloatTensor left{{1, 1.01F, kInf, kInf, kNaN, 5, 0}};
+  const FloatTensor right{{1, 1, kInf, -kInf, kNaN, kInf, 0.001F}};
   const metrics::Outliers found = metrics::outliers(left.view(), right.view(), 0.001, 0.0005, 2);
   CHECK(found.count == 5);
   REQUIRE(found.first.size() == 2);
@@ -38,17 +27,17 @@ TEST_CASE("outliers: the rule of allclose, also for what is not finite") {
 }
 
 TEST_CASE("outliers: positions are those in C order, in tensors of any size") {
-  Tensor left{std::vector<float>(10000, 1)};
-  Tensor right = left;
-  right.memory[9001] = 2;
+  FloatTensor left{std::vector<float>(10000, 1)};
+  FloatTensor right = left;
+  right.values[9001] = 2;
   const metrics::Outliers found = metrics::outliers(left.view(), right.view(), 0, 0, 10);
   CHECK(found.count == 1);
   CHECK(found.first.at(0).index == 9001);
-  CHECK_THROWS_AS(metrics::outliers(left.view(), Tensor{{1}}.view(), 0, 0, 1), InvalidArgument);
+  CHECK_THROWS_AS(metrics::outliers(left.view(), FloatTensor{{1}}.view(), 0, 0, 1), InvalidArgument);
 }
 
 TEST_CASE("values: a part of a tensor with strides") {
-  const Tensor columns{{0, 1, 2, 3, 4, 5}, {3, 2}, {1, 3}};
+  const FloatTensor columns{{0, 1, 2, 3, 4, 5}, {3, 2}, {1, 3}};
   CHECK(metrics::values(columns.view(), 1, 3) == std::vector<double>{3, 1, 4});
   CHECK(metrics::values(columns.view(), 4, 100) == std::vector<double>{2, 5});
   CHECK(metrics::values(columns.view(), 6, 1).empty());

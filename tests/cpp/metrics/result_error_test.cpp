@@ -8,22 +8,22 @@
 #include <vector>
 
 #include "catch.h"
+#include "metrics/float_tensor.h"
 #include "msprobe/error.h"
 
 using namespace msprobe;
 using metrics::measure_result;
 using metrics::ResultError;
 using metrics::ResultOptions;
+using test::kInf;
+using test::kNaN;
 
 namespace {
 
 // The tests that compare with torch are in tests/python/metrics; here is what needs no second opinion.
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
 template <typename T>
-struct Tensor {
+struct TypedTensor {
   std::vector<T> values;
   DType dtype;
   std::vector<std::int64_t> shape = {static_cast<std::int64_t>(values.size())};
@@ -31,8 +31,8 @@ struct Tensor {
   TensorView view() const { return {values.data(), dtype, shape, {}}; }
 };
 
-Tensor<float> floats(std::vector<float> values) { return {std::move(values), DType::kFloat32}; }
-Tensor<double> doubles(std::vector<double> values) { return {std::move(values), DType::kFloat64}; }
+TypedTensor<float> floats(std::vector<float> values) { return {std::move(values), DType::kFloat32}; }
+TypedTensor<double> doubles(std::vector<double> values) { return {std::move(values), DType::kFloat64}; }
 
 ResultOptions options() {
   ResultOptions result;
@@ -45,8 +45,8 @@ ResultOptions options() {
 }  // namespace
 
 TEST_CASE("measure_result: hand-computed values") {
-  const Tensor<float> d = floats({1.5F, -4, 0.25F, 2, 0});
-  const Tensor<double> b = doubles({1, -4, 0.125, 2.5, 0});
+  const TypedTensor<float> d = floats({1.5F, -4, 0.25F, 2, 0});
+  const TypedTensor<double> b = doubles({1, -4, 0.125, 2.5, 0});
   const ResultError e = measure_result(d.view(), b.view(), options());
   CHECK(e.count == 5);
   CHECK(e.finite_pairs == 5);
@@ -74,8 +74,8 @@ TEST_CASE("measure_result: hand-computed values") {
 }
 
 TEST_CASE("measure_result: what is not finite on one side") {
-  const Tensor<float> d = floats({kNaN, kNaN, kInf, kInf, 1, -kInf, 3});
-  const Tensor<double> b = doubles({kNaN, 1, kInf, 1e300, kNaN, kInf, 3});
+  const TypedTensor<float> d = floats({kNaN, kNaN, kInf, kInf, 1, -kInf, 3});
+  const TypedTensor<double> b = doubles({kNaN, 1, kInf, 1e300, kNaN, kInf, 3});
   const ResultError e = measure_result(d.view(), b.view(), options());
   CHECK(e.finite_pairs == 1);
   CHECK(e.result_nan == 2);
@@ -89,15 +89,15 @@ TEST_CASE("measure_result: what is not finite on one side") {
 }
 
 TEST_CASE("measure_result: an infinity next to the largest number of the dtype is no error") {
-  const Tensor<float> d = floats({kInf, std::numeric_limits<float>::max()});
-  const Tensor<double> b = doubles({std::numeric_limits<float>::max(), 1e39});
+  const TypedTensor<float> d = floats({kInf, std::numeric_limits<float>::max()});
+  const TypedTensor<double> b = doubles({std::numeric_limits<float>::max(), 1e39});
   CHECK(measure_result(d.view(), b.view(), options()).non_finite_errors == 0);
 }
 
 TEST_CASE("measure_result: bounds") {
-  const Tensor<float> d = floats({1.5F, 2, 3});
-  const Tensor<double> b = doubles({1, 2, 2});
-  const Tensor<double> terms = doubles({10, 0, 1});
+  const TypedTensor<float> d = floats({1.5F, 2, 3});
+  const TypedTensor<double> b = doubles({1, 2, 2});
+  const TypedTensor<double> terms = doubles({10, 0, 1});
   ResultOptions with = options();
   CHECK(measure_result(d.view(), b.view(), with).max_excess == 0);  // there is no bound
   with.bound_constant = 0.5;
@@ -112,20 +112,20 @@ TEST_CASE("measure_result: bounds") {
   CHECK(e.max_bound == 10.75);
   with = options();
   with.bound_terms = 1;
-  const Tensor<double> none = doubles({0, 0, 0});
+  const TypedTensor<double> none = doubles({0, 0, 0});
   const TensorView of_none = none.view();
   CHECK(std::isinf(measure_result(d.view(), b.view(), with, &of_none).max_excess));
 }
 
 TEST_CASE("measure_result: integers are compared as they are") {
-  const Tensor<std::int64_t> d = {{std::int64_t{1} << 60, (std::int64_t{1} << 60) + 1}, DType::kInt64};
-  const Tensor<std::int64_t> b = {{std::int64_t{1} << 60, std::int64_t{1} << 60}, DType::kInt64};
+  const TypedTensor<std::int64_t> d = {{std::int64_t{1} << 60, (std::int64_t{1} << 60) + 1}, DType::kInt64};
+  const TypedTensor<std::int64_t> b = {{std::int64_t{1} << 60, std::int64_t{1} << 60}, DType::kInt64};
   CHECK(measure_result(d.view(), b.view(), options()).unequal == 1);
 }
 
 TEST_CASE("measure_result: the exponent of a reference of 0 is the caller's choice") {
-  const Tensor<float> d = floats({0x1p-20F});
-  const Tensor<double> b = doubles({0});
+  const TypedTensor<float> d = floats({0x1p-20F});
+  const TypedTensor<double> b = doubles({0});
   ResultOptions with = options();
   CHECK(measure_result(d.view(), b.view(), with).max_ulp == 0x1p-20 * 0x1p126 * 0x1p23);
   with.ulp_zero_exponent = 0;
@@ -186,6 +186,6 @@ TEST_CASE("measure_result: strides, no dimensions, no elements") {
 
 TEST_CASE("measure_result: what cannot be compared") {
   CHECK_THROWS_AS(measure_result(floats({1}).view(), doubles({1, 2}).view(), options()), InvalidArgument);
-  const Tensor<float> parts = {{1, 2}, DType::kComplex64, {1}};
+  const TypedTensor<float> parts = {{1, 2}, DType::kComplex64, {1}};
   CHECK_THROWS_AS(measure_result(parts.view(), parts.view(), options()), UnsupportedError);
 }

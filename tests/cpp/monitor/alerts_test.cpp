@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/non_finite.h"
 #include "catch.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor_rules.h"
@@ -13,11 +14,8 @@ using monitor::Alert;
 using monitor::AlertRule;
 using monitor::Alerts;
 using monitor::Frame;
-using Kind = monitor::AlertRule::Kind;
 
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<Alert> check(Alerts& alerts, double value) {
   Frame frame;
@@ -28,7 +26,7 @@ std::vector<Alert> check(Alerts& alerts, double value) {
 }  // namespace
 
 TEST_CASE("alerts: turbulence is above the mean so far") {
-  Alerts alerts({{Kind::kTurbulence, 0.5}}, {"mean"});
+  Alerts alerts({{AlertRule::Kind::kTurbulence, 0.5}}, {"mean"});
   CHECK(check(alerts, 1).empty());  // the first value is the mean
   CHECK(check(alerts, 1.4).empty());
   CHECK(check(alerts, -0.1).empty());  // only upward
@@ -39,32 +37,32 @@ TEST_CASE("alerts: turbulence is above the mean so far") {
 }
 
 TEST_CASE("alerts: a NaN does not stay in the mean") {
-  Alerts alerts({{Kind::kNan, std::nullopt}, {Kind::kTurbulence, 0.5}}, {"norm"});
+  Alerts alerts({{AlertRule::Kind::kNan, std::nullopt}, {AlertRule::Kind::kTurbulence, 0.5}}, {"norm"});
   CHECK(check(alerts, 1).empty());
-  CHECK(check(alerts, kNan).size() == 1);
+  CHECK(check(alerts, kNaN).size() == 1);
   CHECK(check(alerts, std::numeric_limits<double>::infinity()).size() == 1);  // turbulence
   CHECK(check(alerts, 1).empty());
   CHECK(check(alerts, 2).size() == 1);
 }
 
 TEST_CASE("alerts: a NaN at the beginning does not switch turbulence off") {
-  Alerts alerts({{Kind::kTurbulence, 0.5}}, {"norm"});
-  CHECK(check(alerts, kNan).empty());
+  Alerts alerts({{AlertRule::Kind::kTurbulence, 0.5}}, {"norm"});
+  CHECK(check(alerts, kNaN).empty());
   CHECK(check(alerts, 1).empty());
   CHECK(check(alerts, 2).size() == 1);
 }
 
 TEST_CASE("alerts: an infinity is reported only above a threshold") {
   const double infinity = std::numeric_limits<double>::infinity();
-  Alerts without({{Kind::kNan, std::nullopt}}, {"max"});
-  Alerts with({{Kind::kNan, 1e10}}, {"max"});
+  Alerts without({{AlertRule::Kind::kNan, std::nullopt}}, {"max"});
+  Alerts with({{AlertRule::Kind::kNan, 1e10}}, {"max"});
   CHECK(check(without, infinity).empty());
   CHECK(check(with, infinity).size() == 1);
   CHECK(check(with, -1e11).size() == 1);
 }
 
 TEST_CASE("alerts: turbulence of other statistics is not reported and hides later rules") {
-  Alerts alerts({{Kind::kTurbulence, 0.5}, {Kind::kNan, 5.0}}, {"max", "norm"});
+  Alerts alerts({{AlertRule::Kind::kTurbulence, 0.5}, {AlertRule::Kind::kNan, 5.0}}, {"max", "norm"});
   CHECK(check(alerts, 1).empty());
   const std::vector<Alert> found = check(alerts, 10);
   REQUIRE(found.size() == 1);
@@ -73,7 +71,7 @@ TEST_CASE("alerts: turbulence of other statistics is not reported and hides late
 }
 
 TEST_CASE("alerts: what is missing is not reported") {
-  Alerts alerts({{Kind::kNan, std::nullopt}}, {"norm"});
+  Alerts alerts({{AlertRule::Kind::kNan, std::nullopt}}, {"norm"});
   Frame frame;
   monitor::Row row;
   row.missing = true;

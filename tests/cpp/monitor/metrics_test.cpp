@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/non_finite.h"
 #include "catch.h"
 #include "msprobe/monitor.h"
 
@@ -14,9 +15,7 @@ using monitor::Row;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-Row measure(const std::vector<float>& values) {
+Row measured_row(const std::vector<float>& values) {
   const std::vector<std::int64_t> shape{static_cast<std::int64_t>(values.size())};
   stats::SummaryOptions options;
   options.powers = true;
@@ -48,7 +47,7 @@ double metric(const char* name, const Row& row) { return monitor::find_metric(ro
 }  // namespace
 
 TEST_CASE("monitor: every metric of a tensor by hand") {
-  const Row s = measure({3, -4, 0, 0, 1});
+  const Row s = measured_row({3, -4, 0, 0, 1});
   CHECK(metric("min", s) == -4);
   CHECK(metric("max", s) == 3);
   CHECK(metric("mean", s) == 0);
@@ -68,7 +67,7 @@ TEST_CASE("monitor: every metric of a tensor by hand") {
 TEST_CASE("monitor: a single outlier among n elements has kurtosis n") {
   std::vector<float> values(1000, 0.0F);
   values[17] = 1e20F;
-  CHECK(metric("kurtosis", measure(values)) == Approx(1000));
+  CHECK(metric("kurtosis", measured_row(values)) == Approx(1000));
 }
 
 TEST_CASE("monitor: metrics of nothing are NaN, but for counts") {
@@ -84,7 +83,7 @@ TEST_CASE("monitor: metrics of nothing are NaN, but for counts") {
 }
 
 TEST_CASE("monitor: NaN and infinities are counted where other metrics are NaN") {
-  const Row s = measure({1, static_cast<float>(kNan), std::numeric_limits<float>::infinity(), 0});
+  const Row s = measured_row({1, static_cast<float>(kNaN), std::numeric_limits<float>::infinity(), 0});
   CHECK(metric("nans", s) == 1);
   CHECK(metric("infs", s) == 1);
   CHECK(metric("nonfinite", s) == 0.5);

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <random>
 #include <vector>
 
 #include "../temp_dir.h"
+#include "base/non_finite.h"
 #include "catch.h"
 #include "msprobe/monitor_parting.h"
 
@@ -21,7 +21,6 @@ using test::TempDir;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 const std::vector<SeriesPair> kPairs = {{0, 0, true}, {1, 1, false}};
 
 // Two series: noise that decays, and a setting.
@@ -90,7 +89,7 @@ TEST_CASE("one step a little outside of the noise is no parting, one far outside
   CHECK(compared(a, off_by("b.db", 0.8)).found.empty());
   REQUIRE(compared(a, off_by("c.db", 80)).found.size() == 1);
   CHECK(compared(a, off_by("d.db", 80)).found[0].step == 200);
-  const auto nan = off_by("e.db", kNan);
+  const auto nan = off_by("e.db", kNaN);
   REQUIRE(compared(a, nan).found.size() == 1);
   CHECK(compared(a, nan).found[0].step == 200);
   REQUIRE(compared(nan, a).found.size() == 1);
@@ -123,7 +122,7 @@ TEST_CASE("only steps and numbers that both have are compared") {
 TEST_CASE("a NaN of both runs is none of a parting") {
   const TempDir folder;
   const auto bad = [](int step, std::vector<double>& row) {
-    if (step > 50) row[0] = kNan;
+    if (step > 50) row[0] = kNaN;
   };
   const auto a = record(folder / "a.db", 100, 1, bad);
   CHECK(compared(a, record(folder / "b.db", 100, 1, bad)).found.empty());

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/non_finite.h"
 #include "catch.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor_rules.h"
@@ -16,13 +17,10 @@ using monitor::absent;
 using monitor::Alarm;
 using monitor::Rule;
 using monitor::Rules;
-using Kind = Rule::Kind;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-Rule rule_of(Kind kind, double threshold = 0, double ratio = 2) {
+Rule rule_of(Rule::Kind kind, double threshold = 0, double ratio = 2) {
   Rule rule;
   rule.kind = kind;
   rule.name = "r";
@@ -63,17 +61,17 @@ using Steps = std::vector<std::int64_t>;
 }  // namespace
 
 TEST_CASE("rules: a NaN is reported once, until a number was finite again") {
-  Rule rule = rule_of(Kind::kNonFinite);
+  Rule rule = rule_of(Rule::Kind::kNonFinite);
   rule.cooldown = 0;
   const auto value = [](std::int64_t step) {
-    if (step == 3 || step == 4) return kNan;
+    if (step == 3 || step == 4) return kNaN;
     return step == 8 ? -std::numeric_limits<double>::infinity() : 1.0;
   };
   CHECK(alarms(rule, 10, value) == Steps{3, 8});
 }
 
 TEST_CASE("rules: limits hold behind the warm-up, on both sides") {
-  Rule rule = rule_of(Kind::kLimit, 10);
+  Rule rule = rule_of(Rule::Kind::kLimit, 10);
   rule.warm_up = 3;
   rule.cooldown = 2;
   CHECK(alarms(rule, 8, [](std::int64_t step) { return step == 6 ? 9.0 : -11.0; }) == Steps{3, 5, 7});
@@ -82,12 +80,12 @@ TEST_CASE("rules: limits hold behind the warm-up, on both sides") {
 }
 
 TEST_CASE("rules: a limit of 0 is broken by anything else") {
-  CHECK(alarms(rule_of(Kind::kLimit, 0), 5, [](std::int64_t step) { return step == 2 ? 1.0 : 0.0; }) ==
+  CHECK(alarms(rule_of(Rule::Kind::kLimit, 0), 5, [](std::int64_t step) { return step == 2 ? 1.0 : 0.0; }) ==
         Steps{2});
 }
 
 TEST_CASE("rules: spikes stand out of noise, and noise does not") {
-  Rule rule = rule_of(Kind::kSpike, 6, 3);
+  Rule rule = rule_of(Rule::Kind::kSpike, 6, 3);
   rule.warm_up = 20;
   const auto calm = [](std::int64_t step) { return std::exp(0.3 * noise(step)); };
   CHECK(alarms(rule, 5000, calm).empty());
@@ -99,16 +97,16 @@ TEST_CASE("rules: spikes stand out of noise, and noise does not") {
 }
 
 TEST_CASE("rules: a spike of a series that hardly moves has to be large as well") {
-  Rule rule = rule_of(Kind::kSpike, 6, 3);
+  Rule rule = rule_of(Rule::Kind::kSpike, 6, 3);
   rule.warm_up = 20;
   CHECK(alarms(rule, 100, [](std::int64_t step) { return step == 50 ? 1.5 : 1.0; }).empty());
   CHECK(alarms(rule, 100, [](std::int64_t step) { return step == 50 ? 3.5 : 1.0; }) == Steps{50});
 }
 
 TEST_CASE("rules: a drift is found long before it is a spike, and a healthy trend is none") {
-  Rule drift = rule_of(Kind::kDrift, 30, 2);
+  Rule drift = rule_of(Rule::Kind::kDrift, 30, 2);
   drift.warm_up = 50;
-  Rule spike = rule_of(Kind::kSpike, 8, 4);
+  Rule spike = rule_of(Rule::Kind::kSpike, 8, 4);
   spike.warm_up = 50;
   const auto healthy = [](std::int64_t step) {
     return 5 / std::sqrt(1.0 + static_cast<double>(step)) * std::exp(0.1 * noise(step));
@@ -126,7 +124,7 @@ TEST_CASE("rules: a drift is found long before it is a spike, and a healthy tren
 }
 
 TEST_CASE("rules: a single spike is no drift") {
-  Rule rule = rule_of(Kind::kDrift, 30, 2);
+  Rule rule = rule_of(Rule::Kind::kDrift, 30, 2);
   rule.warm_up = 50;
   CHECK(alarms(rule, 2000, [](std::int64_t step) {
           return std::exp(0.1 * noise(step)) * (step % 300 == 299 ? 1e6 : 1);
@@ -134,16 +132,16 @@ TEST_CASE("rules: a single spike is no drift") {
 }
 
 TEST_CASE("rules: turbulence is that of the existing tool") {
-  CHECK(alarms(rule_of(Kind::kTurbulence, 0.5), 5,
+  CHECK(alarms(rule_of(Rule::Kind::kTurbulence, 0.5), 5,
                [](std::int64_t step) { return step == 3 ? -2.0 : 1.0; }) == Steps{3});
 }
 
 TEST_CASE("rules: zeros, NaN and what is absent do not confuse what is known") {
-  Rule rule = rule_of(Kind::kSpike, 6, 3);
+  Rule rule = rule_of(Rule::Kind::kSpike, 6, 3);
   rule.warm_up = 20;
   const auto value = [](std::int64_t step) {
     if (step % 5 == 1) return 0.0;
-    if (step % 5 == 2) return kNan;
+    if (step % 5 == 2) return kNaN;
     if (step % 5 == 3) return absent();
     return step == 150 ? 100.0 : 1.0;
   };
@@ -151,7 +149,7 @@ TEST_CASE("rules: zeros, NaN and what is absent do not confuse what is known") {
 }
 
 TEST_CASE("rules: only series that match are watched, and the most urgent alarm comes first") {
-  Rule limit = rule_of(Kind::kLimit, 1);
+  Rule limit = rule_of(Rule::Kind::kLimit, 1);
   limit.series = {"gradient.norm/*", "loss"};
   Rules rules({limit});
   for (const char* key : {"gradient.norm/a", "weight.norm/a", "loss"}) rules.add_series(key);
@@ -166,10 +164,10 @@ TEST_CASE("rules: only series that match are watched, and the most urgent alarm 
 }
 
 TEST_CASE("rules: what makes no sense is refused") {
-  CHECK_THROWS_AS(Rules({rule_of(Kind::kLimit, -1)}), InvalidArgument);
-  CHECK_THROWS_AS(Rules({rule_of(Kind::kLimit, kNan)}), InvalidArgument);
-  CHECK_THROWS_AS(Rules({rule_of(Kind::kSpike, 1, 1)}), InvalidArgument);
-  Rule rule = rule_of(Kind::kSpike, 1, 2);
+  CHECK_THROWS_AS(Rules({rule_of(Rule::Kind::kLimit, -1)}), InvalidArgument);
+  CHECK_THROWS_AS(Rules({rule_of(Rule::Kind::kLimit, kNaN)}), InvalidArgument);
+  CHECK_THROWS_AS(Rules({rule_of(Rule::Kind::kSpike, 1, 1)}), InvalidArgument);
+  Rule rule = rule_of(Rule::Kind::kSpike, 1, 2);
   rule.window = 0;
   CHECK_THROWS_AS(Rules({rule}), InvalidArgument);
   rule.window = 1;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../temp_dir.h"
+#include "base/non_finite.h"
 #include "catch.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor_store.h"
@@ -26,7 +27,6 @@ using test::TempDir;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
 
 Series series(const std::string& name) { return {"gradient", "norm", name, "parameter", -1, ""}; }
@@ -115,7 +115,7 @@ TEST_CASE("store: curves of any width cover every number") {
 TEST_CASE("store: what was not measured is no NaN") {
   CHECK(is_absent(absent()));
   CHECK(std::isnan(absent()));
-  CHECK_FALSE(is_absent(kNan));
+  CHECK_FALSE(is_absent(kNaN));
   const TempDir folder;
   {
     StoreWriter writer(folder / "monitor.db", {});
@@ -123,7 +123,7 @@ TEST_CASE("store: what was not measured is no NaN") {
     for (std::int64_t step = 0; step < 3000; ++step) {
       if (step == 1500) writer.add_series(series("late"));
       std::vector<double> row{step % 2 == 0 ? 1.0 : absent()};
-      if (step >= 1500) row.push_back(step == 2000 ? kNan : 2.0);
+      if (step >= 1500) row.push_back(step == 2000 ? kNaN : 2.0);
       writer.append(step, row);
     }
   }

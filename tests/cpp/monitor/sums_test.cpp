@@ -13,7 +13,7 @@ using monitor::Sums;
 
 namespace {
 
-Sums measure(const std::vector<float>& values, double eps = 1e-8) {
+Sums measured_sums(const std::vector<float>& values, double eps = 1e-8) {
   const std::vector<std::int64_t> shape{static_cast<std::int64_t>(values.size())};
   stats::SummaryOptions options;
   options.powers = true;
@@ -38,7 +38,7 @@ Sums through_collectives(const std::vector<Sums>& parts) {
 }  // namespace
 
 TEST_CASE("monitor: sums of a few values") {
-  const Sums s = measure({3, -4, 0, 1e-9F, 12});
+  const Sums s = measured_sums({3, -4, 0, 1e-9F, 12});
   CHECK(s.count == 5);
   CHECK(s.zeros == 1);
   CHECK(s.small == 2);
@@ -53,9 +53,9 @@ TEST_CASE("monitor: sums of a few values") {
 TEST_CASE("monitor: pieces merge to the sums of the whole") {
   std::vector<float> whole;
   for (int i = 0; i < 1000; ++i) whole.push_back(std::sin(static_cast<float>(i)));
-  const Sums expected = measure(whole);
-  const Sums first = measure({whole.begin(), whole.begin() + 300});
-  const Sums second = measure({whole.begin() + 300, whole.end()});
+  const Sums expected = measured_sums(whole);
+  const Sums first = measured_sums({whole.begin(), whole.begin() + 300});
+  const Sums second = measured_sums({whole.begin() + 300, whole.end()});
   const Sums nothing;
   Sums merged = first;
   merge(merged, second);
@@ -74,8 +74,8 @@ TEST_CASE("monitor: pieces merge to the sums of the whole") {
 }
 
 TEST_CASE("monitor: one NaN of a piece is in the whole") {
-  const Sums bad = measure({1, std::numeric_limits<float>::quiet_NaN()});
-  const Sums good = measure({2, 3});
+  const Sums bad = measured_sums({1, std::numeric_limits<float>::quiet_NaN()});
+  const Sums good = measured_sums({2, 3});
   for (const Sums& s : {through_collectives({good, bad}), through_collectives({bad, good})}) {
     CHECK(s.nan == 1);
     CHECK(s.count == 4);
@@ -90,7 +90,7 @@ TEST_CASE("monitor: one NaN of a piece is in the whole") {
 
 TEST_CASE("monitor: an infinity is the largest value, not a NaN") {
   const float infinity = std::numeric_limits<float>::infinity();
-  const Sums s = through_collectives({measure({1, infinity}), measure({-infinity, 2})});
+  const Sums s = through_collectives({measured_sums({1, infinity}), measured_sums({-infinity, 2})});
   CHECK(s.inf == 2);
   CHECK(s.nan == 0);
   CHECK(s.max == infinity);

@@ -7,45 +7,24 @@
 #include <vector>
 
 #include "catch.h"
+#include "contains.h"
 #include "log_capture.h"
 #include "msprobe/error.h"
 #include "msprobe/torch_debugger.h"
 #include "temp_dir.h"
+#include "torch/network.h"
 
 using namespace msprobe;
+using msprobe::test::contains;
+using msprobe::test::Network;
 using msprobe::test::read_bytes;
 using msprobe::test::TempDir;
 using msprobe::test::write_bytes;
-using msprobe::torch_adapter::ModuleScope;
 using msprobe::torch_adapter::PrecisionDebugger;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct NetworkImpl : torch::nn::Module {
-  NetworkImpl() {
-    register_module("first", first);
-    register_module("second", second);
-  }
-
-  at::Tensor forward(PrecisionDebugger& debugger, at::Tensor x) {
-    ModuleScope scope(debugger, *this, {x});
-    for (auto* const layer : {&first, &second}) {
-      ModuleScope inner(debugger, **layer, {x});
-      x = inner.output((*layer)(x));
-    }
-    return scope.output(x);
-  }
-
-  torch::nn::Linear first{3, 4};
-  torch::nn::Linear second{4, 2};
-};
-TORCH_MODULE(Network);
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A folder with a configuration whose dump_path is `out` below it.
 class Place {

@@ -7,11 +7,13 @@
 #include <thread>
 
 #include "catch.h"
+#include "contains.h"
 #include "msprobe/error.h"
 #include "msprobe/torch_dump.h"
 #include "temp_dir.h"
 
 using msprobe::dump::Options;
+using msprobe::test::contains;
 using msprobe::test::read_bytes;
 using msprobe::test::TempDir;
 using msprobe::torch_adapter::CallOperators;
@@ -62,10 +64,6 @@ struct Dump {
 };
 
 using Names = std::vector<std::string>;
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

@@ -3,35 +3,19 @@
 #include <torch/torch.h>
 
 #include "catch.h"
+#include "contains.h"
 #include "msprobe/torch_dump.h"
 #include "temp_dir.h"
+#include "torch/network.h"
 
+using msprobe::test::contains;
+using msprobe::test::Network;
 using msprobe::test::read_bytes;
 using msprobe::test::TempDir;
 using msprobe::torch_adapter::ModuleScope;
 using msprobe::torch_adapter::ProgramDump;
 
 namespace {
-
-struct NetworkImpl : torch::nn::Module {
-  NetworkImpl() {
-    register_module("first", first);
-    register_module("second", second);
-  }
-
-  at::Tensor forward(ProgramDump& dump, at::Tensor x) {
-    ModuleScope scope(dump, "net", *this, {x});
-    for (auto& [name, layer] : {std::pair("net.first", &first), std::pair("net.second", &second)}) {
-      ModuleScope inner(dump, name, **layer, {x});
-      x = inner.output((*layer)(x));
-    }
-    return scope.output(x.relu_());
-  }
-
-  torch::nn::Linear first{3, 4};
-  torch::nn::Linear second{4, 2};
-};
-TORCH_MODULE(Network);
 
 std::vector<at::Tensor> train(ProgramDump& dump, bool operators) {
   torch::manual_seed(5);
@@ -43,10 +27,6 @@ std::vector<at::Tensor> train(ProgramDump& dump, bool operators) {
   std::vector<at::Tensor> gradients{x.grad()};
   for (const at::Tensor& parameter : network->parameters()) gradients.push_back(parameter.grad());
   return gradients;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

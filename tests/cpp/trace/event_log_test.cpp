@@ -28,13 +28,13 @@ using test::TempDir;
 
 namespace {
 
-const Header kHeader{"statistics", "mix", "./dump", test::kTorch};
+const Header kDumpHeader{"statistics", "mix", "./dump", test::kTorch};
 
 std::string record_name(int index) { return "Torch.add." + std::to_string(index) + ".forward"; }
 
 // Some of everything that a log can hold, `count` times.
 void append_events(EventLog& log, int count) {
-  log.header(kHeader);
+  log.header(kDumpHeader);
   for (int i = 0; i < count; ++i) {
     const std::string frame = "File a.py, line " + std::to_string(i) + ", in f, \n f()";
     const std::string_view frames[] = {frame, "File b.py, line 2, in g, \n g()"};
@@ -64,14 +64,14 @@ void append_events(EventLog& log, int count) {
 }
 
 std::size_t records_in(std::string_view bytes) {
-  JsonExporter exporter(kHeader);
+  JsonExporter exporter(kDumpHeader);
   exporter.consume(bytes);
   return exporter.record_count();
 }
 
 // Records before the damage, which may end the reading and nothing else.
 std::size_t records_before_damage(std::string_view bytes) {
-  JsonExporter exporter(kHeader);
+  JsonExporter exporter(kDumpHeader);
   try {
     exporter.consume(bytes);
   } catch (const FormatError&) {
@@ -142,7 +142,7 @@ TEST_CASE("event log: an existing file is replaced, and remove() leaves none") {
 TEST_CASE("event log: grows far beyond its first piece, and what was committed stays where it is") {
   const TempDir folder;
   EventLog log(folder / "log");
-  log.header(kHeader);
+  log.header(kDumpHeader);
   const char* const begin = log.committed().data();
   const std::string name(300'000, 'n');
   for (int i = 0; i < 20; ++i) log.record(RecordKind::kApiForward, name + std::to_string(i), kNoStack, false);
@@ -212,7 +212,7 @@ TEST_CASE("event log: cut at any byte, it holds the events before the cut") {
   const std::vector<std::size_t> ends = event_ends(bytes);
   for (std::size_t size = kLogHeaderBytes; size <= bytes.size(); ++size) {
     CAPTURE(size);
-    JsonExporter exporter(kHeader);
+    JsonExporter exporter(kDumpHeader);
     const std::size_t whole = *std::prev(std::upper_bound(ends.begin(), ends.end(), size));
     try {
       exporter.consume(bytes.substr(0, size));
@@ -230,7 +230,7 @@ TEST_CASE("event log: zeros in place of the end are an end") {
   for (const std::size_t end : event_ends(bytes)) {
     std::string killed = bytes.substr(0, end);
     killed.resize(bytes.size() + 100, '\0');
-    JsonExporter exporter(kHeader);
+    JsonExporter exporter(kDumpHeader);
     REQUIRE_NOTHROW(exporter.consume(killed));
     CHECK(exporter.taken() == end);
   }
@@ -263,7 +263,7 @@ TEST_CASE("event log: foreign events are refused") {
     return bytes;
   };
   const auto refused = [](const std::string& bytes) {
-    JsonExporter exporter(kHeader);
+    JsonExporter exporter(kDumpHeader);
     CHECK_THROWS_AS(exporter.consume(bytes), FormatError);
     CHECK(exporter.record_count() == 0);
   };
@@ -287,7 +287,7 @@ namespace {
 int fill_disk(const std::filesystem::path& folder) {
   constexpr int kRecords = 300;
   EventLog log(folder / "log");
-  log.header(kHeader);
+  log.header(kDumpHeader);
   const std::string padding(20'000, 'x');
   for (int i = 0; i < kRecords; ++i) {
     log.record(RecordKind::kApiForward, padding + std::to_string(i), kNoStack, false);
@@ -340,7 +340,7 @@ TEST_CASE("event log: a process with few addresses keeps most of them") {
           const rlimit limit{own + few, own + few};
           if (::setrlimit(RLIMIT_AS, &limit) != 0) return 97;
           EventLog log(folder / "log");
-          log.header(kHeader);
+          log.header(kDumpHeader);
           log.record(RecordKind::kApiForward, "Torch.add.0.forward", kNoStack, false);
           const std::vector<char> left(few / 2);  // throws where nothing is left
           return records_in(log.committed()) == 1 && !left.empty() ? 0 : 1;

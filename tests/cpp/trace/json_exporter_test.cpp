@@ -35,10 +35,10 @@ std::string one_slot(SlotId slot) {
   return elements([&](ElementWriter& out) { out.slot(slot); });
 }
 
-const Header kHeader{"statistics", "mix", std::nullopt, test::kTorch};
+const Header kStatisticsHeader{"statistics", "mix", std::nullopt, test::kTorch};
 
 // The text behind "data": of dump.json, without the brackets around it.
-std::string data_of(const EventLog& log, const Header& header = kHeader) {
+std::string data_of(const EventLog& log, const Header& header = kStatisticsHeader) {
   const TempDir folder;
   JsonExporter exporter(header);
   exporter.consume(log.committed());
@@ -51,7 +51,7 @@ std::string data_of(const EventLog& log, const Header& header = kHeader) {
 
 std::string file_of(const EventLog& log, const char* name) {
   const TempDir folder;
-  JsonExporter exporter(kHeader);
+  JsonExporter exporter(kStatisticsHeader);
   exporter.consume(log.committed());
   exporter.write(folder.path());
   return read_bytes(folder / name);
@@ -106,7 +106,7 @@ TEST_CASE("export: what the existing tool writes for a call, a module and their 
   });
 
   EventLog log("");
-  log.header(kHeader);
+  log.header(kStatisticsHeader);
   log.construct("Functional.embedding.0.forward", "Module.embed.Embedding.forward.0");
   log.construct("Module.embed.Embedding.forward.0", std::nullopt);
   log.construct("Functional.embedding.0.backward", "Module.blocks.0.Block.backward.0");
@@ -205,7 +205,7 @@ TEST_CASE("export: without any header nothing is written") {
 }
 
 TEST_CASE("export: is_recompute stands before the output of an API and at the end of a module") {
-  const auto keys = [](RecordKind kind, bool is_recompute, const Header& header = kHeader) {
+  const auto keys = [](RecordKind kind, bool is_recompute, const Header& header = kStatisticsHeader) {
     EventLog log("");
     const RecordId id = log.record(kind, "r", kNoStack, is_recompute);
     log.part(id, Part::kOutput, "");
@@ -318,7 +318,7 @@ TEST_CASE("export: a fill that fills itself, or one slot in many places, is refu
   SECTION("a slot in a fill") {
     EventLog log("");
     log.fill(log.new_slot(), one_slot(0));
-    JsonExporter exporter(kHeader);
+    JsonExporter exporter(kStatisticsHeader);
     CHECK_THROWS_AS(exporter.consume(log.committed()), FormatError);
   }
   SECTION("two places") {
@@ -326,7 +326,7 @@ TEST_CASE("export: a fill that fills itself, or one slot in many places, is refu
     const SlotId slot = log.new_slot();
     const RecordId id = log.record(RecordKind::kSaved, "x", kNoStack, false);
     log.part(id, Part::kOutput, one_slot(slot) + one_slot(slot));
-    JsonExporter exporter(kHeader);
+    JsonExporter exporter(kStatisticsHeader);
     CHECK_THROWS_AS(exporter.consume(log.committed()), FormatError);
   }
 }
@@ -357,7 +357,7 @@ TEST_CASE("export: the first place of a name in the hierarchy is the one that co
 
 TEST_CASE("export: a log may be taken in many pieces") {
   EventLog log("");
-  JsonExporter exporter(kHeader);
+  JsonExporter exporter(kStatisticsHeader);
   for (int i = 0; i < 50; ++i) {
     const RecordId id = log.record(RecordKind::kApiForward, "r" + std::to_string(i), kNoStack, false);
     exporter.consume(log.committed());
@@ -372,7 +372,7 @@ TEST_CASE("export: a log may be taken in many pieces") {
 }
 
 TEST_CASE("export: files that cannot be written are an error with the path") {
-  JsonExporter exporter(kHeader);
+  JsonExporter exporter(kStatisticsHeader);
   CHECK_THROWS_AS(exporter.write("/nonexistent/folder"), IoError);
 }
 
@@ -382,7 +382,7 @@ TEST_CASE("export_event_log: makes the files of a closed log, and names what is 
   std::size_t size = 0;
   {
     EventLog log(path);
-    log.header(kHeader);
+    log.header(kStatisticsHeader);
     const RecordId id = log.record(RecordKind::kApiForward, "a", kNoStack, false);
     log.part(id, Part::kInputArgs, one_integer(1));
     log.record(RecordKind::kApiForward, "b", kNoStack, false);
@@ -421,7 +421,7 @@ TEST_CASE("export_event_log: a file that is no log, or has no header, leaves eve
 
 TEST_CASE("JsonExporter: where a DTensor lies, and which call is repeated") {
   EventLog log{std::filesystem::path()};
-  log.header(kHeader);
+  log.header(kStatisticsHeader);
   const std::int64_t shape[] = {2};
   TensorElement element = sample_tensor(DType::kFloat32, shape, false, {1, 1, 1, 1});
   const std::string placement = elements([](ElementWriter& out) {

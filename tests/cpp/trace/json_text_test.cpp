@@ -11,7 +11,7 @@ using namespace msprobe::trace;
 
 namespace {
 
-std::string quoted(std::string_view utf8) {
+std::string json_string(std::string_view utf8) {
   std::string out;
   append_json_string(out, utf8);
   return out;
@@ -26,47 +26,47 @@ std::string real(double value) {
 }  // namespace
 
 TEST_CASE("json text: strings are escaped as Python's json does") {
-  CHECK(quoted("") == "\"\"");
-  CHECK(quoted("plain ~") == "\"plain ~\"");
-  CHECK(quoted("a\"b\\c/") == "\"a\\\"b\\\\c/\"");
-  CHECK(quoted("\b\f\n\r\t") == "\"\\b\\f\\n\\r\\t\"");
-  CHECK(quoted(std::string_view("\0\x01\x1f\x7f", 4)) == "\"\\u0000\\u0001\\u001f\\u007f\"");
+  CHECK(json_string("") == "\"\"");
+  CHECK(json_string("plain ~") == "\"plain ~\"");
+  CHECK(json_string("a\"b\\c/") == "\"a\\\"b\\\\c/\"");
+  CHECK(json_string("\b\f\n\r\t") == "\"\\b\\f\\n\\r\\t\"");
+  CHECK(json_string(std::string_view("\0\x01\x1f\x7f", 4)) == "\"\\u0000\\u0001\\u001f\\u007f\"");
 }
 
 TEST_CASE("json text: a byte of any value is found at any place of a long string") {
   for (int byte = 0; byte < 256; ++byte) {
     const char c = static_cast<char>(byte);
-    const std::string alone = quoted(std::string_view(&c, 1));
+    const std::string alone = json_string(std::string_view(&c, 1));
     const std::string escaped = alone.substr(1, alone.size() - 2);
     for (std::size_t before = 0; before < 20; ++before) {
       for (const char filler : {' ', '!', '~', '0'}) {
         const std::string left(before, filler);
         const std::string right(19 - before, filler);
-        CHECK(quoted(left + c + right) == "\"" + left + escaped + right + "\"");
+        CHECK(json_string(left + c + right) == "\"" + left + escaped + right + "\"");
       }
     }
   }
 }
 
 TEST_CASE("json text: characters beyond ASCII become escapes, beyond 16 bits two of them") {
-  CHECK(quoted("\xc3\xa9") == "\"\\u00e9\"");
-  CHECK(quoted("x\xe5\xb1\x82y") == "\"x\\u5c42y\"");
-  CHECK(quoted("\xf0\x9f\x98\x80") == "\"\\ud83d\\ude00\"");
-  CHECK(quoted("\xf4\x8f\xbf\xbf") == "\"\\udbff\\udfff\"");
+  CHECK(json_string("\xc3\xa9") == "\"\\u00e9\"");
+  CHECK(json_string("x\xe5\xb1\x82y") == "\"x\\u5c42y\"");
+  CHECK(json_string("\xf0\x9f\x98\x80") == "\"\\ud83d\\ude00\"");
+  CHECK(json_string("\xf4\x8f\xbf\xbf") == "\"\\udbff\\udfff\"");
 }
 
 TEST_CASE("json text: bytes that are not UTF-8 become U+FFFD, one each") {
   const std::string bad = "\\ufffd";
-  CHECK(quoted("\x80") == "\"" + bad + "\"");
-  CHECK(quoted("a\xff"
-               "b") == "\"a" + bad + "b\"");
-  CHECK(quoted("\xc3") == "\"" + bad + "\"");
-  CHECK(quoted("\xe5\xb1") == "\"" + bad + bad + "\"");
-  CHECK(quoted("\xc3(") == "\"" + bad + "(\"");
-  CHECK(quoted("\xc0\x80") == "\"" + bad + bad + "\"");                      // a long form of NUL
-  CHECK(quoted("\xe0\x80\xaf") == "\"" + bad + bad + bad + "\"");            // a long form of '/'
-  CHECK(quoted("\xed\xa0\x80") == "\"" + bad + bad + bad + "\"");            // a surrogate
-  CHECK(quoted("\xf4\x90\x80\x80") == "\"" + bad + bad + bad + bad + "\"");  // above U+10FFFF
+  CHECK(json_string("\x80") == "\"" + bad + "\"");
+  CHECK(json_string("a\xff"
+                    "b") == "\"a" + bad + "b\"");
+  CHECK(json_string("\xc3") == "\"" + bad + "\"");
+  CHECK(json_string("\xe5\xb1") == "\"" + bad + bad + "\"");
+  CHECK(json_string("\xc3(") == "\"" + bad + "(\"");
+  CHECK(json_string("\xc0\x80") == "\"" + bad + bad + "\"");                      // a long form of NUL
+  CHECK(json_string("\xe0\x80\xaf") == "\"" + bad + bad + bad + "\"");            // a long form of '/'
+  CHECK(json_string("\xed\xa0\x80") == "\"" + bad + bad + bad + "\"");            // a surrogate
+  CHECK(json_string("\xf4\x90\x80\x80") == "\"" + bad + bad + bad + bad + "\"");  // above U+10FFFF
 }
 
 TEST_CASE("json text: numbers have the shortest text that gives the same double back") {

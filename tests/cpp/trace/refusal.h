@@ -5,6 +5,7 @@
 #include <string>
 
 #include "catch.h"
+#include "contains.h"
 #include "msprobe/error.h"
 
 namespace msprobe::test {
@@ -20,10 +21,6 @@ std::string refusal(const Parse& parse, const std::string& text, const std::stri
     return std::string(error.what()).substr(path.size() + 2);
   }
   return "";
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace msprobe::test

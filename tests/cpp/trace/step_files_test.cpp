@@ -7,16 +7,12 @@
 #include "msprobe/error.h"
 #include "msprobe/trace_reader.h"
 #include "refusal.h"
+#include "sample.h"
 
 using namespace msprobe;
 using namespace msprobe::trace;
 using test::contains;
-
-namespace {
-
-const std::string kSample = MSPROBE_TEST_DATA "/trace/sample/";
-
-}  // namespace
+using test::kSample;
 
 TEST_CASE("read_stacks: frames by record") {
   const Stacks stacks = read_stacks(kSample + "stack.json");

@@ -15,12 +15,14 @@
 #include "catch.h"
 #include "msprobe/error.h"
 #include "refusal.h"
+#include "sample.h"
 #include "shown.h"
 #include "temp_dir.h"
 
 using namespace msprobe;
 using namespace msprobe::trace;
 using test::contains;
+using test::kSample;
 using std::string_literals::operator""s;
 using test::read_bytes;
 using test::shown;
@@ -28,8 +30,6 @@ using test::TempDir;
 using test::write_bytes;
 
 namespace {
-
-const std::string kSample = MSPROBE_TEST_DATA "/trace/sample/";
 
 Trace parsed(const std::string& text, const std::string& file = "dump.json") {
   return parse_trace(text, file);
