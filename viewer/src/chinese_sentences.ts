@@ -4,29 +4,41 @@
 
 type Pair = [english: string, chinese: string];
 
-// ---- findings of a file: "KIND NAME in MODULE: REASON", see python/msprobe/compare/pair_walk.py and diagnosis_walk.py
+// ---- findings of a file: "KIND NAME in MODULE: REASON", see cpp/src/compare/call_walk.cpp and diagnosis_walk.cpp
 
 const KINDS: Record<string, string> = {
   "input data": "输入数据", weight: "权重", buffer: "缓冲区", argument: "参数", "module attribute": "模块属性", operator: "算子",
-  "missing call": "缺少的调用", "extra call": "多出的调用", gradient: "梯度", reduction: "归约", clipping: "梯度裁剪",
-  "optimizer setting": "优化器设置", "optimizer state": "优化器状态", randomness: "随机性",
+  "in place": "原地修改", "missing call": "缺少的调用", "extra call": "多出的调用", gradient: "梯度", reduction: "归约", clipping: "梯度裁剪",
+  "optimizer setting": "优化器设置", "optimizer state": "优化器状态", update: "参数更新", randomness: "随机性",
 };
 
 const REASONS: Pair[] = [
+  ["only the reference calls {} and the {} calls that follow", "只有标杆侧调用了 {} 及其后的 {} 个调用"],
+  ["only the run under test calls {} and the {} calls that follow", "只有调试侧调用了 {} 及其后的 {} 个调用"],
   ["only the reference calls {}", "只有标杆侧调用了 {}"],
   ["only the run under test calls {}", "只有调试侧调用了 {}"],
+  ["what goes into {} agrees, {} does not: it is {}, in the reference {} (a random operator)", "{} 的输入一致,而 {} 不一致:它为 {},标杆侧为 {}(随机算子)"],
+  ["what goes into {} agrees, {} does not: it is {}, in the reference {}", "{} 的输入一致,而 {} 不一致:它为 {},标杆侧为 {}"],
   ["what goes into {} agrees, {} does not (a random operator)", "{} 的输入一致,而 {} 不一致(随机算子)"],
   ["what goes into {} agrees, {} does not", "{} 的输入一致,而 {} 不一致"],
-  ["{} differs {} times more than what goes in (a random operator)", "{} 的差异是其输入的 {} 倍(随机算子)"],
-  ["{} differs {} times more than what goes in", "{} 的差异是其输入的 {} 倍"],
-  ["the gradient of {} differs more than what it is made of", "{} 的梯度的差异大于其来源的差异"],
-  ["the reduced gradient of {} differs more than what it is made of", "{} 归约后的梯度的差异大于其来源的差异"],
-  ["the clipped gradient of {} differs more than what it is made of", "{} 裁剪后的梯度的差异大于其来源的差异"],
-  ["the gradient that the optimizer gets for {} differs more than what it is made of", "优化器收到的 {} 的梯度的差异大于其来源的差异"],
-  ["before the step, the optimizer's state of {} differs more than what it is made of", "更新前,优化器状态 {} 的差异大于其来源的差异"],
-  ["after the step, the optimizer's state of {} differs more than what it is made of", "更新后,优化器状态 {} 的差异大于其来源的差异"],
+  ["{} differs by more than what goes in explains: it is {}, in the reference {} (a random operator)", "{} 的差异超出其输入所能解释的范围:它为 {},标杆侧为 {}(随机算子)"],
+  ["{} differs by more than what goes in explains: it is {}, in the reference {}", "{} 的差异超出其输入所能解释的范围:它为 {},标杆侧为 {}"],
+  ["{} differs by more than what goes in explains (a random operator)", "{} 的差异超出其输入所能解释的范围(随机算子)"],
+  ["{} differs by more than what goes in explains", "{} 的差异超出其输入所能解释的范围"],
+  ["the gradient of {} differs by more than what it is made of", "{} 的梯度的差异大于其来源的差异"],
+  ["the reduced gradient of {} differs by more than what it is made of", "{} 归约后的梯度的差异大于其来源的差异"],
+  ["before clipping, the gradient of {} differs by more than what it is made of", "裁剪前,{} 的梯度的差异大于其来源的差异"],
+  ["the clipped gradient of {} differs by more than what it is made of", "{} 裁剪后的梯度的差异大于其来源的差异"],
+  ["the gradient that the optimizer gets for {} differs by more than what it is made of", "优化器收到的 {} 的梯度的差异大于其来源的差异"],
+  ["before the step, the optimizer's state of {} differs by more than what it is made of", "更新前,优化器状态 {} 的差异大于其来源的差异"],
+  ["after the step, the optimizer's state of {} differs by more than what it is made of", "更新后,优化器状态 {} 的差异大于其来源的差异"],
+  ["the step of the optimizer is not that of {} in the reference: the {} of {} is off by {} times what rounding allows; the step of the run under test is", "标杆侧优化器的更新不符合 {} 的规则:其 {}({})的偏差为舍入所允许的 {} 倍;调试侧的更新符合"],
+  ["the step of the optimizer is not that of {}: the {} of {} is off by {} times what rounding allows; the step of the reference is", "优化器的更新不符合 {} 的规则:其 {}({})的偏差为舍入所允许的 {} 倍;标杆侧的更新符合"],
   ["{} differs, and what it is made of does not explain it", "{} 有差异,其来源无法解释"],
   ["{} differs, and no recorded call made the difference", "{} 有差异,没有记录到产生该差异的调用"],
+  ["{} is {} in the reference; in the run under test it was changed between the two, by {}", "标杆侧的 {} 即 {};调试侧在两者之间被 {} 修改"],
+  ["{} is {} in the reference; in the run under test it was changed between the two", "标杆侧的 {} 即 {};调试侧在两者之间被修改"],
+  ["{} is {} in the reference; in the run under test it is {}", "标杆侧的 {} 即 {};调试侧则为 {}"],
   ["input {} differs before anything was computed", "输入 {} 在开始计算之前就有差异"],
   ["parameter {} differs before anything was computed", "参数 {} 在开始计算之前就有差异"],
   ["buffer {} differs before anything was computed", "缓冲区 {} 在开始计算之前就有差异"],
@@ -39,14 +51,17 @@ const REASONS: Pair[] = [
   ["parameter {} of {} differs", "参数 {}(属于 {})有差异"],
   ["{}, the first that goes into the model, differs", "进入模型的第一个输入 {} 有差异"],
   ["the random generator {} stands elsewhere when the step begins", "该步开始时,随机数生成器 {} 的状态不同"],
-  ["the model is called {} times, in the reference {} times", "模型被调用 {} 次,标杆侧为 {} 次"],
-  ["backward() runs {} times, in the reference {} times", "backward() 执行 {} 次,标杆侧为 {} 次"],
-  ["gradients are clipped {} times, in the reference {} times", "梯度被裁剪 {} 次,标杆侧为 {} 次"],
-  ["the optimizer steps {} times, in the reference {} times", "优化器更新 {} 次,标杆侧为 {} 次"],
+  ["the model is called {} times, in the reference {}", "模型被调用 {} 次,标杆侧为 {} 次"],
+  ["backward() runs {} times, in the reference {}", "backward() 执行 {} 次,标杆侧为 {} 次"],
+  ["gradients are clipped {} times, in the reference {}", "梯度被裁剪 {} 次,标杆侧为 {} 次"],
+  ["the optimizer steps {} times, in the reference {}", "优化器更新 {} 次,标杆侧为 {} 次"],
   ["parameter {}: requires_grad is {}, in the reference {}", "参数 {}:requires_grad 为 {},标杆侧为 {}"],
   ["module {}: {} is {}, in the reference {}", "模块 {}:{} 为 {},标杆侧为 {}"],
   ["gradient clipping: {} is {}, in the reference {}", "梯度裁剪:{} 为 {},标杆侧为 {}"],
+  ["optimizer: it has {} groups of parameters, in the reference {}", "优化器:有 {} 个参数组,标杆侧为 {} 个"],
+  ["optimizer: group {} has {} parameters, in the reference {}, or others", "优化器:第 {} 组有 {} 个参数,标杆侧为 {} 个,或参数不同"],
   ["optimizer: {} is {}, in the reference {}", "优化器:{} 为 {},标杆侧为 {}"],
+  ["{} is {}, in the reference it has {}", "{} 为 {},在标杆侧有 {}"],
   ["{} is {}, in the reference {}", "{} 为 {},标杆侧为 {}"],
 ];
 
@@ -157,6 +172,8 @@ const ERRORS: Pair[] = [
 const GAPS: Pair[] = [
   ["none", "无"],
   ["nothing", "无"],
+  ["another shape", "另一种形状"],
+  ["another dtype", "另一种数据类型"],
   ["(the model)", "(整个模型)"],
   ["0 or 1", "0 或 1"],
   ["[side, name] of a node", "节点的 [side, name]"],

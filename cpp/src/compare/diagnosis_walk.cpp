@@ -473,12 +473,13 @@ class DiagnosisWalker {
     const Json& other = is_ours ? ours : theirs;
     const std::string parameter(other["parameter"].text());
     std::array<char, 64> off{};
-    std::snprintf(off.data(), off.size(), "%.2g times what rounding allows", std::max(*a, *b));
-    Finding& finding = add(FindingKind::kUpdate, Phase::kUpdate, "optimizer.step",
-                           joined({"the step of the optimizer is not that of ", other["rule"].text(),
-                                   is_ours ? "" : " in the reference", ": the ", other["of"].text(), " of ",
-                                   parameter, " is off by ", off.data(), "; the step of the ",
-                                   is_ours ? "reference" : "run under test", " is"}));
+    std::snprintf(off.data(), off.size(), "%.2g", std::max(*a, *b));
+    Finding& finding =
+        add(FindingKind::kUpdate, Phase::kUpdate, "optimizer.step",
+            joined({"the step of the optimizer is not that of ", other["rule"].text(),
+                    is_ours ? "" : " in the reference", ": the ", other["of"].text(), " of ", parameter,
+                    " is off by ", off.data(), " times what rounding allows; the step of the ",
+                    is_ours ? "reference" : "run under test", " is"}));
     finding.module = module_of(parameter);
     finding.strength = std::max(*a, *b) / kOtherRule;
     finding.exact_before = true;
