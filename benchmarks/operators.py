@@ -1,12 +1,12 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What running recorded calls again costs: run_ut next to torch's own calls, and a training step with the
-online check next to task tensor.
+"""What does it cost to run recorded calls again, and to have them checked while a training runs?
 
-python benchmarks/operators.py [--rounds N]
+    python benchmarks/operators.py [--reference-python PYTHON] --out DIR
 
-The calls are those of tests/data/accuracy; statistics and tensors. "Alone" are the same calls, forward and
-backward, in both precisions, with arguments that are there already; for tensors also reading the files.
+The calls are those of tests/data/accuracy: 39, of some 12 elements, forward and backward. "Alone" are the
+same calls in both precisions with arguments that are there; for saved tensors also reading the files. The
+training is the operator-bound decoder of dump.py; a checker on this machine takes its steps over TCP.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
+import resource
 import socket
 import statistics
 import subprocess
@@ -22,163 +24,161 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+import measure
+from measure import Worker
 
-_STEPS, _FIRST = 12, 3  # of a training; the first steps warm up
-_CALLS = 200  # of a step
-
-
-def run_ut_seconds(dump: Path, out: Path) -> tuple[float, int]:
-    from msprobe.accuracy.run import run_ut
-
-    begin = time.perf_counter()
-    result = run_ut(dump, out, device="cpu")
-    return time.perf_counter() - begin, sum(1 for _ in result.results.open(encoding="utf-8-sig")) - 1
+_DATA = measure.HERE.parent / "tests/data/accuracy"
+_CALLS = 39
+_BURST = 4  # steps in a row: as many as may wait for the courier
+_MIB_ELEMENTS = measure.MIB // 4
+_DUMPS = ((500, 12), (10_000, 12), (8, 16 * _MIB_ELEMENTS), (32, 16 * _MIB_ELEMENTS))  # calls, elements
 
 
-def alone_seconds(dump: Path) -> float:
-    """Of reading saved tensors, and of torch's calls in both precisions."""
-    from msprobe.accuracy import checker
-    from msprobe.native import Error
-    from msprobe.replay.arguments import ArgumentBuilder
-    from msprobe.replay.dump_file import Dump
-    from msprobe.replay.execution import Execution, dtype_of_output, inputs_of, quiet
-
-    source = Dump(str(dump))
-    has_tensors = source.folder is not None
-    total = 0.0
-    for call in source.calls():
-        function = call.function.rpartition(".")[2]
-        try:
-            begin = time.perf_counter()
-            inputs = checker._converted(
-                function, inputs_of(call, ArgumentBuilder(call.folder, "cpu", "range"))
-            )
-            if has_tensors:
-                total += time.perf_counter() - begin
-            precisions = checker._precisions(function, inputs, dtype_of_output(call))
-            begin = time.perf_counter()
-            with quiet():
-                for precision in precisions:
-                    run = Execution(call, inputs, "cpu", precision, with_gradients=call.backward is not None)
-                    if inputs.gradients and inputs.gradients[0] is not None:
-                        run.gradients(inputs.gradients[:1])
-            total += time.perf_counter() - begin
-        except (Error, RuntimeError, TypeError, ValueError):
-            continue
-    return total
+def _rates(worker: Worker, reference: str | None, folder: Path, rounds: int) -> str:
+    with tarfile.open(_DATA / "samples.tar.xz") as archive:
+        archive.extractall(folder)
+    rows = []
+    for kind in ("statistics", "tensor"):
+        dump = str(folder / f"dump_{kind}/dump.json")
+        for job in ("run_ut", "check"):
+            worker.ask(job, dump, str(folder / f"warm_{job}_{kind}"))
+            seconds, shares = [], []
+            for i in range(rounds):
+                seconds.append(worker.ask(job, dump, str(folder / f"{job}_{kind}_{i}")))
+                shares.append(worker.ask("alone", dump) / seconds[-1])
+            rate = _CALLS / statistics.median(seconds)
+            share, theirs = "", ""
+            if job == "run_ut":
+                share = f"{statistics.median(shares):.2f}"
+                theirs = f"{_reference_rate(reference, dump, folder / kind):.1f}" if reference else ""
+            rows.append([f"`{job}`", kind, f"{rate:.0f}", share, theirs])
+    header = [
+        "command",
+        "task of the dump",
+        "calls a second of the processor",
+        "of it alone",
+        "mindstudio-probe",
+    ]
+    return measure.table(header, rows)
 
 
-def train(task: str, folder: str, port: int) -> None:
-    """Prints the seconds of each step that was recorded."""
-    import torch
-    from msprobe.pytorch import PrecisionDebugger
-
-    torch.set_num_threads(1)
-    section: dict[str, Any] = {}
-    if task == "online":
-        section = {"online_run_ut": True, "host": "127.0.0.1", "port": port}
-    path = Path(folder) / f"{task}.json"
-    content = {"task": "tensor", "dump_path": f"{folder}/{task}", "level": "L1", "tensor": section}
-    path.write_text(json.dumps(content))
-    if task != "plain":
-        PrecisionDebugger(path)
-    weight = torch.randn(12, 12, requires_grad=True)
-    seconds = []
-    for _ in range(_STEPS):
-        begin = time.perf_counter()
-        if task != "plain":
-            PrecisionDebugger.start()
-        x = torch.ones(12, 12)
-        for _ in range(_CALLS // 4):
-            x = torch.tanh(torch.matmul(x, weight)) * 0.5 + 1
-        x.sum().backward()  # type: ignore[no-untyped-call]
-        if task != "plain":
-            PrecisionDebugger.stop()
-            PrecisionDebugger.step()
-        taken = time.perf_counter() - begin
-        if task != "online" or is_recorded():
-            seconds.append(taken)
-        time.sleep(0.5)  # what a training does besides
-    print(json.dumps(seconds))
+def _reference_rate(python: str, dump: str, out: Path) -> float:
+    """Of mindstudio-probe, whose device is replaced by the CPU; without the time that it takes to start."""
+    out.mkdir()
+    words = [python, str(_DATA / "make_samples.py"), str(out), "run_ut"]
+    start = _processor_seconds([*words, "-h"])
+    seconds = _processor_seconds([*words, "-api_info", dump, "-o", str(out)])
+    if not list(out.glob("accuracy_checking_result_*.csv")):
+        raise RuntimeError("mindstudio-probe wrote no result")
+    return _CALLS / (seconds - start)
 
 
-def is_recorded() -> bool:
-    """Whether the step before was recorded: one that was left out is cheap, and does not count."""
-    from msprobe.pytorch import PrecisionDebugger
-
-    spool = PrecisionDebugger._get("step")._feature._online  # type: ignore[attr-defined]
-    before, is_recorded.count = is_recorded.count, spool._recorded  # type: ignore[attr-defined]
-    return bool(spool._recorded > before)
-
-
-is_recorded.count = 0  # type: ignore[attr-defined]
+def _processor_seconds(words: list[str]) -> float:
+    """Of a command. It has one thread, as ours."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(words, env=environment, check=False, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def step_seconds(task: str, folder: Path, port: int = 0) -> float:
-    words = [sys.executable, __file__, "--train", task, str(folder), str(port)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    if "left out" in done.stderr:
-        print(f"  {task}: {done.stderr.strip()}")
-    seconds: list[float] = json.loads(done.stdout)
-    return statistics.median(seconds[_FIRST:])
+def _memory(worker: Worker, folder: Path) -> str:
+    rows = []
+    for calls, elements in _DUMPS:
+        name = f"{calls}_{elements}"
+        dump = worker.ask("make_dump", str(folder / name), calls, elements)
+        cells = [
+            f"{worker.ask('peak_mib', job, dump, str(folder / f'{job}_{name}')):.0f} MiB"
+            for job in ("run_ut", "check")
+        ]
+        size = elements * 4
+        largest = f"{size / measure.MIB:.0f} MiB" if size >= measure.MIB else f"{size} bytes"
+        rows.append([f"{calls:,}", largest, *cells])
+    return measure.table(["calls", "a tensor", "`run_ut`", "`check`"], rows)
 
 
-def online_seconds(folder: Path) -> float:
+def _online(folder: Path, rounds: int) -> str:
+    """Steps in a row, as many as may wait; then everything is delivered before the next ones."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    config = folder / "checker.json"
-    config.write_text(json.dumps({"run_ut": {"is_online": True, "host": "127.0.0.1", "port": port}}))
-    words = [sys.executable, "-m", "msprobe", "run_ut", "-config", str(config), "-o", str(folder / "out")]
+    path = folder / "checker.json"
+    path.write_text(json.dumps({"run_ut": {"is_online": True, "host": "127.0.0.1", "port": port}}))
+    words = [sys.executable, "-m", "msprobe", "run_ut", "-config", str(path), "-o", str(folder / "out")]
     checker = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert checker.stderr is not None
-    checker.stderr.readline()  # it waits
+    checker.stderr.readline()  # it waits for trainings
+    tensor, online = (
+        _training(folder / name, section)
+        for name, section in (
+            ("tensor", {}),
+            ("online", {"online_run_ut": True, "host": "127.0.0.1", "port": port}),
+        )
+    )
+    plain_seconds, tensor_seconds, online_seconds = [], [], []
     try:
-        return step_seconds("online", folder, port)
+        for i in range(rounds + 1):
+            turns = [tensor, online]
+            random.Random(i).shuffle(turns)
+            seconds = {}
+            for turn in turns:
+                seconds[turn] = statistics.median(turn.ask("steps", _BURST))
+                _wait_for_courier(folder / "online/dump")
+            if i > 0:  # the first round warms up
+                plain_seconds.append(statistics.median(online.ask("plain_steps", _BURST)))
+                tensor_seconds.append(seconds[tensor])
+                online_seconds.append(seconds[online])
     finally:
-        checker.wait(120)
+        tensor.close()
+        online.close()
+        checker.wait(300)
         checker.stderr.close()
+    ratio = measure.median_ratio(online_seconds, tensor_seconds)
+    row = [measure.duration(statistics.median(s)) for s in (plain_seconds, tensor_seconds, online_seconds)]
+    row.append(f"{ratio:.2f}x")
+    return measure.table(["plain step", "task tensor", "online", "online / tensor"], [row])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--train", nargs=3)
-    asked = parser.parse_args()
-    if asked.train:
-        task, folder, port = asked.train
-        return train(task, folder, int(port))
-    import torch
+def _training(folder: Path, section: dict[str, object]) -> Worker:
+    folder.mkdir()
+    config = {"task": "tensor", "level": "L1", "rank": [], "step": [], "tensor": section}
+    settings = {"size": "operator", "config": config, "directory": str(folder)}
+    return Worker(sys.executable, "dump_worker.py", settings, folder / "log.txt")
 
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as name:
+
+def _wait_for_courier(dump: Path) -> None:
+    """Until nothing waits for it."""
+    while any(dump.glob("online_check_*/step*")):
+        time.sleep(0.05)
+
+
+def benchmark(python: str, reference: str | None, out: Path, rounds: int) -> str:
+    """The tables, in Markdown."""
+    with tempfile.TemporaryDirectory(dir=out) as name:
         folder = Path(name)
-        with tarfile.open(ROOT / "tests/data/accuracy/samples.tar.xz") as archive:
-            archive.extractall(folder)
-        for kind in ("statistics", "tensor"):
-            dump = folder / f"dump_{kind}/dump.json"
-            run_ut_seconds(dump, folder / "warm")
-            rates, shares = [], []
-            for i in range(asked.rounds):
-                seconds, calls = run_ut_seconds(dump, folder / f"{kind}{i}")
-                rates.append(calls / seconds)
-                shares.append(alone_seconds(dump) / seconds)
-            print(f"run_ut, {kind}: {statistics.median(rates):.0f} calls/s, {calls} calls; alone/run_ut "
-                  f"{statistics.median(shares):.2f}")  # fmt: skip
-        ratios, plain = [], []
-        for i in range(max(1, asked.rounds // 2)):
-            inside = folder / f"train{i}"
-            os.mkdir(inside)
-            tensor, online = step_seconds("tensor", inside), online_seconds(inside)
-            ratios.append(online / tensor)
-            plain.append((step_seconds("plain", inside), tensor, online))
-        print(f"step, ms (plain, tensor, online): {[tuple(round(1e3 * s, 1) for s in one) for one in plain]}")
-        print(f"online / tensor: {statistics.median(ratios):.2f}")
-    return None
+        with Worker(python, "operators_worker.py", {}, folder / "log.txt") as worker:
+            tables = [_rates(worker, reference, folder, rounds), _memory(worker, folder)]
+        tables.append(_online(folder, rounds))
+    markdown = "\n".join(tables)
+    measure.write_results(out, "operators", tables, markdown)
+    return markdown
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--reference-python", metavar="PYTHON", help="interpreter of mindstudio-probe")
+    parser.add_argument("--out", metavar="DIR", type=Path, required=True)
+    parser.add_argument("--rounds", type=int, default=9)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    out = options.out.resolve()
+    return measure.run_alone(
+        "operators", lambda: benchmark(sys.executable, options.reference_python, out, options.rounds)
+    )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
