@@ -50,6 +50,7 @@ _OTHER_PREFIXES = ("Distributed", "MindSpeed")
 _SEVERAL_OUTPUTS = {"topk": 0, "npu_fusion_attention": 0}  # the output that has a gradient
 _HF32 = ("conv1d", "conv2d")  # in float32: computed with a shortened mantissa there, and not raised here
 _NOT_RAISED = ("type_as",)
+_CAUSAL_MASK = 2048  # rows and columns
 
 # Of an online check: judged without a benchmark of raised precision.
 _TWO_PARTIES = (Standard.ABSOLUTE_THRESHOLD, Standard.BINARY, Standard.THOUSANDTH)
@@ -356,6 +357,8 @@ def _adapted(call: RecordedCall) -> RecordedCall:
 def _converted(function: str, inputs: Inputs) -> Inputs:
     import torch
 
+    if function == "npu_fusion_attention":
+        return _with_causal_mask(inputs)
     if function == "cross_entropy":
         return _each_tensor(inputs, lambda t: t.long() if t.dtype is torch.int32 else t)
     if function == "histc":
@@ -363,6 +366,16 @@ def _converted(function: str, inputs: Inputs) -> Inputs:
     if function in _HF32:
         return _each_tensor(inputs, lambda t: _shortened(t) if t.dtype is torch.float32 else t)
     return inputs
+
+
+def _with_causal_mask(inputs: Inputs) -> Inputs:
+    """In these modes the operator takes a mask of one fixed form, and a drawn one would mean nothing."""
+    import torch
+
+    if inputs.kwargs.get("sparse_mode") not in (2, 3, 4) or "atten_mask" not in inputs.kwargs:
+        return inputs
+    mask = torch.ones(_CAUSAL_MASK, _CAUSAL_MASK, dtype=torch.bool).triu(1)
+    return replace(inputs, kwargs={**inputs.kwargs, "atten_mask": mask})
 
 
 def _each_tensor(inputs: Inputs, change: Any) -> Inputs:

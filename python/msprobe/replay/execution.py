@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msprobe.native import Error, FormatError, InvalidArgument, UnsupportedError, import_torch
 from msprobe.replay.arguments import ArgumentBuilder, dtype_named, records_in, saved_tensor, tensors_in
 from msprobe.replay.functions import function_named, functions_named
+from msprobe.replay.npu_functions import reference_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -119,10 +120,16 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def function_of(call: RecordedCall) -> Callable[..., Any]:
-    """Raises UnsupportedError for a call that is not run again."""
+def function_of(call: RecordedCall, device: str = "") -> Callable[..., Any]:
+    """device: where it is to run; the CPU has no fused operators of NPUs. Raises UnsupportedError for a call
+    that is not run again.
+    """
     if call.operator is not None:
         return call.operator
+    if call.prefix == "NPU" and device == "cpu":
+        reference = reference_of(call.function)
+        if reference is not None:
+            return reference
     function = function_named(call.prefix, call.function)
     if function is None:
         raise UnsupportedError("this function is not run again")
@@ -199,7 +206,7 @@ class Execution:
         wants = with_gradients and inputs.needs_gradients
         args = self._moved(inputs.args, wants)
         kwargs = self._moved(inputs.kwargs, wants)
-        run = function or inputs.function or function_of(call)
+        run = function or inputs.function or function_of(call, device)
         with torch.set_grad_enabled(wants), _autocast(device, self._precision.autocast):
             value = run(*args, **kwargs)
         if versions != [tensor._version for tensor in tensors]:

@@ -11,6 +11,8 @@ import re
 import types
 from typing import TYPE_CHECKING, Any
 
+from msprobe.replay import npu_functions
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -36,10 +38,11 @@ _REFUSED = frozenset(
         "apply_", "as_subclass", "backward", "cpu", "cuda", "data_ptr", "dim_order", "empty", "empty_like",
         "empty_permuted", "empty_quantized", "empty_strided", "from_dlpack", "from_file", "from_numpy",
         "frombuffer",
-        "get_device", "ipu", "item", "map2_", "map_", "module_load", "mtia", "new", "new_empty",
+        "get_device", "ipu", "is_contiguous", "item", "map2_", "map_", "module_load", "mtia", "new",
+        "new_empty",
         "new_empty_strided", "numpy", "pin_memory", "record_stream", "reduce_refs", "register_hook",
         "register_post_accumulate_grad_hook", "requires_grad_", "resize_", "resize_as_", "resize_as_sparse_",
-        "set_", "share_memory_", "storage", "storage_offset", "to", "tolist", "type",
+        "set_", "share_memory_", "storage", "storage_offset", "stride", "to", "tolist", "type",
         "untyped_storage", "xpu",
     )
 )  # fmt: skip
@@ -75,6 +78,8 @@ def functions_named(prefix: str, name: str) -> tuple[Callable[..., Any], ...]:
 
     if prefix in _LIBRARIES:
         operator = _library_operator(_LIBRARIES[prefix], name)
+        if operator is None and prefix == "NPU":  # torch_npu is not here
+            operator = npu_functions.reference_of(name)
         return () if operator is None else (operator,)
     if prefix == "Torch" and name.startswith("_"):
         inner = getattr(torch, name, None) if _library_operator("aten", name) else None

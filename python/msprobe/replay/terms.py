@@ -32,7 +32,8 @@ _PRODUCTS = frozenset(
         "__matmul__", "__rmatmul__", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bilinear", "bmm",
         "chain_matmul", "conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d",
         "conv_transpose3d", "convolution", "_convolution", "cumsum", "dot", "einsum", "ger", "inner", "kron",
-        "linear", "matmul", "mm", "multi_dot", "mv", "outer", "sum", "tensordot", "trace", "vdot", "vecdot",
+        "linear", "matmul", "mm", "multi_dot", "mv", "npu_linear", "outer", "sum", "tensordot",
+        "trace", "vdot", "vecdot",
     )
 )  # fmt: skip
 # Those that are several kernels, and so round between them to the dtype of the result.
@@ -186,6 +187,13 @@ def _per_group(inputs: Inputs, shapes: list[list[int]], output: int) -> int:
     return math.prod(shape[1:]) // max(1, groups)
 
 
+def _per_norm_group(inputs: Inputs, shapes: list[list[int]], output: int) -> int:
+    """The argument `group` is the fourth one."""
+    groups = inputs.kwargs.get("group", inputs.args[3] if len(inputs.args) > 3 else 1)
+    shape = shapes[0]
+    return math.prod(shape[1:]) // max(1, groups) if isinstance(groups, int) and len(shape) > 1 else 1
+
+
 def _attention(inputs: Inputs, shapes: list[list[int]], output: int) -> int:
     """A product over the features of a head, a softmax and a product over the keys."""
     keys = shapes[1] if len(shapes) > 1 else shapes[0]
@@ -196,7 +204,8 @@ _COUNTS: dict[str, Callable[[Inputs, list[list[int]], int], int]] = {
     **dict.fromkeys(
         (
             "matmul", "mm", "bmm", "mv", "dot", "vdot", "vecdot", "inner", "linear", "__matmul__",
-            "__rmatmul__",
+            "__rmatmul__", "npu_linear", "npu_rms_norm", "npu_scaled_masked_softmax",
+            "npu_moe_gating_top_k_softmax",
         ),
         _last_of(0),
     ),
@@ -212,11 +221,13 @@ _COUNTS: dict[str, Callable[[Inputs, list[list[int]], int], int]] = {
         ),
         _extent,
     ),
-    **dict.fromkeys(("layer_norm", "rms_norm", "native_layer_norm"), _normalized),
+    **dict.fromkeys(("layer_norm", "rms_norm", "native_layer_norm", "npu_layer_norm_eval"), _normalized),
     **dict.fromkeys(("batch_norm", "instance_norm", "native_batch_norm"), _per_channel),
     "addbmm": _batched_sum,
     "bilinear": _bilinear,
     "group_norm": _per_group,
+    "npu_fusion_attention": _attention,
+    "npu_group_norm_silu": _per_norm_group,
     "scaled_dot_product_attention": _attention,
 }  # fmt: skip
 
