@@ -665,6 +665,13 @@ constexpr Key kKeys[] = {
      .fallback = "[0]",
      .meaning = "Ranks of the trainings that are checked.",
      .allowed = "a list of numbers of 0 or more"},
+    {.tasks = kRunUt,
+     .name = "accept_pickle",
+     .type = Type::kSwitch,
+     .fallback = "false",
+     .meaning =
+         "Trainings with mindstudio-probe may send over TCP, too: pickles, of which tensors and plain values "
+         "are read and nothing is run."},
 };
 
 }  // namespace

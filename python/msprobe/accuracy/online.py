@@ -45,11 +45,16 @@ class RankResult:
     files: ResultFiles
     compare_results: Path
     compare_details: Path
-    steps: int = 0
+    seen: set[int] = field(default_factory=set)
+    """Steps."""
     counts: Counter[str] = field(default_factory=Counter)
     """How many calls have which status, forward and backward together. Of a call with three parties that of
     the comparison with the device here counts.
     """
+
+    @property
+    def steps(self) -> int:
+        return len(self.seen)
 
     @property
     def agrees(self) -> bool:
@@ -77,7 +82,7 @@ def check_online(
     session = _Session(options, device)
     with ExitStack() as stack:
         stack.enter_context(limited_memory(device))
-        ready(_open(stack, config.online, arrivals, options.output))
+        ready(_open(stack, config.online, arrivals, options))
         for step in arrivals:
             try:
                 session.check(step)
@@ -86,13 +91,20 @@ def check_online(
     return session.results
 
 
-def _open(stack: ExitStack, meeting: Meeting, arrivals: Arrivals, output: str) -> int:
+def _open(stack: ExitStack, meeting: Meeting, arrivals: Arrivals, options: RunUtOptions) -> int:
     if meeting.nfs_path:
         stack.enter_context(FolderWatch(meeting.nfs_path, arrivals))
         return 0
-    folder = Path(tempfile.mkdtemp(prefix=".online_check_", dir=output))
+    folder = Path(tempfile.mkdtemp(prefix=".online_check_", dir=options.output))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    server = Server(meeting.host, meeting.port, meeting.tls_path, arrivals, folder / "steps")
+    server = Server(
+        meeting.host,
+        meeting.port,
+        meeting.tls_path,
+        arrivals,
+        folder / "steps",
+        accept_pickle=options.config.accept_pickle,
+    )
     return stack.enter_context(server).port
 
 
@@ -113,7 +125,7 @@ class _Session:
             log.warning("step %d of rank %d is left out: %s", step.step, step.rank, error)
             return
         result = self._result_of(step.rank)
-        result.steps += 1
+        result.seen.add(step.step)
         for name in dump.names:
             try:
                 call = dump.call(name)

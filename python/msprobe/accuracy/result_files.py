@@ -102,7 +102,8 @@ def continued_files(path: str, precision: int) -> tuple[ResultFiles, set[str]]:
     of calls without a result, are taken out. Raises InvalidArgument, FormatError, IoError.
     """
     results = Path(path)
-    if _NAME.fullmatch(results.name) is None:
+    match = _NAME.fullmatch(results.name)
+    if match is None or match[2]:  # those of an online check have a rank
         raise InvalidArgument(
             f"{path}: expected the name accuracy_checking_result_ with 14 digits and .csv, as it was written"
         )

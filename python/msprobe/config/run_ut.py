@@ -31,6 +31,8 @@ class RunUtConfig:
     """Where trainings are waited for; None: dumps are checked."""
     rank_list: tuple[int, ...] = (0,)
     """Of the trainings that are checked."""
+    accept_pickle: bool = False
+    """Trainings with mindstudio-probe may send, too."""
 
 
 def load_run_ut_config(path: str | os.PathLike[str]) -> RunUtConfig:
@@ -45,4 +47,5 @@ def load_run_ut_config(path: str | os.PathLike[str]) -> RunUtConfig:
         precision=section["precision"],
         online=meeting_of(section) if section["is_online"] else None,
         rank_list=tuple(section["rank_list"]),
+        accept_pickle=section["accept_pickle"],
     )

@@ -86,7 +86,7 @@ def send_file(connection: Connection, name: str, file: IO[bytes], size: int) -> 
 
 def receive(connection: Connection, wanted: Iterable[bytes], *, body: bool = False) -> Frame:
     """The next frame, without its body and checksum where it may have a body. Raises Gone, FormatError."""
-    head = _exactly(connection, _HEAD.size, may_end=True)
+    head = exactly(connection, _HEAD.size, may_end=True)
     kind, header_length, length = _HEAD.unpack(head)
     if kind not in _KINDS:
         raise FormatError(f"expected a frame of msprobe, found {head[:8]!r}")
@@ -97,7 +97,7 @@ def receive(connection: Connection, wanted: Iterable[bytes], *, body: bool = Fal
     has_body = body and kind == FILE
     if length and not has_body:
         raise FormatError(f"{kind.decode()}: a body of {length:,} bytes, expected none")
-    text = _exactly(connection, header_length)
+    text = exactly(connection, header_length)
     checksum = zlib.crc32(text)
     if not has_body:
         _check(connection, checksum, kind.decode())
@@ -115,34 +115,48 @@ def receive_body(connection: Connection, frame: Frame, path: Path, check: Callab
     Raises FormatError, OSError.
     """
     check(frame.length)
-    checksum = frame.checksum
-    left = frame.length
+    name = str(frame.header.get("name"))
+    checksum = write_bytes(connection, frame.length, path, name, frame.checksum)
+    _check(connection, checksum, name)
+
+
+def write_bytes(connection: Connection, length: int, path: Path, name: str, checksum: int = 0) -> int:
+    """The next `length` bytes to a new file; returns their checksum, which goes on from `checksum`.
+    Raises FormatError, OSError.
+    """
+    left = length
     with open(path, "xb") as file:
         while left > 0:
             chunk = connection.recv(min(CHUNK, left))
             if not chunk:
-                raise FormatError(f"{frame.header.get('name')}: the connection ended {left:,} bytes early")
+                raise FormatError(f"{name}: the connection ended {left:,} bytes early")
             checksum = zlib.crc32(chunk, checksum)
             file.write(chunk)
             left -= len(chunk)
-    _check(connection, checksum, str(frame.header.get("name")))
+    return checksum
 
 
 def _check(connection: Connection, checksum: int, what: str) -> None:
     """Reads the end of a frame."""
-    if _CHECKSUM.unpack(_exactly(connection, _CHECKSUM.size))[0] != checksum:
+    if _CHECKSUM.unpack(exactly(connection, _CHECKSUM.size))[0] != checksum:
         raise FormatError(f"{what}: its checksum is wrong")
 
 
 def exchange_magic(connection: Connection) -> None:
     """Raises Gone, FormatError for another protocol."""
     connection.sendall(MAGIC)
-    found = _exactly(connection, len(MAGIC), may_end=True)
+    found = first_bytes(connection)
     if found != MAGIC:
         raise FormatError(f"expected a connection of msprobe, found {found!r}")
 
 
-def _exactly(connection: Connection, size: int, *, may_end: bool = False) -> bytes:
+def first_bytes(connection: Connection) -> bytes:
+    """As many as the other side's magic has. Raises Gone, FormatError."""
+    return exactly(connection, len(MAGIC), may_end=True)
+
+
+def exactly(connection: Connection, size: int, *, may_end: bool = False) -> bytes:
+    """So many bytes. Raises Gone for none where it `may_end` there, FormatError for fewer."""
     parts = bytearray()
     while len(parts) < size:
         part = connection.recv(size - len(parts))

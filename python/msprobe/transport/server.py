@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory
 from msprobe.native import Error, FormatError, IoError, log
-from msprobe.transport import frames
+from msprobe.transport import frames, pickled
 from msprobe.transport.received import Arrivals, ReceivedStep, refusal, say_lost
 from msprobe.transport.tls import context, reason_of
 
@@ -36,6 +36,7 @@ class Server:
     """`with Server(...) as server:`, then `arrivals` has the steps.
 
     folder: for steps on their way; it is made, and removed at the end. tls_path: "" is plain TCP.
+    accept_pickle: trainings with mindstudio-probe may send, too.
     Raises IoError where it cannot listen, InvalidArgument for certificates that cannot be used.
     """
 
@@ -47,12 +48,14 @@ class Server:
         arrivals: Arrivals,
         folder: Path,
         *,
+        accept_pickle: bool = False,
         grace: float = _GRACE,
         silence: float = _SILENCE,
     ) -> None:
         self._tls = context(tls_path, "server") if tls_path else None
         self._arrivals = arrivals
         self._folder = folder
+        self._accepts_pickle = accept_pickle
         self._grace, self._silence = grace, silence
         self._lock = threading.Lock()
         self._connected: dict[int, str] = {}  # rank -> client
@@ -118,7 +121,18 @@ class Server:
             slots.release()
 
     def _talk(self, connection: Any, address: str) -> None:
-        frames.exchange_magic(connection)
+        first = frames.first_bytes(connection)
+        if first != frames.MAGIC:
+            if not pickled.may_begin_frame(first):
+                raise FormatError(f"expected a connection of msprobe, found {first!r}")
+            if not self._accepts_pickle:
+                raise FormatError(
+                    "it sends pickles, as mindstudio-probe does: both sides have to be msprobe, or "
+                    '"run_ut.accept_pickle" of the checker true'
+                )
+            self._talk_in_pickles(connection, address, first)
+            return
+        connection.sendall(frames.MAGIC)
         hello = frames.receive(connection, (frames.HELLO,)).header
         client, rank = str(hello.get("client"))[:64], hello.get("rank")
         if not client.isalnum() or isinstance(rank, bool) or not isinstance(rank, int):
@@ -167,6 +181,71 @@ class Server:
             if self._connected.get(rank) in (None, client):
                 self._connected.pop(rank, None)
                 self._arrivals.end(rank)
+
+    # ---- calls of mindstudio-probe, one by one
+
+    def _talk_in_pickles(self, connection: Any, address: str, first: bytes) -> None:
+        client = f"pickle{id(connection):x}"
+        ranks: set[int] = set()
+        said_bye = False
+        connection.settimeout(self._silence)
+        try:
+            while not said_bye:  # then it waits until the connection is closed
+                rest = frames.exactly(connection, pickled.HEAD.size - len(first), may_end=not first)
+                said_bye = self._take_frame(connection, pickled.HEAD.unpack(first + rest), client, ranks)
+                first = b""
+        except frames.Gone:
+            pass
+        finally:
+            connection.close()
+            for rank in ranks:
+                self._leave(client, rank, f"rank {rank} at {address}", said_bye)
+
+    def _take_frame(
+        self, connection: Any, head: tuple[int, int, int, int], client: str, ranks: set[int]
+    ) -> bool:
+        """True: there will be no more."""
+        length, sequence, rank, step = head
+        digits = frames.exactly(connection, pickled.CHECKSUM_SIZE)
+        self._require_room(length)
+        with self._lock:
+            self._count += 1
+            folder = self._folder / f"{self._count}"
+        received = ReceivedStep(client, rank, step, folder)
+        code, is_kept = pickled.OKAY, False
+        try:
+            make_directory(folder)
+            message = folder / "call.pt"
+            checksum = frames.write_bytes(connection, length, message, "a call")
+            if digits.decode("ascii", "replace") != f"{checksum:08x}":
+                code = pickled.DAMAGED
+            elif length == len(pickled.END) and message.read_bytes() == pickled.END:
+                code = pickled.OVER
+            else:
+                is_kept = self._take_call(received, message, ranks)
+        finally:
+            if not is_kept:
+                received.discard()
+        connection.sendall(pickled.answer(code, sequence, rank, step))
+        return code == pickled.OVER
+
+    def _take_call(self, received: ReceivedStep, message: Path, ranks: set[int]) -> bool:
+        """Whether it goes on to who checks it."""
+        rank = received.rank
+        if refusal(rank, self._arrivals.ranks):
+            return False
+        if rank not in ranks:
+            reason = self._join(received.client, rank)
+            if reason:
+                raise FormatError(reason)
+            ranks.add(rank)
+        try:
+            pickled.write_as_step(message, received.folder)
+        except Error as error:
+            log.warning("a call of step %d, rank %d is left out: %s", received.step, rank, error)
+            return False
+        message.unlink()
+        return self._arrivals.put(received)
 
     # ---- steps
 

@@ -186,6 +186,7 @@ def test_an_interrupted_run_is_continued(golden: Path, tmp_path: Path) -> None:
     [
         ("result.csv", "", InvalidArgument),
         ("accuracy_checking_result_2026.csv", "", InvalidArgument),
+        ("accuracy_checking_result_20260101000000_rank0.csv", "", InvalidArgument),
         ("accuracy_checking_result_20260101000000.csv", "a,b\r\n1,2\r\n", FormatError),
         ("accuracy_checking_result_20260101000000.csv", "", FormatError),
         ("accuracy_checking_result_20260101000000.csv", "\0\0\0", FormatError),
