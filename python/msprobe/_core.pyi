@@ -720,7 +720,7 @@ def write_graph_file(
     layer_rules: dict[str, list[tuple[str, str]]] | None = None,
     overflow_check: bool = False,
     threads: int = 0,
-    findings: Callable[[], list[tuple[int, int, str, str]]] | None = None,
+    findings: Callable[[], list[tuple[int, int, str, str, bool]]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> GraphSummary: ...
 def check_layout(layout: dict[str, int | str], where: str) -> None: ...

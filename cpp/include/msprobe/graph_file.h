@@ -37,6 +37,7 @@ struct Finding {
   int rank = 0;
   std::string node;
   std::string sentence;
+  bool is_of_reference = false;  // `node` is one of the reference
 };
 
 struct GraphJob {

@@ -331,7 +331,9 @@ class CallWalker {
     finding.is_of_reference = alone.is_missing;
     finding.reason = "only " + side + " calls " + alone.name;
     if (alone.count > 1 && !is_module(alone.name)) {
-      finding.reason += " and the " + std::to_string(alone.count - 1) + " calls that follow";
+      const std::uint32_t more = alone.count - 1;
+      finding.reason += more == 1 ? " and the call that follows"
+                                  : " and the " + std::to_string(more) + " calls that follow";
     }
     finding.distance = {
         .value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};

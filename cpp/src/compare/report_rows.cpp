@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "compare/row_statistics.h"
+#include "compare/rows.h"
 #include "msprobe/compare_report.h"
 #include "msprobe/verdict.h"
 #include "trace/item_text.h"
@@ -25,6 +26,7 @@ constexpr int kSame = -1;
 constexpr int kNone = -2;
 constexpr int kInfinite = -1;
 constexpr int kDigits = 4;
+constexpr int kOnlyInReference = -5;  // in the column "match", where a trace::NoMatchReason may stand
 
 // ---- Which rows
 
@@ -61,6 +63,78 @@ std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::ve
   all.resize(most);
   std::sort(all.begin(), all.end());
   return all;
+}
+
+// ---- In which order
+
+// The page shows what one run or both have, one after the other as it came about: what only the reference
+// has where it ran, and the gradients of parameters behind the backward call of their module.
+struct PageEntry {
+  std::uint32_t place = 0;  // a record of the run under test
+  bool is_behind = false;   // behind what stands there
+  std::size_t index = 0;    // of the row, or of `right_only`
+  bool is_of_reference = false;
+
+  bool operator<(const PageEntry& other) const {
+    return place != other.place ? place < other.place : !is_behind && other.is_behind;
+  }
+};
+
+// Where the gradients of the parameters of a module came about: its last backward call. Without one: the
+// last of all.
+class GradientPlaces {
+ public:
+  explicit GradientPlaces(const trace::Trace& trace) : trace_(trace) {
+    const auto& records = trace.records();
+    for (std::uint32_t i = 0; i < records.size(); ++i) {
+      if (is_backward(trace.name(records[i]))) last_ = i;
+    }
+  }
+
+  std::uint32_t place(std::uint32_t record) const {
+    const std::string_view name = trace_.name(trace_.records()[record]);
+    const std::string prefix(name.substr(0, name.find(".parameters_grad")));
+    std::optional<std::size_t> found;
+    for (int call = 0;; ++call) {
+      const auto next = trace_.find(prefix + ".backward." + std::to_string(call));
+      if (!next) break;
+      found = std::max(found.value_or(0), *next);
+    }
+    return found ? static_cast<std::uint32_t>(*found) : last_.value_or(record);
+  }
+
+ private:
+  const trace::Trace& trace_;
+  std::optional<std::uint32_t> last_;
+};
+
+std::vector<PageEntry> page_entries(const DumpPair& pair, const std::vector<std::size_t>& chosen,
+                                    std::size_t most) {
+  const auto& rows = pair.matches.pairs;
+  const auto& right_only = pair.matches.right_only;
+  const GradientPlaces ours(pair.left), theirs(pair.right);
+  std::vector<PageEntry> entries;
+  entries.reserve(chosen.size() + std::min(right_only.size(), most));
+  for (const std::size_t index : chosen) {
+    const std::uint32_t record = rows[index].left_record;
+    const bool is_gradient = trace::holds_gradients(pair.left.name(pair.left.records()[record]));
+    entries.push_back({is_gradient ? ours.place(record) : record, is_gradient, index, false});
+  }
+  // Of each record of the reference the one of the run under test that it stands at or behind.
+  std::vector<std::uint32_t> places(right_only.empty() ? 0 : pair.right.records().size());
+  std::uint32_t last = 0;
+  for (std::uint32_t i = 0; i < places.size(); ++i) {
+    const bool is_gradient = trace::holds_gradients(pair.right.name(pair.right.records()[i]));
+    if (pair.records.of_right[i] && !is_gradient) last = pair.records.of_right[i].index;
+    places[i] = last;
+  }
+  for (std::size_t i = 0; i < std::min(right_only.size(), most); ++i) {
+    std::uint32_t record = right_only[i].record;
+    if (trace::holds_gradients(pair.right.name(pair.right.records()[record]))) record = theirs.place(record);
+    entries.push_back({places[record], true, i, true});
+  }
+  std::stable_sort(entries.begin(), entries.end());
+  return entries;
 }
 
 // ---- Text
@@ -156,7 +230,7 @@ class RowColumns {
   void add(std::size_t index, const Distance& distance, const StatisticsPair& statistics,
            const RowVerdict& verdict) {
     const ItemPair& row = pair_.matches.pairs[index];
-    row_.add(static_cast<std::int64_t>(index - last_));
+    row_.add(static_cast<std::int64_t>(index) - static_cast<std::int64_t>(last_));
     last_ = index;
     add_names(row);
     error_.add(row.right ? finite_or_code(roundings(pair_, row, distance)) : kNone);
@@ -167,6 +241,24 @@ class RowColumns {
     message_.add(last_message_.index(strings_, verdict.message));
     colour_.add(static_cast<std::int64_t>(verdict.colour));
     match_.add(row.right ? static_cast<std::int64_t>(row.right.how) : -static_cast<std::int64_t>(row.reason));
+  }
+
+  // What only the reference has, under its name there.
+  void add_of_reference(const trace::RightItem& one) {
+    row_.add(std::int64_t{0});
+    left_.read(pair_.right, one.record, pair_.right.all_items()[one.item]);
+    record_.add(last_record_.index(strings_, left_.record()));
+    item_.add(strings_.index(left_.item()));
+    type_.add(last_type_.index(strings_, left_.type));
+    other_record_.add(std::int64_t{kNone});
+    other_item_.add(std::int64_t{kNone});
+    other_type_.add(std::int64_t{kNone});
+    error_.add(std::int64_t{kNone});
+    relative_.add(std::int64_t{kNone});
+    result_.add(last_result_.index(strings_, ""));
+    message_.add(last_message_.index(strings_, "Only the reference has it."));
+    colour_.add(std::int64_t{0});
+    match_.add(std::int64_t{kOnlyInReference});
   }
 
   // Takes the columns, so that none stands in memory twice.
@@ -290,16 +382,23 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
                        const std::vector<Distance>& distances, std::size_t most) {
   const std::vector<ItemPair>& rows = pair.matches.pairs;
   ReportRows report;
-  report.rows = rows.size();
+  report.rows = rows.size() + pair.matches.right_only.size();
   for (std::size_t i = 0; i < rows.size(); ++i) count_difference(pair, report, rows[i], distances[i]);
   const std::vector<std::size_t> chosen = choose(rows, distances, most);
-  report.shown = chosen.size();
+  const std::vector<PageEntry> entries = page_entries(pair, chosen, most);
+  report.shown = entries.size();
   RowColumns columns(pair, metrics);
   std::vector<StatisticsPair> statistics;
   std::vector<RowVerdict> verdicts;
   std::size_t begin = 0, end = 0;
-  for (const std::size_t index : chosen) {
-    if (index >= end) {  // the first chosen row of its record, whose rows are judged together
+  for (const PageEntry& entry : entries) {
+    if (entry.is_of_reference) {
+      columns.add_of_reference(pair.matches.right_only[entry.index]);
+      continue;
+    }
+    const std::size_t index = entry.index;
+    if (index < begin ||
+        index >= end) {  // the first chosen row of its record, whose rows are judged together
       begin = index;
       while (begin > 0 && rows[begin - 1].left_record == rows[index].left_record) --begin;
       end = index;

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "compare/call_walk.h"
 #include "compare/diagnosis_walk.h"
+#include "compare/rows.h"
 
 namespace msprobe::compare {
 namespace {
@@ -50,6 +53,7 @@ class Judge {
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       if (is_culprit_[i]) found.push_back(findings_[i]);
     }
+    leave_outermost(found);
     add_random_state(found);
     return found;
   }
@@ -57,15 +61,18 @@ class Judge {
   /// What differs, and is no cause, as nothing comes of it.
   std::vector<std::string> notes(const std::vector<StepWalk>& walks) const {
     std::vector<std::string> notes;
+    std::unordered_set<std::string> known;  // what every step says is said once
+    const auto add = [&](std::string note) {
+      if (known.insert(note).second) notes.push_back(std::move(note));
+    };
     for (std::size_t i = 0; i < findings_.size(); ++i) {
       const Finding& finding = *findings_[i];
       if (finding.phase != Phase::kRandomState && !finding.reason.empty() && !is_culprit_[i])
-        notes.push_back(finding.reason + ": nothing comes of it");
+        add(finding.reason + ": it has no consequence");
     }
     for (const StepWalk& walk : walks) {
       if (!walk.stranger.empty())
-        notes.push_back(walk.stranger +
-                        " is of another shape or dtype, or has little in common with the reference");
+        add(walk.stranger + " is of another shape or dtype, or has little in common with the reference");
     }
     if (notes.size() > kMostNotes) {
       const std::size_t more = notes.size() - kMostNotes;
@@ -136,6 +143,20 @@ class Judge {
                        });
   }
 
+  // What a module is given is the same inside of it: its outermost module names it.
+  static void leave_outermost(std::vector<const Finding*>& culprits) {
+    const std::vector<const Finding*> all = culprits;
+    const auto is_given_outside = [&](const Finding* inner) {
+      return inner->kind == FindingKind::kArgument && is_measured(*inner) &&
+             std::any_of(all.begin(), all.end(), [&](const Finding* outer) {
+               return outer != inner && outer->kind == FindingKind::kArgument && is_module(outer->record) &&
+                      !inner->module.empty() && module_path(outer->record) == inner->module &&
+                      outer->step == inner->step && outer->rank == inner->rank;
+             });
+    };
+    culprits.erase(std::remove_if(culprits.begin(), culprits.end(), is_given_outside), culprits.end());
+  }
+
   // A random operator that differs first is not to blame when its generator stood elsewhere.
   void add_random_state(std::vector<const Finding*>& culprits) const {
     if (culprits.empty() || culprits.front()->kind != FindingKind::kRandomness) return;
@@ -152,6 +173,28 @@ class Judge {
   // By step and rank; where save() was given something, too, that of the dump.
   std::map<std::pair<int, int>, const StepWalk*> walks_;
 };
+
+// What is no call (a setting of a module, a weight, a gradient) stands at a call of its module: there a
+// reader finds its lines, its rows and its node.
+void add_places(const trace::Trace& target, std::vector<Finding>& findings) {
+  const auto needs_place = [](const Finding& one) { return one.record.empty() && !one.module.empty(); };
+  if (std::none_of(findings.begin(), findings.end(), needs_place)) return;
+  std::unordered_map<std::string, std::string_view> calls, gradients;
+  for (const trace::Record& record : target.records()) {
+    const std::string_view name = target.name(record);
+    if (!is_module(name) || is_backward(name)) continue;
+    (trace::holds_gradients(name) ? gradients : calls).try_emplace(module_path(name), name);
+  }
+  for (Finding& finding : findings) {
+    if (!needs_place(finding)) continue;
+    const auto own = gradients.find(finding.module), call = calls.find(finding.module);
+    if (finding.kind == FindingKind::kGradient && own != gradients.end()) {
+      finding.record = own->second;
+    } else if (call != calls.end()) {
+      finding.record = call->second;
+    }
+  }
+}
 
 }  // namespace
 
@@ -186,6 +229,7 @@ StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics
   const bool has_diagnosis = pair.left_diagnosis && pair.right_diagnosis;
   CallWalk calls = walk_calls(pair, metrics, distances, before, has_diagnosis);
   if (has_diagnosis) walk_diagnosis(*pair.left_diagnosis, *pair.right_diagnosis, before, calls);
+  add_places(pair.left, calls.walk.findings);
   calls.walk.step = step;
   calls.walk.rank = rank;
   for (Finding& finding : calls.walk.findings) {

@@ -19,6 +19,7 @@
 #include "msprobe/log.h"
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
+#include "trace/bad_number.h"
 #include "trace/uninitialised.h"
 
 namespace msprobe::dump {
@@ -71,6 +72,7 @@ struct Step {
   std::size_t formatted = 0;  // bytes of the log that the writer has formatted
   std::size_t written = 0;    // bytes of the log that the JSON files hold
   bool ending = false;        // the step is closed
+  bool has_fill = false;      // a call wrote an infinity that it was given
   std::uint64_t flushes = 0;  // wanted before that: done when the step is
 };
 
@@ -417,7 +419,10 @@ void Recorder::note_output(std::string_view record_name, trace::Badness worst) {
   const std::lock_guard lock(state_->mutex);
   if (!state_->step) return;
   StepReport& report = state_->step->report;
-  if (report.first_non_finite.empty()) report.first_non_finite = record_name;
+  // Infinities that a mask has written say nothing, nor do those behind them; a NaN always does.
+  state_->step->has_fill |= worst == trace::Badness::kInfinite && trace::is_fill(record_name);
+  const bool is_asked_for = worst == trace::Badness::kInfinite && state_->step->has_fill;
+  if (report.first_non_finite.empty() && !is_asked_for) report.first_non_finite = record_name;
   if (worst == trace::Badness::kNan && report.first_nan.empty()) report.first_nan = record_name;
 }
 

@@ -1,8 +1,11 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <optional>
+#include <string_view>
 
 #include "base/non_finite.h"
 #include "msprobe/closeness.h"
@@ -42,17 +45,27 @@ struct Previous {
   double similarity;
 };
 
+// For a person: three digits, and what is missing to 1 where that is less.
+std::string shown_share(double value) {
+  for (int digits = 3; digits < 17; ++digits) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%.*g", digits, value);
+    if (value >= 1 || std::string_view(text.data()) != "1") return text.data();
+  }
+  return io::format_double(value);
+}
+
 std::string low_reason(const Finding& finding, const Rule& rule) {
   return finding.name + ": at step " + std::to_string(finding.step) +
-         ", the first compared, the signs agree for " + io::format_double(finding.similarity) +
-         " of the elements, expected at least " + io::format_double(rule.first_step_least);
+         ", the first compared, the signs agree for " + shown_share(finding.similarity) +
+         " of the elements, expected at least " + shown_share(rule.first_step_least);
 }
 
 std::string drop_reason(const Finding& finding, std::int64_t previous_step, const Rule& rule) {
   return finding.name + ": at step " + std::to_string(finding.step) + " the signs agree for " +
-         io::format_double(finding.similarity) + " of the elements, after " +
-         io::format_double(finding.previous) + " at step " + std::to_string(previous_step) +
-         ", expected a fall of at most " + io::format_double(rule.largest_drop);
+         shown_share(finding.similarity) + " of the elements, after " + shown_share(finding.previous) +
+         " at step " + std::to_string(previous_step) + ", expected a fall of at most " +
+         shown_share(rule.largest_drop);
 }
 
 std::optional<Finding> judge_cell(const std::string& name, std::int64_t step, const Similarity& cell,

@@ -76,7 +76,7 @@ CREATE TABLE msprobe_nodes (
     colours TEXT,
     overflow TEXT
 );
-CREATE TABLE msprobe_findings (step INTEGER, rank INTEGER, number INTEGER, node TEXT, sentence TEXT);
+CREATE TABLE msprobe_findings (step INTEGER, rank INTEGER, number INTEGER, node TEXT, sentence TEXT, side INTEGER);
 )";
 
 constexpr std::string_view kIndices = R"(
@@ -246,13 +246,14 @@ void GraphDatabase::end_graphs() {
 
 void GraphDatabase::add_finding(const Finding& finding) {
   state_->go([&] {
-    SQLite::Statement statement(*state_->database, "INSERT INTO msprobe_findings VALUES (?,?,?,?,?)");
+    SQLite::Statement statement(*state_->database, "INSERT INTO msprobe_findings VALUES (?,?,?,?,?,?)");
     io::Binder(statement)
         .number(finding.step)
         .number(finding.rank)
         .number(++state_->findings)
         .text(finding.node)
         .text(finding.sentence)
+        .number(finding.is_of_reference ? 1 : 0)
         .run();
   });
 }

@@ -21,11 +21,15 @@ bool is_present(const Scalar& scalar) {
   return scalar.kind != Scalar::Kind::kAbsent && scalar.kind != Scalar::Kind::kNull;
 }
 
-// Max or min is NaN or infinite.
+// Max or min is NaN or infinite, and the reference has not the same there: an infinity on both sides, as a
+// mask of attention has, is no difference.
 bool has_bad_extreme(const trace::StatisticsPair& statistics) {
-  const auto& numbers = statistics.left_numbers;
-  return std::any_of(numbers.begin(), numbers.begin() + 2,
-                     [](std::optional<double> number) { return number && !std::isfinite(*number); });
+  const auto& ours = statistics.left_numbers;
+  const auto& theirs = statistics.right_numbers;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (ours[i] && !std::isfinite(*ours[i]) && ours[i] != theirs[i]) return true;
+  }
+  return false;
 }
 
 bool has_maximum(const Parameter& parameter) {
@@ -89,13 +93,15 @@ struct Share {
   bool is_bad = false;
 };
 
-Share smallest_share(const std::vector<Parameter>& parameters, std::span<const trace::RealMetrics> metrics) {
+Share smallest_share(const std::vector<Parameter>& parameters, const std::vector<Parameter>& counterparts,
+                     std::span<const trace::RealMetrics> metrics) {
   Share share;
+  const auto others = pair_parameters(parameters, counterparts);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
     const std::string_view shape = trace::shape_text(*parameter.trace, *parameter.item);
     if (!has_maximum(parameter) || shape == "[]") continue;
-    if (has_bad_extreme(statistics_of(parameter, nullptr))) share.is_bad = true;
+    if (has_bad_extreme(statistics_of(parameter, others[i]))) share.is_bad = true;
     if (const auto ratio = metrics[i].one_thousandth.number()) {
       share.smallest = std::min({share.smallest.value_or(1), *ratio, 1.0});
     }
@@ -105,8 +111,9 @@ Share smallest_share(const std::vector<Parameter>& parameters, std::span<const t
 
 Index real_data_index(const Pair& pair, const NodeMetrics& metrics) {
   const std::span all(metrics);
-  const Share in = smallest_share(pair.ours.inputs, all.first(pair.ours.inputs.size()));
-  const Share out = smallest_share(pair.ours.outputs, all.subspan(pair.ours.inputs.size()));
+  const Share in = smallest_share(pair.ours.inputs, pair.theirs.inputs, all.first(pair.ours.inputs.size()));
+  const Share out =
+      smallest_share(pair.ours.outputs, pair.theirs.outputs, all.subspan(pair.ours.inputs.size()));
   if (out.is_bad) return {1, true};
   if (in.is_bad || !in.smallest || !out.smallest) return {0, true};
   const double lost = *in.smallest - *out.smallest;

@@ -90,6 +90,20 @@ bool grows(double in, double out) {
   return in == 0 ? out > kMost : out / in > kMost;  // false for NaN
 }
 
+// The program asked for these infinities, as a mask of attention does.
+bool is_deliberate(const Trace& trace, const Record& record) {
+  if (!trace::is_fill(trace.name(record))) return false;
+  bool is_given = false;
+  for (const Item& item : trace.items(record)) {
+    for (const trace::Scalar& one : {item.max, item.min, item.mean, item.value}) {
+      const trace::Badness how = trace::badness(trace, one);
+      if (how == trace::Badness::kNan) return false;
+      is_given |= how == trace::Badness::kInfinite && is_argument(item.part);
+    }
+  }
+  return is_given;
+}
+
 OverflowLevel level_of(const Trace& trace, const Record& record) {
   bool bad_in = false, bad_out = false, all_excused = true;
   double norm_in = std::nan(""), norm_out = std::nan("");
@@ -103,6 +117,7 @@ OverflowLevel level_of(const Trace& trace, const Record& record) {
     all_excused &= excuse != nullptr && is_excused(*excuse, first_key(trace.text(item.path)), item.part);
   }
   if (excuse != nullptr && all_excused) return OverflowLevel::kNone;
+  if (bad_out && is_deliberate(trace, record)) return OverflowLevel::kNone;
   if (bad_out) return bad_in ? OverflowLevel::kHigh : OverflowLevel::kCritical;
   if (bad_in) return OverflowLevel::kMedium;
   return grows(norm_in, norm_out) ? OverflowLevel::kHigh : OverflowLevel::kNone;

@@ -3,7 +3,6 @@
 #include "overflow/bad_value.h"
 
 #include <algorithm>
-#include <array>
 
 #include "io/in_quotes.h"
 #include "trace/record_name.h"
@@ -15,12 +14,6 @@ using trace::Item;
 using trace::Scalar;
 using trace::Trace;
 using Part = Item::Part;
-
-// Calls whose result may hold a value that they were given.
-constexpr std::array<std::string_view, 17> kFills = {
-    "full",         "full_like",       "new_full",    "fill",       "fill_",         "masked_fill",
-    "masked_fill_", "index_fill",      "index_fill_", "where",      "scatter",       "scatter_",
-    "pad",          "constant_pad_nd", "clamp",       "nan_to_num", "masked_scatter"};
 
 // Python's text of a complex number: "(nan+infj)".
 Badness of_complex(std::string_view text) noexcept {
@@ -92,7 +85,7 @@ std::string describe(const Trace& trace, const Item& item) {
 
 bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept {
   if (values.worst_out != Badness::kInfinite || values.worst_in != Badness::kInfinite) return false;
-  return std::find(kFills.begin(), kFills.end(), trace::RecordName(record).function()) != kFills.end();
+  return trace::is_fill(record);
 }
 
 }  // namespace msprobe::overflow

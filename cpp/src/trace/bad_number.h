@@ -15,4 +15,8 @@ namespace msprobe::trace {
 /// case, with or without a sign.
 Badness badness(const Trace& trace, const Scalar& scalar) noexcept;
 
+/// Whether the result of this call may hold a value that it was given, as that of masked_fill does: an
+/// infinity that the program asked for.
+bool is_fill(std::string_view record) noexcept;
+
 }  // namespace msprobe::trace

@@ -5,10 +5,11 @@ const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 
 // Codes of the native report_rows().
-const SAME = -1, NONE = -2, INFINITE = -1, EXACT = 1;
+const SAME = -1, NONE = -2, INFINITE = -1, EXACT = 1, ONLY_IN_REFERENCE = -5;
 const MATCHES = {1: "same name and place", 2: "aligned: another name, the same place", 3: "moved: same name, another place", 4: "fuzzy", 5: "mapped",
                  0: "no counterpart", [-1]: "no such call in the reference", [-2]: "the call has no such item in the reference",
-                 [-3]: "another shape in the reference", [-4]: "a dtype that is not compared with this one"};
+                 [-3]: "another shape in the reference", [-4]: "a dtype that is not compared with this one",
+                 [ONLY_IN_REFERENCE]: "only the reference has it"};
 const FAR = 10000;   // rounding errors; where the warm colour becomes a hot one
 const CLASSES = [
   ["equal", "equal"], ["rounding", `up to ${data.small} rounding errors`], ["beyond", `up to ${FAR}`], ["far", "more"],
@@ -27,7 +28,7 @@ const css = name => getComputedStyle(document.documentElement).getPropertyValue(
 const whole = number => number.toLocaleString("en-US");
 const plural = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
 const visible = text => String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, "\ufffd");
-const short = value => value >= 1e6 || (value > 0 && value < 1e-3) ? value.toExponential(1) : String(+value.toPrecision(4));
+const short = value => value >= 1e6 || (value > 0 && value < 1e-3) ? value.toExponential(1) : (+value.toPrecision(3)).toLocaleString("en-US", {maximumFractionDigits: 6});
 const classOf = error => error === NONE ? 5 : error === INFINITE ? 4 : error === 0 ? 0 : error < data.small ? 1 : error < FAR ? 2 : 3;
 const pairName = pair => `step ${pair.step}, rank ${pair.rank}${pair.debug ? ", debug" : ""}`;
 
@@ -74,7 +75,7 @@ class Rows {
     this.strings = raw.strings.map(visible);
     this.lower = this.strings.map(text => text.toLowerCase());
     this.count = raw.row.length;
-    this.row = Uint32Array.from(raw.row);
+    this.row = Int32Array.from(raw.row);   // of the result table; where it stands in the picture is its place in these lists
     for (let i = 1; i < this.count; i++) this.row[i] += this.row[i - 1];
     for (const name of ["record", "item", "otherRecord", "otherItem", "type", "otherType", "result", "message", "match", "colour"]) {
       this[name] = Int32Array.from(raw[name]);
@@ -88,11 +89,13 @@ class Rows {
   }
   name(i) { return this.strings[this.record[i]] + this.strings[this.item[i]]; }
   otherName(i) {
+    if (this.isOfReference(i)) return this.name(i);
     if (this.otherRecord[i] === NONE) return "";
     return this.other("record", "otherRecord", i) + this.other("item", "otherItem", i);
   }
   otherTypeName(i) { return this.otherType[i] === NONE ? "" : this.other("type", "otherType", i); }
   other(own, other, i) { return this.strings[this[other][i] === SAME ? this[own][i] : this[other][i]]; }
+  isOfReference(i) { return this.match[i] === ONLY_IN_REFERENCE; }
   part(i) { return this.isGradient[this.record[i]] ? "gradient" : this.parts[this.item[i]]; }
   backward(i) { return this.isBackward[this.record[i]] || this.isBackward[this.item[i]]; }
   // Where a number for "worst first" is needed: what has no measure is worst, what has no counterpart is last.
@@ -130,7 +133,7 @@ function rowsOf(pair) {
 }
 
 // `fitting`: rows that pass the filters, in order; `order`: the same as the table shows them; `from`, `to`: what the
-// chart shows, of the rows of the result table; `blamed`: the rows of culprits.
+// chart shows, of the rows in order; `blamed`: the rows of culprits.
 const state = {pair: null, rows: null, fitting: new Uint32Array(0), order: new Uint32Array(0), from: 0, to: 1, picked: -1, blamed: []};
 
 // ---------------------------------------------------------------------------------------------- header
@@ -147,11 +150,11 @@ function showHeader() {
   if (data.leftOutTotal > data.leftOut.length) notes.push(`Not compared: ${whole(data.leftOutTotal - data.leftOut.length)} more, see verdict.json`);
   $("notes").append(...notes.map(note => element("li", {textContent: visible(note)})));
   const counts = data.counts;
-  const tiles = [["rows", counts.rows], ["with a counterpart", counts.matched], ["without one", counts.unmatched],
-                 ["only in the reference", counts.only_in_reference], ["fail a threshold", counts.failing], ["steps", counts.steps], ["ranks", counts.ranks]];
+  const tiles = [["items of both", counts.matched], ["only in the target", counts.unmatched], ["only in the reference", counts.only_in_reference],
+                 ["fail a threshold", counts.failing], ["steps", counts.steps], ["ranks", counts.ranks]];
   $("tiles").append(...tiles.map(([label, value]) =>
     element("div", {}, element("dt", {textContent: label}), element("dd", {textContent: whole(value)}))));
-  for (const [term, text] of [["Run under test", data.inputs.target], ["Reference", data.inputs.golden]]) {
+  for (const [term, text] of [["reference", data.inputs.reference], ["target", data.inputs.target]]) {
     $("inputs").append(element("dt", {textContent: term}), element("dd", {}, element("code", {textContent: visible(text)})));
   }
   $("footer").textContent = `Made by msprobe ${data.version}. All values are in the result tables; verdict.json has the answer for programs.`;
@@ -160,13 +163,12 @@ function showHeader() {
 function showCulprits() {
   $("blame").classList.toggle("hidden", data.culprits.length === 0);
   $("culprits").append(...data.culprits.map(culprit => {
-    const inside = culprit.module ? ` in ${culprit.module}` : "";
     const node = element("li", {},
-      element("b", {textContent: visible(`${culprit.kind.replaceAll("_", " ")} ${culprit.name}${inside}`)}),
+      element("b", {textContent: visible(culprit.plain)}),
       element("span", {className: "soft", textContent: `step ${culprit.step}, rank ${culprit.rank}, confidence ${Math.round(culprit.confidence * 100)} %`}),
       element("span", {textContent: visible(culprit.reason)}));
     const metrics = Object.entries(culprit.metrics).map(([key, value]) =>
-      `${key.replaceAll("_", " ")}: ${typeof value === "number" ? short(value) : typeof value === "object" ? JSON.stringify(value) : value}`);
+      `${METRICS[key] ?? key.replaceAll("_", " ")}: ${typeof value === "number" ? `${short(+(100 * value).toPrecision(2))} % of its size` : typeof value === "object" ? JSON.stringify(value) : value}`);
     if (metrics.length) node.append(element("span", {className: "soft", textContent: visible(metrics.join(" \u00b7 "))}));
     if (culprit.replay) node.append(element("span", {textContent: visible(`replay: ${culprit.replay.answer}: ${culprit.replay.reason}`)}));
     if (culprit.stack.length) node.append(element("pre", {textContent: culprit.stack.map(frameText).join("\n")}));
@@ -179,6 +181,7 @@ function showCulprits() {
     return node;
   }));
 }
+const METRICS = {distance: "differs by", explained: "explained by what goes in"};
 const frameText = frame => visible(frame.file === null ? frame.code
   : `${frame.file}:${frame.line} in ${frame.function}${frame.code ? `   ${frame.code}` : ""}`);
 const placeOf = culprit => (culprit.record || culprit.name) && data.pairs.find(pair =>
@@ -186,11 +189,11 @@ const placeOf = culprit => (culprit.record || culprit.name) && data.pairs.find(p
 
 // The worst result of a culprit's record.
 function rowOf(rows, culprit) {
-  const name = visible(culprit.record || culprit.name);
+  const name = visible(culprit.record || culprit.name), ofReference = culprit.ofReference;
   let best = -1, weight = -3;
   for (let i = 0; i < rows.count; i++) {
     const own = rows.strings[rows.record[i]];
-    if (own !== name && rows.name(i) !== name) continue;
+    if (own !== name && rows.name(i) !== name || rows.isOfReference(i) !== ofReference) continue;
     if (rows.weight(i) > weight) { weight = rows.weight(i); best = i; }
   }
   return best;
@@ -286,7 +289,7 @@ function firstAt(row) {   // index into `fitting` of the first row from there on
   let low = 0, high = state.fitting.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (state.rows.row[state.fitting[middle]] < row) low = middle + 1; else high = middle;
+    if (state.fitting[middle] < row) low = middle + 1; else high = middle;
   }
   return low;
 }
@@ -296,7 +299,7 @@ function drawChart() {
   chart.width = canvas.clientWidth;
   chart.height = canvas.clientHeight;
   const context = prepared(canvas, chart.width, chart.height);
-  $("whole").classList.toggle("hidden", !state.pair || (state.from === 0 && state.to >= state.pair.rows));
+  $("whole").classList.toggle("hidden", !state.pair || (state.from === 0 && state.to >= (state.rows?.count ?? 0)));
   if (!state.rows) return;
   chart.decades = Math.max(4, Math.ceil(Math.log10(Math.max(state.pair.worst, 1))));
   drawScale(context);
@@ -344,10 +347,10 @@ function drawBackward(context) {
   };
   for (let i = 0; i < rows.count; i++) {
     const backward = rows.backward(i);
-    if (backward && start < 0) start = rows.row[i];
-    if (!backward && start >= 0) { shade(start, rows.row[i]); start = -1; }
+    if (backward && start < 0) start = i;
+    if (!backward && start >= 0) { shade(start, i); start = -1; }
   }
-  if (start >= 0) shade(start, state.pair.rows);
+  if (start >= 0) shade(start, rows.count);
   if (!rows.count || rows.backward(0)) return;
   context.fillText("forward", chart.left + 4, chart.height - 6);
 }
@@ -360,7 +363,7 @@ function drawPoints(context) {
   let class_ = -1;
   for (let at = first; at < last; at++) {
     const i = state.fitting[at], error = rows.error[i];
-    const x = Math.round(chartX(rows.row[i])), y = Math.round(chartY(error)), place = y * width + x;
+    const x = Math.round(chartX(i)), y = Math.round(chartY(error)), place = y * width + x;
     const own = classOf(error) + 1;
     if (painted[place] === own) continue;
     painted[place] = own;
@@ -373,11 +376,11 @@ function drawMarks(context) {
   const rows = state.rows;
   context.fillStyle = css("--bad");
   for (const i of state.blamed) {
-    const x = Math.round(chartX(rows.row[i]));
+    const x = Math.round(chartX(i));
     if (x >= chart.left && x <= chart.width - chart.right) context.fillRect(x, chart.top, 1, chart.height - chart.top - chart.bottom);
   }
-  if (state.picked >= 0 && rows.row[state.picked] >= state.from && rows.row[state.picked] <= state.to) {
-    const x = chartX(rows.row[state.picked]), y = chartY(rows.error[state.picked]);
+  if (state.picked >= 0 && state.picked >= state.from && state.picked <= state.to) {
+    const x = chartX(state.picked), y = chartY(rows.error[state.picked]);
     context.strokeStyle = css("--text");
     context.lineWidth = 1.5;
     context.beginPath();
@@ -399,7 +402,7 @@ function pointAt(event) {
   let best = -1, least = reach * reach;
   for (let at = firstAt(chartRow(x - reach)); at < last; at++) {
     const i = state.fitting[at];
-    const distance = (chartX(state.rows.row[i]) - x) ** 2 + (chartY(state.rows.error[i]) - y) ** 2;
+    const distance = (chartX(i) - x) ** 2 + (chartY(state.rows.error[i]) - y) ** 2;
     if (distance < least) { least = distance; best = i; }
   }
   return best;
@@ -427,7 +430,7 @@ function chartUp(event) {
   if (!moved) return;
   if (Math.abs(moved.to - moved.from) > 4) {
     const [from, to] = [moved.from, moved.to].sort((a, b) => a - b).map(chartRow);
-    zoom(Math.max(0, Math.floor(from)), Math.min(state.pair.rows, Math.ceil(to)));
+    zoom(Math.max(0, Math.floor(from)), Math.min(state.rows.count, Math.ceil(to)));
     return;
   }
   const i = pointAt(event);
@@ -495,7 +498,7 @@ function rowNode(i) {
   const rows = state.rows, mark = element("i", {});
   mark.style.background = `var(--${CLASSES[classOf(rows.error[i])][0]})`;
   const node = element("div", {className: i === state.picked ? "row picked" : "row"}, mark,
-    cell(whole(rows.row[i] + 1), "number soft"), cell(rows.name(i), "mono"), cell(rows.strings[rows.type[i]], "mono"), cell(errorCell(rows.error[i]), "number"),
+    cell(rows.isOfReference(i) ? "" : whole(rows.row[i] + 1), "number soft"), cell(rows.name(i), "mono"), cell(rows.strings[rows.type[i]], "mono"), cell(errorCell(rows.error[i]), "number"),
     cell(relativeCell(rows.relative[i]), "number"), cell(rows.strings[rows.result[i]]), cell(rows.strings[rows.message[i]]));
   node.setAttribute("role", "row");
   node.onclick = () => pick(i);
@@ -511,10 +514,10 @@ function showDetail() {
   const rows = state.rows, i = state.picked, box = $("detail");
   box.replaceChildren();
   if (i < 0) return;
-  const lines = [["Name", rows.name(i)], ["Reference", rows.otherName(i) || "none"], ["Found by", MATCHES[rows.match[i]]],
+  const lines = [["Name", rows.isOfReference(i) ? "none" : rows.name(i)], ["Reference", rows.otherName(i) || "none"], ["Found by", MATCHES[rows.match[i]]],
     ["Type and shape", rows.strings[rows.type[i]]], ["In the reference", rows.otherTypeName(i)], ["Difference", errorText(rows.error[i])],
     ["Largest relative error", relativeCell(rows.relative[i])], ["Result", rows.strings[rows.result[i]]], ["Message", rows.strings[rows.message[i]]],
-    ["Row of the table", `${whole(rows.row[i] + 1)}${state.pair.table ? ` of ${visible(state.pair.table)}` : ""}`]];
+    ["Row of the table", rows.isOfReference(i) ? "none" : `${whole(rows.row[i] + 1)}${state.pair.table ? ` of ${visible(state.pair.table)}` : ""}`]];
   for (const [term, text] of lines) {
     if (text) box.append(element("dt", {textContent: term}), element("dd", {}, element("code", {textContent: text})));
   }
@@ -530,8 +533,7 @@ function pick(i) {
     filter();
     at = state.order.indexOf(i);
   }
-  const row = state.rows.row[i];
-  if (row < state.from || row > state.to) zoom(0, state.pair.rows);
+  if (i < state.from || i > state.to) zoom(0, state.rows.count);
   const box = $("rows"), top = at * ROW;
   if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - 3 * ROW) box.scrollTop = Math.max(0, top - box.clientHeight / 3);
   drawChart();
@@ -548,10 +550,10 @@ function choose(pair) {
   const here = data.culprits.filter(culprit => placeOf(culprit) === pair);
   state.blamed = here.map(culprit => rowOf(state.rows, culprit)).filter(i => i >= 0);
   state.from = 0;
-  state.to = Math.max(pair.rows, 1);
+  state.to = Math.max(state.rows?.count ?? 0, 1);
   $("pair").value = data.pairs.indexOf(pair);
   $("cut").textContent = pair.block === null && pair.rows ? `There was no room for the rows of this pair: all ${whole(pair.rows)} are in ${visible(pair.table ?? "the result table")}.`
-    : pair.shown < pair.rows ? `Shown are ${whole(pair.shown)} of ${whole(pair.rows)} rows: the first that differ and those that are farthest off. All are in ${visible(pair.table ?? "the result table")}.` : "";
+    : pair.shown < pair.items ? `Shown are ${whole(pair.shown)} of ${whole(pair.items)} rows: the first that differ and those that are farthest off. All are in ${visible(pair.table ?? "the result table")}.` : "";
   $("rows").scrollTop = 0;
   showDetail();
   filter();
@@ -597,7 +599,7 @@ for (const id of ["kind", "part", "way"]) $(id).onchange = fromTop(filter);
 $("order").onchange = fromTop(arrange);
 $("rows").onscroll = soon(showRows);
 $("pair").onchange = () => choose(data.pairs[$("pair").value]);
-$("whole").onclick = () => zoom(0, Math.max(state.pair.rows, 1));
+$("whole").onclick = () => zoom(0, Math.max(state.rows?.count ?? 0, 1));
 $("line").onpointerdown = chartDown;
 $("line").onpointermove = chartMove;
 $("line").onpointerup = chartUp;

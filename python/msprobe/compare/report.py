@@ -9,6 +9,7 @@ place of marks. What the data looks like is the concern of these files and of th
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 from msprobe.compare.verdict_file import count, culprit_content, sentence, status
 from msprobe.files.atomic_file import write_text
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # A page beyond this would be slow to open. What is left out is in the result tables, and the page says so.
 _MOST_TEXT = 48 << 20
 _MOST_LEFT_OUT = 1000
+_MOST_FRAMES = 20
 _SMALL = 64  # rounding errors: below it a row counts as rounding in the page
 
 
@@ -77,18 +79,24 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
     return {
         "version": __version__,
         "status": status(result),
-        "sentence": sentence(result),
+        "sentence": sentence(result, culprits),
         "noisy": result.verdict.has_noise,
         "small": _SMALL,
         "culprits": [
-            {**culprit_content(culprit), "record": culprit.record or culprit.reference_record}
+            {
+                **culprit_content(culprit),
+                "plain": culprit.plain,
+                "stack": [asdict(frame) for frame in culprit.top_frames(_MOST_FRAMES)],
+                "record": culprit.record or culprit.reference_record,
+                "ofReference": bool(culprit.reference_record),
+            }
             for culprit in culprits
         ],
         "notes": result.verdict.notes,
         "counts": count(result),
         "leftOut": [[one.what, one.reason] for one in result.left_out[:_MOST_LEFT_OUT]],
         "leftOutTotal": len(result.left_out),
-        "inputs": {"target": str(result.target), "golden": str(result.golden)},
+        "inputs": {"target": str(result.target), "reference": str(result.golden)},
         "pairs": [
             _pair(pair, index if index in embedded else None) for index, pair in enumerate(result.pairs)
         ],
@@ -111,6 +119,7 @@ def _pair(pair: PairResult, block: int | None) -> dict[str, object]:
         "differing": report.differing if report else 0,
         "unmeasured": report.unmeasured if report else 0,
         "worst": report.worst if report else 0,
+        "items": report.rows if report else 0,
         "shown": report.shown if report else 0,
         "block": block,
     }

@@ -33,6 +33,8 @@ class Finding:
     rank: int
     node: str
     sentence: str
+    is_of_reference: bool = False
+    """`node` is one of the reference."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +145,8 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
     return GraphResult(file, summary, inputs, time.monotonic() - start)
 
 
-def _tuples(findings: Callable[[], Sequence[Finding]]) -> list[tuple[int, int, str, str]]:
-    return [(one.step, one.rank, one.node, one.sentence) for one in findings()]
+def _tuples(findings: Callable[[], Sequence[Finding]]) -> list[tuple[int, int, str, str, bool]]:
+    return [(one.step, one.rank, one.node, one.sentence, one.is_of_reference) for one in findings()]
 
 
 def _check_count(path: Path | None, layout: Layout | None, ranks: list[Folders]) -> None:

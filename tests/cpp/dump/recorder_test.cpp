@@ -277,4 +277,9 @@ TEST_CASE("recorder: the first records with an infinity and with a NaN are repor
   recorder.open(folder / "dump/step1/rank");
   CHECK(recorder.report().first_non_finite.empty());
   CHECK(recorder.report().first_nan.empty());
+  recorder.note_output("Tensor.masked_fill.0.forward", trace::Badness::kInfinite);  // a mask of attention
+  recorder.note_output("Tensor.__add__.0.forward", trace::Badness::kInfinite);
+  CHECK(recorder.report().first_non_finite.empty());
+  recorder.note_output("Torch.softmax.0.forward", trace::Badness::kNan);
+  CHECK(recorder.report().first_non_finite == "Torch.softmax.0.forward");
 }

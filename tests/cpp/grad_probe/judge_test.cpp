@@ -51,7 +51,7 @@ TEST_CASE("judge: a drop against the step before") {
   CHECK(findings[0].similarity == 0.969);
   CHECK(findings[0].previous == 1.0);
   CHECK(findings[0].reason ==
-        "w: at step 1 the signs agree for 0.969 of the elements, after 1.0 at step 0, expected a fall of at "
+        "w: at step 1 the signs agree for 0.969 of the elements, after 1 at step 0, expected a fall of at "
         "most 0.03");
 }
 

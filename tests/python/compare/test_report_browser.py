@@ -85,9 +85,9 @@ def test_a_hundred_thousand_rows(browser, large):
         "Module.layers.200.fc0.Linear.forward.0.output.0",
         True,
     ]
-    assert browser.run(WORDS + 'return text("sentence")').startswith("The runs part at step 0, rank 0")
+    assert browser.run(WORDS + 'return text("sentence")').startswith("First difference: step 0, ")
     assert browser.run(WORDS + 'return text("cut")').startswith("Shown are 100,000 of 400,000 rows")
-    assert "100000 rounding errors" in browser.run(WORDS + 'return text("detail")')
+    assert "100,000 rounding errors" in browser.run(WORDS + 'return text("detail")')
     found, rows = browser.run(
         WORDS + 'enter("search", "LAYERS.399. fc7.", "input"); await frame(); return [text("found"), texts()]'
     )
@@ -163,7 +163,7 @@ def test_dragging_looks_closer(browser, large):
     browser.drag(start, end)
     assert browser.run("return [state.from, state.to]") == pytest.approx([50_000, 60_000], abs=500)
     browser.run('document.getElementById("whole").click()')
-    assert browser.run("return [state.from, state.to]") == [0, 400_000]
+    assert browser.run("return [state.from, state.to]") == [0, 100_000]
 
 
 def test_the_points_are_painted(browser, large):

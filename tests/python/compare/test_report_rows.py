@@ -105,6 +105,56 @@ def test_every_kind_of_row(tmp_path):
     assert types[7] == "torch.float32 [2, 2]"
 
 
+def test_what_only_the_reference_has_is_a_row_where_it_ran(tmp_path):
+    target = {"Functional.relu.0.forward": call(tensor()), "Functional.silu.0.forward": call(tensor())}
+    golden = {
+        "Functional.relu.0.forward": call(tensor()),
+        "Functional.gelu.0.forward": call(tensor(), tensor()),
+        "Functional.silu.0.forward": call(tensor()),
+    }
+    report = core.report_rows(opened(tmp_path, target, golden), 100)
+    content = columns(report)
+    assert (report.rows, report.shown) == (4, 4)
+    assert names(content) == [
+        "Functional.relu.0.forward.output.0",
+        "Functional.gelu.0.forward.input.0",
+        "Functional.gelu.0.forward.output.0",
+        "Functional.silu.0.forward.output.0",
+    ]
+    assert content["match"] == [1, -5, -5, 1]
+    assert content["error"] == [0, -2, -2, 0]
+    assert content["row"] == [0, 0, 0, 1]
+
+
+def test_gradients_of_parameters_stand_behind_the_backward_of_their_module(tmp_path):
+    def backward():
+        return {"input": [tensor()], "output": [tensor()]}
+
+    records = {
+        "Module.a.Linear.forward.0": call(tensor()),
+        "Module.a.Linear.parameters_grad": {"weight": [tensor()]},
+        "Module.b.Linear.forward.0": call(tensor()),
+        "Module.b.Linear.parameters_grad": {"weight": [tensor()]},
+        "Module.b.Linear.backward.0": backward(),
+        "Module.a.Linear.backward.0": backward(),
+        "Functional.update.0.forward": call(tensor()),
+    }
+    content = columns(core.report_rows(opened(tmp_path, records, records), 100))
+    said = [name.removeprefix("Module.") for name in names(content)]
+    assert said == [
+        "a.Linear.forward.0.output.0",
+        "b.Linear.forward.0.output.0",
+        "b.Linear.backward.0.input.0",
+        "b.Linear.backward.0.output.0",
+        "b.Linear.parameters_grad.weight",
+        "a.Linear.backward.0.input.0",
+        "a.Linear.backward.0.output.0",
+        "a.Linear.parameters_grad.weight",
+        "Functional.update.0.forward.output.0",
+    ]
+    assert [sum(content["row"][: i + 1]) for i in range(9)] == [0, 2, 4, 5, 3, 6, 7, 1, 8]
+
+
 def test_a_counterpart_of_another_name(tmp_path):
     target = {"Functional.relu.1.forward": call(tensor(), tensor())}
     golden = {"Functional.relu.0.forward": call(tensor(dtype="torch.bfloat16"), tensor())}
