@@ -24,8 +24,8 @@ export function App() {
   });
   useEffect(listenToKeys, []);
   return (
-    <div class="app">
-      <TopBar />
+    <div class={isSmall ? "app little" : "app"}>
+      {!isSmall && <TopBar />}
       {isTrend.value && runs.value.length > 0 && !state.failure.value ? <Trend /> : state.info.value && !state.failure.value ? <Work /> : <Welcome />}
       <Notice />
       {state.helpIsOpen.value && <Help />}
@@ -33,7 +33,11 @@ export function App() {
   );
 }
 
+/** In a frame of another page: the graph alone. */
+const isSmall = new URLSearchParams(location.hash.replace(/^#/, "")).has("little");
+
 function Work() {
+  if (isSmall) return <main class="work"><section class="centre"><Legend /><Panes /></section></main>;
   return (
     <main class="work" aria-busy={state.busy.value > 0}>
       <SidePanel />

@@ -13,6 +13,8 @@ const KINDS: Record<string, string> = {
 };
 
 const REASONS: Pair[] = [
+  ["only the reference calls {} and the call that follows", "只有标杆侧调用了 {} 及其后的一个调用"],
+  ["only the run under test calls {} and the call that follows", "只有调试侧调用了 {} 及其后的一个调用"],
   ["only the reference calls {} and the {} calls that follow", "只有标杆侧调用了 {} 及其后的 {} 个调用"],
   ["only the run under test calls {} and the {} calls that follow", "只有调试侧调用了 {} 及其后的 {} 个调用"],
   ["only the reference calls {}", "只有标杆侧调用了 {}"],

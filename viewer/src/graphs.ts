@@ -6,7 +6,7 @@ import { fromFragment, type Place } from "./address";
 import { arrange } from "./arranging";
 import { about, prepare, source, willShow } from "./asking";
 import { giveOwnData, missOwnData, refreshValues } from "./colouring";
-import { loadFindings } from "./findings";
+import { loadFindings, showCause } from "./findings";
 import { loadMatching } from "./matching";
 import { attempt, tell } from "./notices";
 import { openNames } from "./opening";
@@ -95,8 +95,9 @@ export async function openFile(name: string, place?: Place): Promise<void> {
   try {
     const info = await source.ask<Info>("open", { file: name });
     if (state.file.value !== name) return;
-    const step = info.steps.includes(place?.step ?? -1) ? place!.step! : info.steps[0]!;
-    const rank = info.ranks.includes(place?.rank ?? -1) ? place!.rank! : info.ranks[0]!;
+    const known = (values: number[], ...wanted: (number | undefined)[]): number => wanted.find((one) => one !== undefined && values.includes(one)) ?? values[0]!;
+    const step = known(info.steps, place?.step, info.start?.[0]);
+    const rank = known(info.ranks, place?.rank, info.start?.[1]);
     const micro = place?.micro !== undefined && place.micro < info.microSteps ? place.micro : -1;
     batch(() => {
       if (place) applyPlace(place);
@@ -110,7 +111,8 @@ export async function openFile(name: string, place?: Place): Promise<void> {
       state.selected.value = [null, null];
     });
     document.title = `${name} · msprobe view`;
-    await show({ step, rank, micro }, place?.open ?? [], place?.node === undefined ? null : [place.side ?? 0, place.node]);
+    const isPlain = place?.node === undefined && !place?.open?.length;
+    await show({ step, rank, micro }, place?.open ?? [], place?.node === undefined ? null : [place.side ?? 0, place.node], isPlain);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     state.failure.value = error.message;
@@ -134,12 +136,13 @@ interface GraphPlace {
   micro: number;
 }
 
-/** Shows a graph, with what was open and selected before. */
-async function show(place: GraphPlace, open: [Side, string][], node: [Side, string] | null): Promise<void> {
+/** Shows a graph, with what was open and selected before. `atCause`: at the cause that the file names, if any. */
+async function show(place: GraphPlace, open: [Side, string][], node: [Side, string] | null, atCause = false): Promise<void> {
   const made = showGraph(place, open);
   willShow(made);
   if (!(await made)) return;
   if (state.progress.value < 1) void attempt(followProgress);
+  else if (atCause) void attempt(showCause);
   else void attempt(loadFindings);
   void attempt(loadMatching);
   if (node) await attempt(() => reveal(node[0], node[1]));

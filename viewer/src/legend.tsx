@@ -1,12 +1,13 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-// The classes of the colouring, how many nodes of the target are in each, and the filter: a click dims the rest.
+// The classes of the colouring, how many nodes of the target are in each (without counterpart: of both sides), and the
+// filter: a click dims the rest.
 import { setClasses } from "./colouring";
 import { colourOf } from "./colours";
 import { className, scaleName } from "./scales";
 import * as state from "./state";
 import { t } from "./state";
-import { UNMATCHED } from "./types";
+import { UNMATCHED, type NodeRow } from "./types";
 
 export function Legend() {
   const info = state.info.value!;
@@ -15,7 +16,7 @@ export function Legend() {
   void state.values.value;
   void state.layout.value;
   const tree = state.tree.value;
-  const root = tree.node(tree.roots[0]);
+  const [root, reference] = tree.roots.map((id) => tree.node(id));
   const hasNoValues = info.task === "structure" && state.colour.value.by === "index";
   const numbers: number[] = Array.from({ length: hasNoValues ? 0 : state.scale.value.classes }, (_, i) => i);
   const hasUnmatched = info.compare && !["overflow", "kind"].includes(state.colour.value.by);
@@ -29,7 +30,7 @@ export function Legend() {
   return (
     <div class="legend" role="group" aria-label={`${t("colourBy")}: ${scaleName(state.colour.value.by)}. ${t("filterHint")}`}>
       {numbers.map((number) => {
-        const count = number === UNMATCHED ? root?.below?.unmatched : root?.below?.counts[number];
+        const count = number === UNMATCHED ? aloneOf(root, reference) : root?.below?.counts[number];
         return (
           <button
             key={number}
@@ -48,3 +49,8 @@ export function Legend() {
     </div>
   );
 }
+
+const aloneOf = (...roots: (NodeRow | undefined)[]): number | undefined => {
+  const counts = roots.flatMap((root) => (root?.below ? [root.below.unmatched] : []));
+  return counts.length ? counts.reduce((sum, count) => sum + count, 0) : undefined;
+};

@@ -9,7 +9,7 @@ import { INDENT, MORE_AFTER, MORE_BEFORE, OPEN, ROW_HEIGHT, type Layout } from "
 import { attempt } from "./notices";
 import { loadMore, toggle } from "./opening";
 import { OVERFLOW_WORDS } from "./scales";
-import { around, Scene, type Edge, type Look } from "./scene";
+import { around, Scene, TEXT_FROM, type Edge, type Look } from "./scene";
 import { select } from "./selecting";
 import * as state from "./state";
 import { t } from "./state";
@@ -68,14 +68,16 @@ function ZoomButtons() {
 
 // ---- moving
 
-const clampScale = (scale: number): number => Math.max(0.004, Math.min(4, scale));
+const clampScale = (scale: number): number => Math.max(0.0002, Math.min(4, scale));
 
 /** Zooms around a point of the window; without one around its middle. */
 export function zoom(factor: number, at = { x: panes.width / 2, y: panes.height / 2 }): void {
   const view = state.view.value;
   const scale = clampScale(view.scale * factor);
   const moved = (value: number, place: number): number => value + place / view.scale - place / scale;
-  move({ ...view, scale, x: moved(view.x, at.x), y: [moved(view.y[0], at.y), moved(view.y[1], at.y)] });
+  // Bars that fill the window become rows again where their names can be read.
+  const width = scale >= TEXT_FROM ? Math.min(view.width, sheetWidth(panes.width)) : view.width;
+  move({ ...view, scale, width, x: moved(view.x, at.x), y: [moved(view.y[0], at.y), moved(view.y[1], at.y)] });
 }
 
 export function move(view: View): void {
@@ -87,11 +89,13 @@ export const scroll = (x: number, y: number): void => {
   move({ ...view, x: view.x + x / view.scale, y: [view.y[0] + y / view.scale, view.y[1] + y / view.scale] });
 };
 
-/** The whole height, but never so large that it is wider than the window. */
+/** The whole height. Where names cannot be read any more, rows become bars as wide as the window. */
 export function fit(): void {
   const total = Math.max(state.layout.value?.total ?? 1, 1);
-  const width = sheetWidth(panes.width);
-  const scale = clampScale(Math.min((panes.width - MINIMAP - 4) / width, panes.height / total));
+  const room = panes.width - MINIMAP - 4;
+  const wanted = sheetWidth(panes.width);
+  const scale = clampScale(Math.min(room / wanted, panes.height / total));
+  const width = scale < TEXT_FROM ? room / scale : wanted;
   move({ scale, width, x: 0, y: [0, 0] });
 }
 

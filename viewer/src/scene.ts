@@ -32,7 +32,9 @@ export interface Edge {
   to: number;
 }
 
-const TEXT_FROM = 0.42; // smaller than this zoom names cannot be read
+export const TEXT_FROM = 0.42; // smaller than this zoom names cannot be read
+const LABEL = 15; // pixels, of a name over bars
+const BARS_BELOW = 2; // pixels of a row: smaller ones are drawn as the worst of each line of the window
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans CJK SC", sans-serif';
 
 interface Ink {
@@ -80,6 +82,15 @@ export class Scene {
     let drawn = 0;
     this.wide = view.width;
     context.clearRect(0, 0, width, height);
+    if (view.scale * ROW_HEIGHT < BARS_BELOW) {
+      const map = this.mapOf(layout, side, height, look);
+      context.imageSmoothingEnabled = false;
+      context.drawImage(map, 3, 0, 1, map.height, 0, -view.y[side] * view.scale, width - MINIMAP - 2, layout.total * view.scale);
+      context.imageSmoothingEnabled = true;
+      drawn = this.labels(context, width, height, layout, side, view, look, ink);
+      this.minimap(context, width, height, layout, side, view, look, ink);
+      return drawn;
+    }
     context.save();
     context.scale(view.scale, view.scale);
     context.translate(-view.x, -view.y[side]);
@@ -96,8 +107,49 @@ export class Scene {
     if (texts) look.edges.forEach((edge, lane) => edge.side === side && this.edge(context, layout, edge, lane % 5, ink));
     if (texts) this.stickyHeaders(context, layout, side, from, look, ink);
     context.restore();
+    if (!texts) this.labels(context, width, height, layout, side, view, look, ink);
     this.minimap(context, width, height, layout, side, view, look, ink);
     return drawn;
+  }
+
+  /** Of rows that are too small for names: as many names as there is room for, the outermost modules first. Gives back
+   * how many. */
+  private labels(context: CanvasRenderingContext2D, width: number, height: number, layout: Layout, side: Side, view: View, look: Look, ink: Ink): number {
+    const taken = new Uint8Array(Math.ceil(height / LABEL) + 2);
+    context.textBaseline = "middle";
+    context.textAlign = "left";
+    context.font = `600 11px ${FONT}`;
+    let count = 0;
+    const picked = look.selected[side];
+    const put = (i: number): void => {
+      const y = (layout.y[i]! - view.y[side]) * view.scale;
+      const line = Math.floor(y / LABEL) + 1;
+      if (y < 0 || y > height - LABEL || taken[line - 1] || taken[line] || taken[line + 1]) return;
+      const id = layout.id[i]!;
+      const node = this.tree.node(id);
+      if (!node) return;
+      taken[line] = 1;
+      count += 1;
+      const parent = this.tree.node(this.tree.parentOf(id));
+      const text = this.fit(context, label(node.name, parent?.name ?? "")[0], width / 2);
+      const x = Math.max(8, (layout.depth[i]! * INDENT + 6 - view.x) * view.scale + 8);
+      context.fillStyle = look.dark ? "rgba(14,17,21,.86)" : "rgba(255,255,255,.9)";
+      context.beginPath();
+      context.roundRect(x, y, this.width(context, text) + 10, LABEL, 4);
+      context.fill();
+      context.strokeStyle = id === picked ? ink.accent : ink.line;
+      context.lineWidth = id === picked ? 2 : 1;
+      context.stroke();
+      context.fillStyle = ink.text;
+      context.fillText(text, x + 5, y + LABEL / 2 + 0.5);
+    };
+    layout.id.forEach((id, i) => layout.side[i] === side && id === picked && layout.kind[i]! <= OPEN && put(i));
+    for (let depth = 0; depth < 6 && count < taken.length / 2; depth += 1) {
+      for (let i = 0; i < layout.id.length; i += 1) {
+        if (layout.side[i] === side && layout.depth[i] === depth && layout.kind[i]! <= OPEN) put(i);
+      }
+    }
+    return count;
   }
 
   private entry(context: CanvasRenderingContext2D, layout: Layout, i: number, look: Look, ink: Ink, texts: boolean): void {

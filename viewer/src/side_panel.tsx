@@ -102,8 +102,14 @@ const KINDS: Record<string, Word> = {
   unmatched: "findUnmatched",
 };
 
+/** What a file states has two lines, in plain words and by its names; the second one is known in Chinese. */
+function stated(text: string): string {
+  const [plain, named] = text.split("\n");
+  return named === undefined || state.language.value !== "zh" ? said(plain!) : said(named);
+}
+
 function sentence(finding: Finding): string {
-  if (finding.sentence) return said(finding.sentence);
+  if (finding.sentence) return stated(finding.sentence);
   if (finding.kind === "overflow") return t("findOverflow", t(OVERFLOW_WORDS[Number(finding.value)] ?? "none"));
   return KINDS[finding.kind] ? t(KINDS[finding.kind]!) : finding.kind;
 }
@@ -113,13 +119,14 @@ function Findings() {
   if (!findings) return <p class="soft pad">{state.progress.value < 1 ? t("readingShort", Math.round(state.progress.value * 100)) : t("loading")}</p>;
   if (!findings.length) return <p class="pad">{t(state.info.value!.compare ? "noFindings" : "noOverflow")}</p>;
   const overflowing = findings[0]!.kind === "overflow";
+  const help: Word = overflowing ? "overflowHelp" : findings[0]!.kind === "stated" ? "findHelpStated" : "findHelp";
   return (
     <>
       <h2 class="pad">{t(overflowing ? "overflowing" : "findings")}</h2>
-      <Help>{t(overflowing ? "overflowHelp" : "findHelp")}</Help>
+      <Help>{t(help)}</Help>
       <ol class="findings">
         {findings.map((finding, at) => (
-          <li key={finding.node}>
+          <li key={at}>
             <button
               class={at === 0 ? "finding first" : "finding"}
               aria-current={state.selected.value[finding.side] === finding.node}
@@ -127,6 +134,7 @@ function Findings() {
             >
               <span class="mono name"><Name text={finding.node} /></span>
               <span>{sentence(finding)}</span>
+              {state.language.value !== "zh" && finding.sentence?.includes("\n") && <span class="soft">{finding.sentence.split("\n")[1]}</span>}
               {finding.value !== undefined && finding.kind !== "overflow" && (
                 <span class="soft">
                   {finding.value === "inf" ? t("boundless") : t("roundingErrors", short(finding.value))}

@@ -124,6 +124,17 @@ class Api:
 # ---- about a file
 
 
+def _start(result: ResultFile) -> list[int] | None:
+    """Step and rank of the likeliest cause that the file names; None: it names none."""
+    if not result.has_own_tables:
+        return None
+    try:
+        rows = result.rows("SELECT step, rank FROM msprobe_findings ORDER BY number LIMIT 1")
+    except ValueError:  # without this table
+        return None
+    return [int(rows[0][0]), int(rows[0][1])] if rows else None
+
+
 def _open(opened: OpenFile, asked: Answer) -> Answer:
     result = opened.result
     config = result.config
@@ -134,6 +145,7 @@ def _open(opened: OpenFile, asked: Answer) -> Answer:
         "steps": config.steps,
         "ranks": config.ranks,
         "microSteps": config.micro_steps,
+        "start": _start(result),
         "overflow": config.has_overflow,
         "levels": config.has_overflow or result.has_statistics(),  # of which they can be told
         "colours": [colour for colour, _, _ in config.colours],

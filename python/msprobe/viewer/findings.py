@@ -38,24 +38,43 @@ def _of(micro: int) -> str:
 
 
 def _stated(graph: Graph, micro: int) -> list[dict[str, Any]]:
-    """What msprobe wrote into the file."""
+    """What msprobe wrote into the file. What is at no node of the graph, as an input of the training, stands
+    at its root.
+    """
+    found = []
+    for node, sentence, side in _rows_of_findings(graph):
+        sql = f"SELECT n.name FROM node n WHERE n.side=? AND n.name=? AND {_of(micro)}"
+        row = graph.connection().execute(sql, (side, node)).fetchone()
+        if (
+            row is None
+            and not graph.connection()
+            .execute("SELECT 1 FROM node WHERE side=? AND name=?", (side, node))
+            .fetchone()
+        ):
+            row = (
+                graph.connection()
+                .execute("SELECT name FROM node WHERE side=? AND parent IS NULL", (side,))
+                .fetchone()
+            )
+        if row is not None:
+            found.append({"node": row[0], "side": side, "kind": "stated", "sentence": sentence})
+    return found
+
+
+def _rows_of_findings(graph: Graph) -> list[tuple[str, str, int]]:
     if not graph.result.has_own_tables:
         return []
-    try:
-        rows = graph.result.rows(
-            "SELECT node, sentence FROM msprobe_findings WHERE step=? AND rank=? ORDER BY number LIMIT ?",
-            graph.step,
-            graph.rank,
-            _MOST_STATED,
+    for side in ("side", "0"):  # files of earlier versions do not have the column
+        sql = (
+            f"SELECT node, sentence, {side} FROM msprobe_findings WHERE step=? AND rank=? "
+            "ORDER BY number LIMIT ?"
         )
-    except ValueError:  # without this table
-        return []
-    sql = f"SELECT 1 FROM node n WHERE n.side=0 AND n.name=? AND {_of(micro)}"
-    return [
-        {"node": str(node), "side": 0, "kind": "stated", "sentence": str(sentence)}
-        for node, sentence in rows
-        if graph.connection().execute(sql, (str(node),)).fetchone()
-    ]
+        try:
+            rows = graph.result.rows(sql, graph.step, graph.rank, _MOST_STATED)
+        except ValueError:  # without this column, or the table
+            continue
+        return [(str(node), str(sentence), 1 if where == 1 else 0) for node, sentence, where in rows]
+    return []
 
 
 def _beginnings(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]]:
@@ -98,8 +117,9 @@ def _finding(node: str, kind: str, value: float, before: float) -> dict[str, Any
 
 
 def _first_overflow(graph: Graph, micro: int) -> list[dict[str, Any]]:
+    """Not of level medium: what goes in is bad and what comes out is good, as in the softmax of a mask."""
     sql = (
-        f"SELECT n.name, n.overflow FROM node n WHERE n.side=0 AND n.overflow>0 AND {_of(micro)} "
+        f"SELECT n.name, n.overflow FROM node n WHERE n.side=0 AND n.overflow>1 AND {_of(micro)} "
         f"ORDER BY n.overflow=3 DESC, n.overflow=2 DESC, n.pos LIMIT {_MOST}"
     )
     return [

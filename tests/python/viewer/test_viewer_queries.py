@@ -393,7 +393,7 @@ def test_without_an_overflow_check_the_statistics_tell_what_overflows(tmp_path, 
     ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (Node("DefaultModel", nodes, 0), None)}))
     found = ask("list", sort="order")["nodes"]
     assert [node["overflow"] for node in found] == [0, 0, 0, 3, 2, 1, 0]
-    assert [one["node"] for one in ask("findings")["findings"]] == [*list(calls)[3:]]
+    assert [one["node"] for one in ask("findings")["findings"]] == list(calls)[3:5]
     assert ask("next", only="overflowing")["node"]["name"] == "Torch.born.0.forward"
 
 
