@@ -29,6 +29,31 @@ MISSING = (
 # A machine may be slow; a browser that never answers must not stop the tests for good.
 PATIENCE = 180
 
+# What a person could not read: text with too little contrast to the nearest background (disabled controls are
+# meant to be faint), and a page that is wider than its window.
+_UNREADABLE = """
+const parse = text => text.match(/[\\d.]+/g).map(Number);
+const light = ([r, g, b]) => [r, g, b].map(c => c / 255)
+    .map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const back = node => {
+  for (; node; node = node.parentElement) {
+    const colour = parse(getComputedStyle(node).backgroundColor);
+    if (colour.length === 3 || colour[3] === 1) return colour;
+  }
+  return [255, 255, 255];
+};
+const own = node => [...node.childNodes].some(child => child.nodeType === 3 && child.textContent.trim());
+const seen = node => node.checkVisibility() && !node.closest("svg, option, script, style, :disabled");
+const wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+return [...document.querySelectorAll("body *")].filter(own).filter(seen).map(node => {
+  const [a, b] = [light(parse(getComputedStyle(node).color)), light(back(node))];
+  return [node.textContent.trim().slice(0, 40), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)];
+}).filter(([, contrast]) => contrast < 4.5)
+  .map(([text, contrast]) => `contrast ${contrast.toFixed(2)}: ${text}`)
+  .concat(wide > 0 ? [`${wide} pixels wider than the window`] : []);
+"""
+
 
 class Browser:
     """One page. `faults`: what went wrong in it, exceptions, warnings, what it was refused.
@@ -82,6 +107,11 @@ class Browser:
         # Playwright waits for a script without a limit.
         late = f"new Promise((_, fail) => setTimeout(fail, {1000 * PATIENCE}, Error('no answer')))"
         return self.page.evaluate(f"() => Promise.race([(async () => {{ {script} }})(), {late}])")
+
+    def unreadable(self) -> list[str]:
+        """What cannot be read in the page as it is shown now."""
+        found: list[str] = self.run(_UNREADABLE)
+        return found
 
     def move(self, x: float, y: float) -> None:
         """The mouse, in pixels of the window."""

@@ -14,7 +14,7 @@ from msprobe.check.console import notes_of
 from msprobe.check.result import badness
 from msprobe.check.verdict_file import status_of
 from msprobe.files.atomic_file import write_text
-from msprobe.files.page import file_beside, filled, for_script, strict
+from msprobe.files.page import base_style, file_beside, filled, for_script, strict
 from msprobe.native import __version__
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def write_report(path: Path, result: CheckResult) -> None:
 def report_html(result: CheckResult) -> str:
     """The text of the page."""
     data = json.dumps(strict(_data(result)), allow_nan=False, separators=(",", ":"))
-    return filled(file_beside(__file__, "report.html"), {"DATA": for_script(data)})
+    return filled(file_beside(__file__, "report.html"), {"STYLE": base_style(), "DATA": for_script(data)})
 
 
 def _data(result: CheckResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import json
 
 from msprobe.checkpoint.console import sentence
 from msprobe.checkpoint.layers import place_of
-from msprobe.files.page import file_beside, filled, for_script, strict
+from msprobe.files.page import base_style, file_beside, filled, for_script, strict
 from msprobe.native import __version__
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -26,7 +26,7 @@ _MOST_NAMES = 1000
 def report_html(result: CheckpointResult, failing: Sequence[Failure]) -> str:
     data = json.dumps(strict(_data(result, failing)), allow_nan=False, separators=(",", ":"))
     page = file_beside(__file__, "report.html")
-    return filled(page, {"DATA": for_script(data)})
+    return filled(page, {"STYLE": base_style(), "DATA": for_script(data)})
 
 
 def _data(result: CheckpointResult, failing: Sequence[Failure]) -> dict[str, object]:

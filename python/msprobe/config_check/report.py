@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.config_check.check_result import ERROR, Cell, CheckResult, shown
 from msprobe.config_check.wording import sentence
-from msprobe.files.page import file_beside, filled
+from msprobe.files.page import base_style, file_beside, filled
 from msprobe.native import __version__
 
 if TYPE_CHECKING:
@@ -26,21 +26,22 @@ def report_html(result: ConfigComparison) -> str:
     """The text of the page."""
     page = file_beside(__file__, "report.html")
     values = {
-        "BADGE": '<span class="badge agree">alike</span>'
+        "STYLE": base_style(),
+        "BADGE": '<span class="badge agree">equal</span>'
         if result.agree
-        else '<span class="badge differ">not alike</span>',
+        else '<span class="badge differ">differ</span>',
         "SENTENCE": escape(sentence(result)),
         "INPUTS": _inputs(result),
         "NOTES": _list([*result.problems, *result.notes]),
         "RANKED": _ranked(result.ranked),
         "CHECKS": "\n".join(map(_check, result.checks)),
-        "FOOTER": f"msprobe {escape(__version__)}",
+        "FOOTER": f"Made by msprobe {escape(__version__)}",
     }
     return filled(page, values)
 
 
 def _inputs(result: ConfigComparison) -> str:
-    sides = (("bench", result.bench), ("cmp", result.cmp))
+    sides = (("reference", result.bench), ("target", result.cmp))
     return "".join(f"<dt>{name}</dt><dd><code>{escape(str(path))}</code></dd>" for name, path in sides)
 
 
@@ -102,7 +103,7 @@ def _differs(check: CheckResult, row: list[Cell]) -> bool:
 def _cell(cell: Cell) -> str:
     """Numbers with the digits that a person reads; result.xlsx has all."""
     if isinstance(cell, float):
-        return f'<td class="n">{cell:.6g}</td>'
+        return f'<td class="n">{cell:.3g}</td>'
     return f"<td>{'' if cell is None else _text(shown(cell))}</td>"
 
 

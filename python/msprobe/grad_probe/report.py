@@ -15,13 +15,12 @@ from array import array
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from msprobe.files.page import file_beside
+from msprobe.files.page import base_style, file_beside, filled
 from msprobe.native import __version__
 
 if TYPE_CHECKING:
     from msprobe.grad_probe.verdict import Verdict
 
-_MARK = "@@DATA@@"
 # A page beyond this would be slow to open. What is left out is in similarities.csv and verdict.json, and the
 # page says so.
 _MOST_CELLS = 20_000_000
@@ -47,10 +46,10 @@ class RankCells:
 
 def report_html(verdict: Verdict, ranks: list[RankCells]) -> str:
     """The text of the page."""
-    template = file_beside(__file__, "report.html")
-    before, mark, after = template.partition(_MARK)
-    assert mark, "report.html has no mark for its data"
-    return before + _for_script(_data(verdict, ranks)) + after
+    return filled(
+        file_beside(__file__, "report.html"),
+        {"STYLE": base_style(), "DATA": _for_script(_data(verdict, ranks))},
+    )
 
 
 def _data(verdict: Verdict, ranks: list[RankCells]) -> dict[str, object]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from msprobe.files.page import file_beside, filled, for_script, strict
+from msprobe.files.page import base_style, file_beside, filled, for_script, strict
 from msprobe.native import __version__
 from msprobe.rl.console import ratio_labels
 from msprobe.rl.verdict_file import key_content, log_prob_content
@@ -20,7 +20,7 @@ _MOST = 2000  # rows of a table; a page beyond would be slow to open
 
 def report_html(result: RlResult) -> str:
     data = json.dumps(strict(_data(result)), allow_nan=False, separators=(",", ":"))
-    return filled(file_beside(__file__, "report.html"), {"DATA": for_script(data)})
+    return filled(file_beside(__file__, "report.html"), {"STYLE": base_style(), "DATA": for_script(data)})
 
 
 def _data(result: RlResult) -> dict[str, Any]:
