@@ -3,7 +3,7 @@
 """Makes the pictures of the documentation anew: `./dev screenshots`. Needs Chromium.
 
 The viewer shows results of the tests (tests/data/graph/samples); the report of the config check
-is that of its example.
+is that of its example; the pictures of all pages are of tests/python/sample_pages.py.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ FOLDER = Path(__file__).resolve().parent
 REPOSITORY = FOLDER.parents[1]
 sys.path[:0] = [str(REPOSITORY / "tests/python" / name) for name in ("", "viewer", "trend")]
 
+import sample_pages  # noqa: E402
 import viewer_actions as way  # noqa: E402  # the same steps that the tests take
 from browser import CHROMIUM, MISSING  # noqa: E402
 from trend_records import Training, write_alarm, write_record  # noqa: E402
@@ -33,7 +34,9 @@ def main() -> int:
     parser.add_argument(
         "-o", "--out", type=Path, default=FOLDER, help="folder of the pictures (default: docs/images)"
     )
-    out: Path = parser.parse_args().out
+    parser.add_argument("--only", choices=["pages", "viewer", "config", "trend"], help="no others")
+    asked = parser.parse_args()
+    out: Path = asked.out
     if CHROMIUM is None:
         print(f"{MISSING}: no picture was made", file=sys.stderr)
         return 2
@@ -42,15 +45,43 @@ def main() -> int:
         folder = Path(name)
         page = ViewerPage(folder / "profile")
         try:
-            page.size(1500, 900)
-            viewer(page, folder, out)
-            config_check(page, folder, out)
-            trend(page, folder, out)
+            parts = {
+                "pages": lambda: pages(page, folder, out / "pages"),
+                "viewer": lambda: viewer(page, folder, out),
+                "config": lambda: config_check(page, folder, out),
+                "trend": lambda: trend(page, folder, out),
+            }
+            for name, make in parts.items():
+                if asked.only in (None, name):
+                    page.size(1500, 900)
+                    make()
         finally:
             page.close()
         for fault in page.faults:
             print(f"the page complained: {fault}", file=sys.stderr)
     return 1 if page.faults else 0
+
+
+def pages(page: ViewerPage, folder: Path, out: Path) -> None:
+    """Every page on a desk and on a phone, light and dark, as docs/pages.md shows them."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, path in sample_pages.made(folder).items():
+        for width in (1400, 400):
+            page.size(width, 900)
+            for dark in (False, True):
+                page.open(path, dark=dark)
+                page.until("document.querySelector('.finding, h1')")
+                take(page, out / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+                small(out / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+
+
+def small(path: Path) -> None:
+    """With 128 colours: a third of the size, and no difference to the eye."""
+    from PIL import Image  # comes with matplotlib
+
+    with Image.open(path) as picture:
+        fewer = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
+    fewer.save(path, optimize=True)
 
 
 def viewer(page: ViewerPage, folder: Path, out: Path) -> None:

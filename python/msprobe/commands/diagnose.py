@@ -117,9 +117,9 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
             commands.append(f"msprobe view {file.parent}")
     return Answer(
         status=status,
-        sentence=_sentence(cause, parts, status),
+        sentence=_sentence(cause, parts, status, has_ranks=comparison.has_ranks),
         cause=cause,
-        others=tuple(others),
+        others=tuple(one for one in others if cause is None or one.name != cause.name),  # in later steps, too
         parts=tuple(parts),
         missing=tuple(_missing(cause, parts, a, b)),
         next_commands=tuple(commands),
@@ -168,14 +168,18 @@ def _status(cause: Cause | None, parts: list[PartResult]) -> Status:
     )
 
 
-def _sentence(cause: Cause | None, parts: list[PartResult], status: Status) -> str:
+def _sentence(cause: Cause | None, parts: list[PartResult], status: Status, *, has_ranks: bool) -> str:
+    from msprobe.compare.plain_words import difference
     from msprobe.diagnose.answer import COMPARED
+    from msprobe.terminal.printable import printable
 
     if cause is not None:
-        return f"The runs part at {cause.where}"
+        return difference(
+            printable(cause.plain) or cause.where, cause.step, cause.rank if has_ranks else None
+        )
     first = min((part.first_step for part in parts if part.first_step is not None), default=None)
     if first is not None and status == "differ":
-        return f"The runs part at step {first}, but what was recorded does not show why"
+        return f"First difference: step {first}; what was recorded does not show why"
     if status == "differ":
         said = next(part for part in parts if part.status == "differ" and part.part != "config")
         return f"{said.sentence.rstrip('.')}; what was recorded does not show why"

@@ -71,6 +71,13 @@ class Comparison:
             ("gradients", self._gradients),
         ]
 
+    @property
+    def has_ranks(self) -> bool:
+        """More than one rank was compared, so that an answer names its rank."""
+        if self.dump_result is not None:
+            return len({pair.rank for pair in self.dump_result.pairs}) > 1
+        return max(self._a.processes, self._b.processes) > 1
+
     def compare(self, part: Part, look: Callable[[], PartResult]) -> PartResult:
         """A part that cannot be compared says why, and the others go on."""
         have = [self._part_of(run, part) for run in (self._a, self._b)]
@@ -120,6 +127,7 @@ class Comparison:
                 confidence=one.likelihood / 100,
                 step=_place(one.difference)[0],
                 rank=_place(one.difference)[1],
+                plain=wording.line(one),
             )
             for one in errors
             if one.likelihood >= _LIKELY
@@ -154,7 +162,15 @@ class Comparison:
                 result.differing[0].name if result.differing else (result.left_only + result.right_only)[0]
             )
             causes.append(
-                Cause("initial weights", "checkpoint", worst, "the runs start from other weights", 0.95, 0)
+                Cause(
+                    "initial weights",
+                    "checkpoint",
+                    worst,
+                    "the runs start from other weights",
+                    0.95,
+                    0,
+                    plain=f"the runs start from other weights: {worst}",
+                )
             )
         return PartResult(
             "checkpoint",
@@ -236,7 +252,16 @@ class Comparison:
         if first is not None:
             name = f"gradient of {first.parameter}"
             causes.append(
-                Cause("gradients", "gradients", name, rounded(first.reason), 0.6, first.step, first.rank)
+                Cause(
+                    "gradients",
+                    "gradients",
+                    name,
+                    rounded(first.reason),
+                    0.6,
+                    first.step,
+                    first.rank,
+                    plain=f"the {name} differs",
+                )
             )
         steps = sorted({step for rank in verdict.ranks for step in rank.steps})
         return PartResult(
@@ -274,7 +299,7 @@ class Comparison:
         return PartResult(
             "dump",
             result.status,
-            sentence(result),
+            sentence(result, self.culprits),
             report=files[0],
             causes=causes,
             first_step=causes[0].step if causes else None,
@@ -296,9 +321,11 @@ class Comparison:
             step=culprit.step,
             rank=culprit.rank,
             module=culprit.module,
-            record=culprit.record,
+            record=culprit.record or culprit.reference_record,
             stack=own,
             reference_stack=other,
+            plain=culprit.plain,
+            is_of_reference=bool(culprit.reference_record),
         )
 
     def _stacks(self, culprit: Culprit) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -357,7 +384,13 @@ class Comparison:
             log.warning("no graph is made: %s", error)
             return None
         findings = [
-            Finding(step, culprit.rank, culprit.record, f"{culprit.where}: {culprit.reason}")
+            Finding(
+                step,
+                culprit.rank,
+                culprit.node,
+                culprit.in_a_graph,
+                is_of_reference=bool(culprit.reference_record),
+            )
             for culprit in self.culprits
             if culprit.step == cause.step
         ]

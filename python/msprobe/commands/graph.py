@@ -107,7 +107,13 @@ def _findings(culprits: list[Culprit]) -> Iterator[Finding]:
     from msprobe.graph.run import Finding
 
     for culprit in culprits:
-        yield Finding(culprit.step, culprit.rank, culprit.record, f"{culprit.where}: {culprit.reason}")
+        yield Finding(
+            culprit.step,
+            culprit.rank,
+            culprit.node,
+            culprit.in_a_graph,
+            is_of_reference=bool(culprit.reference_record),
+        )
 
 
 def _show_verdict(

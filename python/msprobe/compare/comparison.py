@@ -101,9 +101,10 @@ def compare_distributed(
 def _run(paths: Paths, options: CompareOptions, *, shows_log: bool) -> CompareResult:
     result = compare_runs(paths, options)
     assert result is not None  # there is one process only
-    write_outputs(result, culprits_of(result, result.frames))
+    culprits = culprits_of(result, result.frames)
+    write_outputs(result, culprits)
     if shows_log:
-        log.info("%s: %s", options.output, sentence(result))
+        log.info("%s: %s", options.output, sentence(result, culprits))
     return result
 
 

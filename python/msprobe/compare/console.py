@@ -24,7 +24,7 @@ def console_text(
     result: CompareResult, culprits: list[Culprit], files: Sequence[Path] = (), paint: Paint = PLAIN
 ) -> str:
     """The verdict, the candidates and where the reports are. `files`: what was written, best first."""
-    lines = [paint.answer(sentence(result), good=result.agree)]
+    lines = [paint.answer(sentence(result, culprits), good=result.agree)]
     for place, culprit in enumerate(culprits, 1):
         lines += _culprit_lines(place, culprit, paint)
     lines += [paint.faint(f"  note: {printable(note)}") for note in result.verdict.notes]
@@ -44,6 +44,8 @@ def _culprit_lines(place: int, culprit: Culprit, paint: Paint) -> list[str]:
         f"     step {culprit.step}, rank {culprit.rank}, confidence {culprit.confidence:.0%}",
         f"     {printable(culprit.reason)}",
     ]
+    if place > 1:  # the first stands in the sentence
+        lines.insert(1, f"     {culprit.plain}")
     if culprit.replay is not None:
         lines.append(f"     replay: {culprit.replay.answer}: {printable(culprit.replay.reason)}")
     return lines + [paint.faint(f"     at {printable(frame.text)}") for frame in culprit.top_frames(_FRAMES)]

@@ -45,7 +45,7 @@ def sarif_json(result: CompareResult, culprits: list[Culprit]) -> str:
     rules = list(_RULES)
     results = [_result(place, culprit, rules) for place, culprit in enumerate(culprits)]
     if not culprits and result.verdict.status == "differ":
-        results.append(_plain_result("unexplained", "error", sentence(result), rules))
+        results.append(_plain_result("unexplained", "error", sentence(result, culprits), rules))
     results += [_left_out(one, rules) for one in result.left_out]
     content = {
         "$schema": _SCHEMA,

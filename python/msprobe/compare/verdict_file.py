@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 
+from msprobe.compare.plain_words import difference, plain
 from msprobe.files.atomic_file import write_text
 from msprobe.files.page import strict
 from msprobe.native import __version__
@@ -102,6 +103,30 @@ class Culprit:
         inside = f" in {self.module}" if self.module else ""
         return printable(f"{self.kind.replace('_', ' ')} {self.name}{inside}")
 
+    @property
+    def plain(self) -> str:
+        """The same for a person: "layers.2.rot is not called by the target; ..."."""
+        return plain(self)
+
+    @property
+    def node(self) -> str:
+        """The node of a graph that shows it; empty: none."""
+        return self.record or self.reference_record or _NODES.get(self.kind, "")
+
+    @property
+    def in_a_graph(self) -> str:
+        """What a graph says at this node: in plain words, and on a second line by the names of the files."""
+        return f"{self.plain}\n{self.where}: {printable(self.reason)}"
+
+
+# Where a graph shows what belongs to no call.
+_NODES = {
+    "optimizer_setting": "optimizer",
+    "optimizer_state": "optimizer",
+    "update": "optimizer",
+    "clipping": "clip_grad",
+}
+
 
 def culprits_of(result: CompareResult, frames_of: FramesOf | None = None) -> list[Culprit]:
     """The culprits of the verdict, best first. `frames_of`: the frames of a finding, as in stack.json."""
@@ -149,13 +174,12 @@ def status(result: CompareResult) -> str:
     return result.status
 
 
-def sentence(result: CompareResult) -> str:
-    """The answer for a person, in one line."""
+def sentence(result: CompareResult, culprits: list[Culprit] | None = None) -> str:
+    """The answer for a person, in one line. `culprits`: those of the result with their lines, where known."""
     if result.verdict.culprits:
-        first = result.verdict.culprits[0]
-        place = f"step {first.step}, rank {first.rank}"
-        inside = f" in {first.module}" if first.module else ""
-        return printable(f"The runs part at {place}: {first.kind.replace('_', ' ')} {first.name}{inside}")
+        first = (culprits or culprits_of(result))[0]
+        counts = count(result)
+        return difference(first.plain, first.step, first.rank if counts["ranks"] > 1 else None)
     counts = count(result)
     rows = _plural(counts["matched"], "row")
     steps = f"{_plural(counts['steps'], 'step')} and {_plural(counts['ranks'], 'rank')}"
@@ -246,7 +270,7 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
         "format": 2,
         "msprobe": __version__,
         "status": status(result),
-        "sentence": sentence(result),
+        "sentence": sentence(result, culprits),
         "culprits": [culprit_content(culprit) for culprit in culprits],
         "notes": result.verdict.notes,
         "counts": count(result),

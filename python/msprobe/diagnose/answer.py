@@ -60,6 +60,10 @@ class Cause:
     """The lines of the target that called it, the innermost first."""
     reference_stack: tuple[str, ...] = ()
     """Those of the reference. A call that only one run makes has the lines of that run."""
+    plain: str = ""
+    """What is different, in words that need no knowledge of records. Empty: `where` says it."""
+    is_of_reference: bool = False
+    """`record` is one of the reference, as the target has nothing there."""
 
     @property
     def where(self) -> str:
@@ -70,6 +74,18 @@ class Cause:
             else f"step {self.step}" + ("" if self.rank is None else f", rank {self.rank}")
         )
         return printable(f"{self.name}{inside}" + (f" ({at})" if at else ""))
+
+    @property
+    def said(self) -> str:
+        """What is different, for a person."""
+        return printable(self.plain) or self.where
+
+    @property
+    def line(self) -> str:
+        """The same with its step and reason, for a list."""
+        at = "" if self.step is None or not self.plain else f"step {self.step}, "
+        reason = printable(self.reason)
+        return f"{at}{self.said}" + ("" if reason in self.said else f": {reason}")
 
 
 @dataclass(frozen=True)
@@ -188,7 +204,7 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
     if stage == "first step":
         return _first_step(compared)
     if cause is not None and cause.stage == stage:
-        return "cause", cause.where
+        return "cause", cause.said
     if not compared:
         failed = next((part for part in here if part.status == "failed"), None)
         if failed is not None:
@@ -196,7 +212,7 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
         return "not recorded", ""
     other = next((one for one in answer.others if one.stage == stage), None)
     if other is not None:
-        return "consequence", other.where
+        return "consequence", other.said
     if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
         return "consequence", "what differs here follows from the cause"
     checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)

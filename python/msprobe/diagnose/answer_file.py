@@ -72,12 +72,12 @@ def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     """A few lines: the answer, its reason, what is missing, and where the page is."""
     lines = [paint.answer(printable(answer.sentence), good=answer.follows)]
     if answer.cause is not None:
-        lines.append(f"  {printable(answer.cause.reason)} (confidence {answer.cause.confidence:.0%})")
+        lines.append(f"  {_reason(answer)} (confidence {answer.cause.confidence:.0%})")
         lines += _frames(answer.cause)
     lines += ["", *(_stage_line(answer, stage, title) for stage, title, _ in STAGES)]
     if answer.others:
-        lines += ["", "  also, and less likely:"]
-        lines += [f"    {cause.where}: {printable(cause.reason)}" for cause in answer.others[:_MOST_OTHERS]]
+        lines += ["", "  less likely, or a consequence:"]
+        lines += [f"    {cause.line}" for cause in answer.others[:_MOST_OTHERS]]
     for missing in answer.missing:
         lines += ["", f"  missing: {printable(missing.what)}: {printable(missing.why)}"]
         lines += [f"    {printable(command)}" for command in missing.commands]
@@ -85,6 +85,13 @@ def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
         lines += ["", *(f"  next: {printable(command)}" for command in answer.next_commands)]
     lines += [f"  note: {printable(note)}" for note in answer.notes]
     return "\n".join([*lines, "", f"  {printable(str(output / PAGE))}"]) + "\n"
+
+
+def _reason(answer: Answer) -> str:
+    """Without what the sentence says already: then the name of the place in the files."""
+    assert answer.cause is not None
+    reason = printable(answer.cause.reason)
+    return answer.cause.where if reason in answer.sentence else reason
 
 
 def _frames(cause: Cause) -> list[str]:

@@ -1,7 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""index.html of a diagnosis: the answer, its source lines, what to do next, the losses, the walk, and links
-to the reports of the parts. It needs nothing but a browser, and runs no script.
+"""index.html of a diagnosis: the answer, its source lines, what to do next, the losses, the graph around the
+cause, the walk, and links to the reports of the parts. It needs nothing but a browser, and runs no script
+itself.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from msprobe.diagnose.answer import Answer, Cause
 
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self' file:"
 _BADGES = {"equal": "agree", "rounding": "agree", "differ": "differ", "incomplete": "incomplete"}
 
 
@@ -32,9 +34,10 @@ def page_html(answer: Answer, a: Path, b: Path, output: Path) -> str:
         _card("Source lines", _source(answer.cause)),
         _card("What to try next", _next(answer, output)),
         _card("Losses", _losses(answer)),
+        _card("Where it stands in the model", _graph(answer, output)),
         _card("The walk", ["<table>", *_walk(answer), "</table>"]),
         _card("Reports", ["<table>", *_reports(answer, output), "</table>"]),
-        _card("Also, and less likely", _list(f"{one.where}: {one.reason}" for one in answer.others)),
+        _card("Less likely, or a consequence", _list(one.line for one in answer.others)),
         _card("Notes", _list(answer.notes)),
     ]
     content = "\n".join(filter(None, cards))
@@ -44,7 +47,7 @@ def page_html(answer: Answer, a: Path, b: Path, output: Path) -> str:
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
 <title>Diagnosis</title>
 <style>
 {base_style()}{file_beside(__file__, "page.css")}</style>
@@ -114,9 +117,6 @@ def _next(answer: Answer, output: Path) -> list[str]:
     for missing in answer.missing:
         lines.append(f"<p>Record {_text(missing.what)}: {_text(missing.why)}.</p>")
         lines += _commands(missing.commands)
-    if answer.graph is not None:
-        link = escape(relative(answer.graph, output), quote=True)
-        lines.append(f'<p><a href="{link}">Open the graph of the step, at the cause</a></p>')
     if answer.next_commands:
         lines += ["<p>See more of the step in the viewer:</p>", *_commands(answer.next_commands)]
     if answer.again and not answer.missing:
@@ -126,6 +126,19 @@ def _next(answer: Answer, output: Path) -> list[str]:
             *_commands(answer.again),
         ]
     return lines
+
+
+def _graph(answer: Answer, output: Path) -> list[str]:
+    """The graph of the viewer, small and opened at the cause."""
+    if answer.graph is None:
+        return []
+    link = escape(relative(answer.graph, output), quote=True)
+    return [
+        f'<iframe class="graph" src="{link}#little=1" title="Both models side by side, opened at the cause">'
+        "</iframe>",
+        f'<p class="hint"><a href="{link}">Open the graph in a window of its own</a>: with the tensors, '
+        "source lines and data flow of every node.</p>",
+    ]
 
 
 def _losses(answer: Answer) -> list[str]:

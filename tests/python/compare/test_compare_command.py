@@ -83,7 +83,7 @@ def test_a_table_opens_with_the_verdict_and_begins_with_the_rows(
         assert book["Sheet"]["A1"].value == "NPU Name"
         assert book.active is book["Verdict"]
         lines = [row[0] for row in book["Verdict"].iter_rows(values_only=True)]
-        assert lines[0].startswith("The runs part at step")
+        assert lines[0].startswith("First difference: step")
         assert lines == said[: len(lines)]
 
 

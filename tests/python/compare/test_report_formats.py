@@ -43,7 +43,8 @@ def test_the_terminal_shows_the_verdict_the_place_and_the_files():
     compared = of_two_ranks()
     text = console_text(compared, blamed_in(compared), [Path("/out/report.html")])
     assert text.splitlines() == [
-        "The runs part at step 0, rank 1: operator Functional.gelu.3.forward in blocks.0.mlp",
+        "First difference: step 0, rank 1, gelu in blocks.0.mlp gives another result for equal inputs, "
+        "called at net.py:12",
         "  1. operator Functional.gelu.3.forward in blocks.0.mlp",
         "     step 0, rank 1, confidence 95%",
         "     what goes into Functional.gelu.3.forward agrees, output.0 does not",

@@ -44,7 +44,8 @@ def test_the_file_of_runs_that_differ():
     assert found["format"] == 2
     assert found["status"] == "differ"
     assert found["sentence"] == (
-        "The runs part at step 0, rank 0: operator Functional.gelu.3.forward in blocks.0.mlp"
+        "First difference: step 0, gelu in blocks.0.mlp gives another result for equal inputs, "
+        "called at net.py:12"
     )
     (culprit,) = found["culprits"]
     assert culprit["kind"] == "operator"
@@ -237,3 +238,43 @@ def test_the_frames_of_the_user_come_first():
     assert [frame.line for frame in culprit.top_frames(2)] == [12, 90]
     (elsewhere,) = culprits_of(a_difference(), lambda _: STACK[:1])
     assert [frame.line for frame in elsewhere.top_frames(2)] == [7]
+
+
+MODULE = "Module.layers.2.rot.Rotary.forward.0"
+FRAMES = ["File /home/me/model.py, line 30, in forward, \n x = self.rot(x)"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"kind": "missing_call", "name": MODULE, "record": MODULE, "is_of_reference": True},
+            "layers.2.rot is not called by the target; the reference calls it at model.py:30",
+        ),
+        (
+            {"kind": "missing_call", "name": MODULE[:-1] + "1", "is_of_reference": True},
+            "the second call of layers.2.rot is not called by the target; "
+            "the reference calls it at model.py:30",
+        ),
+        (
+            {"kind": "extra_call", "name": "Tensor.tanh.4.forward", "module": "layers.2"},
+            "tanh in layers.2 is called by the target alone at model.py:30",
+        ),
+        (
+            {"kind": "module_attribute", "name": "layers.1.norm.eps", "target_value": "0.1",
+             "reference_value": "1e-05"},
+            "layers.1.norm.eps is 0.1, in the reference 1e-05",
+        ),
+        (
+            {"kind": "operator", "name": "Module.head.Linear.backward.0", "reason": "it differs by more"},
+            "the backward of head is off by more than its inputs explain, called at model.py:30",
+        ),
+        ({"kind": "weight", "name": "head.weight", "reason": "parameter x differs"}, "parameter x differs"),
+    ],
+)  # fmt: skip
+def test_a_culprit_is_said_in_plain_words(changes, said):
+    distance = math.inf if "value" in str(changes) else 1e-3
+    compared = a_difference(distance=distance, **changes)
+    (culprit,) = culprits_of(compared, lambda _: FRAMES)
+    assert culprit.plain == said
+    assert sentence(compared, [culprit]) == f"First difference: step 0, {said}"

@@ -100,7 +100,8 @@ def test_the_planted_fault_is_named(runs, diagnose, tmp_path, fault, step, stage
     assert name in answer["cause"]["name"]
     if answer["cause"]["step"] is not None:
         assert answer["cause"]["step"] == step
-    assert text.splitlines()[0] == answer["sentence"] == f"The runs part at {answer['cause']['where']}"
+    assert text.splitlines()[0] == answer["sentence"]
+    assert answer["cause"]["plain"] in answer["sentence"]
     page = (tmp_path / "out/index.html").read_text()
     for part in answer["parts"]:
         if part["report"] is not None:
@@ -132,7 +133,7 @@ def test_a_fault_behind_the_recorded_steps_gives_the_command_that_finds_it(runs,
     options = ("--steps", "0-1")
     code, answer, text = diagnose(runs("none", 0, *options), runs("scale", 3, *options))
     assert (code, answer["cause"]) == (1, None)
-    assert answer["sentence"] == "The runs part at step 3, but what was recorded does not show why"
+    assert answer["sentence"] == "First difference: step 3; what was recorded does not show why"
     (missing,) = answer["missing"]
     assert "--steps 3 train.py scale 3" in missing["commands"][1]
     assert all(command in text for command in missing["commands"])
@@ -164,7 +165,7 @@ def test_logs_alone(tmp_path, diagnose):
         (tmp_path / side / "train.log").write_text(f"step 0 loss 4\nstep 1 loss {last}\n")
     code, answer, text = diagnose(tmp_path / "a", tmp_path / "b", "--quiet")
     assert (code, text) == (1, "")
-    assert answer["sentence"] == "The runs part at step 1, but what was recorded does not show why"
+    assert answer["sentence"] == "First difference: step 1; what was recorded does not show why"
     assert answer["missing"][0]["what"] == "a dump of step 1"
 
 
