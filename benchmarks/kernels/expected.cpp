@@ -85,10 +85,10 @@ void check(const TensorView& view, const stats::Summary& summary, std::span<cons
   }
 }
 
-void check(const TensorView& left, const TensorView& right, const metrics::PairMetrics& found) {
-  const DType dtype = left.dtype;
+void check(const TensorView& target, const TensorView& reference, const metrics::PairMetrics& found) {
+  const DType dtype = target.dtype;
   const bool in_double = dtype == DType::kFloat64 || !is_floating(dtype);
-  const auto count = static_cast<std::size_t>(element_count(left));
+  const auto count = static_cast<std::size_t>(element_count(target));
   long double dot = 0;
   long double distance = 0;
   long double absolute_dot = 0;
@@ -97,8 +97,8 @@ void check(const TensorView& left, const TensorView& right, const metrics::PairM
   std::int64_t below = 0;
   std::int64_t equal = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    double n = element(left.data, dtype, i);
-    double b = element(right.data, dtype, i);
+    double n = element(target.data, dtype, i);
+    double b = element(reference.data, dtype, i);
     dot += static_cast<long double>(n) * b;
     absolute_dot += std::fabs(static_cast<long double>(n) * b);
     distance += (static_cast<long double>(n) - b) * (static_cast<long double>(n) - b);

@@ -17,6 +17,6 @@ void check(const TensorView& view, const stats::Summary& summary, std::span<cons
            std::span<const std::uint8_t> signs);
 
 /// The same for two contiguous, finite tensors of one dtype.
-void check(const TensorView& left, const TensorView& right, const metrics::PairMetrics& found);
+void check(const TensorView& target, const TensorView& reference, const metrics::PairMetrics& found);
 
 }  // namespace msprobe::bench

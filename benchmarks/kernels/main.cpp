@@ -174,10 +174,10 @@ std::function<void()> comparing(Tensors& tensors, DType dtype, ThreadPool* threa
   const auto compare = [=, &tensors](bool checked) {
     const std::array<std::int64_t, 1> shape = {static_cast<std::int64_t>(half / element_size(dtype))};
     const std::byte* const data = tensors.next().data();
-    const TensorView left{data, dtype, shape, {}};
-    const TensorView right{data + half, dtype, shape, {}};
-    const metrics::PairMetrics found = metrics::compare(left, right, {}, threads);
-    if (checked) check(left, right, found);
+    const TensorView target{data, dtype, shape, {}};
+    const TensorView reference{data + half, dtype, shape, {}};
+    const metrics::PairMetrics found = metrics::compare(target, reference, {}, threads);
+    if (checked) check(target, reference, found);
     keep(found);
   };
   compare(tensors.bytes() <= kMiB);

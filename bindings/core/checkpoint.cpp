@@ -112,14 +112,14 @@ py::dict side_of(const checkpoint::Side& side) {
   return result;
 }
 
-py::dict row_of(const checkpoint::Row& row, const Checkpoint& left, const Checkpoint& right) {
-  const checkpoint::Parameter& l = left.parameters()[row.left];
-  const checkpoint::Parameter& r = right.parameters()[row.right];
+py::dict row_of(const checkpoint::Row& row, const Checkpoint& reference, const Checkpoint& target) {
+  const checkpoint::Parameter& l = reference.parameters()[row.reference];
+  const checkpoint::Parameter& r = target.parameters()[row.target];
   const checkpoint::Difference& found = row.difference;
   py::dict result;
   result["name"] = row.name;
-  result["left_name"] = l.name;
-  result["right_name"] = r.name;
+  result["reference_name"] = l.name;
+  result["target_name"] = r.name;
   result["shapes"] = py::make_tuple(l.shape, r.shape);
   result["dtypes"] =
       py::make_tuple(std::string(msprobe::dtype_name(l.dtype)), std::string(msprobe::dtype_name(r.dtype)));
@@ -134,35 +134,36 @@ py::dict row_of(const checkpoint::Row& row, const Checkpoint& left, const Checkp
   result["squared_distance"] = found.squared_distance;
   result["max_absolute"] = found.max_absolute;
   result["max_relative"] = found.max_relative;
-  result["left"] = side_of(found.left);
-  result["right"] = side_of(found.right);
+  result["reference"] = side_of(found.reference);
+  result["target"] = side_of(found.target);
   const auto text = [](const std::optional<msprobe::ContentHash>& hash) {
     return hash ? std::optional(hash->text()) : std::nullopt;
   };
-  result["hashes"] = py::make_tuple(text(row.left_hash), text(row.right_hash));
+  result["hashes"] = py::make_tuple(text(row.reference_hash), text(row.target_hash));
   return result;
 }
 
-py::dict compare_checkpoints(const Checkpoint& left, const Checkpoint& right, const checkpoint::Rules& rules,
-                             unsigned threads, bool hash, std::pair<unsigned, unsigned> share,
+py::dict compare_checkpoints(const Checkpoint& reference, const Checkpoint& target,
+                             const checkpoint::Rules& rules, unsigned threads, bool hash,
+                             std::pair<unsigned, unsigned> share,
                              const std::optional<py::function>& progress) {
   checkpoint::Pairing pairing;
   std::vector<std::size_t> own;
   run_with_progress(progress, [&](const Report& report) {
-    pairing = checkpoint::pair(left, right, rules);
-    own = checkpoint::measure(left, right, pairing,
+    pairing = checkpoint::pair(reference, target, rules);
+    own = checkpoint::measure(reference, target, pairing,
                               {threads, hash, share.first, share.second, progress_of(report)});
     return 0;
   });
   py::list rows;
-  for (const std::size_t i : own) rows.append(row_of(pairing.rows[i], left, right));
+  for (const std::size_t i : own) rows.append(row_of(pairing.rows[i], reference, target));
   std::vector<std::string> names;
   for (const checkpoint::Row& row : pairing.rows) names.push_back(row.name);
   py::dict result;
   result["rows"] = rows;
   result["names"] = names;
-  result["left_only"] = names_of(pairing.left_only, left);
-  result["right_only"] = names_of(pairing.right_only, right);
+  result["reference_only"] = names_of(pairing.reference_only, reference);
+  result["target_only"] = names_of(pairing.target_only, target);
   result["notes"] = pairing.notes;
   return result;
 }
@@ -227,7 +228,7 @@ void register_checkpoint(py::module_& m) {
         return Checkpoint::open(path, {rules, optimizer});
       },
       py::arg("path"), py::arg("rules"), py::kw_only(), py::arg("optimizer") = false, released);
-  m.def("compare_checkpoints", &compare_checkpoints, py::arg("left"), py::arg("right"), py::arg("rules"),
-        py::kw_only(), py::arg("threads") = 0, py::arg("hash") = false, py::arg("share") = std::pair(0U, 1U),
-        py::arg("progress") = py::none());
+  m.def("compare_checkpoints", &compare_checkpoints, py::arg("reference"), py::arg("target"),
+        py::arg("rules"), py::kw_only(), py::arg("threads") = 0, py::arg("hash") = false,
+        py::arg("share") = std::pair(0U, 1U), py::arg("progress") = py::none());
 }

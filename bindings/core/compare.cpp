@@ -21,8 +21,9 @@ namespace compare = msprobe::compare;
 
 using Names = std::map<std::string, std::string>;
 
-std::unique_ptr<ComparedPair> open_pair(const std::filesystem::path& left, const std::filesystem::path& right,
-                                        bool fuzzy, const Names& data_mapping,
+std::unique_ptr<ComparedPair> open_pair(const std::filesystem::path& target,
+                                        const std::filesystem::path& reference, bool fuzzy,
+                                        const Names& data_mapping,
                                         const std::optional<std::filesystem::path>& stack_path,
                                         unsigned threads) {
   compare::PairOptions options;
@@ -31,7 +32,7 @@ std::unique_ptr<ComparedPair> open_pair(const std::filesystem::path& left, const
   options.stack_path = stack_path.value_or(std::filesystem::path());
   options.threads = threads;
   const py::gil_scoped_release no_gil;
-  return std::make_unique<ComparedPair>(ComparedPair{compare::open_pair(left, right, options), {}, {}});
+  return std::make_unique<ComparedPair>(ComparedPair{compare::open_pair(target, reference, options), {}, {}});
 }
 
 void measure(ComparedPair& self, unsigned threads, const std::optional<py::function>& progress) {
@@ -62,7 +63,7 @@ void register_compare(py::module_& m) {
       .def_readonly("failing", &TableSummary::failing)
       .def_readonly("red", &TableSummary::red)
       .def_readonly("yellow", &TableSummary::yellow)
-      .def_readonly("right_only", &TableSummary::right_only)
+      .def_readonly("reference_only", &TableSummary::reference_only)
       .def_readonly("first_failing", &TableSummary::first_failing)
       .def_readonly("first_failing_name", &TableSummary::first_failing_name)
       .def_property_readonly("advice", &compare::advice);
@@ -71,8 +72,8 @@ void register_compare(py::module_& m) {
       .def_property_readonly("mode", [](const ComparedPair& self) { return mode_name(self.pair.mode); })
       .def_property_readonly("row_count",
                              [](const ComparedPair& self) { return self.pair.matches.pairs.size(); })
-      .def_property_readonly("right_only_count",
-                             [](const ComparedPair& self) { return self.pair.matches.right_only.size(); })
+      .def_property_readonly("reference_only_count",
+                             [](const ComparedPair& self) { return self.pair.matches.reference_only.size(); })
       .def_property_readonly("is_debug", [](const ComparedPair& self) { return self.pair.is_debug(); })
       .def("measure", &measure, py::kw_only(), py::arg("threads") = 0, py::arg("progress") = py::none())
       .def(
@@ -112,7 +113,7 @@ void register_compare(py::module_& m) {
         return std::vector<std::string>(found.begin(), found.end());
       },
       py::arg("stacks"), py::arg("record"), released);
-  m.def("open_dump_pair", &open_pair, py::arg("left"), py::arg("right"), py::kw_only(),
+  m.def("open_dump_pair", &open_pair, py::arg("target"), py::arg("reference"), py::kw_only(),
         py::arg("fuzzy") = false, py::arg("data_mapping") = Names(), py::arg("stack_path") = py::none(),
         py::arg("threads") = 0);
 }

@@ -55,8 +55,8 @@ const char* name_of(config_check::Verdict verdict) {
     case Verdict::kOtherElements: return "elements";
     case Verdict::kOtherValues: return "values";
     case Verdict::kNoTensor: return "no tensor";
-    case Verdict::kOnlyBench: return "only bench";
-    case Verdict::kOnlyCmp: return "only cmp";
+    case Verdict::kOnlyReference: return "only in the reference";
+    case Verdict::kOnlyTarget: return "only in the target";
   }
   throw msprobe::InternalError("a verdict of unknown kind");
 }
@@ -93,26 +93,26 @@ py::tuple sheet_rows(const config_check::TensorComparison& compared, const Place
     if (!equal) unequal.append(py::make_tuple(i, name_of(verdict)));
   }
   py::list problems;
-  for (const auto& [of_bench, entry, text] : compared.problems) {
-    problems.append(py::make_tuple(of_bench, readable_text(entry), readable_text(text)));
+  for (const auto& [of_reference, entry, text] : compared.problems) {
+    problems.append(py::make_tuple(of_reference, readable_text(entry), readable_text(text)));
   }
   return py::make_tuple(rows, unequal, problems, compared.complete);
 }
 
 py::list compare_packed_tensors(
-    const PackFile& bench, const PackFile& cmp,
+    const PackFile& reference, const PackFile& target,
     const std::vector<std::tuple<py::object, py::object, PythonEntries, PythonEntries>>& pairs, bool nested,
     bool tolerant, unsigned threads) {
   std::vector<Place> places;
   std::vector<std::pair<TensorEntries, TensorEntries>> native;
-  for (const auto& [step, rank, left, right] : pairs) {
+  for (const auto& [step, rank, reference, target] : pairs) {
     places.push_back({step, rank});
-    native.emplace_back(entries_of(left), entries_of(right));
+    native.emplace_back(entries_of(reference), entries_of(target));
   }
   std::vector<config_check::TensorComparison> compared;
   {
     const py::gil_scoped_release no_gil;
-    compared = config_check::compare_tensors(bench, cmp, native,
+    compared = config_check::compare_tensors(reference, target, native,
                                              {.nested = nested, .tolerant = tolerant, .threads = threads});
   }
   py::list result;
@@ -129,6 +129,6 @@ void register_config_check(py::module_& m) {
   py::class_<PackFile>(m, "PackFile", py::is_final())
       .def(py::init<const std::filesystem::path&>(), py::arg("path"))
       .def("content", &content, py::arg("entry"));
-  m.def("compare_pack_tensors", &compare_packed_tensors, py::arg("bench"), py::arg("cmp"), py::arg("pairs"),
-        py::kw_only(), py::arg("nested"), py::arg("tolerant"), py::arg("threads") = 0);
+  m.def("compare_pack_tensors", &compare_packed_tensors, py::arg("reference"), py::arg("target"),
+        py::arg("pairs"), py::kw_only(), py::arg("nested"), py::arg("tolerant"), py::arg("threads") = 0);
 }

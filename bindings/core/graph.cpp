@@ -33,15 +33,15 @@ graph::MatchRule rule_of(const std::string& name) {
 // One rank of one run, or of two that were compared, in memory.
 struct OpenGraph {
   graph::Graph target;
-  std::optional<graph::Graph> golden;
+  std::optional<graph::Graph> reference;
   graph::MatchOptions match;
   graph::Comparison comparison;
   std::vector<graph::Aggregate> aggregates;
 
-  const graph::Comparison* compared() const { return golden ? &comparison : nullptr; }
+  const graph::Comparison* compared() const { return reference ? &comparison : nullptr; }
 };
 
-std::shared_ptr<OpenGraph> open_graph(const path& target, const std::optional<path>& golden,
+std::shared_ptr<OpenGraph> open_graph(const path& target, const std::optional<path>& reference,
                                       const std::string& rule, unsigned threads) {
   graph::MatchOptions match;
   match.rule = rule_of(rule);
@@ -50,11 +50,11 @@ std::shared_ptr<OpenGraph> open_graph(const path& target, const std::optional<pa
     return graph::build(std::make_shared<graph::Dump>(graph::read_dump(folder)));
   };
   auto result = std::make_shared<OpenGraph>(
-      OpenGraph{.target = read(target), .golden = {}, .match = match, .comparison = {}, .aggregates = {}});
-  if (golden) {
-    result->golden.emplace(read(*golden));
+      OpenGraph{.target = read(target), .reference = {}, .match = match, .comparison = {}, .aggregates = {}});
+  if (reference) {
+    result->reference.emplace(read(*reference));
     result->comparison =
-        graph::compare(result->target, *result->golden, {.match = match, .threads = threads});
+        graph::compare(result->target, *result->reference, {.match = match, .threads = threads});
   }
   result->aggregates = graph::aggregate(result->target, result->compared(), false);
   return result;
@@ -66,7 +66,7 @@ struct NodeView {
   NodeId id = 0;
 
   const graph::Node& node() const { return of->target[id]; }
-  const graph::NodeVerdict* verdict() const { return of->golden ? &of->comparison.verdicts[id] : nullptr; }
+  const graph::NodeVerdict* verdict() const { return of->reference ? &of->comparison.verdicts[id] : nullptr; }
 };
 
 std::optional<NodeView> view(const std::shared_ptr<OpenGraph>& of, NodeId node) {
@@ -90,9 +90,9 @@ auto verdict_field(Member member) {
   };
 }
 
-std::optional<std::string> golden_name(const NodeView& self, NodeId node) {
+std::optional<std::string> reference_name(const NodeView& self, NodeId node) {
   if (node == graph::kNoNode) return std::nullopt;
-  return std::string((*self.of->golden)[node].name);
+  return std::string((*self.of->reference)[node].name);
 }
 
 std::vector<NodeView> nodes_in_order(const std::shared_ptr<OpenGraph>& self) {
@@ -105,7 +105,7 @@ py::dict node_parameters(const NodeView& self) {
   std::string inputs, outputs;
   const auto* const compared = self.of->compared();
   const bool has_md5 = self.of->target.dumps().front()->trace.has_md5();
-  graph::append_cells(self.of->target, self.id, has_md5, compared, compared ? &*self.of->golden : nullptr,
+  graph::append_cells(self.of->target, self.id, has_md5, compared, compared ? &*self.of->reference : nullptr,
                       inputs, outputs);
   const py::object loads = py::module_::import("json").attr("loads");
   py::dict result = loads(inputs);
@@ -141,7 +141,7 @@ graph::ParallelLayout layout_of(const Layout& given) {
 
 graph::GraphSummary write_graph_file(const Units& units, const path& output, const std::string& rule,
                                      bool merge, const std::optional<Layout>& target_layout,
-                                     const std::optional<Layout>& golden_layout,
+                                     const std::optional<Layout>& reference_layout,
                                      const std::optional<graph::LayerRules>& layer_rules, bool overflow_check,
                                      unsigned threads, const std::optional<py::function>& findings,
                                      const std::optional<py::function>& progress) {
@@ -151,12 +151,12 @@ graph::GraphSummary write_graph_file(const Units& units, const path& output, con
     for (const auto& [rank, folder] : folders) result.push_back({rank, folder});
     return result;
   };
-  for (const auto& [step, target, golden] : units) {
-    job.units.push_back({step, folders_of(target), folders_of(golden)});
+  for (const auto& [step, target, reference] : units) {
+    job.units.push_back({step, folders_of(target), folders_of(reference)});
   }
   job.merge = merge;
   if (target_layout) job.target_layout = layout_of(*target_layout);
-  if (golden_layout) job.golden_layout = layout_of(*golden_layout);
+  if (reference_layout) job.reference_layout = layout_of(*reference_layout);
   job.output = output;
   job.rule = rule_of(rule);
   job.layer_rules = layer_rules;
@@ -202,33 +202,34 @@ void register_graph(py::module_& m) {
                                return std::vector<std::string>(frames.begin(), frames.end());
                              })
       .def_property_readonly("parameters", &node_parameters)
-      .def_property_readonly("match",
-                             [](const NodeView& self) {
-                               return self.of->golden
-                                          ? golden_name(self, self.of->comparison.matches.of_target[self.id])
-                                          : std::nullopt;
-                             })
-      .def_property_readonly("counterpart",
-                             [](const NodeView& self) {
-                               return self.of->golden
-                                          ? golden_name(self, self.of->comparison.counterparts[self.id].node)
-                                          : std::nullopt;
-                             })
+      .def_property_readonly(
+          "match",
+          [](const NodeView& self) {
+            return self.of->reference ? reference_name(self, self.of->comparison.matches.of_target[self.id])
+                                      : std::nullopt;
+          })
+      .def_property_readonly(
+          "counterpart",
+          [](const NodeView& self) {
+            return self.of->reference ? reference_name(self, self.of->comparison.counterparts[self.id].node)
+                                      : std::nullopt;
+          })
       .def_property_readonly("how",
                              [](const NodeView& self) -> std::optional<std::string> {
-                               if (!self.of->golden) return std::nullopt;
+                               if (!self.of->reference) return std::nullopt;
                                const auto& counterpart = self.of->comparison.counterparts[self.id];
                                if (counterpart.node == graph::kNoNode) return std::nullopt;
                                return std::string(msprobe::trace::match_name(counterpart.how));
                              })
-      .def_property_readonly(
-          "reason",
-          [](const NodeView& self) -> std::optional<std::string> {
-            const bool is_matched =
-                !self.of->golden || self.of->comparison.matches.of_target[self.id] != graph::kNoNode;
-            if (is_matched) return std::nullopt;
-            return graph::unmatched_reason(self.of->target, *self.of->golden, self.of->match, self.id, false);
-          })
+      .def_property_readonly("reason",
+                             [](const NodeView& self) -> std::optional<std::string> {
+                               const bool is_matched =
+                                   !self.of->reference ||
+                                   self.of->comparison.matches.of_target[self.id] != graph::kNoNode;
+                               if (is_matched) return std::nullopt;
+                               return graph::unmatched_reason(self.of->target, *self.of->reference,
+                                                              self.of->match, self.id, false);
+                             })
       .def_property_readonly("index", verdict_field(&NodeVerdict::index))
       .def_property_readonly("input_ulps", verdict_field(&NodeVerdict::input_ulps))
       .def_property_readonly("output_ulps", verdict_field(&NodeVerdict::output_ulps))
@@ -248,7 +249,7 @@ void register_graph(py::module_& m) {
   py::class_<OpenGraph, std::shared_ptr<OpenGraph>>(m, "OpenGraph", py::is_final())
       .def_property_readonly("mode",
                              [](const OpenGraph& self) -> std::optional<std::string> {
-                               if (!self.golden) return std::nullopt;
+                               if (!self.reference) return std::nullopt;
                                return mode_name(self.comparison.mode);
                              })
       .def_property_readonly(
@@ -261,7 +262,7 @@ void register_graph(py::module_& m) {
             return view(self, self->target.find(name));
           },
           py::arg("name"));
-  m.def("open_graph", &open_graph, py::arg("target"), py::arg("golden") = py::none(), py::kw_only(),
+  m.def("open_graph", &open_graph, py::arg("target"), py::arg("reference") = py::none(), py::kw_only(),
         py::arg("rule") = "default", py::arg("threads") = 0);
 
   m.def(
@@ -274,14 +275,14 @@ void register_graph(py::module_& m) {
       .def_readonly("graphs", &GraphSummary::graphs)
       .def_readonly("nodes", &GraphSummary::nodes)
       .def_readonly("unmatched", &GraphSummary::unmatched)
-      .def_readonly("golden_unmatched", &GraphSummary::golden_unmatched)
+      .def_readonly("reference_unmatched", &GraphSummary::reference_unmatched)
       .def_readonly("worst", &GraphSummary::worst)
       .def_readonly("worst_ulps", &GraphSummary::worst_ulps)
       .def_readonly("worst_node", &GraphSummary::worst_node)
       .def_readonly("without_stacks", &GraphSummary::without_stacks);
   m.def("write_graph_file", &write_graph_file, py::arg("units"), py::arg("output"), py::kw_only(),
         py::arg("rule") = "default", py::arg("merge") = false, py::arg("target_layout") = py::none(),
-        py::arg("golden_layout") = py::none(), py::arg("layer_rules") = py::none(),
+        py::arg("reference_layout") = py::none(), py::arg("layer_rules") = py::none(),
         py::arg("overflow_check") = false, py::arg("threads") = 0, py::arg("findings") = py::none(),
         py::arg("progress") = py::none());
 }

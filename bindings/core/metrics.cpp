@@ -37,8 +37,8 @@ py::dict to_dict(const metrics::PairMetrics& found) {
   result["below_thousandth"] = found.below_thousandth;
   result["below_five_thousandths"] = found.below_five_thousandths;
   result["relative_nan"] = found.relative_nan;
-  add_side(result, "left", found.left);
-  add_side(result, "right", found.right);
+  add_side(result, "target", found.target);
+  add_side(result, "reference", found.reference);
   result["dot"] = found.dot;
   result["squared_distance"] = found.squared_distance;
   result["max_absolute"] = found.max_absolute;
@@ -49,12 +49,12 @@ py::dict to_dict(const metrics::PairMetrics& found) {
   return result;
 }
 
-py::dict compare_tensors(const py::buffer& left, const py::buffer& right,
-                         const std::optional<std::string>& left_dtype,
-                         const std::optional<std::string>& right_dtype, const metrics::Options& options,
+py::dict compare_tensors(const py::buffer& target, const py::buffer& reference,
+                         const std::optional<std::string>& target_dtype,
+                         const std::optional<std::string>& reference_dtype, const metrics::Options& options,
                          unsigned threads) {
-  const BufferTensor l(left, "compare_tensors", dtype_named("compare_tensors", left_dtype));
-  const BufferTensor r(right, "compare_tensors", dtype_named("compare_tensors", right_dtype));
+  const BufferTensor l(target, "compare_tensors", dtype_named("compare_tensors", target_dtype));
+  const BufferTensor r(reference, "compare_tensors", dtype_named("compare_tensors", reference_dtype));
   metrics::PairMetrics found;
   {
     const py::gil_scoped_release no_gil;
@@ -64,14 +64,14 @@ py::dict compare_tensors(const py::buffer& left, const py::buffer& right,
   return to_dict(found);
 }
 
-// The pairs that are not close: how many, and the first of them as index, left, right.
-py::tuple differing_elements(const py::buffer& left, const py::buffer& right,
-                             const std::optional<std::string>& left_dtype,
-                             const std::optional<std::string>& right_dtype, double relative, double absolute,
-                             std::size_t most) {
+// The pairs that are not close: how many, and the first of them as index, target, reference.
+py::tuple differing_elements(const py::buffer& target, const py::buffer& reference,
+                             const std::optional<std::string>& target_dtype,
+                             const std::optional<std::string>& reference_dtype, double relative,
+                             double absolute, std::size_t most) {
   const std::string caller = "differing_elements";
-  const BufferTensor l(left, caller, dtype_named(caller, left_dtype));
-  const BufferTensor r(right, caller, dtype_named(caller, right_dtype));
+  const BufferTensor l(target, caller, dtype_named(caller, target_dtype));
+  const BufferTensor r(reference, caller, dtype_named(caller, reference_dtype));
   metrics::Outliers found;
   {
     const py::gil_scoped_release no_gil;
@@ -79,7 +79,7 @@ py::tuple differing_elements(const py::buffer& left, const py::buffer& right,
   }
   py::list first;
   for (const metrics::ElementPair& pair : found.first) {
-    first.append(py::make_tuple(pair.index, pair.left, pair.right));
+    first.append(py::make_tuple(pair.index, pair.target, pair.reference));
   }
   return py::make_tuple(found.count, first);
 }
@@ -96,17 +96,17 @@ std::vector<double> tensor_values(const py::buffer& array, const std::optional<s
 void register_metrics(py::module_& m) {
   m.def(
       "compare_tensors",
-      [](const py::buffer& left, const py::buffer& right, const std::optional<std::string>& left_dtype,
-         const std::optional<std::string>& right_dtype, bool float16_arithmetic, bool real_part_only,
-         unsigned threads) {
-        return compare_tensors(left, right, left_dtype, right_dtype, {float16_arithmetic, real_part_only},
-                               threads);
+      [](const py::buffer& target, const py::buffer& reference,
+         const std::optional<std::string>& target_dtype, const std::optional<std::string>& reference_dtype,
+         bool float16_arithmetic, bool real_part_only, unsigned threads) {
+        return compare_tensors(target, reference, target_dtype, reference_dtype,
+                               {float16_arithmetic, real_part_only}, threads);
       },
-      py::arg("left"), py::arg("right"), py::kw_only(), py::arg("left_dtype") = py::none(),
-      py::arg("right_dtype") = py::none(), py::arg("float16_arithmetic") = false,
+      py::arg("target"), py::arg("reference"), py::kw_only(), py::arg("target_dtype") = py::none(),
+      py::arg("reference_dtype") = py::none(), py::arg("float16_arithmetic") = false,
       py::arg("real_part_only") = false, py::arg("threads") = 1U);
-  m.def("differing_elements", &differing_elements, py::arg("left"), py::arg("right"), py::kw_only(),
-        py::arg("left_dtype") = py::none(), py::arg("right_dtype") = py::none(), py::arg("relative"),
+  m.def("differing_elements", &differing_elements, py::arg("target"), py::arg("reference"), py::kw_only(),
+        py::arg("target_dtype") = py::none(), py::arg("reference_dtype") = py::none(), py::arg("relative"),
         py::arg("absolute"), py::arg("most"));
   m.def("tensor_values", &tensor_values, py::arg("array"), py::kw_only(), py::arg("dtype") = py::none(),
         py::arg("first") = 0, py::arg("count") = 1);

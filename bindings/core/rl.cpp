@@ -59,8 +59,8 @@ py::object token_of(const std::optional<rl::TokenDifference>& token) {
   result["place"] = place_of(token->place);
   result["sample"] = token->sample;
   result["token"] = token->token;
-  result["left"] = token->left;
-  result["right"] = token->right;
+  result["reference"] = token->reference;
+  result["target"] = token->target;
   return result;
 }
 
@@ -78,17 +78,17 @@ py::dict dict_of(const rl::LogProbComparison& found) {
   result["sum_squared_ratio"] = found.sum_squared_ratio;
   result["sum_probability_difference"] = found.sum_probability_difference;
   result["max_probability_difference"] = found.max_probability_difference;
-  result["sum_left"] = found.sum_left;
-  result["sum_right"] = found.sum_right;
-  result["sum_left_squared"] = found.sum_left_squared;
-  result["sum_right_squared"] = found.sum_right_squared;
-  result["sum_left_right"] = found.sum_left_right;
+  result["sum_reference"] = found.sum_reference;
+  result["sum_target"] = found.sum_target;
+  result["sum_reference_squared"] = found.sum_reference_squared;
+  result["sum_target_squared"] = found.sum_target_squared;
+  result["sum_reference_target"] = found.sum_reference_target;
   result["ratio_counts"] = found.ratio_counts;
   result["first"] = token_of(found.first);
   result["worst"] = token_of(found.worst);
   result["arrays"] = found.arrays;
-  result["left_only"] = found.left_only;
-  result["right_only"] = found.right_only;
+  result["reference_only"] = found.reference_only;
+  result["target_only"] = found.target_only;
   result["problems"] = found.problems;
   return result;
 }
@@ -103,11 +103,11 @@ void register_row(py::module_& m) {
   };
   py::class_<Row>(m, "RlRow", py::is_final())
       .def_property_readonly("place", [](const Row& self) { return place_of(self.place); })
-      .def_readonly("left_shape", &Row::left_shape)
-      .def_readonly("right_shape", &Row::right_shape)
+      .def_readonly("reference_shape", &Row::reference_shape)
+      .def_readonly("target_shape", &Row::target_shape)
       .def_readonly("compared", &Row::compared)
-      .def_property_readonly("left_dtype", dtype(&Row::left_dtype))
-      .def_property_readonly("right_dtype", dtype(&Row::right_dtype))
+      .def_property_readonly("reference_dtype", dtype(&Row::reference_dtype))
+      .def_property_readonly("target_dtype", dtype(&Row::target_dtype))
       .def_property_readonly("count", of(&rl::Difference::count))
       .def_property_readonly("same", of(&rl::Difference::same))
       .def_property_readonly("within_thousandth", of(&rl::Difference::within_thousandth))
@@ -117,8 +117,8 @@ void register_row(py::module_& m) {
       .def_property_readonly("max_relative", of(&rl::Difference::max_relative))
       .def_property_readonly("first_mismatch", of(&rl::Difference::first_mismatch))
       .def_property_readonly("first_beyond", of(&rl::Difference::first_beyond))
-      .def_readonly("left_value", &Row::left_value)
-      .def_readonly("right_value", &Row::right_value)
+      .def_readonly("reference_value", &Row::reference_value)
+      .def_readonly("target_value", &Row::target_value)
       .def_readonly("problem", &Row::problem);
 }
 
@@ -145,10 +145,10 @@ void register_rl(py::module_& m) {
             }
             return rows;
           })
-      .def_property_readonly("left_only",
-                             [](const rl::KeyComparison& self) { return places_of(self.left_only); })
-      .def_property_readonly("right_only",
-                             [](const rl::KeyComparison& self) { return places_of(self.right_only); })
+      .def_property_readonly("reference_only",
+                             [](const rl::KeyComparison& self) { return places_of(self.reference_only); })
+      .def_property_readonly("target_only",
+                             [](const rl::KeyComparison& self) { return places_of(self.target_only); })
       .def(
           "write_table",
           [](const rl::KeyComparison& self, const std::filesystem::path& path) {
@@ -173,30 +173,30 @@ void register_rl(py::module_& m) {
       py::arg("record"), py::arg("key"));
   m.def(
       "compare_rl_key",
-      [](const std::filesystem::path& left, const std::filesystem::path& right, const std::string& key,
+      [](const std::filesystem::path& reference, const std::filesystem::path& target, const std::string& key,
          double relative_tolerance, double absolute_tolerance, unsigned threads,
          const std::optional<py::function>& progress) {
         return run_with_progress(progress, [&](const Report& report) {
-          return rl::compare_key(left, right, key,
+          return rl::compare_key(reference, target, key,
                                  {{relative_tolerance, absolute_tolerance}, threads, progress_of(report)});
         });
       },
-      py::arg("left"), py::arg("right"), py::arg("key"), py::kw_only(),
+      py::arg("reference"), py::arg("target"), py::arg("key"), py::kw_only(),
       py::arg("relative_tolerance") = rl::Tolerance().relative,
       py::arg("absolute_tolerance") = rl::Tolerance().absolute, py::arg("threads") = 0U,
       py::arg("progress") = py::none());
   m.def(
       "compare_log_probs",
-      [](const std::filesystem::path& left, const std::filesystem::path& right, const std::string& left_key,
-         const std::string& right_key, double tolerance, const std::string& mask_key, unsigned threads,
-         const std::optional<py::function>& progress) {
+      [](const std::filesystem::path& reference, const std::filesystem::path& target,
+         const std::string& reference_key, const std::string& target_key, double tolerance,
+         const std::string& mask_key, unsigned threads, const std::optional<py::function>& progress) {
         const rl::LogProbComparison found = run_with_progress(progress, [&](const Report& report) {
-          return rl::compare_log_probs(left, right, left_key, right_key,
+          return rl::compare_log_probs(reference, target, reference_key, target_key,
                                        {tolerance, mask_key, threads, progress_of(report)});
         });
         return dict_of(found);
       },
-      py::arg("left"), py::arg("right"), py::arg("left_key"), py::arg("right_key"), py::kw_only(),
+      py::arg("reference"), py::arg("target"), py::arg("reference_key"), py::arg("target_key"), py::kw_only(),
       py::arg("tolerance") = 0.1, py::arg("mask_key") = "", py::arg("threads") = 0U,
       py::arg("progress") = py::none());
 }

@@ -42,10 +42,10 @@ class PythonCell {
   Cell cell_;
 };
 
-std::optional<double> ulps(const py::dict& target, const std::optional<py::dict>& golden) {
+std::optional<double> ulps(const py::dict& target, const std::optional<py::dict>& reference) {
   const PythonCell ours(target);
-  if (!golden) return viewer::ulps(*ours, nullptr);
-  const PythonCell theirs(*golden);
+  if (!reference) return viewer::ulps(*ours, nullptr);
+  const PythonCell theirs(*reference);
   return viewer::ulps(*ours, &*theirs);
 }
 
@@ -66,7 +66,7 @@ void register_viewer(py::module_& m) {
     return metrics;
   });
   m.def("cell_number", &viewer::cell_number, py::arg("text"));
-  m.def("cell_ulps", &ulps, py::arg("target"), py::arg("golden").none(true));
+  m.def("cell_ulps", &ulps, py::arg("target"), py::arg("reference").none(true));
   m.def(
       "cell_mark", [](const py::dict& cell) { return viewer::mark_of(*PythonCell(cell)); }, py::arg("cell"));
   m.def("write_digest", &write_digest, py::arg("source"), py::arg("step"), py::arg("rank"), py::arg("digest"),

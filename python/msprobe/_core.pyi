@@ -84,24 +84,24 @@ def summarize(
     threads: int = 1,
 ) -> dict[str, float | int | bytes | list[int] | dict[str, float | list[float]] | None]: ...
 def compare_tensors(
-    left: Buffer,
-    right: Buffer,
+    target: Buffer,
+    reference: Buffer,
     *,
-    left_dtype: str | None = None,
-    right_dtype: str | None = None,
+    target_dtype: str | None = None,
+    reference_dtype: str | None = None,
     float16_arithmetic: bool = False,
     real_part_only: bool = False,
     threads: int = 1,
 ) -> dict[str, float | int | None]: ...
 
-# The pairs with |left - right| > absolute + relative * |right|: how many, and the first `most` of them as
-# index in C order, left, right.
+# The pairs with |target - reference| > absolute + relative * |reference|: how many, and the first `most` of
+# them as index in C order, target, reference.
 def differing_elements(
-    left: Buffer,
-    right: Buffer,
+    target: Buffer,
+    reference: Buffer,
     *,
-    left_dtype: str | None = None,
-    right_dtype: str | None = None,
+    target_dtype: str | None = None,
+    reference_dtype: str | None = None,
     relative: float,
     absolute: float,
     most: int,
@@ -578,7 +578,7 @@ class TableSummary:
     @property
     def yellow(self) -> int: ...
     @property
-    def right_only(self) -> int: ...
+    def reference_only(self) -> int: ...
     @property
     def first_failing(self) -> int | None: ...
     @property
@@ -593,7 +593,7 @@ class DumpPair:
     @property
     def row_count(self) -> int: ...
     @property
-    def right_only_count(self) -> int: ...
+    def reference_only_count(self) -> int: ...
     @property
     def is_debug(self) -> bool: ...
     def measure(self, *, threads: int = 0, progress: Callable[[int, int], None] | None = None) -> None: ...
@@ -620,8 +620,8 @@ class ReportRows:
 def default_stack_path(dump: str | os.PathLike[str]) -> Path | None: ...
 def stack_frames(stacks: str | os.PathLike[str], record: str) -> list[str]: ...
 def open_dump_pair(
-    left: str | os.PathLike[str],
-    right: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    reference: str | os.PathLike[str],
     *,
     fuzzy: bool = False,
     data_mapping: dict[str, str] = ...,
@@ -692,7 +692,7 @@ class GraphSummary:
     @property
     def unmatched(self) -> int: ...
     @property
-    def golden_unmatched(self) -> int: ...
+    def reference_unmatched(self) -> int: ...
     @property
     def worst(self) -> int: ...
     @property
@@ -704,7 +704,7 @@ class GraphSummary:
 
 def open_graph(
     target: str | os.PathLike[str],
-    golden: str | os.PathLike[str] | None = None,
+    reference: str | os.PathLike[str] | None = None,
     *,
     rule: str = "default",
     threads: int = 0,
@@ -716,7 +716,7 @@ def write_graph_file(
     rule: str = "default",
     merge: bool = False,
     target_layout: dict[str, int | str] | None = None,
-    golden_layout: dict[str, int | str] | None = None,
+    reference_layout: dict[str, int | str] | None = None,
     layer_rules: dict[str, list[tuple[str, str]]] | None = None,
     overflow_check: bool = False,
     threads: int = 0,
@@ -771,8 +771,8 @@ def open_checkpoint(
     path: str | os.PathLike[str], rules: CheckpointRules, *, optimizer: bool = False
 ) -> Checkpoint: ...
 def compare_checkpoints(
-    left: Checkpoint,
-    right: Checkpoint,
+    reference: Checkpoint,
+    target: Checkpoint,
     rules: CheckpointRules,
     *,
     threads: int = 0,
@@ -814,8 +814,8 @@ class PackFile:
         """Raises FormatError for a damaged entry."""
 
 def compare_pack_tensors(
-    bench: PackFile,
-    cmp: PackFile,
+    reference: PackFile,
+    target: PackFile,
     pairs: Sequence[
         tuple[int, int, tuple[_PackEntry, _PackEntry | None], tuple[_PackEntry, _PackEntry | None]]
     ],
@@ -826,7 +826,7 @@ def compare_pack_tensors(
 ) -> list[tuple[list[list[Any]], list[tuple[int, str]], list[tuple[bool, str, str]], bool]]:
     """pairs: step, rank, and of each side the entries of statistics and of fingerprints. Returns of each the
     rows of its sheet; the verdicts of those that are not equal, by their place; what could not be read (of
-    bench, entry, why); and whether the statistics of both sides were read.
+    the reference, entry, why); and whether the statistics of both sides were read.
     """
 
 DIGEST_FORMAT: int
@@ -837,7 +837,7 @@ def cell_metrics() -> list[tuple[str, bool]]:
 def cell_number(text: str) -> float | None:
     """Of a cell: "1.5", "13.7%" (0.137), "nan", "inf"; None for what is no number."""
 
-def cell_ulps(target: dict[str, str], golden: dict[str, str] | None) -> float | None: ...
+def cell_ulps(target: dict[str, str], reference: dict[str, str] | None) -> float | None: ...
 def cell_mark(cell: dict[str, str]) -> int | None: ...
 def write_digest(
     source: str | os.PathLike[str],
@@ -878,15 +878,15 @@ class RlRow:
     @property
     def place(self) -> _RlPlace: ...
     @property
-    def left_shape(self) -> list[int]: ...
+    def reference_shape(self) -> list[int]: ...
     @property
-    def right_shape(self) -> list[int]: ...
+    def target_shape(self) -> list[int]: ...
     @property
     def compared(self) -> list[int]: ...
     @property
-    def left_dtype(self) -> str: ...
+    def reference_dtype(self) -> str: ...
     @property
-    def right_dtype(self) -> str: ...
+    def target_dtype(self) -> str: ...
     @property
     def count(self) -> int: ...
     @property
@@ -906,9 +906,9 @@ class RlRow:
     @property
     def first_beyond(self) -> int | None: ...
     @property
-    def left_value(self) -> float: ...
+    def reference_value(self) -> float: ...
     @property
-    def right_value(self) -> float: ...
+    def target_value(self) -> float: ...
     @property
     def problem(self) -> str: ...
 
@@ -917,16 +917,16 @@ class RlKeyComparison:
     @property
     def rows(self) -> list[RlRow]: ...
     @property
-    def left_only(self) -> list[_RlPlace]: ...
+    def reference_only(self) -> list[_RlPlace]: ...
     @property
-    def right_only(self) -> list[_RlPlace]: ...
+    def target_only(self) -> list[_RlPlace]: ...
     def write_table(self, path: str | os.PathLike[str]) -> None: ...
 
 def rl_keys(record: str | os.PathLike[str]) -> list[str]: ...
 def rl_arrays(record: str | os.PathLike[str], key: str) -> list[tuple[_RlPlace, Path]]: ...
 def compare_rl_key(
-    left: str | os.PathLike[str],
-    right: str | os.PathLike[str],
+    reference: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     key: str,
     *,
     relative_tolerance: float = ...,
@@ -935,10 +935,10 @@ def compare_rl_key(
     progress: Callable[[int, int], None] | None = None,
 ) -> RlKeyComparison: ...
 def compare_log_probs(
-    left: str | os.PathLike[str],
-    right: str | os.PathLike[str],
-    left_key: str,
-    right_key: str,
+    reference: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    reference_key: str,
+    target_key: str,
     *,
     tolerance: float = 0.1,
     mask_key: str = "",

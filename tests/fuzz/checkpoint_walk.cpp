@@ -28,7 +28,7 @@ void walk_checkpoint(const std::filesystem::path& path, std::size_t bytes) {
   const auto hashes = checkpoint::hash_parameters(opened, {.threads = 1});
   for (const checkpoint::Row& row : pairing.rows) {
     promise(row.difference.equal_bits == row.difference.count, "a checkpoint equals itself");
-    promise(row.left_hash == hashes[row.left], "a hash does not depend on how it was computed");
+    promise(row.reference_hash == hashes[row.reference], "a hash does not depend on how it was computed");
   }
 }
 

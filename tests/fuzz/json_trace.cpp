@@ -35,20 +35,20 @@ void check_item(const Trace& trace, const Item& item) {
   promise(item.kind != Item::Kind::kNull || item.type.length == 0, "null has no type");
 }
 
-bool same(const Trace& left, const Item& a, const Trace& right, const Item& b) {
+bool same(const Trace& target, const Item& a, const Trace& reference, const Item& b) {
   const auto same_scalar = [&](const Scalar& x, const Scalar& y) {
-    return x.kind == y.kind && left.text(x) == right.text(y);
+    return x.kind == y.kind && target.text(x) == reference.text(y);
   };
   const auto same_text = [&](msprobe::trace::Text x, msprobe::trace::Text y) {
-    return left.text(x) == right.text(y);
+    return target.text(x) == reference.text(y);
   };
-  const msprobe::trace::TensorPlacement* const place = left.placement(a);
-  const msprobe::trace::TensorPlacement* const other_place = right.placement(b);
+  const msprobe::trace::TensorPlacement* const place = target.placement(a);
+  const msprobe::trace::TensorPlacement* const other_place = reference.placement(b);
   const bool same_place =
       place == nullptr || other_place == nullptr
           ? place == other_place
           : same_text(place->shape, other_place->shape) && same_text(place->mesh, other_place->mesh);
-  return same_place && left.group_id(a) == right.group_id(b) && a.part == b.part && a.kind == b.kind &&
+  return same_place && target.group_id(a) == reference.group_id(b) && a.part == b.part && a.kind == b.kind &&
          a.requires_grad == b.requires_grad && same_text(a.path, b.path) && same_text(a.type, b.type) &&
          same_text(a.dtype, b.dtype) && same_text(a.shape, b.shape) && same_text(a.md5, b.md5) &&
          same_text(a.data_name, b.data_name) && same_scalar(a.max, b.max) && same_scalar(a.min, b.min) &&

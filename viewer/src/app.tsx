@@ -99,7 +99,7 @@ function Welcome() {
 function Dumps() {
   const names = state.dumps.value;
   const [target, setTarget] = useState(names[0]!);
-  const [golden, setGolden] = useState("");
+  const [reference, setReference] = useState("");
   const choice = (label: string, value: string, options: [string, string][], choose: (name: string) => void) => (
     <label class="place">
       {label}
@@ -115,8 +115,8 @@ function Dumps() {
       <p class="soft">{t("dumpsHelp")}</p>
       <p class="choices">
         {choice(t("target"), target, named, setTarget)}
-        {choice(t("golden"), golden, [["", t("none")], ...named.filter(([name]) => name !== target)], setGolden)}
-        <button class="primary" disabled={state.isMaking.value} onClick={() => void attempt(() => makeGraph(target, golden === target ? null : golden || null))}>
+        {choice(t("reference"), reference, [["", t("none")], ...named.filter(([name]) => name !== target)], setReference)}
+        <button class="primary" disabled={state.isMaking.value} onClick={() => void attempt(() => makeGraph(target, reference === target ? null : reference || null))}>
           {t(state.isMaking.value ? "making" : "makeGraph")}
         </button>
       </p>

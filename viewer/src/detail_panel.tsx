@@ -20,7 +20,7 @@ import type { Word } from "./words";
 export function DetailPanel() {
   const detail = state.detail.value;
   const now = state.lower.value;
-  const sides = detail ? [detail.target, detail.golden].filter((side) => side !== null) : [];
+  const sides = detail ? [detail.target, detail.reference].filter((side) => side !== null) : [];
   const links = sides.reduce((sum, side) => sum + side.links.length, 0);
   const flow = sides.reduce((sum, side) => sum + side.flow.length, 0);
   const merged = sides.reduce((sum, side) => sum + side.merged.length, 0);
@@ -58,16 +58,16 @@ export function DetailPanel() {
 }
 
 function Facts({ detail }: { detail: Detail }) {
-  const target = detail.target ?? detail.golden!;
+  const target = detail.target ?? detail.reference!;
   const info = state.info.value!;
-  const names = new Set([detail.target?.name, detail.golden?.name]);
+  const names = new Set([detail.target?.name, detail.reference?.name]);
   const notes = [...names].map((name) => name && state.notes.value.get(name)).filter(Boolean);
   return (
     <p class="facts">
       {notes.map((note) => <span key={note} class="note-text">{NOTE} <b>{note}</b></span>)}
       {typeof target.index === "number" && <span>{t("index")} <b>{short(target.index)}</b></span>}
       {target.overflow && <span>{t("overflowLevel")} <b>{t(OVERFLOW_WORDS[["", "medium", "high", "critical"].indexOf(target.overflow)] ?? "none")}</b></span>}
-      {info.compare && !(detail.target && detail.golden) && <span class="alone">{t("noCounterpart")}{target.reason ? `: ${said(target.reason)}` : ""}</span>}
+      {info.compare && !(detail.target && detail.reference) && <span class="alone">{t("noCounterpart")}{target.reason ? `: ${said(target.reason)}` : ""}</span>}
     </p>
   );
 }
@@ -76,7 +76,7 @@ function Sides({ detail, show }: { detail: Detail; show: (side: NodeDetail) => p
   const info = state.info.value!;
   return (
     <div class={info.compare ? "two-columns" : ""}>
-      {([["target", detail.target], ["golden", detail.golden]] as const).map(([word, side]) =>
+      {([["target", detail.target], ["reference", detail.reference]] as const).map(([word, side]) =>
         side ? (
           <div key={word}>
             {info.compare && <h3>{t(word)}</h3>}
@@ -198,10 +198,10 @@ function Tensors({ detail }: { detail: Detail }) {
   const info = state.info.value!;
   if (!detail.rows.length) return <p class="soft pad">{t("noTensors")}</p>;
   const words: Record<string, string> = {
-    tensor: t("tensor"), distance: t("distance"), dtype: t("dtype"), shape: t("shape"), target: t("target"), golden: t("golden"),
+    tensor: t("tensor"), distance: t("distance"), dtype: t("dtype"), shape: t("shape"), target: t("target"), reference: t("reference"),
     value: t("value"), name: t("name"), kind: t("tensor"), input: t("input"), weight: t("weight"), gradient: t("gradient"), output: t("output"),
   };
-  const columns = columnsOf(detail.rows, info.compare && detail.target !== null && detail.golden !== null, detail.target?.name ?? "", detail.golden?.name ?? "", words);
+  const columns = columnsOf(detail.rows, info.compare && detail.target !== null && detail.reference !== null, detail.target?.name ?? "", detail.reference?.name ?? "", words);
   const rows = sorted(detail.rows, columns.find((column) => column.key === order?.key), order?.down ?? false);
   const sort = (key: string): void => setOrder(order?.key !== key ? { key, down: key !== "name" } : order.down ? { key, down: false } : null);
   return (
@@ -224,7 +224,7 @@ function Tensors({ detail }: { detail: Detail }) {
       </table>
       <p class="buttons pad">
         <button onClick={() => void copy(tabbed(rows, columns, words), t("copied"))}>{t("copy")}</button>
-        <button onClick={() => download(`${detail.target?.name ?? detail.golden!.name}.csv`, "text/csv", `\ufeff${csv(rows, columns, words)}`)}>{t("csv")}</button>
+        <button onClick={() => download(`${detail.target?.name ?? detail.reference!.name}.csv`, "text/csv", `\ufeff${csv(rows, columns, words)}`)}>{t("csv")}</button>
         {detail.total > detail.rows.length && <span class="soft">{t("tensorsCut", detail.rows.length, detail.total)}</span>}
       </p>
     </>
@@ -253,7 +253,7 @@ function Groups({ columns }: { columns: Column[] }) {
 }
 
 function Tensor({ row, columns }: { row: TensorRow; columns: Column[] }) {
-  const alone = state.info.value!.compare && (!row.target || !row.golden);
+  const alone = state.info.value!.compare && (!row.target || !row.reference);
   return (
     <tr class={alone ? "alone" : ""}>
       {columns.map((column, at) =>

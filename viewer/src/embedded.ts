@@ -183,11 +183,11 @@ export class EmbeddedSource implements Source {
 
   private hasText(node: Stored, within: string, small: string): boolean {
     const detail = this.detailOf(node);
-    const own = node.side === 0 ? detail?.target : detail?.golden;
+    const own = node.side === 0 ? detail?.target : detail?.reference;
     if (within === "stack") return own?.stack.some((frame) => frame.toLowerCase().includes(small)) ?? false;
     return (
       detail?.rows.some((row) => {
-        const cell = node.side === 0 ? row.target : row.golden;
+        const cell = node.side === 0 ? row.target : row.reference;
         return `${(cell?.dtype ?? "").replace("torch.", "")}${cell?.shape ?? ""}`.toLowerCase().includes(small);
       }) ?? false
     );

@@ -61,10 +61,10 @@ export async function tryAgain(): Promise<void> {
 }
 
 /** Makes the graph of a dump, or of two compared, and opens it. */
-export async function makeGraph(target: string, golden: string | null): Promise<void> {
+export async function makeGraph(target: string, reference: string | null): Promise<void> {
   state.isMaking.value = true;
   try {
-    await source.ask("make", { target, golden });
+    await source.ask("make", { target, reference });
     for (;;) {
       const { done, file } = await source.ask<{ done: boolean; file?: string }>("made", {});
       if (done && file) {

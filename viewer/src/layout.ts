@@ -5,7 +5,7 @@
 // Runs in a worker; nothing here knows the page.
 
 export interface LayoutInput {
-  roots: number[]; // target, golden; -1: none
+  roots: number[]; // target, reference; -1: none
   children: Record<number, number[]>; // of opened modules
   peers: Record<number, number>;
   before: Record<number, number>; // children that are not loaded, before and after those that are

@@ -14,7 +14,7 @@ export function MatchTab() {
   const [children, setChildren] = useState(true);
   const [failed, setFailed] = useState<string[]>([]);
   const file = useRef<HTMLInputElement>(null);
-  const [target, golden] = state.selected.value;
+  const [target, reference] = state.selected.value;
   const matching = state.matching.value;
   const run = (what: Record<string, unknown>): void =>
     void attempt(async () => {
@@ -35,11 +35,11 @@ export function MatchTab() {
       <dl class="picked">
         <dt>{t("target")}</dt>
         <dd class="mono">{target ? <Name text={target} /> : <span class="soft">{t("pickTarget")}</span>}</dd>
-        <dt>{t("golden")}</dt>
-        <dd class="mono">{golden ? <Name text={golden} /> : <span class="soft">{t("pickGolden")}</span>}</dd>
+        <dt>{t("reference")}</dt>
+        <dd class="mono">{reference ? <Name text={reference} /> : <span class="soft">{t("pickReference")}</span>}</dd>
       </dl>
       <div class="buttons">
-        <button class="primary" disabled={target === null || golden === null} onClick={() => void attempt(() => matchSelected(children))}>{t("match")}</button>
+        <button class="primary" disabled={target === null || reference === null} onClick={() => void attempt(() => matchSelected(children))}>{t("match")}</button>
         <button disabled={target === null || !node?.peer} onClick={() => run({ do: "cancel", target, children })}>{t("unmatch")}</button>
         <label><input type="checkbox" checked={children} onChange={(event) => setChildren(event.currentTarget.checked)} /> {t("withChildren")}</label>
       </div>

@@ -43,9 +43,9 @@ export async function loadMatching(): Promise<void> {
 }
 
 export async function matchSelected(children: boolean): Promise<void> {
-  const [target, golden] = state.selected.value;
+  const [target, reference] = state.selected.value;
   if (target === null) return tell(t("pickTarget"));
-  if (golden === null) return tell(t("pickGolden"));
-  const answer = await match({ do: "match", target, golden, children });
+  if (reference === null) return tell(t("pickReference"));
+  const answer = await match({ do: "match", target, reference, children });
   if (answer) tell(t("matchedCount", answer.matched ?? 0));
 }

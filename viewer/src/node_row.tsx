@@ -24,7 +24,7 @@ export function NodeRowButton({ node, mark, sort }: { node: NodeRow | undefined;
   if (!node) return <span class="soft">…</span>;
   const isSelected = state.selected.value[node.side] === node.name;
   const info = state.info.value!;
-  const side = info.compare && !mark ? t(node.side === 0 ? "target" : "golden") : "";
+  const side = info.compare && !mark ? t(node.side === 0 ? "target" : "reference") : "";
   const value = sort === "difference" ? short(node.ulps) : sort === "index" ? short(node.index) : short(node.value);
   const kind = node.kind === 9 ? t("collection") : node.children || node.kind === 0 ? t("module") : t("api");
   return (

@@ -31,7 +31,7 @@ export function Panes() {
 
 function Pane({ side, alone }: { side: Side; alone: boolean }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const name = alone ? t("graph") : t(side === 0 ? "target" : "golden");
+  const name = alone ? t("graph") : t(side === 0 ? "target" : "reference");
   useEffect(() => connect(canvas.current!, side), [side]);
   useSignalEffect(() => draw(canvas.current!, side));
   return (
@@ -277,7 +277,7 @@ function edges(): Edge[] {
   const places = entriesOf(layout);
   const tree = state.tree.value;
   const found: Edge[] = [];
-  for (const node of [detail.target, detail.golden]) {
+  for (const node of [detail.target, detail.reference]) {
     if (!node || state.selected.value[node.side] !== node.name) continue;
     const own = places.get(tree.idOf(node.side, node.name));
     if (own === undefined) continue;
@@ -293,13 +293,13 @@ function edges(): Edge[] {
 
 export function lookOf(): Look {
   const tree = state.tree.value;
-  const [target, golden] = state.selected.value;
+  const [target, reference] = state.selected.value;
   return {
     dark: state.dark.value,
     compares: state.info.value?.compare ?? false,
     palette: state.colours.value,
     classes: state.classes.value,
-    selected: [target === null ? -1 : tree.idOf(0, target), golden === null ? -1 : tree.idOf(1, golden)],
+    selected: [target === null ? -1 : tree.idOf(0, target), reference === null ? -1 : tree.idOf(1, reference)],
     hovered: hovered.id,
     rounding: state.info.value?.rounding ?? 64,
     hidesValues: ["overflow", "kind"].includes(state.colour.value.by),

@@ -65,7 +65,7 @@ export const parseBounds = (text: string): number[] =>
 
 /** Beside a communication stands the precision index of the other node; other programs may write other words. */
 export function linkText(link: { text: string }): string {
-  if (/^nan$/i.test(link.text.trim())) return ""; // the golden side has no index of its own
+  if (/^nan$/i.test(link.text.trim())) return ""; // the reference side has no index of its own
   const value = cellNumber(link.text);
   return Number.isNaN(value) ? link.text : `${t("index")} ${short(value)}`;
 }

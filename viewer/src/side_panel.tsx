@@ -189,7 +189,7 @@ function Search() {
         />
         {select(t("search"), wanted.within ?? "name", [["name", t("withinName")], ["regex", t("withinRegex")], ["shape", t("withinShape")], ["stack", t("withinStack")]], (within) => change({ within: within as Wanted["within"] }))}
         {select(t("anyType"), String(wanted.kind ?? ""), [["", t("anyType")], ["0", t("module")], ["1", t("api")], ["9", t("collection")]], (kind) => change({ kind: kind ? Number(kind) : undefined }))}
-        {info.compare && select(t("bothSides"), String(wanted.side ?? ""), [["", t("bothSides")], ["0", t("target")], ["1", t("golden")]], (side) => change({ side: side ? (Number(side) as Side) : undefined }))}
+        {info.compare && select(t("bothSides"), String(wanted.side ?? ""), [["", t("bothSides")], ["0", t("target")], ["1", t("reference")]], (side) => change({ side: side ? (Number(side) as Side) : undefined }))}
         {select(t("onlyAny"), wanted.only ?? "", [["", t("onlyAny")], ["leaves", t("onlyLeaves")], ["modules", t("onlyModules")], ...(info.compare ? [["suspicious", t("onlySuspicious")] as [string, string]] : [])], (only) => change({ only: only || undefined }))}
         <span class="sort">{select(t("sortBy"), now, sorts, (sort) => change({ sort, side: info.compare && isMeasure(sort) ? 0 : wanted.side, ascending: !isMeasure(sort) || smallIsBadOf(sort) }))}
         {isMeasure(now) && (

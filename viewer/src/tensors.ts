@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-// The rows of the details table: target, golden and difference of a tensor in one row.
+// The rows of the details table: target, reference and difference of a tensor in one row.
 import { cellNumber, numberOf, short } from "./names";
 import type { Cell, TensorRow } from "./types";
 
@@ -29,25 +29,25 @@ function value(cell: Cell | null, name: string): string {
   return cell?.[name] ?? "";
 }
 
-/** Target minus golden: as the file has it, else from the two values. */
+/** Target minus reference: as the file has it, else from the two values. */
 export function difference(row: TensorRow, statistic: string): string {
   const stated = row.target?.[DIFFERENCES[statistic]!];
-  if (stated !== undefined && row.golden) return stated.trim();
-  const [ours, theirs] = [cellNumber(row.target?.[statistic]), cellNumber(row.golden?.[statistic])];
+  if (stated !== undefined && row.reference) return stated.trim();
+  const [ours, theirs] = [cellNumber(row.target?.[statistic]), cellNumber(row.reference?.[statistic])];
   if (Number.isNaN(ours) || Number.isNaN(theirs)) return "";
   return String(Number((ours - theirs).toPrecision(7)));
 }
 
 export function relative(row: TensorRow, statistic: string): number {
   const gap = cellNumber(difference(row, statistic));
-  const theirs = cellNumber(row.golden?.[statistic]);
+  const theirs = cellNumber(row.reference?.[statistic]);
   return theirs === 0 || Number.isNaN(gap) ? Number.NaN : Math.abs(gap / theirs);
 }
 
 /** Of both sides: once where they are equal. */
 function both(row: TensorRow, name: string): string {
-  const [ours, theirs] = [value(row.target, name), value(row.golden, name)];
-  if (!row.golden || !row.target || ours === theirs) return ours || theirs;
+  const [ours, theirs] = [value(row.target, name), value(row.reference, name)];
+  if (!row.reference || !row.target || ours === theirs) return ours || theirs;
   return `${ours} | ${theirs}`;
 }
 
@@ -74,18 +74,18 @@ export function columnsOf(rows: TensorRow[], compare: boolean, node: string, pee
     });
   }
   for (const statistic of STATISTICS) {
-    if (!rows.some((row) => row.target?.[statistic] !== undefined || row.golden?.[statistic] !== undefined)) continue;
-    const side = (at: "target" | "golden"): Column => ({
+    if (!rows.some((row) => row.target?.[statistic] !== undefined || row.reference?.[statistic] !== undefined)) continue;
+    const side = (at: "target" | "reference"): Column => ({
       key: `${statistic}.${at}`,
       head: words[at]!,
       group: statistic,
       text: (row) => value(row[at], statistic),
       order: (row) => cellNumber(row[at]?.[statistic]),
     });
-    const only = rows.some((row) => row.target) ? "target" : "golden";
+    const only = rows.some((row) => row.target) ? "target" : "reference";
     columns.push(compare ? side("target") : { ...side(only), head: statistic, group: undefined });
     if (!compare) continue;
-    columns.push(side("golden"), {
+    columns.push(side("reference"), {
       key: `${statistic}.difference`,
       head: "Δ",
       group: statistic,
@@ -99,7 +99,7 @@ export function columnsOf(rows: TensorRow[], compare: boolean, node: string, pee
     columns.push({ key: metric, head: metric, text: (row) => value(row.target, metric).trim(), order: (row) => cellNumber(row.target?.[metric]), marks: (row) => ["Different", "error", "warning"].includes(value(row.target, metric)) });
   }
   for (const key of ["md5", "value", "requires_grad"]) {
-    if (!rows.some((row) => row.target?.[key] !== undefined || row.golden?.[key] !== undefined)) continue;
+    if (!rows.some((row) => row.target?.[key] !== undefined || row.reference?.[key] !== undefined)) continue;
     columns.push({ key, head: key === "value" ? words.value! : key, text: (row) => both(row, key), order: (row) => both(row, key), marks: (row) => both(row, key).includes(" | ") });
   }
   return columns;
@@ -121,7 +121,7 @@ export function sorted(rows: TensorRow[], column: Column | undefined, down: bool
 /** For spreadsheets: heads, then a line per tensor; what could be a formula is made a text. */
 function lines(rows: TensorRow[], columns: Column[], words: Record<string, string>): string[][] {
   const safe = (text: string): string => (/^[=+@\t\r]|^-(?![\d.]|inf)/.test(text) ? `'${text}` : text);
-  const heads = [words.kind!, `${words.name} (${words.target})`, `${words.name} (${words.golden})`, ...columns.slice(1).map((column) => (column.group ? `${column.group} ${column.head}` : column.head))];
+  const heads = [words.kind!, `${words.name} (${words.target})`, `${words.name} (${words.reference})`, ...columns.slice(1).map((column) => (column.group ? `${column.group} ${column.head}` : column.head))];
   const cells = rows.map((row) => [words[row.group] ?? row.group, row.name, row.peer, ...columns.slice(1).map((column) => column.text(row))]);
   return [heads, ...cells].map((line) => line.map(safe));
 }

@@ -114,7 +114,7 @@ export interface TensorRow {
   name: string;
   peer: string;
   target: Cell | null;
-  golden: Cell | null;
+  reference: Cell | null;
   ulps: Value;
 }
 
@@ -151,7 +151,7 @@ export interface NodeDetail {
 
 export interface Detail {
   target: NodeDetail | null;
-  golden: NodeDetail | null;
+  reference: NodeDetail | null;
   rows: TensorRow[];
   total: number;
 }

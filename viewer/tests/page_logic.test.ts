@@ -150,7 +150,7 @@ describe("the address", () => {
     const place = {
       file: "a b/ö.vis.db", step: 3, rank: 0, micro: 1, side: 1 as Side, node: "<b>&#x=1;%", by: "difference", bounds: [0, 64], classes: [4, -2],
       text: "a+b&c=d", within: "regex", kind: 9, listSide: 0 as Side, only: "leaves", sort: "difference", descending: true, tab: "search", lower: "stack",
-      open: [[0, "Module.x&y"], [1, "Module.only golden"]] as [Side, string][], workspace: "ab12",
+      open: [[0, "Module.x&y"], [1, "Module.only reference"]] as [Side, string][], workspace: "ab12",
     };
     expect(fromFragment(toFragment(place))).toEqual(place);
   });
@@ -186,13 +186,13 @@ describe("the tree", () => {
 });
 
 describe("the table of tensors", () => {
-  const words = { tensor: "Tensor", distance: "Distance", dtype: "dtype", shape: "Shape", target: "Target", golden: "Golden", value: "value", name: "Name", kind: "Kind" };
-  const row = (name: string, max: string, golden: string, ulps: TensorRow["ulps"]): TensorRow => ({
-    group: "input", name: `x.${name}`, peer: `y.${name}`, target: { Max: max, dtype: "torch.float32" }, golden: { Max: golden, dtype: "torch.float16" }, ulps,
+  const words = { tensor: "Tensor", distance: "Distance", dtype: "dtype", shape: "Shape", target: "Target", reference: "Reference", value: "value", name: "Name", kind: "Kind" };
+  const row = (name: string, max: string, reference: string, ulps: TensorRow["ulps"]): TensorRow => ({
+    group: "input", name: `x.${name}`, peer: `y.${name}`, target: { Max: max, dtype: "torch.float32" }, reference: { Max: reference, dtype: "torch.float16" }, ulps,
   });
   const rows = [row("input.0", "2", "1", "inf"), row("input.1", "nan", "1", null), row("input.2", "3.5", "3", 7)];
 
-  it("has target, golden and difference in one row", () => {
+  it("has target, reference and difference in one row", () => {
     const columns = columnsOf(rows, true, "x", "y", words);
     expect(columns.map((column) => column.text(rows[2]!))).toEqual(["input.2", "7", "float32 | float16", "", "3.5", "3", "0.5"]);
   });
@@ -215,7 +215,7 @@ describe("the table of tensors", () => {
   });
 
   it("is pasted with shapes as they are", () => {
-    const shaped = [{ ...row("a", "1", "2", 1), target: { shape: "[2, 6, 16]", dtype: "a\tb" }, golden: null }];
+    const shaped = [{ ...row("a", "1", "2", 1), target: { shape: "[2, 6, 16]", dtype: "a\tb" }, reference: null }];
     const [head, line, end] = tabbed(shaped, columnsOf(shaped, true, "x", "y", words), words).split("\n").map((one) => one.split("\t"));
     expect(line).toContain("[2, 6, 16]");
     expect(line).toContain("a b");

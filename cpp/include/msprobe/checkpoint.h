@@ -197,8 +197,8 @@ struct Side {
 };
 
 /// What is to be known of two parameters next to each other, as far as they were compared: l2 distance =
-/// sqrt(squared_distance), cosine = dot / sqrt(left.squares * right.squares), mean = sum / finite_pairs.
-/// Words and errors are those of metrics::PairMetrics.
+/// sqrt(squared_distance), cosine = dot / sqrt(reference.squares * target.squares), mean = sum /
+/// finite_pairs. Words and errors are those of metrics::PairMetrics.
 ///
 /// Precision: of two parameters that are both float32, bfloat16 or float16, differences are in float32, and
 /// so are sums of 8 terms, which are added up in double; in other cases everything is in double. Of pairs
@@ -209,30 +209,30 @@ struct Difference {
   std::int64_t both_non_finite = 0;
   std::int64_t one_sided = 0;   // NaN or Inf against a finite number
   std::int64_t equal_bits = 0;  // of different dtypes: after conversion to one
-  Side left;
-  Side right;
+  Side reference;
+  Side target;
   double dot = 0;
   double squared_distance = 0;
   double max_absolute = 0;
-  double max_relative = 0;  // |left - right| / |right|; where the right side is 0, both get 2^-52 first
+  double max_relative = 0;  // |reference - target| / |target|; where the target is 0, both get 2^-52 first
 };
 
 struct Row {
   std::string name;
-  std::size_t left = 0;  // index into the parameters
-  std::size_t right = 0;
-  bool comparable = false;               // false: the shapes differ
-  std::optional<std::int64_t> rows;      // of a vocabulary with padding: how many were compared
-  Difference difference;                 // of what was compared
-  std::optional<ContentHash> left_hash;  // on request
-  std::optional<ContentHash> right_hash;
+  std::size_t reference = 0;  // index into the parameters
+  std::size_t target = 0;
+  bool comparable = false;                    // false: the shapes differ
+  std::optional<std::int64_t> rows;           // of a vocabulary with padding: how many were compared
+  Difference difference;                      // of what was compared
+  std::optional<ContentHash> reference_hash;  // on request
+  std::optional<ContentHash> target_hash;
 };
 
 /// Which parameters of two checkpoints are the same one.
 struct Pairing {
-  std::vector<Row> rows;  // in the order of the left side; nothing measured yet
-  std::vector<std::size_t> left_only;
-  std::vector<std::size_t> right_only;
+  std::vector<Row> rows;  // in the order of the reference; nothing measured yet
+  std::vector<std::size_t> reference_only;
+  std::vector<std::size_t> target_only;
   std::vector<std::string> notes;  // such as: a prefix was left out, tied weights
 };
 
@@ -250,12 +250,12 @@ struct CompareOptions {
 
 /// Pairs by name. Prefixes that all names of one side have ("model.", "module.") are left out where that
 /// finds more pairs. An output layer that only one side has and that equals the embedding is a tied weight.
-MSPROBE_API Pairing pair(const Checkpoint& left, const Checkpoint& right, const Rules& rules);
+MSPROBE_API Pairing pair(const Checkpoint& reference, const Checkpoint& target, const Rules& rules);
 
 /// Measures all rows of this share, in one pass over the files. Returns their indices. The result does not
 /// depend on the number of threads; the memory of the process stays below 512 MiB. Throws InvalidArgument
 /// when `progress` ends it.
-MSPROBE_API std::vector<std::size_t> measure(const Checkpoint& left, const Checkpoint& right,
+MSPROBE_API std::vector<std::size_t> measure(const Checkpoint& reference, const Checkpoint& target,
                                              Pairing& pairing, const CompareOptions& options);
 
 /// The hash of every parameter.

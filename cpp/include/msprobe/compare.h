@@ -52,23 +52,25 @@ struct RowVerdict {
 
 /// Two dumps and which item of one belongs to which of the other.
 struct DumpPair {
-  trace::Trace left;   // the run under test ("NPU")
-  trace::Trace right;  // the reference ("Bench")
+  trace::Trace target;     // the run under test ("NPU")
+  trace::Trace reference;  // the reference ("Bench")
   Mode mode = Mode::kStatistics;
   trace::ItemMatches matches;
-  std::optional<trace::Stacks> stacks;             // of the left run
-  std::optional<trace::Construct> left_construct;  // absent where the file is
-  std::optional<trace::Construct> right_construct;
-  trace::RecordMatches records;                    // by place; also with data_mapping and fuzzy
-  std::optional<trace::Diagnosis> left_diagnosis;  // absent where the file is, and of debug.json
-  std::optional<trace::Diagnosis> right_diagnosis;
+  std::optional<trace::Stacks> stacks;               // of the target
+  std::optional<trace::Construct> target_construct;  // absent where the file is
+  std::optional<trace::Construct> reference_construct;
+  trace::RecordMatches records;                      // by place; also with data_mapping and fuzzy
+  std::optional<trace::Diagnosis> target_diagnosis;  // absent where the file is, and of debug.json
+  std::optional<trace::Diagnosis> reference_diagnosis;
 
   /// What save() was given, in debug.json.
-  bool is_debug() const { return left.path().filename().native().starts_with("debug"); }
-  const trace::Item& left_item(const trace::ItemPair& pair) const { return left.all_items()[pair.left]; }
+  bool is_debug() const { return target.path().filename().native().starts_with("debug"); }
+  const trace::Item& target_item(const trace::ItemPair& pair) const {
+    return target.all_items()[pair.target];
+  }
   /// Null where there is none.
-  const trace::Item* right_item(const trace::ItemPair& pair) const {
-    return pair.right ? &right.all_items()[pair.right.index] : nullptr;
+  const trace::Item* reference_item(const trace::ItemPair& pair) const {
+    return pair.reference ? &reference.all_items()[pair.reference.index] : nullptr;
   }
 };
 
@@ -79,7 +81,7 @@ MSPROBE_API std::filesystem::path default_stack_path(const std::filesystem::path
 ///
 /// Throws what trace::read_trace() does; InvalidArgument when the two cannot be compared: tasks that differ
 /// or are neither tensor nor statistics, checksums on one side only.
-MSPROBE_API DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::path& right,
+MSPROBE_API DumpPair open_pair(const std::filesystem::path& target, const std::filesystem::path& reference,
                                const PairOptions& options = {});
 
 /// Compares the elements of all pairs, in threads; one entry for each of `pair.matches.pairs`. Files that are
@@ -89,7 +91,7 @@ MSPROBE_API std::vector<RealMetrics> measure_real_data(
     const DumpPair& pair, unsigned threads = 0,
     const std::function<bool(std::size_t, std::size_t)>& progress = nullptr);
 
-/// Judges the rows [begin, end), which are those of one record of the left run. `metrics` is empty unless the
+/// Judges the rows [begin, end), which are those of one record of the target. `metrics` is empty unless the
 /// mode is kRealData.
 MSPROBE_API void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                               std::size_t begin, std::size_t end, std::vector<RowVerdict>& verdicts);
@@ -102,7 +104,7 @@ struct TableSummary {
   std::uint64_t failing = 0;  // rows whose result is "Warning", "Different" or "No"
   std::uint64_t red = 0;
   std::uint64_t yellow = 0;
-  std::uint64_t right_only = 0;
+  std::uint64_t reference_only = 0;
   std::optional<std::uint64_t> first_failing;  // row, from 0
   std::string first_failing_name;
 };
@@ -112,8 +114,8 @@ struct TableOptions {
   unsigned threads = 0;
 };
 
-/// Writes the result table: one row for each item of the left run, in the columns of mindstudio-probe, then
-/// how the pair was found. An xlsx has the sheet "Sheet", when items of the right run stayed alone
+/// Writes the result table: one row for each item of the target, in the columns of mindstudio-probe, then
+/// how the pair was found. An xlsx has the sheet "Sheet", when items of the reference stayed alone
 /// "Unmatched", and the cover "Verdict", which io::replace_cover() fills when all pairs are compared.
 /// Complete or absent. Throws IoError.
 MSPROBE_API TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,

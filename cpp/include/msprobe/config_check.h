@@ -60,12 +60,12 @@ enum class Verdict {
   kOtherElements,  // the statistics are equal, the checksums are not
   kOtherValues,
   kNoTensor,  // on one of the sides
-  kOnlyBench,
-  kOnlyCmp,
+  kOnlyReference,
+  kOnlyTarget,
 };
 
-/// A tensor: max, min, mean and norm differ by abs(bench - cmp) / bench. NaN where bench is 0 or there is no
-/// such difference.
+/// A tensor: max, min, mean and norm differ by abs(reference - target) / reference. NaN where reference is 0
+/// or there is no such difference.
 struct TensorRow {
   std::string name;
   Verdict verdict = Verdict::kEqual;
@@ -74,13 +74,13 @@ struct TensorRow {
 
 /// An entry that could not be read, and why.
 struct Problem {
-  bool of_bench = false;
+  bool of_reference = false;
   std::string entry;
   std::string text;
 };
 
-/// In the order of bench, then what only cmp has. `rows` is empty when the statistics of a side cannot be
-/// read; fingerprints that cannot be read are as if they were not there.
+/// In the order of reference, then what only target has. `rows` is empty when the statistics of a side cannot
+/// be read; fingerprints that cannot be read are as if they were not there.
 struct TensorComparison {
   std::vector<TensorRow> rows;
   std::vector<Problem> problems;
@@ -98,7 +98,7 @@ struct CompareOptions {
 
 /// One answer for each pair. NaN equals NaN, and an infinity itself. Throws nothing for what is in the packs.
 MSPROBE_API std::vector<TensorComparison> compare_tensors(
-    const PackFile& bench, const PackFile& cmp,
+    const PackFile& reference, const PackFile& target,
     std::span<const std::pair<TensorEntries, TensorEntries>> pairs, const CompareOptions& options);
 
 }  // namespace msprobe::config_check

@@ -158,7 +158,7 @@ MSPROBE_API void append_parameter_name(std::string& out, const Graph& graph, Nod
 // ---- Matching models whose layers have other names
 
 /// By class of a layer of the target side: the path of a part inside it, and what that part is called on the
-/// golden side. {"Block": {("mlp", "ffn")}}. "TopLayer" is the model itself. Only names that differ need a
+/// reference side. {"Block": {("mlp", "ffn")}}. "TopLayer" is the model itself. Only names that differ need a
 /// rule. Paths are parts joined by dots: "linear_attn.qkv", "language_model.encoder".
 using LayerRules = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
 
@@ -178,7 +178,7 @@ enum class OverflowLevel : std::uint8_t {
 /// and backward stay apart. Throws FormatError with file and key for parents in a circle.
 MSPROBE_API Graph build(const std::shared_ptr<const Dump>& dump);
 
-// ---- Matching: which node of the run under test ("target") belongs to which of the reference ("golden")
+// ---- Matching: which node of the run under test ("target") belongs to which of the reference
 
 enum class MatchRule : std::uint8_t {
   kDefault,  // same name, same place, and as many inputs and outputs of the same types and shapes
@@ -189,19 +189,19 @@ enum class MatchRule : std::uint8_t {
 struct MatchOptions {
   MatchRule rule = MatchRule::kDefault;
   bool check_shapes = true;  // of kFuzzy
-  /// Of kMapped: name of a target node -> that of a golden one; "N/A": none. Names that it lacks stand for
-  /// themselves.
+  /// Of kMapped: name of a target node -> that of one of the reference; "N/A": none. Names that it lacks
+  /// stand for themselves.
   std::unordered_map<std::string, std::string> names;
 };
 
 /// For each node of one side its counterpart on the other; kNoNode: none.
 struct NodeMatches {
   std::vector<NodeId> of_target;
-  std::vector<NodeId> of_golden;
+  std::vector<NodeId> of_reference;
 };
 
 /// Pairs nodes by the rules of mindstudio-probe.
-MSPROBE_API NodeMatches match_nodes(const Graph& target, const Graph& golden, const MatchOptions& options);
+MSPROBE_API NodeMatches match_nodes(const Graph& target, const Graph& reference, const MatchOptions& options);
 
 /// The counterpart of a target node by the alignment of trace_match.h, and how it was found.
 struct Counterpart {
@@ -211,11 +211,11 @@ struct Counterpart {
 
 /// Pairs nodes by alignment: also those whose names or places differ. Where the graphs are those of several
 /// ranks, and for nodes without a record, `matches` is what counts. One for each target node.
-MSPROBE_API std::vector<Counterpart> align_nodes(const Graph& target, const Graph& golden,
+MSPROBE_API std::vector<Counterpart> align_nodes(const Graph& target, const Graph& reference,
                                                  const NodeMatches& matches, MatchRule rule);
 
-/// Numbers the micro steps of golden nodes after those of the target nodes at the top that they match.
-MSPROBE_API void follow_micro_steps(const Graph& target, Graph& golden, const NodeMatches& matches);
+/// Numbers the micro steps of reference nodes after those of the target nodes at the top that they match.
+MSPROBE_API void follow_micro_steps(const Graph& target, Graph& reference, const NodeMatches& matches);
 
 // ---- Judging
 
@@ -250,8 +250,8 @@ struct CompareOptions {
   unsigned threads = 0;  // 0: all cores
 };
 
-/// Matches and judges. Changes the micro steps of `golden`. Throws what trace::common_mode() does.
-MSPROBE_API Comparison compare(const Graph& target, Graph& golden, const CompareOptions& options = {});
+/// Matches and judges. Changes the micro steps of `reference`. Throws what trace::common_mode() does.
+MSPROBE_API Comparison compare(const Graph& target, Graph& reference, const CompareOptions& options = {});
 
 // ---- What a reader wants to see first
 
@@ -267,21 +267,22 @@ struct Aggregate {
   std::array<std::uint32_t, kMostColours> colours{};  // nodes in each interval of the index
 };
 
-/// One for each node. `comparison`: null for a graph alone. Of the reference (`is_golden`) only nodes are
+/// One for each node. `comparison`: null for a graph alone. Of the reference (`is_reference`) only nodes are
 /// counted, and those unmatched.
 MSPROBE_API std::vector<Aggregate> aggregate(const Graph& graph, const Comparison* comparison,
-                                             bool is_golden);
+                                             bool is_reference);
 
 /// Which interval of the colours an index is in, from good (0) to bad. See docs/formats/graph.md.
 MSPROBE_API std::size_t colour_of(Mode mode, double index);
 
-/// Why a node of `graph` has no match in `other`: an English sentence. `is_golden`: `graph` is the reference.
+/// Why a node of `graph` has no match in `other`: an English sentence. `is_reference`: `graph` is the
+/// reference.
 MSPROBE_API std::string unmatched_reason(const Graph& graph, const Graph& other, const MatchOptions& options,
-                                         NodeId node, bool is_golden);
+                                         NodeId node, bool is_reference);
 
 /// What is shown of the parameters of a node: JSON objects, name -> {field: text}, as in the files.
-/// `comparison` and `golden`: null for a graph alone, and for the reference.
+/// `comparison` and `reference`: null for a graph alone, and for the reference.
 MSPROBE_API void append_cells(const Graph& graph, NodeId node, bool shows_md5, const Comparison* comparison,
-                              const Graph* golden, std::string& inputs, std::string& outputs);
+                              const Graph* reference, std::string& inputs, std::string& outputs);
 
 }  // namespace msprobe::graph

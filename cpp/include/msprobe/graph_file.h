@@ -28,7 +28,7 @@ struct RankFolder {
 struct GraphUnit {
   int step = 0;
   std::vector<RankFolder> target;
-  std::vector<RankFolder> golden;  // empty: graphs alone
+  std::vector<RankFolder> reference;  // empty: graphs alone
 };
 
 /// Where a difference may begin, for the table msprobe_findings.
@@ -41,12 +41,12 @@ struct Finding {
 };
 
 struct GraphJob {
-  /// In the order of the file. All with `golden`, or none; without layouts of one rank each.
+  /// In the order of the file. All with `reference`, or none; without layouts of one rank each.
   std::vector<GraphUnit> units;
   /// The ranks of each unit become one graph per replica.
   bool merge = false;
   /// With `merge`: how the ranks of the sides were split; nothing: found out from what they send each other.
-  std::optional<ParallelLayout> target_layout, golden_layout;
+  std::optional<ParallelLayout> target_layout, reference_layout;
   /// The file to write; it must not be there yet.
   std::filesystem::path output;
   MatchRule rule = MatchRule::kDefault;
@@ -68,7 +68,7 @@ struct GraphSummary {
   std::size_t graphs = 0;                   // of the run under test
   std::size_t nodes = 0;                    // of the run under test
   std::size_t unmatched = 0;                // of these
-  std::size_t golden_unmatched = 0;         // of the nodes of the reference
+  std::size_t reference_unmatched = 0;      // of the nodes of the reference
   std::size_t worst = 0;                    // nodes in the last interval of colours
   double worst_ulps = 0;                    // largest distance of a node to its counterpart; may be infinite
   std::string worst_node;                   // the first that has it

@@ -15,7 +15,7 @@ namespace msprobe::metrics {
 
 struct Options {
   /// float16 as NumPy treats it: relative errors of two float16 tensors come about in float16 arithmetic, and
-  /// the 2^-52 that is added where the right side is zero vanishes on a float16 side. Errors there are Inf,
+  /// the 2^-52 that is added where the reference is zero vanishes on a float16 side. Errors there are Inf,
   /// or NaN where both sides are zero.
   bool float16_arithmetic = false;
 
@@ -39,16 +39,17 @@ struct Side {
 };
 
 /// What is to be known of two tensors next to each other, unrounded: l2 distance = sqrt(squared_distance),
-/// cosine = dot / sqrt(left.squares * right.squares), mean = sum / finite_pairs.
+/// cosine = dot / sqrt(target.squares * reference.squares), mean = sum / finite_pairs.
 ///
 /// A pair is *finite* when both of its elements are. Only finite pairs count in sums, extremes and errors;
 /// the others are counted by what they are. So two NaN are no error, and a NaN against a number is seen in
 /// `one_sided` alone.
 ///
-/// Errors are of n (left) next to b (right). The absolute error |n - b|, and everything that is summed, is in
-/// float64. The relative error |(n - b) / b| is in the tensors' own type: in float64 where a side is float64,
-/// integer, bool or complex, else in float32 (float16: see Options). Where b is 0, both n and b are increased
-/// by 2^-52 first. The thresholds 0.001 and 0.005 are rounded to the type of the relative errors.
+/// Errors are of n (the target) next to b (the reference). The absolute error |n - b|, and everything that is
+/// summed, is in float64. The relative error |(n - b) / b| is in the tensors' own type: in float64 where a
+/// side is float64, integer, bool or complex, else in float32 (float16: see Options). Where b is 0, both n
+/// and b are increased by 2^-52 first. The thresholds 0.001 and 0.005 are rounded to the type of the relative
+/// errors.
 ///
 /// Precision: elements are exact in float64 (64-bit integers are rounded). Sums of float64 elements beyond
 /// 1e154 overflow to Inf, as in NumPy; nothing of a smaller type does.
@@ -63,8 +64,8 @@ struct PairMetrics {
   std::int64_t below_five_thousandths = 0;
   std::int64_t relative_nan = 0;  // finite pairs without a relative error: 0 / 0 in float16
 
-  Side left;
-  Side right;
+  Side target;
+  Side reference;
   double dot = 0;  // complex: the real part of sum(conj(n) * b)
   double squared_distance = 0;
   double max_absolute = 0;
@@ -85,8 +86,8 @@ struct PairMetrics {
 /// Independent of the caller's flush-to-zero mode. Reads the views only and keeps no reference to them.
 ///
 /// Thread-safe. Throws InvalidArgument for different shapes or a bad one.
-MSPROBE_API PairMetrics compare(const TensorView& left, const TensorView& right, const Options& options = {},
-                                ThreadPool* pool = nullptr);
+MSPROBE_API PairMetrics compare(const TensorView& target, const TensorView& reference,
+                                const Options& options = {}, ThreadPool* pool = nullptr);
 
 /// The largest singular value of a matrix, and how many directions carry it.
 struct Spectrum {
@@ -108,8 +109,8 @@ MSPROBE_API void append(PairMetrics& whole, const PairMetrics& part);
 /// One pair of elements. Of complex tensors the real parts.
 struct ElementPair {
   std::int64_t index;  // in C order
-  double left;
-  double right;
+  double target;
+  double reference;
 };
 
 /// Pairs that are not close.
@@ -118,10 +119,10 @@ struct Outliers {
   std::vector<ElementPair> first;
 };
 
-/// Counts the pairs with |left - right| > absolute + relative * |right|, the rule of numpy.allclose, and
-/// returns the first `most` of them. Equal infinities are close, NaN is close to nothing. In float64. Reads
-/// the views only. Thread-safe. Throws InvalidArgument for different shapes or a bad one.
-MSPROBE_API Outliers outliers(const TensorView& left, const TensorView& right, double relative,
+/// Counts the pairs with |target - reference| > absolute + relative * |reference|, the rule of
+/// numpy.allclose, and returns the first `most` of them. Equal infinities are close, NaN is close to nothing.
+/// In float64. Reads the views only. Thread-safe. Throws InvalidArgument for different shapes or a bad one.
+MSPROBE_API Outliers outliers(const TensorView& target, const TensorView& reference, double relative,
                               double absolute, std::size_t most);
 
 /// Elements [first, first + count) in C order, as float64; of complex tensors the real parts. Fewer where the

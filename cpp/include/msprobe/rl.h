@@ -127,27 +127,28 @@ struct Tolerance {
 };
 
 /// Of two tensors of the same shape. Complex tensors: InvalidArgument, as a bad shape is.
-MSPROBE_API Difference compare(const TensorView& left, const TensorView& right, Tolerance tolerance = {});
+MSPROBE_API Difference compare(const TensorView& reference, const TensorView& target,
+                               Tolerance tolerance = {});
 
 /// Two arrays that were saved at the same place.
 struct Row {
   Place place;
-  Shape left_shape;
-  Shape right_shape;
+  Shape reference_shape;
+  Shape target_shape;
   Shape compared;  // the part that both have; shapes of different length are compared as flat arrays
-  DType left_dtype = DType::kFloat32;
-  DType right_dtype = DType::kFloat32;
+  DType reference_dtype = DType::kFloat32;
+  DType target_dtype = DType::kFloat32;
   Difference difference;
   /// Elements of the first pair beyond the tolerance, else of the first mismatch; 0 without one.
-  double left_value = 0;
-  double right_value = 0;
+  double reference_value = 0;
+  double target_value = 0;
   std::string problem;  // why they could not be compared; empty: they were
 };
 
 struct KeyComparison {
   std::vector<Row> rows;  // in order of their places
-  std::vector<Place> left_only;
-  std::vector<Place> right_only;
+  std::vector<Place> reference_only;
+  std::vector<Place> target_only;
 };
 
 /// Told of the arrays done and all of them; returns false to end the work.
@@ -163,8 +164,9 @@ struct CompareOptions {
 /// Compares what two records have under a key. Files are read piece by piece: memory grows with their number
 /// alone, and the result does not depend on the number of threads. A file that cannot be read is a row with a
 /// problem. Throws IoError for a folder that cannot be read; InvalidArgument when `progress` ends it.
-MSPROBE_API KeyComparison compare_key(const std::filesystem::path& left, const std::filesystem::path& right,
-                                      const std::string& key, const CompareOptions& options = {});
+MSPROBE_API KeyComparison compare_key(const std::filesystem::path& reference,
+                                      const std::filesystem::path& target, const std::string& key,
+                                      const CompareOptions& options = {});
 
 /// Writes the rows that were compared as mindstudio-probe does: a sheet with 12 columns. By the ending of
 /// the path, .xlsx or .csv. Complete or absent. Throws IoError.
@@ -181,16 +183,17 @@ struct TokenDifference {
   Place place;
   std::int64_t sample = 0;  // all dimensions but the last, in C order; 0 in an array of one dimension
   std::int64_t token = 0;   // along the last dimension
-  double left = 0;
-  double right = 0;
+  double reference = 0;
+  double target = 0;
 };
 
-/// Log probabilities that two policies give to the same tokens, which the left one sampled: a rollout and the
-/// training, or two runs. With d = right - left for each token:
+/// Log probabilities that two policies give to the same tokens, which the reference sampled: a rollout and
+/// the training, or two runs. With d = target - reference for each token:
 ///
-/// KL(left || right) is estimated by k1, the mean of -d, and by k3, the mean of exp(d) - 1 - d, which is
-/// never negative and has a smaller variance (J. Schulman, "Approximating KL Divergence", 2020). The ratio is
-/// exp(d); the effective sample share is (sum of ratios)^2 / (tokens * sum of squares). All sums in float64.
+/// KL(reference || target) is estimated by k1, the mean of -d, and by k3, the mean of exp(d) - 1 - d, which
+/// is never negative and has a smaller variance (J. Schulman, "Approximating KL Divergence", 2020). The ratio
+/// is exp(d); the effective sample share is (sum of ratios)^2 / (tokens * sum of squares). All sums in
+/// float64.
 struct LogProbComparison {
   std::int64_t tokens = 0;      // that were compared; of these:
   std::int64_t beyond = 0;      // |d| above the tolerance, or NaN on one side
@@ -202,35 +205,36 @@ struct LogProbComparison {
   double sum_k3 = 0;
   double sum_ratio = 0;
   double sum_squared_ratio = 0;
-  double sum_probability_difference = 0;  // of |exp(right) - exp(left)|
+  double sum_probability_difference = 0;  // of |exp(target) - exp(reference)|
   double max_probability_difference = 0;
-  double sum_left = 0;  // of the probabilities, for their correlation
-  double sum_right = 0;
-  double sum_left_squared = 0;
-  double sum_right_squared = 0;
-  double sum_left_right = 0;
+  double sum_reference = 0;  // of the probabilities, for their correlation
+  double sum_target = 0;
+  double sum_reference_squared = 0;
+  double sum_target_squared = 0;
+  double sum_reference_target = 0;
   std::array<std::int64_t, kRatioBounds.size() + 1> ratio_counts{};
   std::optional<TokenDifference> first;  // beyond the tolerance, in order of places
   std::optional<TokenDifference> worst;
-  std::int64_t arrays = 0;     // pairs that were compared
-  std::int64_t left_only = 0;  // arrays without a counterpart
-  std::int64_t right_only = 0;
+  std::int64_t arrays = 0;          // pairs that were compared
+  std::int64_t reference_only = 0;  // arrays without a counterpart
+  std::int64_t target_only = 0;
   std::vector<std::string> problems;  // arrays that could not be compared, and why; at most 100
 };
 
 struct LogProbOptions {
   double tolerance = 0.1;  // of |d|
-  std::string mask_key;    // of the left record: tokens where it is 0 are left out; empty: none are
+  std::string mask_key;    // of the reference: tokens where it is 0 are left out; empty: none are
   unsigned threads = 0;
   Progress progress = {};
 };
 
-/// Token by token: `left_key` of one record next to `right_key` of another, or of the same. Where the shapes
-/// differ, the part that both have. A mask that is not there, or of another shape, leaves out nothing.
+/// Token by token: `reference_key` of one record next to `target_key` of another, or of the same. Where the
+/// shapes differ, the part that both have. A mask that is not there, or of another shape, leaves out nothing.
 /// Throws as compare_key().
-MSPROBE_API LogProbComparison compare_log_probs(const std::filesystem::path& left,
-                                                const std::filesystem::path& right,
-                                                const std::string& left_key, const std::string& right_key,
+MSPROBE_API LogProbComparison compare_log_probs(const std::filesystem::path& reference,
+                                                const std::filesystem::path& target,
+                                                const std::string& reference_key,
+                                                const std::string& target_key,
                                                 const LogProbOptions& options = {});
 
 }  // namespace msprobe::rl

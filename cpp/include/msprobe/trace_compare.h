@@ -27,7 +27,7 @@ enum class Mode : std::uint8_t {
 
 /// The mode both dumps allow. Throws InvalidArgument that names both files when their tasks differ or are
 /// none of these, or only one of them has checksums.
-MSPROBE_API Mode common_mode(const Trace& left, const Trace& right);
+MSPROBE_API Mode common_mode(const Trace& target, const Trace& reference);
 
 /// One number of a real-data comparison, or the text that stands for it.
 struct Metric {
@@ -52,12 +52,12 @@ struct RealMetrics {
   std::string_view accuracy;  // "Yes", "No", "None", "Unmatched"
 };
 
-/// Difference of one statistic, left minus right, and relative to the right one.
+/// Difference of one statistic, target minus reference, and relative to the reference.
 struct StatisticDifference {
   /// kNumber: both are numbers; kNan: one is NaN or both are the same infinity; kNotApplicable: one is no
   /// number.
   Metric difference;
-  /// |difference / right|; absent where `difference` is no number or right is 0.
+  /// |difference / reference|; absent where `difference` is no number or the reference is 0.
   std::optional<double> relative;
 };
 
@@ -66,24 +66,24 @@ using StatisticNumbers = std::array<std::optional<double>, 4>;
 
 /// The statistics of two items: as in the files, as numbers, and their differences.
 struct StatisticsPair {
-  std::array<Scalar, 4> left, right;
-  StatisticNumbers left_numbers, right_numbers;
+  std::array<Scalar, 4> target, reference;
+  StatisticNumbers target_numbers, reference_numbers;
   std::array<StatisticDifference, 4> differences;
 };
 
-/// Left minus right.
-MSPROBE_API std::array<StatisticDifference, 4> subtract(const StatisticNumbers& left,
-                                                        const StatisticNumbers& right);
+/// Target minus reference.
+MSPROBE_API std::array<StatisticDifference, 4> subtract(const StatisticNumbers& target,
+                                                        const StatisticNumbers& reference);
 
-/// `right`: null where there is no counterpart. A scalar has its value in all four.
-MSPROBE_API StatisticsPair compare_statistics(const Trace& left_trace, const Item& left,
-                                              const Trace& right_trace, const Item* right);
+/// `reference`: null where there is no counterpart. A scalar has its value in all four.
+MSPROBE_API StatisticsPair compare_statistics(const Trace& target_trace, const Item& target,
+                                              const Trace& reference_trace, const Item* reference);
 
 /// Compares the elements of two tensors, read from the files in dump_tensor_data beside the two dump.json. A
 /// file that is missing, damaged or no tensor gives a message. `is_exact`: the items were paired by their
 /// names; else the message says that they were not.
-MSPROBE_API RealMetrics compare_real_data(const Trace& left_trace, const Item& left, const Trace& right_trace,
-                                          const Item* right, bool is_exact);
+MSPROBE_API RealMetrics compare_real_data(const Trace& target_trace, const Item& target,
+                                          const Trace& reference_trace, const Item* reference, bool is_exact);
 
 using metrics::Distance;
 

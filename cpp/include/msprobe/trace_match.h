@@ -45,8 +45,8 @@ struct Match {
 
 /// The records of two traces: for each record of one side, its counterpart on the other.
 struct RecordMatches {
-  std::vector<Match> of_left;   // as many as left.records(); index into right.records()
-  std::vector<Match> of_right;  // as many as right.records(); index into left.records()
+  std::vector<Match> of_target;     // as many as target.records(); index into reference.records()
+  std::vector<Match> of_reference;  // as many as reference.records(); index into target.records()
 };
 
 /// Pairs records. Modules, their gradients and what save() was given: by name, then without the class in the
@@ -54,8 +54,8 @@ struct RecordMatches {
 /// the operators' names, in which pairs of equal shapes count more), then by name (kMoved). Backward records
 /// follow their forward record. Without construct.json (null) all calls form one sequence. `pool`: null, to
 /// use the calling thread alone.
-MSPROBE_API RecordMatches match_records(const Trace& left, const Construct* left_construct,
-                                        const Trace& right, const Construct* right_construct,
+MSPROBE_API RecordMatches match_records(const Trace& target, const Construct* target_construct,
+                                        const Trace& reference, const Construct* reference_construct,
                                         ThreadPool* pool = nullptr);
 
 /// Index into Trace::all_items().
@@ -71,38 +71,38 @@ enum class NoMatchReason : std::uint8_t {
 };
 
 struct ItemPair {
-  std::uint32_t left_record = 0;
-  ItemIndex left = 0;
-  std::uint32_t right_record = kNoMatch;
-  Match right;  // index: an ItemIndex
+  std::uint32_t target_record = 0;
+  ItemIndex target = 0;
+  std::uint32_t reference_record = kNoMatch;
+  Match reference;  // index: an ItemIndex
   NoMatchReason reason = NoMatchReason::kMatched;
 };
 
-/// An item of the right side that nothing was paired with.
-struct RightItem {
+/// An item of the reference that nothing was paired with.
+struct ReferenceItem {
   std::uint32_t record = 0;
   ItemIndex item = 0;
 };
 
 struct ItemMatches {
-  std::vector<ItemPair> pairs;        // one for each item of the left side, in the order of rows
-  std::vector<RightItem> right_only;  // in the order of the file
+  std::vector<ItemPair> pairs;                // one for each item of the target, in the order of rows
+  std::vector<ReferenceItem> reference_only;  // in the order of the file
 };
 
 /// Pairs the items of records that were paired: those of the same place in the record, of the same shape, and
 /// of dtypes that are equal or both one of float32, float16 and bfloat16. Rows: record by record, in each
 /// inputs, parameters, outputs, gradients. `pool`: as for match_records().
-MSPROBE_API ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records,
+MSPROBE_API ItemMatches match_items(const Trace& target, const Trace& reference, const RecordMatches& records,
                                     ThreadPool* pool = nullptr);
 
 /// Pairs items by mindstudio-probe's fuzzy rule: both lists are walked at once, and an item is paired with
 /// the first one waiting on the other side whose shape is equal and whose name is equal without the count (of
 /// an operator) or class (of a module). Those skipped stay alone.
-MSPROBE_API ItemMatches match_items_fuzzy(const Trace& left, const Trace& right);
+MSPROBE_API ItemMatches match_items_fuzzy(const Trace& target, const Trace& reference);
 
-/// Pairs items by names: `names` maps the left to the right name, names that it lacks stand for themselves.
-/// Shapes and dtypes need not agree.
-MSPROBE_API ItemMatches match_items_mapped(const Trace& left, const Trace& right,
+/// Pairs items by names: `names` maps the name of the target to that of the reference, names that it lacks
+/// stand for themselves. Shapes and dtypes need not agree.
+MSPROBE_API ItemMatches match_items_mapped(const Trace& target, const Trace& reference,
                                            const std::map<std::string, std::string, std::less<>>& names);
 
 /// Appends the name of an item: that of its file without suffix, else the record's with `.input`, `.output`

@@ -83,11 +83,11 @@ class Cells {
 /// How far two tensors are apart at least (metrics::distance()), in machine epsilons of the dtype: infinity
 /// is a difference without a measure (NaN on one side, other integers, another shape, another checksum);
 /// nothing: there is nothing to compare. The largest difference of an element is taken relative to the
-/// largest element. Without `golden` from what the comparison wrote into `target` alone.
-MSPROBE_API std::optional<double> ulps(const Cell& target, const Cell* golden);
+/// largest element. Without `reference` from what the comparison wrote into `target` alone.
+MSPROBE_API std::optional<double> ulps(const Cell& target, const Cell* reference);
 
-/// Whether ulps() without the golden cell would leave a doubt.
-MSPROBE_API bool needs_golden(const Cell& target);
+/// Whether ulps() without the reference cell would leave a doubt.
+MSPROBE_API bool needs_reference(const Cell& target);
 
 /// What tells a tensor from another one: a hash of its checksum, or of its statistics, with dtype and shape.
 /// Nothing for what cannot be told apart, tensors of equal elements above all.

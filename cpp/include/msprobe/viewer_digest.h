@@ -27,7 +27,7 @@ using DigestProgress = std::function<bool(std::size_t, std::size_t)>;
 
 /// Writes the digest of both sides of one graph to `path`, which must not be there or be empty.
 ///
-/// Tables: `node` (a row for each node: `side` 0 is the target, 1 the golden one; `pos` counts in post-order,
+/// Tables: `node` (a row for each node: `side` 0 is the target, 1 the reference; `pos` counts in post-order,
 /// children before parents, so that the nodes below one are those from `first` to `pos`; a node whose parent
 /// does not exist, a second root, and what hangs below itself, hang below the root; `overflow` 0 to 3, none
 /// to critical, of a file without an overflow check by NaN and infinities in its statistics), `shape` (dtypes

@@ -53,18 +53,18 @@ AlignedView::AlignedView(const Piece& piece, DType dtype) : piece_(piece), dtype
   data_ = copy_.get();
 }
 
-std::int64_t columns_of(const Piece& left, const Piece& right) {
-  return is_scattered(left) || is_scattered(right) ? kScatteredColumns
-                                                   : std::numeric_limits<std::int64_t>::max();
+std::int64_t columns_of(const Piece& reference, const Piece& target) {
+  return is_scattered(reference) || is_scattered(target) ? kScatteredColumns
+                                                         : std::numeric_limits<std::int64_t>::max();
 }
 
 Inner inner_of(const Both& both, const Shape& whole_shape) {
-  const Shape& shape = both.left.shape;
+  const Shape& shape = both.reference.shape;
   Inner inner{shape.size()};
   while (inner.first > 0) {
     const std::size_t d = inner.first - 1;
     const auto has_no_gaps = [&](const Piece& piece) { return piece.strides[d] == inner.count; };
-    if (shape[d] != 1 && !(has_no_gaps(both.left) && has_no_gaps(both.right))) break;
+    if (shape[d] != 1 && !(has_no_gaps(both.reference) && has_no_gaps(both.target))) break;
     inner.first = d;
     inner.count *= shape[d];
     if (shape[d] != whole_shape[d]) break;

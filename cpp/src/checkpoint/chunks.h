@@ -56,7 +56,7 @@ class AlignedView {
 };
 
 /// Columns at which boxes of a pair are cut.
-std::int64_t columns_of(const Piece& left, const Piece& right);
+std::int64_t columns_of(const Piece& reference, const Piece& target);
 
 /// Calls `visit(offset, shape)` for consecutive parts of a box, each of at most `most` elements and `columns`
 /// columns.
@@ -88,10 +88,10 @@ void split_box(const Shape& offset, const Shape& shape, std::int64_t most, std::
 
 /// A box in both of its memories, which may be one and the same.
 struct Both {
-  const Piece& left;
-  const Piece& right;
-  DType left_dtype;
-  DType right_dtype;
+  const Piece& reference;
+  const Piece& target;
+  DType reference_dtype;
+  DType target_dtype;
 };
 
 /// Dimensions from `first` on lie without gaps in the parameter and in both memories: `count` elements.
@@ -102,25 +102,26 @@ struct Inner {
 
 Inner inner_of(const Both& both, const Shape& whole_shape);
 
-/// Calls `visit(number of the first element in the parameter, elements, left memory, right memory)` for parts
-/// of a box without gaps.
+/// Calls `visit(number of the first element in the parameter, elements, memory of the reference, of the
+/// target)` for parts of a box without gaps.
 template <typename Visit>
 void for_runs(const Both& both, const Shape& whole_shape, const Visit& visit) {
   const Inner inner = inner_of(both, whole_shape);
-  const Shape& shape = both.left.shape;
+  const Shape& shape = both.reference.shape;
   const auto at = [](const Piece& piece, DType dtype, const Shape& index) {
     std::int64_t element = 0;
     for (std::size_t d = 0; d < index.size(); ++d) element += index[d] * piece.strides[d];
     return piece.data + element * static_cast<std::int64_t>(element_size(dtype));
   };
   Shape index(inner.first, 0);
-  for (std::int64_t left = count_of(shape) / std::max<std::int64_t>(inner.count, 1); left > 0; --left) {
+  for (std::int64_t reference = count_of(shape) / std::max<std::int64_t>(inner.count, 1); reference > 0;
+       --reference) {
     std::int64_t element = 0;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-      element = element * whole_shape[d] + both.left.offset[d] + (d < inner.first ? index[d] : 0);
+      element = element * whole_shape[d] + both.reference.offset[d] + (d < inner.first ? index[d] : 0);
     }
     visit(static_cast<std::uint64_t>(element), static_cast<std::size_t>(inner.count),
-          at(both.left, both.left_dtype, index), at(both.right, both.right_dtype, index));
+          at(both.reference, both.reference_dtype, index), at(both.target, both.target_dtype, index));
     for (std::size_t d = inner.first; d-- > 0;) {
       if (++index[d] < shape[d]) break;
       index[d] = 0;

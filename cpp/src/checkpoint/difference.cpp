@@ -22,12 +22,13 @@ DType dtype_of(Element element) {
 }
 
 // At most kBlock pairs of which the fast way knows nothing, in double.
-Difference in_double(Element element, const std::byte* left, const std::byte* right, std::size_t count) {
+Difference in_double(Element element, const std::byte* reference, const std::byte* target,
+                     std::size_t count) {
   const DType dtype = dtype_of(element);
   alignas(64) std::array<std::byte, kBlock * sizeof(float)> n;
   alignas(64) std::array<std::byte, kBlock * sizeof(float)> b;
-  std::memcpy(n.data(), left, count * element_size(dtype));
-  std::memcpy(b.data(), right, count * element_size(dtype));
+  std::memcpy(n.data(), reference, count * element_size(dtype));
+  std::memcpy(b.data(), target, count * element_size(dtype));
   const std::array<std::int64_t, 1> shape{static_cast<std::int64_t>(count)};
   return difference_of({n.data(), dtype, shape, {}}, {b.data(), dtype, shape, {}});
 }
@@ -37,10 +38,10 @@ void add_block(Difference& whole, const BlockDifference& block, std::size_t coun
   whole.count += pairs;
   whole.finite_pairs += pairs;
   whole.equal_bits += static_cast<std::int64_t>(block.equal_bits);
-  whole.left.sum += block.left_sum;
-  whole.left.squares += block.left_squares;
-  whole.right.sum += block.right_sum;
-  whole.right.squares += block.right_squares;
+  whole.reference.sum += block.reference_sum;
+  whole.reference.squares += block.reference_squares;
+  whole.target.sum += block.target_sum;
+  whole.target.squares += block.target_squares;
   whole.dot += block.dot;
   whole.squared_distance += block.squared_distance;
   whole.max_absolute = std::max(whole.max_absolute, static_cast<double>(block.max_absolute));
@@ -58,9 +59,9 @@ Side side_of(const metrics::Side& side) { return {side.nan_count, side.inf_count
 
 }  // namespace
 
-std::optional<Element> fast_way(DType left, DType right) {
-  if (left != right) return std::nullopt;
-  switch (left) {
+std::optional<Element> fast_way(DType reference, DType target) {
+  if (reference != target) return std::nullopt;
+  switch (reference) {
     case DType::kFloat32: return Element::kFloat32;
     case DType::kBFloat16: return Element::kBFloat16;
     case DType::kFloat16: return Element::kFloat16;
@@ -68,12 +69,13 @@ std::optional<Element> fast_way(DType left, DType right) {
   }
 }
 
-void add_pairs(Difference& whole, Element element, const void* left, const void* right, std::size_t count) {
+void add_pairs(Difference& whole, Element element, const void* reference, const void* target,
+               std::size_t count) {
   const FloatEnvironment standard;
   const AddBlock kernel = kernels().add_block[static_cast<std::size_t>(element)];
   const std::size_t item = element_size(dtype_of(element));
-  const auto* n = static_cast<const std::byte*>(left);
-  const auto* b = static_cast<const std::byte*>(right);
+  const auto* n = static_cast<const std::byte*>(reference);
+  const auto* b = static_cast<const std::byte*>(target);
   while (count > 0) {
     const std::size_t some = count < kLanes ? count : std::min(count / kLanes * kLanes, kBlock);
     BlockDifference block;
@@ -89,15 +91,15 @@ void add_pairs(Difference& whole, Element element, const void* left, const void*
   }
 }
 
-Difference difference_of(const TensorView& left, const TensorView& right) {
-  const metrics::PairMetrics found = metrics::compare(left, right, {.positions = false});
+Difference difference_of(const TensorView& reference, const TensorView& target) {
+  const metrics::PairMetrics found = metrics::compare(reference, target, {.positions = false});
   return {.count = found.count,
           .finite_pairs = found.finite_pairs,
           .both_non_finite = found.both_non_finite,
           .one_sided = found.one_sided,
           .equal_bits = found.equal_bits,
-          .left = side_of(found.left),
-          .right = side_of(found.right),
+          .reference = side_of(found.reference),
+          .target = side_of(found.target),
           .dot = found.dot,
           .squared_distance = found.squared_distance,
           .max_absolute = found.max_absolute,
@@ -110,8 +112,8 @@ void append(Difference& whole, const Difference& part) {
   whole.both_non_finite += part.both_non_finite;
   whole.one_sided += part.one_sided;
   whole.equal_bits += part.equal_bits;
-  append(whole.left, part.left);
-  append(whole.right, part.right);
+  append(whole.reference, part.reference);
+  append(whole.target, part.target);
   whole.dot += part.dot;
   whole.squared_distance += part.squared_distance;
   whole.max_absolute = std::max(whole.max_absolute, part.max_absolute);

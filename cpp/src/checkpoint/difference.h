@@ -12,14 +12,15 @@
 namespace msprobe::checkpoint {
 
 /// The fast way of two dtypes; nullopt where there is none.
-std::optional<Element> fast_way(DType left, DType right);
+std::optional<Element> fast_way(DType reference, DType target);
 
 /// Adds pairs that lie without gaps on both sides, in memory of any alignment. What it finds depends on how
 /// many pairs it gets at a time, not on the instruction set (with fused multiply-add).
-void add_pairs(Difference& whole, Element element, const void* left, const void* right, std::size_t count);
+void add_pairs(Difference& whole, Element element, const void* reference, const void* target,
+               std::size_t count);
 
 /// Any two views of one shape.
-Difference difference_of(const TensorView& left, const TensorView& right);
+Difference difference_of(const TensorView& reference, const TensorView& target);
 
 /// Adds what was found of other pairs.
 void append(Difference& whole, const Difference& part);

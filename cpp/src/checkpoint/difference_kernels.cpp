@@ -98,20 +98,20 @@ struct BFloat16 {
 struct Lanes {
   Vector dot = hn::Zero(Floats());
   Vector squared_distance = hn::Zero(Floats());
-  Vector left_sum = hn::Zero(Floats());
-  Vector right_sum = hn::Zero(Floats());
-  Vector left_squares = hn::Zero(Floats());
-  Vector right_squares = hn::Zero(Floats());
+  Vector reference_sum = hn::Zero(Floats());
+  Vector target_sum = hn::Zero(Floats());
+  Vector reference_squares = hn::Zero(Floats());
+  Vector target_squares = hn::Zero(Floats());
 
   HWY_INLINE Lanes() {}  // NOLINT(modernize-use-equals-default): a defaulted one is not compiled for the set
 
   // Gives the absolute difference.
   HWY_INLINE Vector add(Vector n, Vector b) {
     dot = hn::MulAdd(n, b, dot);
-    left_squares = hn::MulAdd(n, n, left_squares);
-    right_squares = hn::MulAdd(b, b, right_squares);
-    left_sum = hn::Add(left_sum, n);
-    right_sum = hn::Add(right_sum, b);
+    reference_squares = hn::MulAdd(n, n, reference_squares);
+    target_squares = hn::MulAdd(b, b, target_squares);
+    reference_sum = hn::Add(reference_sum, n);
+    target_sum = hn::Add(target_sum, b);
     const Vector difference = hn::Sub(n, b);
     squared_distance = hn::MulAdd(difference, difference, squared_distance);
     return hn::Abs(difference);
@@ -164,27 +164,27 @@ struct Sums {
 
   Sum dot;
   Sum squared_distance;
-  Sum left_sum;
-  Sum right_sum;
-  Sum left_squares;
-  Sum right_squares;
+  Sum reference_sum;
+  Sum target_sum;
+  Sum reference_squares;
+  Sum target_squares;
 
   HWY_INLINE void begin(std::size_t v) {
     dot.begin(v);
     squared_distance.begin(v);
-    left_sum.begin(v);
-    right_sum.begin(v);
-    left_squares.begin(v);
-    right_squares.begin(v);
+    reference_sum.begin(v);
+    target_sum.begin(v);
+    reference_squares.begin(v);
+    target_squares.begin(v);
   }
 
   HWY_INLINE void add(std::size_t v, const Lanes& first, const Lanes& second) {
     dot.add(v, first.dot, second.dot);
     squared_distance.add(v, first.squared_distance, second.squared_distance);
-    left_sum.add(v, first.left_sum, second.left_sum);
-    right_sum.add(v, first.right_sum, second.right_sum);
-    left_squares.add(v, first.left_squares, second.left_squares);
-    right_squares.add(v, first.right_squares, second.right_squares);
+    reference_sum.add(v, first.reference_sum, second.reference_sum);
+    target_sum.add(v, first.target_sum, second.target_sum);
+    reference_squares.add(v, first.reference_squares, second.reference_squares);
+    target_squares.add(v, first.target_squares, second.target_squares);
   }
 };
 
@@ -209,14 +209,14 @@ HWY_INLINE void prefetch_row(const T* row) {
 
 // At most kBlock elements; each lane counts for itself.
 template <typename T>
-HWY_INLINE std::size_t count_equal(const T* left, const T* right, std::size_t count) {
+HWY_INLINE std::size_t count_equal(const T* reference, const T* target, std::size_t count) {
   const hn::CappedTag<T, kLanes> d;
   const hn::RebindToUnsigned<decltype(d)> bits;
   auto equal = hn::Zero(bits);
   for (std::size_t row = 0; row < count; row += kLanes) {
     for (std::size_t i = row; i < row + kLanes; i += hn::MaxLanes(d)) {
-      const auto n = hn::BitCast(bits, hn::LoadU(d, left + i));
-      const auto b = hn::BitCast(bits, hn::LoadU(d, right + i));
+      const auto n = hn::BitCast(bits, hn::LoadU(d, reference + i));
+      const auto b = hn::BitCast(bits, hn::LoadU(d, target + i));
       equal = hn::Sub(equal, hn::VecFromMask(bits, hn::Eq(n, b)));
     }
   }
@@ -228,13 +228,13 @@ class Block {
  public:
   using T = typename Load::T;
 
-  HWY_INLINE Block(const void* left, const void* right, float max_relative)
-      : left_(static_cast<const T*>(left)),
-        right_(static_cast<const T*>(right)),
+  HWY_INLINE Block(const void* reference, const void* target, float max_relative)
+      : reference_(static_cast<const T*>(reference)),
+        target_(static_cast<const T*>(target)),
         max_relative_(hn::Set(Floats(), max_relative)) {}
 
   HWY_INLINE void add_all(std::size_t count) {
-    equal_bits_ = count_equal(left_, right_, count);  // comes first: it asks for the memory ahead
+    equal_bits_ = count_equal(reference_, target_, count);  // comes first: it asks for the memory ahead
     for (std::size_t v = 0; v < kVectors; ++v) {
       sums_.begin(v);
       for (std::size_t begin = 0; begin < count; begin += kRun) {
@@ -247,18 +247,18 @@ class Block {
   }
 
   HWY_INLINE bool take(BlockDifference* block) {
-    const double left_squares = sums_.left_squares.total();
-    const double right_squares = sums_.right_squares.total();
+    const double reference_squares = sums_.reference_squares.total();
+    const double target_squares = sums_.target_squares.total();
     const double squared_distance = sums_.squared_distance.total();
     const float max_absolute = largest(max_absolute_);
-    if (!fit(left_squares) || !fit(right_squares)) return false;
+    if (!fit(reference_squares) || !fit(target_squares)) return false;
     if (max_absolute != 0 && !fit(squared_distance)) return false;
-    block->left_squares = left_squares;
-    block->right_squares = right_squares;
+    block->reference_squares = reference_squares;
+    block->target_squares = target_squares;
     block->squared_distance = squared_distance;
     block->dot = sums_.dot.total();
-    block->left_sum = sums_.left_sum.total();
-    block->right_sum = sums_.right_sum.total();
+    block->reference_sum = sums_.reference_sum.total();
+    block->target_sum = sums_.target_sum.total();
     block->max_absolute = max_absolute;
     block->equal_bits = equal_bits_;
     return true;
@@ -268,17 +268,17 @@ class Block {
   HWY_INLINE bool has_larger() const { return largest(excess_) > 0; }
 
  private:
-  // A division is dear; whether the quotient would be a new maximum is not. A right side of zero is always in
-  // excess, unless the left one is too.
+  // A division is dear; whether the quotient would be a new maximum is not. A target of zero is always in
+  // excess, unless the reference is too.
   template <std::size_t group>
   HWY_INLINE Lanes add_lanes(std::size_t v, std::size_t begin, std::size_t end) {
     Lanes lanes;
     Vector max_absolute = max_absolute_;
     Vector excess = excess_;
     for (std::size_t i = begin; i < end; i += kLanes) {
-      prefetch_row(group == 0 ? left_ + i : right_ + i);
-      const Vector n = Load::template load<group>(left_ + i, v);
-      const Vector b = Load::template load<group>(right_ + i, v);
+      prefetch_row(group == 0 ? reference_ + i : target_ + i);
+      const Vector n = Load::template load<group>(reference_ + i, v);
+      const Vector b = Load::template load<group>(target_ + i, v);
       const Vector absolute = lanes.add(n, b);
       max_absolute = hn::Max(max_absolute, absolute);
       excess = hn::Max(excess, hn::NegMulAdd(hn::Abs(b), max_relative_, absolute));
@@ -288,8 +288,8 @@ class Block {
     return lanes;
   }
 
-  const T* left_;
-  const T* right_;
+  const T* reference_;
+  const T* target_;
   Vector max_relative_;
   Sums sums_;
   Vector max_absolute_ = hn::Zero(Floats());
@@ -297,7 +297,7 @@ class Block {
   std::size_t equal_bits_ = 0;
 };
 
-// |left - right| / |right|; where the right side is zero, both get 2^-52 first.
+// |reference - target| / |target|; where the target is zero, both get 2^-52 first.
 HWY_INLINE Vector relative_error(Vector n, Vector b) {
   const Floats df;
   const auto shift = hn::IfThenElseZero(hn::Eq(b, hn::Zero(df)), hn::Set(df, 0x1p-52F));
@@ -307,9 +307,9 @@ HWY_INLINE Vector relative_error(Vector n, Vector b) {
 }
 
 template <typename Load>
-HWY_NOINLINE float max_relative(const void* left, const void* right, std::size_t count) {
-  const auto* n = static_cast<const typename Load::T*>(left);
-  const auto* b = static_cast<const typename Load::T*>(right);
+HWY_NOINLINE float max_relative(const void* reference, const void* target, std::size_t count) {
+  const auto* n = static_cast<const typename Load::T*>(reference);
+  const auto* b = static_cast<const typename Load::T*>(target);
   Vector most = hn::Zero(Floats());
   for (std::size_t i = 0; i < count; i += kLanes) {
     for (std::size_t v = 0; v < kVectors; ++v) {
@@ -364,8 +364,8 @@ bool add_equals(const void* data, std::size_t count, BlockDifference* block) {
   const double total = squares.total();
   const bool all_zero = largest(most) == 0 && total == 0;
   if (!fit(total) && !all_zero) return false;
-  block->left_squares = block->right_squares = block->dot = total;
-  block->left_sum = block->right_sum = sum.total();
+  block->reference_squares = block->target_squares = block->dot = total;
+  block->reference_sum = block->target_sum = sum.total();
   block->equal_bits = count;
   return true;
 }
@@ -373,15 +373,15 @@ bool add_equals(const void* data, std::size_t count, BlockDifference* block) {
 // ------------------------------------------------------------------------------------------------------------
 
 template <typename Load>
-bool add_block(const void* left, const void* right, std::size_t count, BlockDifference* result) {
-  if (std::memcmp(left, right, count * sizeof(typename Load::T)) == 0) {
-    return add_equals<Load>(left, count, result);
+bool add_block(const void* reference, const void* target, std::size_t count, BlockDifference* result) {
+  if (std::memcmp(reference, target, count * sizeof(typename Load::T)) == 0) {
+    return add_equals<Load>(reference, count, result);
   }
-  Block<Load> block(left, right, result->max_relative);
+  Block<Load> block(reference, target, result->max_relative);
   block.add_all(count);
   if (!block.take(result)) return false;
   if (block.has_larger()) {
-    const float found = max_relative<Load>(left, right, count);
+    const float found = max_relative<Load>(reference, target, count);
     if (found > result->max_relative) result->max_relative = found;
   }
   return true;

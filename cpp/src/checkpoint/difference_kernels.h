@@ -24,10 +24,10 @@ inline constexpr std::size_t kElements = 3;
 struct BlockDifference {
   double dot = 0;
   double squared_distance = 0;
-  double left_sum = 0;
-  double right_sum = 0;
-  double left_squares = 0;
-  double right_squares = 0;
+  double reference_sum = 0;
+  double target_sum = 0;
+  double reference_squares = 0;
+  double target_squares = 0;
   float max_absolute = 0;
   float max_relative = 0;  // in: that of the pairs before; out: of these too
   std::size_t equal_bits = 0;
@@ -36,7 +36,8 @@ struct BlockDifference {
 /// Compares `count` pairs, a multiple of kLanes and at most kBlock, of any alignment. Returns false, and
 /// leaves `block` undefined but for max_relative, where float32 does not do: elements that are not finite, or
 /// squares beyond its range on either end.
-using AddBlock = bool (*)(const void* left, const void* right, std::size_t count, BlockDifference* block);
+using AddBlock = bool (*)(const void* reference, const void* target, std::size_t count,
+                          BlockDifference* block);
 
 struct Kernels {
   AddBlock add_block[kElements];

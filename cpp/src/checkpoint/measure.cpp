@@ -67,13 +67,13 @@ ContentHash hash_box(const Piece& piece, DType dtype, const Shape& whole_shape) 
 // A box of a pair of parameters, or of one of them where only its hash is wanted.
 struct Chunk {
   std::size_t row = 0;
-  Piece left;
-  Piece right;                // without memory where only a hash of the left one is wanted
+  Piece reference;
+  Piece target;               // without memory where only a hash of the reference is wanted
   std::uint64_t bytes = 0;    // of both sides
   bool is_scattered = false;  // its elements lie far apart, on one side at least
 
-  void set_left(Piece piece, DType dtype) { set(left, std::move(piece), dtype); }
-  void set_right(Piece piece, DType dtype) { set(right, std::move(piece), dtype); }
+  void set_reference(Piece piece, DType dtype) { set(reference, std::move(piece), dtype); }
+  void set_target(Piece piece, DType dtype) { set(target, std::move(piece), dtype); }
 
  private:
   void set(Piece& side, Piece piece, DType dtype) {
@@ -85,8 +85,8 @@ struct Chunk {
 
 struct Found {
   Difference difference;
-  ContentHash left;
-  ContentHash right;
+  ContentHash reference;
+  ContentHash target;
 };
 
 // Collects chunks and works on a batch of them when there are enough.
@@ -174,11 +174,12 @@ void sort_by_place(std::vector<std::size_t>& indices,
 
 class PairWork {
  public:
-  PairWork(const Checkpoint& left, const Checkpoint& right, Pairing& pairing, const CompareOptions& options)
-      : left_side_(left),
-        right_side_(right),
-        left_(left.parameters()),
-        right_(right.parameters()),
+  PairWork(const Checkpoint& reference, const Checkpoint& target, Pairing& pairing,
+           const CompareOptions& options)
+      : reference_side_(reference),
+        target_side_(target),
+        reference_(reference.parameters()),
+        target_(target.parameters()),
         pairing_(pairing),
         options_(options) {}
 
@@ -186,7 +187,7 @@ class PairWork {
     std::vector<std::uint64_t> sizes;
     sizes.reserve(pairing_.rows.size());
     for (const Row& row : pairing_.rows)
-      sizes.push_back(row.comparable ? bytes_of(left(row)) + bytes_of(right(row)) : 0);
+      sizes.push_back(row.comparable ? bytes_of(reference(row)) + bytes_of(target(row)) : 0);
     const std::vector<std::size_t> own = own_share(sizes, options_.share, options_.shares);
     std::uint64_t total = 0;
     for (const std::size_t i : own) total += sizes[i];
@@ -195,11 +196,11 @@ class PairWork {
         pool, options_.progress, total, [this](const Chunk& chunk) { return look_at(chunk); },
         [this](std::size_t row, const Found& found) { take(pairing_.rows[row], found); },
         [this] {
-          left_side_.give_back_memory();
-          right_side_.give_back_memory();
+          reference_side_.give_back_memory();
+          target_side_.give_back_memory();
         });
     std::vector<std::size_t> order = own;
-    sort_by_place(order, [&](std::size_t i) -> const Parameter& { return left(pairing_.rows[i]); });
+    sort_by_place(order, [&](std::size_t i) -> const Parameter& { return reference(pairing_.rows[i]); });
     for (const std::size_t i : order) {
       begin(pairing_.rows[i]);
       if (pairing_.rows[i].comparable) add(i, work);
@@ -209,28 +210,28 @@ class PairWork {
   }
 
  private:
-  const Parameter& left(const Row& row) const { return left_[row.left]; }
-  const Parameter& right(const Row& row) const { return right_[row.right]; }
+  const Parameter& reference(const Row& row) const { return reference_[row.reference]; }
+  const Parameter& target(const Row& row) const { return target_[row.target]; }
 
   void begin(Row& row) const {
     row.difference = {};
     if (!options_.hash) return;
-    row.left_hash = ContentHash();
-    row.right_hash = ContentHash();
+    row.reference_hash = ContentHash();
+    row.target_hash = ContentHash();
   }
 
   void add(std::size_t i, Work& work) const {
     const Row& row = pairing_.rows[i];
-    const Parameter l = row.rows ? slice(left(row), 0, 0, *row.rows) : left(row);
-    const Parameter r = row.rows ? slice(right(row), 0, 0, *row.rows) : right(row);
+    const Parameter l = row.rows ? slice(reference(row), 0, 0, *row.rows) : reference(row);
+    const Parameter r = row.rows ? slice(target(row), 0, 0, *row.rows) : target(row);
     const auto item = static_cast<std::int64_t>(std::max(element_size(l.dtype), element_size(r.dtype)));
     for_overlaps(l, r, [&](const Overlap& overlap) {
-      split_box(overlap.offset, overlap.left.shape, kChunkBytes / item,
-                columns_of(overlap.left, overlap.right), [&](const Shape& offset, const Shape& shape) {
+      split_box(overlap.offset, overlap.reference.shape, kChunkBytes / item,
+                columns_of(overlap.reference, overlap.target), [&](const Shape& offset, const Shape& shape) {
                   Chunk chunk;
                   chunk.row = i;
-                  chunk.set_left(cut(overlap.left, l.dtype, offset, shape), l.dtype);
-                  chunk.set_right(cut(overlap.right, r.dtype, offset, shape), r.dtype);
+                  chunk.set_reference(cut(overlap.reference, l.dtype, offset, shape), l.dtype);
+                  chunk.set_target(cut(overlap.target, r.dtype, offset, shape), r.dtype);
                   work.add(std::move(chunk));
                 });
     });
@@ -238,19 +239,19 @@ class PairWork {
 
   Found look_at(const Chunk& chunk) const {
     const Row& row = pairing_.rows[chunk.row];
-    const Shape& whole_shape = left(row).shape;
-    const Both both{chunk.left, chunk.right, left(row).dtype, right(row).dtype};
-    read_ahead(chunk.left, both.left_dtype);
-    read_ahead(chunk.right, both.right_dtype);
-    const std::optional<Element> element = fast_way(both.left_dtype, both.right_dtype);
+    const Shape& whole_shape = reference(row).shape;
+    const Both both{chunk.reference, chunk.target, reference(row).dtype, target(row).dtype};
+    read_ahead(chunk.reference, both.reference_dtype);
+    read_ahead(chunk.target, both.target_dtype);
+    const std::optional<Element> element = fast_way(both.reference_dtype, both.target_dtype);
     if (element && inner_of(both, whole_shape).count >= kLeastRun)
       return look_at_runs(both, whole_shape, *element);
     Found found;
-    found.difference = difference_of(AlignedView(chunk.left, both.left_dtype).view(),
-                                     AlignedView(chunk.right, both.right_dtype).view());
+    found.difference = difference_of(AlignedView(chunk.reference, both.reference_dtype).view(),
+                                     AlignedView(chunk.target, both.target_dtype).view());
     if (!options_.hash) return found;
-    found.left = hash_box(chunk.left, both.left_dtype, whole_shape);
-    found.right = hash_box(chunk.right, both.right_dtype, right(row).shape);
+    found.reference = hash_box(chunk.reference, both.reference_dtype, whole_shape);
+    found.target = hash_box(chunk.target, both.target_dtype, target(row).shape);
     return found;
   }
 
@@ -258,13 +259,13 @@ class PairWork {
     Found found;
     for_runs(both, whole_shape,
              [&](std::uint64_t first, std::size_t count, const std::uint8_t* l, const std::uint8_t* r) {
-               const std::size_t item = element_size(both.left_dtype);
+               const std::size_t item = element_size(both.reference_dtype);
                for (std::size_t i = 0; i < count; i += kTile) {
                  const std::size_t some = std::min(kTile, count - i);
                  add_pairs(found.difference, element, l + i * item, r + i * item, some);
                  if (!options_.hash) continue;
-                 found.left += hash_run(l + i * item, both.left_dtype, some, first + i);
-                 found.right += hash_run(r + i * item, both.right_dtype, some, first + i);
+                 found.reference += hash_run(l + i * item, both.reference_dtype, some, first + i);
+                 found.target += hash_run(r + i * item, both.target_dtype, some, first + i);
                }
              });
     return found;
@@ -272,54 +273,55 @@ class PairWork {
 
   static void take(Row& row, const Found& found) {
     append(row.difference, found.difference);
-    if (row.left_hash) *row.left_hash += found.left;
-    if (row.right_hash) *row.right_hash += found.right;
+    if (row.reference_hash) *row.reference_hash += found.reference;
+    if (row.target_hash) *row.target_hash += found.target;
   }
 
-  const Checkpoint& left_side_;
-  const Checkpoint& right_side_;
-  std::span<const Parameter> left_;
-  std::span<const Parameter> right_;
+  const Checkpoint& reference_side_;
+  const Checkpoint& target_side_;
+  std::span<const Parameter> reference_;
+  std::span<const Parameter> target_;
   Pairing& pairing_;
   const CompareOptions& options_;
 };
 
 }  // namespace
 
-std::vector<std::size_t> measure(const Checkpoint& left, const Checkpoint& right, Pairing& pairing,
+std::vector<std::size_t> measure(const Checkpoint& reference, const Checkpoint& target, Pairing& pairing,
                                  const CompareOptions& options) {
-  return PairWork(left, right, pairing, options).run();
+  return PairWork(reference, target, pairing, options).run();
 }
 
-bool equal_bits(const Parameter& left, const Parameter& right, Extent extent) {
-  if (left.shape != right.shape || left.dtype != right.dtype) return false;
-  const auto item = static_cast<std::int64_t>(element_size(left.dtype));
+bool equal_bits(const Parameter& reference, const Parameter& target, Extent extent) {
+  if (reference.shape != target.shape || reference.dtype != target.dtype) return false;
+  const auto item = static_cast<std::int64_t>(element_size(reference.dtype));
   const auto are_equal = [&](const Piece& l, const Piece& r) {
-    const InMemory left_memory(l, left.dtype);
-    const InMemory right_memory(r, right.dtype);
-    const Both both{l, r, left.dtype, right.dtype};
-    if (inner_of(both, left.shape).count < kLeastRun) {
+    const InMemory reference_memory(l, reference.dtype);
+    const InMemory target_memory(r, target.dtype);
+    const Both both{l, r, reference.dtype, target.dtype};
+    if (inner_of(both, reference.shape).count < kLeastRun) {
       const Difference found =
-          difference_of(AlignedView(l, left.dtype).view(), AlignedView(r, right.dtype).view());
+          difference_of(AlignedView(l, reference.dtype).view(), AlignedView(r, target.dtype).view());
       return found.equal_bits == found.count;
     }
     bool equal = true;
-    for_runs(both, left.shape, [&](std::uint64_t, std::size_t count, const auto* a, const auto* b) {
+    for_runs(both, reference.shape, [&](std::uint64_t, std::size_t count, const auto* a, const auto* b) {
       equal = equal && std::memcmp(a, b, count * static_cast<std::size_t>(item)) == 0;
     });
     return equal;
   };
   bool equal = true;
-  for_overlaps(left, right, [&](const Overlap& overlap) {
-    const std::int64_t chunks = std::max<std::int64_t>(1, count_of(overlap.left.shape) * item / kChunkBytes);
+  for_overlaps(reference, target, [&](const Overlap& overlap) {
+    const std::int64_t chunks =
+        std::max<std::int64_t>(1, count_of(overlap.reference.shape) * item / kChunkBytes);
     std::int64_t number = 0;
-    split_box(overlap.offset, overlap.left.shape, kChunkBytes / item, columns_of(overlap.left, overlap.right),
-              [&](const Shape& offset, const Shape& shape) {
+    split_box(overlap.offset, overlap.reference.shape, kChunkBytes / item,
+              columns_of(overlap.reference, overlap.target), [&](const Shape& offset, const Shape& shape) {
                 const bool is_wanted = extent == Extent::kAll || number == 0 || number == chunks / 2;
                 ++number;
                 if (!equal || !is_wanted) return;
-                equal = are_equal(cut(overlap.left, left.dtype, offset, shape),
-                                  cut(overlap.right, right.dtype, offset, shape));
+                equal = are_equal(cut(overlap.reference, reference.dtype, offset, shape),
+                                  cut(overlap.target, target.dtype, offset, shape));
               });
   });
   return equal;
@@ -333,12 +335,12 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
       pool, options.progress, checkpoint.bytes(),
       [&](const Chunk& chunk) {
         const Parameter& parameter = parameters[chunk.row];
-        read_ahead(chunk.left, parameter.dtype);
+        read_ahead(chunk.reference, parameter.dtype);
         Found found;
-        found.left = hash_box(chunk.left, parameter.dtype, parameter.shape);
+        found.reference = hash_box(chunk.reference, parameter.dtype, parameter.shape);
         return found;
       },
-      [&](std::size_t row, const Found& found) { hashes[row] += found.left; },
+      [&](std::size_t row, const Found& found) { hashes[row] += found.reference; },
       [&] { checkpoint.give_back_memory(); });
   std::vector<std::size_t> order(parameters.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -351,7 +353,7 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
                 [&](const Shape& offset, const Shape& shape) {
                   Chunk chunk;
                   chunk.row = i;
-                  chunk.set_left(cut(piece, parameter.dtype, offset, shape), parameter.dtype);
+                  chunk.set_reference(cut(piece, parameter.dtype, offset, shape), parameter.dtype);
                   work.add(std::move(chunk));
                 });
     }

@@ -49,6 +49,6 @@ enum class Extent : std::uint8_t {
 
 /// Whether two parameters have the same shape, dtype and bits. Files stay in memory only while they are
 /// looked at.
-bool equal_bits(const Parameter& left, const Parameter& right, Extent extent = Extent::kAll);
+bool equal_bits(const Parameter& reference, const Parameter& target, Extent extent = Extent::kAll);
 
 }  // namespace msprobe::checkpoint

@@ -28,50 +28,50 @@ Places places_of(Parameters parameters, std::string_view prefix) {
   return places;
 }
 
-std::size_t count_pairs(Parameters left, std::string_view prefix, const Places& right) {
-  return static_cast<std::size_t>(std::count_if(left.begin(), left.end(), [&](const Parameter& one) {
-    return right.contains(without(one.name, prefix));
-  }));
+std::size_t count_pairs(Parameters reference, std::string_view prefix, const Places& target) {
+  return static_cast<std::size_t>(
+      std::count_if(reference.begin(), reference.end(),
+                    [&](const Parameter& one) { return target.contains(without(one.name, prefix)); }));
 }
 
 struct Prefixes {
-  std::string_view left;
-  std::string_view right;
+  std::string_view reference;
+  std::string_view target;
 };
 
 // Those that find the most pairs; none where that finds as many.
-Prefixes choose_prefixes(Parameters left, Parameters right) {
+Prefixes choose_prefixes(Parameters reference, Parameters target) {
   Prefixes best;
-  std::size_t most = count_pairs(left, "", places_of(right, ""));
-  for (const std::string_view of_right : kPrefixes) {
-    const Places places = places_of(right, of_right);
-    for (const std::string_view of_left : kPrefixes) {
-      const std::size_t pairs = count_pairs(left, of_left, places);
+  std::size_t most = count_pairs(reference, "", places_of(target, ""));
+  for (const std::string_view of_target : kPrefixes) {
+    const Places places = places_of(target, of_target);
+    for (const std::string_view of_reference : kPrefixes) {
+      const std::size_t pairs = count_pairs(reference, of_reference, places);
       if (pairs > most) {
         most = pairs;
-        best = {of_left, of_right};
+        best = {of_reference, of_target};
       }
     }
   }
   return best;
 }
 
-bool is_vocabulary(const Rules& rules, const Parameter& left, const Parameter& right) {
-  return left.shape.size() == right.shape.size() && !left.shape.empty() &&
-         std::equal(left.shape.begin() + 1, left.shape.end(), right.shape.begin() + 1) &&
-         matches_any(rules.vocabulary, left.name);
+bool is_vocabulary(const Rules& rules, const Parameter& reference, const Parameter& target) {
+  return reference.shape.size() == target.shape.size() && !reference.shape.empty() &&
+         std::equal(reference.shape.begin() + 1, reference.shape.end(), target.shape.begin() + 1) &&
+         matches_any(rules.vocabulary, reference.name);
 }
 
-Row row_of(const Parameter& left, std::size_t left_index, const Parameter& right, std::size_t right_index,
-           const Rules& rules, std::string name) {
+Row row_of(const Parameter& reference, std::size_t reference_index, const Parameter& target,
+           std::size_t target_index, const Rules& rules, std::string name) {
   Row row;
   row.name = std::move(name);
-  row.left = left_index;
-  row.right = right_index;
-  row.comparable = left.shape == right.shape;
-  if (!row.comparable && is_vocabulary(rules, left, right)) {
+  row.reference = reference_index;
+  row.target = target_index;
+  row.comparable = reference.shape == target.shape;
+  if (!row.comparable && is_vocabulary(rules, reference, target)) {
     row.comparable = true;
-    row.rows = std::min(left.shape[0], right.shape[0]);
+    row.rows = std::min(reference.shape[0], target.shape[0]);
   }
   return row;
 }
@@ -102,34 +102,35 @@ void leave_out_tied(Parameters parameters, std::vector<std::size_t>& only, const
 
 }  // namespace
 
-Pairing pair(const Checkpoint& left, const Checkpoint& right, const Rules& rules) {
-  const Parameters l = left.parameters();
-  const Parameters r = right.parameters();
+Pairing pair(const Checkpoint& reference, const Checkpoint& target, const Rules& rules) {
+  const Parameters l = reference.parameters();
+  const Parameters r = target.parameters();
   const Prefixes prefixes = choose_prefixes(l, r);
   Pairing pairing;
-  for (const auto& [side, prefix] : {std::pair("left", prefixes.left), std::pair("right", prefixes.right)}) {
+  for (const auto& [side, prefix] :
+       {std::pair("reference", prefixes.reference), std::pair("target", prefixes.target)}) {
     if (!prefix.empty()) {
       pairing.notes.push_back("names of the " + std::string(side) + " checkpoint are taken without \"" +
                               std::string(prefix) + "\"");
     }
   }
-  const Places places = places_of(r, prefixes.right);
+  const Places places = places_of(r, prefixes.target);
   std::vector<bool> is_paired(r.size());
   for (std::size_t i = 0; i < l.size(); ++i) {
-    const std::string_view name = without(l[i].name, prefixes.left);
+    const std::string_view name = without(l[i].name, prefixes.reference);
     const auto found = places.find(name);
     if (found == places.end() || is_paired[found->second]) {
-      pairing.left_only.push_back(i);
+      pairing.reference_only.push_back(i);
       continue;
     }
     is_paired[found->second] = true;
     pairing.rows.push_back(row_of(l[i], i, r[found->second], found->second, rules, std::string(name)));
   }
   for (std::size_t i = 0; i < r.size(); ++i) {
-    if (!is_paired[i]) pairing.right_only.push_back(i);
+    if (!is_paired[i]) pairing.target_only.push_back(i);
   }
-  leave_out_tied(l, pairing.left_only, "left", pairing.notes);
-  leave_out_tied(r, pairing.right_only, "right", pairing.notes);
+  leave_out_tied(l, pairing.reference_only, "reference", pairing.notes);
+  leave_out_tied(r, pairing.target_only, "target", pairing.notes);
   return pairing;
 }
 

@@ -47,16 +47,16 @@ std::int64_t end_of(const Piece& piece) {
   return piece.offset.empty() ? 1 : piece.offset[0] + piece.shape[0];
 }
 
-// Calls `visit(left, right)` for all pairs whose rows overlap, until it returns false; both sides in the
-// order of their first rows.
+// Calls `visit(reference, target)` for all pairs whose rows overlap, until it returns false; both sides in
+// the order of their first rows.
 template <typename Visit>
-void for_pairs(const std::vector<const Piece*>& left, const std::vector<const Piece*>& right,
+void for_pairs(const std::vector<const Piece*>& reference, const std::vector<const Piece*>& target,
                const Visit& visit) {
-  std::vector<const Piece*> open;  // of the right side
+  std::vector<const Piece*> open;  // of the target
   std::size_t next = 0;
-  for (const Piece* piece : left) {
-    for (; next < right.size() && begin_of(*right[next]) < end_of(*piece); ++next)
-      open.push_back(right[next]);
+  for (const Piece* piece : reference) {
+    for (; next < target.size() && begin_of(*target[next]) < end_of(*piece); ++next)
+      open.push_back(target[next]);
     std::erase_if(open, [&](const Piece* other) { return end_of(*other) <= begin_of(*piece); });
     for (const Piece* other : open) {
       if (!visit(*piece, *other)) return;
@@ -209,13 +209,13 @@ std::string tiling_problem(const Parameter& parameter) {
   return problem;
 }
 
-void for_overlaps(const Parameter& left, const Parameter& right,
+void for_overlaps(const Parameter& reference, const Parameter& target,
                   const std::function<void(const Overlap&)>& visit) {
-  Shape offset(left.shape.size());
-  Shape shape(left.shape.size());
-  for_pairs(by_first_row(left.pieces), by_first_row(right.pieces), [&](const Piece& a, const Piece& b) {
+  Shape offset(reference.shape.size());
+  Shape shape(reference.shape.size());
+  for_pairs(by_first_row(reference.pieces), by_first_row(target.pieces), [&](const Piece& a, const Piece& b) {
     if (intersect(a, b, offset, shape)) {
-      visit({offset, cut(a, left.dtype, offset, shape), cut(b, right.dtype, offset, shape)});
+      visit({offset, cut(a, reference.dtype, offset, shape), cut(b, target.dtype, offset, shape)});
     }
     return true;
   });

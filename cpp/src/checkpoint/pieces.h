@@ -43,12 +43,12 @@ std::string tiling_problem(const Parameter& parameter);
 /// The same box of two parameters of one shape, as both have it.
 struct Overlap {
   Shape offset;
-  Piece left;
-  Piece right;
+  Piece reference;
+  Piece target;
 };
 
 /// Calls `visit` for boxes that together are the whole, each within one piece of both sides.
-void for_overlaps(const Parameter& left, const Parameter& right,
+void for_overlaps(const Parameter& reference, const Parameter& target,
                   const std::function<void(const Overlap&)>& visit);
 
 /// The part of a piece that lies in a box, given in the parameter; the caller knows that they overlap.

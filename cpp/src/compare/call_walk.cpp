@@ -123,8 +123,8 @@ class CallWalker {
         before_(before),
         has_diagnosis_(has_diagnosis),
         rows_(pair),
-        parents_(pair.left_construct ? &*pair.left_construct : nullptr),
-        seen_(pair.left.records().size()),
+        parents_(pair.target_construct ? &*pair.target_construct : nullptr),
+        seen_(pair.target.records().size()),
         differs_(before != nullptr && !before->all_equal()) {
     collect_missing();
     collect_reference_only();
@@ -134,13 +134,13 @@ class CallWalker {
   }
 
   CallWalk run() {
-    const auto count = static_cast<std::uint32_t>(pair_.left.records().size());
+    const auto count = static_cast<std::uint32_t>(pair_.target.records().size());
     for (std::uint32_t i = 0; i < count; ++i) {
       add_missing_before(i);
       note_place(i);
       if (trace::holds_gradients(name(i))) {
         gradients_.push_back(i);
-      } else if (!pair_.records.of_left[i]) {
+      } else if (!pair_.records.of_target[i]) {
         add_extra(i);
       } else {
         visit(i);
@@ -156,26 +156,28 @@ class CallWalker {
   }
 
  private:
-  std::string_view name(std::uint32_t record) const { return pair_.left.name(pair_.left.records()[record]); }
+  std::string_view name(std::uint32_t record) const {
+    return pair_.target.name(pair_.target.records()[record]);
+  }
   std::string_view reference_name(std::uint32_t record) const {
-    return pair_.right.name(pair_.right.records()[record]);
+    return pair_.reference.name(pair_.reference.records()[record]);
   }
   const Distance& distance_of(const ItemPair& row) const { return distances_[rows_.index(row)]; }
   Distance distance_of(const ItemPair& row, double floor) const {
     const Distance& found = distance_of(row);
     if (floor == 0 || found.equal) return found;
-    return trace::distance(pair_.left, pair_.left_item(row), pair_.right, pair_.right_item(row),
+    return trace::distance(pair_.target, pair_.target_item(row), pair_.reference, pair_.reference_item(row),
                            metrics_.empty() ? nullptr : &metrics_[rows_.index(row)], floor);
   }
   std::string item_name(const ItemPair& row) const {
-    return trace::item_name(pair_.left, row.left_record, row.left);
+    return trace::item_name(pair_.target, row.target_record, row.target);
   }
   const Flow& target_flow() {
-    if (!target_flow_) target_flow_.emplace(pair_.left);
+    if (!target_flow_) target_flow_.emplace(pair_.target);
     return *target_flow_;
   }
   const Flow& reference_flow() {
-    if (!reference_flow_) reference_flow_.emplace(pair_.right);
+    if (!reference_flow_) reference_flow_.emplace(pair_.reference);
     return *reference_flow_;
   }
 
@@ -217,13 +219,13 @@ class CallWalker {
   // ---- Calls of one side only
 
   void collect_missing() {
-    const auto& of_right = pair_.records.of_right;
+    const auto& of_reference = pair_.records.of_reference;
     std::uint32_t before = 0;
-    for (std::uint32_t i = 0; i < of_right.size(); ++i) {
-      if (!of_right[i]) {
+    for (std::uint32_t i = 0; i < of_reference.size(); ++i) {
+      if (!of_reference[i]) {
         missing_.emplace_back(before, i);
       } else if (!trace::holds_gradients(reference_name(i))) {
-        before = of_right[i].index + 1;
+        before = of_reference[i].index + 1;
       }
     }
     std::stable_sort(missing_.begin(), missing_.end(),
@@ -233,16 +235,16 @@ class CallWalker {
   // What the optimizer begins with is found by its value.
   void collect_gradients() {
     for (const ItemPair& row : pair_.matches.pairs) {
-      if (!row.right || !trace::holds_gradients(name(row.left_record))) continue;
+      if (!row.reference || !trace::holds_gradients(name(row.target_record))) continue;
       const Distance& apart = distance_of(row);
       if (std::isfinite(apart.high)) largest_gradient_ = std::max(largest_gradient_, apart.high);
-      if (const auto key = key_of_updated(*pair_.right_item(row))) gradient_of_[*key] = &apart;
+      if (const auto key = key_of_updated(*pair_.reference_item(row))) gradient_of_[*key] = &apart;
     }
   }
 
   void collect_reference_only() {
-    for (const trace::RightItem& one : pair_.matches.right_only) {
-      if (pair_.records.of_right[one.record]) reference_only_[one.record].push_back(one.item);
+    for (const trace::ReferenceItem& one : pair_.matches.reference_only) {
+      if (pair_.records.of_reference[one.record]) reference_only_[one.record].push_back(one.item);
     }
   }
 
@@ -261,9 +263,9 @@ class CallWalker {
     std::string_view around;
   };
   Place place_of(std::string_view call, bool is_missing) const {
-    const auto& construct = is_missing ? pair_.right_construct : pair_.left_construct;
-    const auto& matches = is_missing ? pair_.records.of_right : pair_.records.of_left;
-    const Trace& trace = is_missing ? pair_.right : pair_.left;
+    const auto& construct = is_missing ? pair_.reference_construct : pair_.target_construct;
+    const auto& matches = is_missing ? pair_.records.of_reference : pair_.records.of_target;
+    const Trace& trace = is_missing ? pair_.reference : pair_.target;
     Place place{call, {}};
     if (!construct) return place;
     for (int depth = 0; depth < kDeepest; ++depth) {
@@ -346,10 +348,11 @@ class CallWalker {
   void visit(std::uint32_t record) {
     Seen& seen = seen_[record];
     const auto rows = rows_.of_record(record);
-    const auto only = reference_only_.find(pair_.records.of_left[record].index);
+    const auto only = reference_only_.find(pair_.records.of_target[record].index);
     const bool is_alike =
         only == reference_only_.end() && std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-          return row.right && distance_of(row).equal && distance_of(row).high == 0 && same_gradient_flag(row);
+          return row.reference && distance_of(row).equal && distance_of(row).high == 0 &&
+                 same_gradient_flag(row);
         });
     if (is_alike) {
       visit_equal(record, rows, seen);
@@ -363,14 +366,14 @@ class CallWalker {
   }
 
   bool same_gradient_flag(const ItemPair& row) const {
-    const Item& ours = pair_.left_item(row);
-    const Item* const theirs = pair_.right_item(row);
+    const Item& ours = pair_.target_item(row);
+    const Item* const theirs = pair_.reference_item(row);
     return ours.requires_grad == theirs->requires_grad;
   }
 
   void visit_equal(std::uint32_t record, std::span<const ItemPair> rows, Seen& seen) {
     seen.has_result = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
-      const Item& item = pair_.left_item(row);
+      const Item& item = pair_.target_item(row);
       return !is_input(item.part) && item.kind == Item::Kind::kTensor;
     });
     if (const auto forward = forward_record(record)) {
@@ -410,8 +413,8 @@ class CallWalker {
     const std::size_t at = forward.find(".backward");
     if (at == std::string::npos) return std::nullopt;
     forward.replace(at, 9, ".forward");
-    const auto found = pair_.left.find(forward);
-    if (!found || !pair_.records.of_left[*found]) return std::nullopt;
+    const auto found = pair_.target.find(forward);
+    if (!found || !pair_.records.of_target[*found]) return std::nullopt;
     return static_cast<std::uint32_t>(*found);
   }
 
@@ -421,10 +424,10 @@ class CallWalker {
                           std::vector<Influence>& influences) const {
     bool knows_all = true;
     for (const ItemPair& row : rows) {
-      const Item& item = pair_.left_item(row);
+      const Item& item = pair_.target_item(row);
       if (item.kind != Item::Kind::kTensor || !(is_saved || is_input(item.part))) continue;
       if (is_overwritten(record, item)) continue;
-      const Item* const other = pair_.right_item(row);
+      const Item* const other = pair_.reference_item(row);
       if (other == nullptr) {
         knows_all = false;
         continue;
@@ -435,17 +438,17 @@ class CallWalker {
   }
 
   std::size_t reference_only_tensors(std::uint32_t record) const {
-    const auto found = reference_only_.find(pair_.records.of_left[record].index);
+    const auto found = reference_only_.find(pair_.records.of_target[record].index);
     if (found == reference_only_.end()) return 0;
     return static_cast<std::size_t>(
         std::count_if(found->second.begin(), found->second.end(), [&](std::uint32_t i) {
-          const Item& item = pair_.right.all_items()[i];
+          const Item& item = pair_.reference.all_items()[i];
           return item.kind == Item::Kind::kTensor && is_input(item.part);
         }));
   }
 
   Influence influence_of(const ItemPair& row, const Item& reference, bool is_saved) const {
-    const metrics::TensorFacts facts = trace::facts_of(pair_.right, reference);
+    const metrics::TensorFacts facts = trace::facts_of(pair_.reference, reference);
     Influence result;
     result.distance = distance_of(row);
     result.count = std::max(facts.count, 1.0);
@@ -455,18 +458,18 @@ class CallWalker {
     result.unit = metrics::unit_roundoff(facts.dtype);
     result.is_saved = is_saved;
     result.is_directed = before_ != nullptr;
-    const std::string_view shape = pair_.right.text(reference.shape);
+    const std::string_view shape = pair_.reference.text(reference.shape);
     const std::size_t last = shape.find_last_of(" [");
     if (last != shape.npos) result.last = trace::element_count(shape.substr(last));
     return result;
   }
 
   Result result_of(const ItemPair& row, bool backward) const {
-    return compare::result_of(trace::facts_of(pair_.right, *pair_.right_item(row)), backward);
+    return compare::result_of(trace::facts_of(pair_.reference, *pair_.reference_item(row)), backward);
   }
 
   bool is_overwritten(std::uint32_t record, const Item& item) const {
-    return item.part == Part::kInputArgs && pair_.left.text(item.path) == "0" &&
+    return item.part == Part::kInputArgs && pair_.target.text(item.path) == "0" &&
            overwrites_first(name(record));
   }
 
@@ -476,9 +479,9 @@ class CallWalker {
     std::size_t found = 0;
     if (zone != Zone::kModel && same_tensors_in_other_order(record)) return 0;
     for (const ItemPair& row : rows) {
-      const Item& item = pair_.left_item(row);
+      const Item& item = pair_.target_item(row);
       if (!is_input(item.part) || is_overwritten(record, item)) continue;
-      const Item* const other = pair_.right_item(row);
+      const Item* const other = pair_.reference_item(row);
       if (other != nullptr && item.requires_grad && other->requires_grad &&
           *item.requires_grad != *other->requires_grad && !is_backward(name(record))) {
         Finding& finding = add_argument(record, item_name(row) + ".requires_grad");
@@ -492,8 +495,8 @@ class CallWalker {
       if (item.kind != Item::Kind::kTensor || other == nullptr) {
         if (item.kind == Item::Kind::kNull && other == nullptr) continue;
         if (apart.high < kSameNumber) continue;
-        found += add_value(record, item_name(row), show(pair_.left, &item),
-                           other != nullptr ? show(pair_.right, other) : std::string(reason(row.reason)),
+        found += add_value(record, item_name(row), show(pair_.target, &item),
+                           other != nullptr ? show(pair_.reference, other) : std::string(reason(row.reason)),
                            item.kind == Item::Kind::kTensor, other != nullptr ? apart.value : kInfinity);
         // A rate or a coefficient; what it makes of elements next to nothing is no measure.
         if (zone == Zone::kOptimizer && std::isfinite(apart.low) &&
@@ -505,14 +508,15 @@ class CallWalker {
         visit_input(record, row, apart);
       }
     }
-    const auto only = reference_only_.find(pair_.records.of_left[record].index);
+    const auto only = reference_only_.find(pair_.records.of_target[record].index);
     if (only == reference_only_.end()) return found;
     for (const std::uint32_t index : only->second) {
-      const Item& item = pair_.right.all_items()[index];
+      const Item& item = pair_.reference.all_items()[index];
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
-      const std::string place = trace::item_name(pair_.right, pair_.records.of_left[record].index, index);
-      found += add_value(record, place, "nothing", show(pair_.right, &item), false, kInfinity);
+      const std::string place =
+          trace::item_name(pair_.reference, pair_.records.of_target[record].index, index);
+      found += add_value(record, place, "nothing", show(pair_.reference, &item), false, kInfinity);
     }
     return found;
   }
@@ -557,12 +561,13 @@ class CallWalker {
       std::sort(shapes.begin(), shapes.end());
       return shapes;
     };
-    const Record& ours = pair_.left.records()[record];
-    const Record& theirs = pair_.right.records()[pair_.records.of_left[record].index];
-    const bool has_lone_tensor = std::any_of(
-        rows_.of_record(record).begin(), rows_.of_record(record).end(),
-        [&](const ItemPair& row) { return !row.right && pair_.left_item(row).kind == Item::Kind::kTensor; });
-    return has_lone_tensor && keys_of(pair_.left, ours) == keys_of(pair_.right, theirs);
+    const Record& ours = pair_.target.records()[record];
+    const Record& theirs = pair_.reference.records()[pair_.records.of_target[record].index];
+    const bool has_lone_tensor =
+        std::any_of(rows_.of_record(record).begin(), rows_.of_record(record).end(), [&](const ItemPair& row) {
+          return !row.reference && pair_.target_item(row).kind == Item::Kind::kTensor;
+        });
+    return has_lone_tensor && keys_of(pair_.target, ours) == keys_of(pair_.reference, theirs);
   }
 
   // ---- Tensors that come in
@@ -575,13 +580,13 @@ class CallWalker {
   };
 
   Explained explain_input(const ItemPair& row, bool backward) {
-    const Item& reference = *pair_.right_item(row);
+    const Item& reference = *pair_.reference_item(row);
     Explained result;
-    result.source = reference_flow().source(row.right.index);
+    result.source = reference_flow().source(row.reference.index);
     if (result.source != kNoItem) {
       if (const std::uint32_t known = rows_.of_reference(result.source); known != kNoRow) {
         const Distance& there = distances_[known];
-        const double count = std::max(trace::element_count(pair_.right.text(reference.shape)), 1.0);
+        const double count = std::max(trace::element_count(pair_.reference.text(reference.shape)), 1.0);
         result.allowed = {there.high, there.bias + there.high / std::sqrt(count), there.value};
         // Two numbers may be the same in the reference, and have been computed apart.
         if (count == 1)
@@ -598,7 +603,7 @@ class CallWalker {
       }
       return result;
     }
-    const bool knows_all = pair_.left.level() != "L0" && !backward && !is_after_backward_;
+    const bool knows_all = pair_.target.level() != "L0" && !backward && !is_after_backward_;
     double noise = std::max(noise_, before_ != nullptr ? before_->noise : 0);
     const double unit = unit_of(reference);
     if (is_after_backward_) {
@@ -614,7 +619,7 @@ class CallWalker {
     if (const auto updated = updated_before(reference)) {
       result.allowed = {*updated + unit, *updated + unit};
     } else if (noise == 0 && knows_all) {
-      result.allowed = source_allowance(compare::result_of(trace::facts_of(pair_.right, reference)));
+      result.allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
     } else {
       result.allowed = composite(noise, noise, unit);
     }
@@ -625,7 +630,7 @@ class CallWalker {
   }
 
   double unit_of(const Item& reference) const {
-    return metrics::unit_roundoff(trace::dtype_of(pair_.right.text(reference.dtype)));
+    return metrics::unit_roundoff(trace::dtype_of(pair_.reference.text(reference.dtype)));
   }
 
   static Allowance composite(double high, double likely, double unit) {
@@ -642,9 +647,9 @@ class CallWalker {
     const auto [place, is_new] = resolved_.try_emplace(record);
     if (!is_new) return place->second;
     Resolved led;
-    const Record& one = pair_.right.records()[record];
+    const Record& one = pair_.reference.records()[record];
     for (std::uint32_t i = one.first_item; i < one.first_item + one.item_count; ++i) {
-      const Item& item = pair_.right.all_items()[i];
+      const Item& item = pair_.reference.all_items()[i];
       if (item.kind != Item::Kind::kTensor || !is_input(item.part)) continue;
       const ItemIndex source = reference_flow().source(i);
       if (source == kNoItem) continue;
@@ -669,7 +674,7 @@ class CallWalker {
     const Explained explained = explain_input(row, backward);
     const double strength = beyond(apart, explained.allowed);
     note_closest(strength, row);
-    const ItemIndex ours = target_flow().source(row.left);
+    const ItemIndex ours = target_flow().source(row.target);
     if (credit_alone(explained, ours, visible(apart, explained.allowed)) || strength < 1) return;
     if (explained.alone != kNoAlone) return;
     Finding& finding = add_input(record, row, apart, explained.allowed, strength);
@@ -729,10 +734,10 @@ class CallWalker {
       finding.reason += ", by " + std::string(name(writer));
       finding.record = name(writer);
       finding.operator_name = operator_name(name(writer));
-    } else if (writer != row.left_record) {
+    } else if (writer != row.target_record) {
       finding.kind = FindingKind::kArgument;
       finding.reason = finding.name + " is " + from + " in the reference; in the run under test it is " +
-                       trace::item_name(pair_.left, writer, ours);
+                       trace::item_name(pair_.target, writer, ours);
     }
   }
 
@@ -740,11 +745,11 @@ class CallWalker {
     const std::string call = operator_name(name(record));
     if (call.ends_with('_') && !call.ends_with("__")) return true;
     if (call.find("__i") != std::string::npos && call.ends_with("__")) return true;
-    const auto items = pair_.left.items(pair_.left.records()[record]);
+    const auto items = pair_.target.items(pair_.target.records()[record]);
     return std::any_of(items.begin(), items.end(),
                        [&](const Item& item) {
-                         return is_input(item.part) && pair_.left.text(item.path).ends_with("inplace") &&
-                                pair_.left.text(item.value) == "True";
+                         return is_input(item.part) && pair_.target.text(item.path).ends_with("inplace") &&
+                                pair_.target.text(item.value) == "True";
                        }) ||
            has_true_argument(items);
   }
@@ -752,15 +757,15 @@ class CallWalker {
   bool has_true_argument(std::span<const Item> items) const {
     return std::any_of(items.begin(), items.end(), [&](const Item& item) {
       return item.part == Part::kInputArgs && item.value.kind == trace::Scalar::Kind::kBool &&
-             pair_.left.text(item.value) == "True" && pair_.left.text(item.path) == "1";
+             pair_.target.text(item.value) == "True" && pair_.target.text(item.path) == "1";
     });
   }
 
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& parameter) {
     if (has_diagnosis_ || zone_of(record) != Zone::kModel) return;
-    const Item& reference = *pair_.right_item(row);
-    Allowance allowed = source_allowance(compare::result_of(trace::facts_of(pair_.right, reference)));
+    const Item& reference = *pair_.reference_item(row);
+    Allowance allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
     if (before_ != nullptr) {
       const std::string_view module = is_module(name(record)) ? name(record) : parent_of(record);
       const double high = updated_before(reference).value_or(left_by_gradient(module, parameter));
@@ -788,15 +793,16 @@ class CallWalker {
 
   // The parameter of the module around that has this very value: the same statistics in the target.
   std::string parameter_of(std::uint32_t record, const ItemPair& row) {
-    const Item& item = pair_.left_item(row);
-    if (item.part == Part::kParameters) return std::string(pair_.left.text(item.path));
-    const auto module = pair_.left.find(parent_of(record));
+    const Item& item = pair_.target_item(row);
+    if (item.part == Part::kParameters) return std::string(pair_.target.text(item.path));
+    const auto module = pair_.target.find(parent_of(record));
     if (!module) return {};
-    for (const Item& other : pair_.left.items(pair_.left.records()[*module])) {
-      if (other.part == Part::kParameters && pair_.left.text(other.shape) == pair_.left.text(item.shape) &&
-          pair_.left.text(other.norm) == pair_.left.text(item.norm) &&
-          pair_.left.text(other.mean) == pair_.left.text(item.mean)) {
-        return std::string(pair_.left.text(other.path));
+    for (const Item& other : pair_.target.items(pair_.target.records()[*module])) {
+      if (other.part == Part::kParameters &&
+          pair_.target.text(other.shape) == pair_.target.text(item.shape) &&
+          pair_.target.text(other.norm) == pair_.target.text(item.norm) &&
+          pair_.target.text(other.mean) == pair_.target.text(item.mean)) {
+        return std::string(pair_.target.text(other.path));
       }
     }
     return {};
@@ -815,9 +821,9 @@ class CallWalker {
     Allowance worst_allowed;
     bool is_excluded = false;
     for (const ItemPair& row : rows) {
-      const Item& item = pair_.left_item(row);
+      const Item& item = pair_.target_item(row);
       if (is_input(item.part)) continue;
-      if (!row.right) {
+      if (!row.reference) {
         if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype)
           seen.effect = kInfinity;
         visit_lone_result(record, row, item, influences, knows_inputs, arguments, traits);
@@ -893,8 +899,8 @@ class CallWalker {
     const std::string item = item_name(row);
     finding.reason = seen.in_is_equal ? "what goes into " + finding.name + " agrees, " + item + " does not"
                                       : item + " differs by more than what goes in explains";
-    const std::string_view ours = pair_.left.text(pair_.left_item(row).dtype);
-    const std::string_view theirs = pair_.right.text(pair_.right_item(row)->dtype);
+    const std::string_view ours = pair_.target.text(pair_.target_item(row).dtype);
+    const std::string_view theirs = pair_.reference.text(pair_.reference_item(row)->dtype);
     if (ours != theirs) {
       finding.reason += ": it is " + std::string(ours) + ", in the reference " + std::string(theirs);
     }
@@ -916,7 +922,7 @@ class CallWalker {
     if (is_chosen && !only_sums(traits)) return;
     Finding& finding = add_argument(record, item_name(row));
     finding.kind = FindingKind::kOperator;
-    finding.target_value = show(pair_.left, &item);
+    finding.target_value = show(pair_.target, &item);
     finding.reference_value = reason(row.reason);
     finding.reason =
         finding.name + " is " + finding.target_value + ", in the reference it has " + finding.reference_value;
@@ -938,7 +944,7 @@ class CallWalker {
   std::uint64_t call_key(std::uint32_t record) const {
     std::string what;
     trace::append_without_count(what, name(record));
-    const trace::Token token = trace::token_of(what, pair_.left, pair_.left.records()[record]);
+    const trace::Token token = trace::token_of(what, pair_.target, pair_.target.records()[record]);
     return token.what ^ (token.detail * 3);
   }
 
@@ -956,8 +962,8 @@ class CallWalker {
     if (const auto found = inside_.find(name(record)); found != inside_.end()) own = found->second;
     own.high = std::max(own.high, std::isfinite(seen.high) ? seen.high : 0);
     for (const ItemPair& row : rows) {
-      if (!row.right || is_input(pair_.left_item(row).part)) continue;
-      own.unit = std::max(own.unit, unit_of(*pair_.right_item(row)));
+      if (!row.reference || is_input(pair_.target_item(row).part)) continue;
+      own.unit = std::max(own.unit, unit_of(*pair_.reference_item(row)));
     }
     Inside& outer = inside_[around];
     outer.high = std::max(outer.high, own.high);
@@ -973,15 +979,15 @@ class CallWalker {
   }
 
   std::optional<std::uint64_t> key_of_updated(const Item& reference) const {
-    const auto min = pair_.right.number(reference.min), max = pair_.right.number(reference.max);
+    const auto min = pair_.reference.number(reference.min), max = pair_.reference.number(reference.max);
     return min && max ? std::optional(updated_key(*min, *max)) : std::nullopt;
   }
 
   void keep_updated(std::span<const ItemPair> rows) {
     for (const ItemPair& row : rows) {
-      const Item& item = pair_.left_item(row);
-      if (!row.right || is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
-      const auto key = key_of_updated(*pair_.right_item(row));
+      const Item& item = pair_.target_item(row);
+      if (!row.reference || is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
+      const auto key = key_of_updated(*pair_.reference_item(row));
       if (!key) continue;
       double& known =
           result_.walk.updated[*key];  // of several with the same extremes, the one that is farther off
@@ -993,8 +999,8 @@ class CallWalker {
   double coarsest_unit() const {
     double unit = 0;
     for (const ItemPair& row : pair_.matches.pairs) {
-      if (row.right && !is_input(pair_.left_item(row).part))
-        unit = std::max(unit, unit_of(*pair_.right_item(row)));
+      if (row.reference && !is_input(pair_.target_item(row).part))
+        unit = std::max(unit, unit_of(*pair_.reference_item(row)));
     }
     return unit;
   }
@@ -1004,11 +1010,11 @@ class CallWalker {
   // Below this an element of a gradient is nothing but rounding: a part of the median over all parameters.
   double negligible_gradient() const {
     std::vector<double> typical;
-    for (const Record& record : pair_.right.records()) {
-      if (!trace::holds_gradients(pair_.right.name(record))) continue;
-      for (const Item& item : pair_.right.items(record)) {
+    for (const Record& record : pair_.reference.records()) {
+      if (!trace::holds_gradients(pair_.reference.name(record))) continue;
+      for (const Item& item : pair_.reference.items(record)) {
         if (item.kind != Item::Kind::kTensor) continue;
-        if (const double element = trace::facts_of(pair_.right, item).typical(); element > 0)
+        if (const double element = trace::facts_of(pair_.reference, item).typical(); element > 0)
           typical.push_back(element);
       }
     }
@@ -1019,27 +1025,27 @@ class CallWalker {
   }
 
   void visit_gradients(std::uint32_t record) {
-    if (!pair_.records.of_left[record]) return;
+    if (!pair_.records.of_target[record]) return;
     Allowance of_module{-1, 0};
     for (const ItemPair& row : rows_.of_record(record)) {
-      if (!row.right) continue;
+      if (!row.reference) continue;
       const Distance apart = distance_of(row, negligible_gradient_);
-      const std::string_view parameter = pair_.left.text(pair_.left_item(row).path);
+      const std::string_view parameter = pair_.target.text(pair_.target_item(row).path);
       result_.walk.left_behind[gradient_key(name(record), parameter)] = distance_of(row).high;
       if (apart.high > 0 && std::isfinite(apart.high)) note_gradient(row, apart);
       if (apart.equal) continue;
       if (of_module.magnitude < 0) of_module = allowed_of_module(name(record));
       Allowance allowed = of_module;
-      const double unit = unit_of(*pair_.right_item(row));
+      const double unit = unit_of(*pair_.reference_item(row));
       allowed.magnitude += kComposite * kRoundingModel.own * unit;
       allowed.bias += kComposite * unit;
       // The gradient is the very result of a backward call.
-      if (const ItemIndex source = backward_result(row.right.index); source != kNoItem) {
+      if (const ItemIndex source = backward_result(row.reference.index); source != kNoItem) {
         const std::uint32_t known = rows_.of_reference(source);
         if (known != kNoRow) {
           const Distance there = distance_of(rows_[known], negligible_gradient_);
           const double count =
-              std::max(trace::element_count(pair_.right.text(pair_.right_item(row)->shape)), 1.0);
+              std::max(trace::element_count(pair_.reference.text(pair_.reference_item(row)->shape)), 1.0);
           allowed = {there.high, there.bias + there.high / std::sqrt(count)};
         }
       }
@@ -1062,7 +1068,7 @@ class CallWalker {
   ItemIndex backward_result(ItemIndex gradient) {
     for (ItemIndex item = reference_flow().follower(gradient); item != kNoItem;
          item = reference_flow().follower(item)) {
-      const bool is_result = !is_input(pair_.right.all_items()[item].part);
+      const bool is_result = !is_input(pair_.reference.all_items()[item].part);
       if (is_result && is_backward(reference_name(reference_flow().record(item)))) return item;
     }
     return kNoItem;
@@ -1088,7 +1094,7 @@ class CallWalker {
     bool found = false;
     for (int call = 0;; ++call) {
       const std::string backward = prefix + ".backward." + std::to_string(call);
-      const auto record = pair_.left.find(backward);
+      const auto record = pair_.target.find(backward);
       if (!record) break;
       found = true;
       const Seen& seen = seen_[*record];
@@ -1130,12 +1136,12 @@ class CallWalker {
   // The result of the innermost call of a module around that both runs have; without one, what goes into the
   // next calls.
   double effect_around(std::string_view module, bool of_reference, double order) {
-    const auto& construct = of_reference ? pair_.right_construct : pair_.left_construct;
-    const Trace& trace = of_reference ? pair_.right : pair_.left;
+    const auto& construct = of_reference ? pair_.reference_construct : pair_.target_construct;
+    const Trace& trace = of_reference ? pair_.reference : pair_.target;
     for (int depth = 0; construct && !module.empty() && depth < kDeepest; ++depth) {
       if (const auto found = trace.find(module)) {
         const auto index = static_cast<std::uint32_t>(*found);
-        const std::uint32_t ours = of_reference ? pair_.records.of_right[index].index : index;
+        const std::uint32_t ours = of_reference ? pair_.records.of_reference[index].index : index;
         if (ours != kNoMatch && (seen_[ours].has_result || seen_[ours].effect > 0)) return seen_[ours].effect;
       }
       module = construct->parent(module);
@@ -1144,7 +1150,8 @@ class CallWalker {
     int looked_at = 0;
     for (auto i = static_cast<std::size_t>(std::max(std::ceil(order), 0.0));
          i < seen_.size() && looked_at < kCallsToLookAt; ++i) {
-      if (!pair_.records.of_left[i] || trace::holds_gradients(name(static_cast<std::uint32_t>(i)))) continue;
+      if (!pair_.records.of_target[i] || trace::holds_gradients(name(static_cast<std::uint32_t>(i))))
+        continue;
       effect = std::max(effect, seen_[i].effect);
       ++looked_at;
     }
@@ -1170,7 +1177,7 @@ class CallWalker {
 
   // A result that is whatever the memory held before.
   bool holds_nothing(const ItemPair& row) const {
-    return !is_input(pair_.left_item(row).part) && trace::is_uninitialised(name(row.left_record));
+    return !is_input(pair_.target_item(row).part) && trace::is_uninitialised(name(row.target_record));
   }
 
   // Where every call is off by no more than it may be, and all together are by more than that.
@@ -1179,11 +1186,11 @@ class CallWalker {
     const double most = kRoundingModel.most_roundings * coarsest_unit_;
     for (const ItemPair& row : pair_.matches.pairs) {
       const Distance& apart = distance_of(row);
-      const bool is_result = row.right && !is_input(pair_.left_item(row).part) && !holds_nothing(row) &&
-                             zone_of(row.left_record) == Zone::kModel;
-      if (!is_result || unit_of(*pair_.right_item(row)) == 0 || apart.norm == 0) continue;
-      if (is_backward(name(row.left_record))) continue;  // some are nothing but rounding
-      const bool is_gradient = trace::holds_gradients(name(row.left_record));
+      const bool is_result = row.reference && !is_input(pair_.target_item(row).part) && !holds_nothing(row) &&
+                             zone_of(row.target_record) == Zone::kModel;
+      if (!is_result || unit_of(*pair_.reference_item(row)) == 0 || apart.norm == 0) continue;
+      if (is_backward(name(row.target_record))) continue;  // some are nothing but rounding
+      const bool is_gradient = trace::holds_gradients(name(row.target_record));
       const double low = is_gradient ? distance_of(row, negligible_gradient_).low / 4 : apart.low;
       if (low > most) {
         result_.walk.first_differing = item_name(row);
@@ -1196,13 +1203,14 @@ class CallWalker {
 
   // Of what no finding tells: another shape or dtype, or values that have little in common.
   void note_stranger(const ItemPair& row) {
-    const Item& ours = pair_.left_item(row);
-    if (ours.kind != Item::Kind::kTensor || holds_nothing(row) || is_overwritten(row.left_record, ours))
+    const Item& ours = pair_.target_item(row);
+    if (ours.kind != Item::Kind::kTensor || holds_nothing(row) || is_overwritten(row.target_record, ours))
       return;
     const bool is_stranger =
-        row.right ? pair_.left.text(ours.dtype) != pair_.right.text(pair_.right_item(row)->dtype) ||
-                        distance_of(row).low > kStranger
-                  : row.reason == trace::NoMatchReason::kShape || row.reason == trace::NoMatchReason::kDtype;
+        row.reference
+            ? pair_.target.text(ours.dtype) != pair_.reference.text(pair_.reference_item(row)->dtype) ||
+                  distance_of(row).low > kStranger
+            : row.reason == trace::NoMatchReason::kShape || row.reason == trace::NoMatchReason::kDtype;
     if (is_stranger) result_.walk.stranger = item_name(row);
   }
 
@@ -1214,19 +1222,19 @@ class CallWalker {
     for (const ItemPair& row : pair_.matches.pairs) {
       if (walk.stranger.empty()) note_stranger(row);
       const Distance& apart = distance_of(row);
-      if (!row.right || holds_nothing(row)) continue;
+      if (!row.reference || holds_nothing(row)) continue;
       if (!apart.equal) ++walk.differing;
       if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk.unseen;
-      const bool is_forward_result = !is_input(pair_.left_item(row).part) &&
-                                     !is_backward(name(row.left_record)) &&
-                                     !trace::holds_gradients(name(row.left_record));
+      const bool is_forward_result = !is_input(pair_.target_item(row).part) &&
+                                     !is_backward(name(row.target_record)) &&
+                                     !trace::holds_gradients(name(row.target_record));
       if (is_forward_result && std::isfinite(apart.value) && apart.value > walk.largest.value) {
         walk.largest = {apart.value, {}};
         largest_row_ = &row;
       }
     }
-    walk.differing += pair_.matches.right_only.size();
-    for (const ItemPair& row : pair_.matches.pairs) walk.differing += row.right ? 0 : 1;
+    walk.differing += pair_.matches.reference_only.size();
+    for (const ItemPair& row : pair_.matches.pairs) walk.differing += row.reference ? 0 : 1;
     if (largest_row_ != nullptr) walk.largest.name = item_name(*largest_row_);
     std::stable_sort(walk.findings.begin(), walk.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
@@ -1286,8 +1294,8 @@ std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetr
   pool.parallel_for((rows.size() + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::size_t part) {
     const std::size_t end = std::min(rows.size(), (part + 1) * kRowsAtOnce);
     for (std::size_t i = part * kRowsAtOnce; i < end; ++i) {
-      result[i] = trace::distance(pair.left, pair.left_item(rows[i]), pair.right, pair.right_item(rows[i]),
-                                  metrics.empty() ? nullptr : &metrics[i]);
+      result[i] = trace::distance(pair.target, pair.target_item(rows[i]), pair.reference,
+                                  pair.reference_item(rows[i]), metrics.empty() ? nullptr : &metrics[i]);
     }
   });
   return result;

@@ -24,7 +24,7 @@ std::filesystem::path default_stack_path(const std::filesystem::path& dump) {
   return std::filesystem::exists(path, ignored) ? path : std::filesystem::path();
 }
 
-DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::path& right,
+DumpPair open_pair(const std::filesystem::path& target, const std::filesystem::path& reference,
                    const PairOptions& options) {
   DumpPair pair;
   const auto construct_beside = [](const std::filesystem::path& dump) {
@@ -37,24 +37,24 @@ DumpPair open_pair(const std::filesystem::path& left, const std::filesystem::pat
   };
   ThreadPool pool(options.threads);
   pool.parallel_for(2, [&](std::size_t side) {
-    const std::filesystem::path& dump = side == 0 ? left : right;
-    (side == 0 ? pair.left : pair.right) = trace::read_trace(dump);
-    (side == 0 ? pair.left_construct : pair.right_construct) = construct_beside(dump);
-    (side == 0 ? pair.left_diagnosis : pair.right_diagnosis) = diagnosis_beside(dump);
+    const std::filesystem::path& dump = side == 0 ? target : reference;
+    (side == 0 ? pair.target : pair.reference) = trace::read_trace(dump);
+    (side == 0 ? pair.target_construct : pair.reference_construct) = construct_beside(dump);
+    (side == 0 ? pair.target_diagnosis : pair.reference_diagnosis) = diagnosis_beside(dump);
   });
   if (!options.stack_path.empty()) pair.stacks = trace::read_stacks(options.stack_path);
-  pair.mode = trace::common_mode(pair.left, pair.right);
+  pair.mode = trace::common_mode(pair.target, pair.reference);
   if (pair.mode == Mode::kStructure) {
-    throw InvalidArgument("cannot compare " + left.string() + " with " + right.string() +
+    throw InvalidArgument("cannot compare " + target.string() + " with " + reference.string() +
                           ": task \"structure\" records no data; compare the structure with msprobe graph");
   }
   const auto pointer = [](const auto& optional) { return optional ? &*optional : nullptr; };
-  pair.records = trace::match_records(pair.left, pointer(pair.left_construct), pair.right,
-                                      pointer(pair.right_construct), &pool);
+  pair.records = trace::match_records(pair.target, pointer(pair.target_construct), pair.reference,
+                                      pointer(pair.reference_construct), &pool);
   pair.matches = !options.data_mapping.empty()
-                     ? trace::match_items_mapped(pair.left, pair.right, options.data_mapping)
-                 : options.fuzzy ? trace::match_items_fuzzy(pair.left, pair.right)
-                                 : trace::match_items(pair.left, pair.right, pair.records, &pool);
+                     ? trace::match_items_mapped(pair.target, pair.reference, options.data_mapping)
+                 : options.fuzzy ? trace::match_items_fuzzy(pair.target, pair.reference)
+                                 : trace::match_items(pair.target, pair.reference, pair.records, &pool);
   return pair;
 }
 

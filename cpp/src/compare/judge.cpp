@@ -19,12 +19,12 @@ constexpr double kEpsilon = 2.220446049250313e-16;
 
 // What the colours of a batch are decided by.
 struct RowNumbers {
-  std::optional<double> left_max, left_min, right_max;
+  std::optional<double> target_max, target_min, reference_max;
   std::optional<double> error;  // difference of the maxima, or largest absolute error
   std::optional<double> ratio;  // one thousandth error ratio
   std::optional<double> cosine;
 
-  bool complete() const noexcept { return left_max && !std::isnan(*left_max) && right_max && error; }
+  bool complete() const noexcept { return target_max && !std::isnan(*target_max) && reference_max && error; }
 };
 
 // As Python sees it: True and False are numbers too.
@@ -40,9 +40,10 @@ std::optional<double> without_nan(std::optional<double> value) {
 
 RowNumbers numbers_of(const DumpPair& pair, const StatisticsPair& statistics, const RealMetrics* metrics) {
   RowNumbers numbers;
-  numbers.left_max = number(pair.left, statistics.left[0], statistics.left_numbers[0]);
-  numbers.left_min = number(pair.left, statistics.left[1], statistics.left_numbers[1]);
-  numbers.right_max = without_nan(number(pair.right, statistics.right[0], statistics.right_numbers[0]));
+  numbers.target_max = number(pair.target, statistics.target[0], statistics.target_numbers[0]);
+  numbers.target_min = number(pair.target, statistics.target[1], statistics.target_numbers[1]);
+  numbers.reference_max =
+      without_nan(number(pair.reference, statistics.reference[0], statistics.reference_numbers[0]));
   if (metrics != nullptr) {
     numbers.error = metrics->max_absolute.number();
     numbers.ratio = metrics->one_thousandth.number();
@@ -67,7 +68,7 @@ struct Reasons {
 
 void judge_alone(const RowNumbers& row, Reasons& reasons) {
   const auto is_bad = [](std::optional<double> value) { return value && !std::isfinite(*value); };
-  if (is_bad(row.left_max) || is_bad(row.left_min)) {
+  if (is_bad(row.target_max) || is_bad(row.target_min)) {
     reasons.red.emplace_back("maximum or minimum is nan, -inf, or inf");
   }
   if (row.error && std::isfinite(*row.error) && std::abs(*row.error) > 1e10) {
@@ -87,7 +88,7 @@ void judge_magnitude(const RowNumbers& in, const RowNumbers& out, Reasons& reaso
 
 void judge_statistics(const RowNumbers& in, const RowNumbers& out, Reasons& reasons) {
   const auto relative = [](const RowNumbers& row) {
-    return std::abs(row.error.value_or(0) / std::max(kEpsilon, row.right_max.value_or(0)));
+    return std::abs(row.error.value_or(0) / std::max(kEpsilon, row.reference_max.value_or(0)));
   };
   if (relative(out) > 0.5) {
     reasons.red.emplace_back("maximum relative error exceeds 0.5");
@@ -148,11 +149,11 @@ constexpr std::string_view kNoBenchData = "No bench data matched.";
 
 RowVerdict judge_md5(const DumpPair& pair, const ItemPair& row) {
   RowVerdict verdict;
-  const trace::Item* const right = pair.right_item(row);
-  if (right == nullptr) {
+  const trace::Item* const reference = pair.reference_item(row);
+  if (reference == nullptr) {
     verdict.result = "N/A";
   } else {
-    const bool same = md5_text(pair.left, pair.left_item(row)) == md5_text(pair.right, *right);
+    const bool same = md5_text(pair.target, pair.target_item(row)) == md5_text(pair.reference, *reference);
     verdict.result = same ? "pass" : "Different";
     verdict.fails = !same;
   }
@@ -161,7 +162,7 @@ RowVerdict judge_md5(const DumpPair& pair, const ItemPair& row) {
 
 RowVerdict judge_differences(const ItemPair& row, const StatisticsPair& statistics) {
   RowVerdict verdict;
-  if (!row.right) {
+  if (!row.reference) {
     verdict.result = "N/A";
     verdict.message = kNoBenchData;
     return verdict;
@@ -170,7 +171,7 @@ RowVerdict judge_differences(const ItemPair& row, const StatisticsPair& statisti
     const auto difference = statistics.differences[i].difference.number();
     if (!difference) continue;
     const double larger =
-        std::max(statistics.left_numbers[i].value_or(0), statistics.right_numbers[i].value_or(0));
+        std::max(statistics.target_numbers[i].value_or(0), statistics.reference_numbers[i].value_or(0));
     if (std::abs(*difference) / (std::abs(larger) + 1e-10) > 0.5) {
       verdict.result = "Warning";
       verdict.message = "Need double check api accuracy.";
@@ -189,8 +190,8 @@ void read_statistics(const DumpPair& pair, std::size_t begin, std::size_t end,
   if (pair.mode == Mode::kMd5) return;
   for (std::size_t i = begin; i < end; ++i) {
     const ItemPair& row = pair.matches.pairs[i];
-    statistics[i - begin] =
-        trace::compare_statistics(pair.left, pair.left_item(row), pair.right, pair.right_item(row));
+    statistics[i - begin] = trace::compare_statistics(pair.target, pair.target_item(row), pair.reference,
+                                                      pair.reference_item(row));
   }
 }
 
@@ -217,7 +218,7 @@ void judge_record(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
   std::vector<Role> roles(count);
   for (std::size_t i = 0; i < count; ++i) {
     numbers[i] = numbers_of(pair, statistics[i], metrics.empty() ? nullptr : &metrics[begin + i]);
-    roles[i] = role_of(pair.left_item(rows[begin + i]), i == 0);
+    roles[i] = role_of(pair.target_item(rows[begin + i]), i == 0);
   }
   colour(numbers, roles, !metrics.empty(), verdicts);
 }

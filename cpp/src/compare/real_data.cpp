@@ -23,8 +23,9 @@ std::vector<RealMetrics> measure_real_data(const DumpPair& pair, unsigned thread
       if (cancelled) throw InvalidArgument("the comparison was cancelled");
     }
     const trace::ItemPair& row = rows[i];
-    result[i] = trace::compare_real_data(pair.left, pair.left_item(row), pair.right, pair.right_item(row),
-                                         row.right.how == trace::MatchKind::kExact);
+    result[i] =
+        trace::compare_real_data(pair.target, pair.target_item(row), pair.reference, pair.reference_item(row),
+                                 row.reference.how == trace::MatchKind::kExact);
   });
   return result;
 }

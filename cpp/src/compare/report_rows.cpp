@@ -32,14 +32,14 @@ constexpr int kOnlyInReference = -5;  // in the column "match", where a trace::N
 
 // In rounding errors of the dtype of the reference; numbers count as float32.
 double roundings(const DumpPair& pair, const ItemPair& row, const Distance& distance) {
-  const trace::Item* const other = pair.right_item(row);
+  const trace::Item* const other = pair.reference_item(row);
   const bool is_tensor = other != nullptr && other->kind == trace::Item::Kind::kTensor;
-  return trace::in_roundings(distance.value,
-                             is_tensor ? trace::dtype_of(pair.right.text(other->dtype)) : DType::kFloat32);
+  return trace::in_roundings(
+      distance.value, is_tensor ? trace::dtype_of(pair.reference.text(other->dtype)) : DType::kFloat32);
 }
 
 bool differs(const ItemPair& row, const Distance& distance) {
-  return static_cast<bool>(row.right) && !distance.equal;
+  return static_cast<bool>(row.reference) && !distance.equal;
 }
 
 // Places of the rows that are shown, in order.
@@ -55,7 +55,7 @@ std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::ve
     return is_first;
   });
   // Rows without a counterpart have no distance; they come behind all that do.
-  const auto size = [&](std::size_t i) { return rows[i].right ? distances[i].value : -1; };
+  const auto size = [&](std::size_t i) { return rows[i].reference ? distances[i].value : -1; };
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(most);
   std::nth_element(rest, end, all.end(), [&](std::size_t a, std::size_t b) {
     return size(a) != size(b) ? size(a) > size(b) : a < b;
@@ -233,14 +233,15 @@ class RowColumns {
     row_.add(static_cast<std::int64_t>(index) - static_cast<std::int64_t>(last_));
     last_ = index;
     add_names(row);
-    error_.add(row.right ? finite_or_code(roundings(pair_, row, distance)) : kNone);
+    error_.add(row.reference ? finite_or_code(roundings(pair_, row, distance)) : kNone);
     const RealMetrics* const metrics = metrics_.empty() ? nullptr : &metrics_[index];
     const auto relative = distance.equal ? std::nullopt : largest_relative(statistics, metrics);
     relative_.add(relative && !std::isnan(*relative) ? finite_or_code(*relative) : kNone);
     result_.add(last_result_.index(strings_, verdict.result));
     message_.add(last_message_.index(strings_, verdict.message));
     colour_.add(static_cast<std::int64_t>(verdict.colour));
-    match_.add(row.right ? static_cast<std::int64_t>(row.right.how) : -static_cast<std::int64_t>(row.reason));
+    match_.add(row.reference ? static_cast<std::int64_t>(row.reference.how)
+                             : -static_cast<std::int64_t>(row.reason));
   }
 
   // What only the reference has, under its name there.
@@ -339,26 +340,27 @@ class RowColumns {
   };
 
   void add_names(const ItemPair& row) {
-    left_.read(pair_.left, row.left_record, pair_.left_item(row));
-    record_.add(last_record_.index(strings_, left_.record()));
-    item_.add(strings_.index(left_.item()));
-    type_.add(last_type_.index(strings_, left_.type));
-    Name right;
-    if (const trace::Item* const item = pair_.right_item(row)) {
-      right_.read(pair_.right, row.right_record, *item);
-      right.record = right_.record() == left_.record() ? kSame : strings_.index(right_.record());
-      right.item = right_.item() == left_.item() ? kSame : strings_.index(right_.item());
-      right.type = right_.type == left_.type ? kSame : strings_.index(right_.type);
+    target_.read(pair_.target, row.target_record, pair_.target_item(row));
+    record_.add(last_record_.index(strings_, target_.record()));
+    item_.add(strings_.index(target_.item()));
+    type_.add(last_type_.index(strings_, target_.type));
+    Name reference;
+    if (const trace::Item* const item = pair_.reference_item(row)) {
+      reference_.read(pair_.reference, row.reference_record, *item);
+      reference.record =
+          reference_.record() == target_.record() ? kSame : strings_.index(reference_.record());
+      reference.item = reference_.item() == target_.item() ? kSame : strings_.index(reference_.item());
+      reference.type = reference_.type == target_.type ? kSame : strings_.index(reference_.type);
     }
-    other_record_.add(right.record);
-    other_item_.add(right.item);
-    other_type_.add(right.type);
+    other_record_.add(reference.record);
+    other_item_.add(reference.item);
+    other_type_.add(reference.type);
   }
 
   const DumpPair& pair_;
   const std::vector<RealMetrics>& metrics_;
   Strings strings_;
-  Texts left_, right_;
+  Texts target_, reference_;
   LastIndex last_record_, last_type_, last_result_, last_message_;
   std::size_t last_ = 0;
   Column row_, record_, item_, other_record_, other_item_, type_, other_type_;
@@ -400,9 +402,9 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
     if (index < begin ||
         index >= end) {  // the first chosen row of its record, whose rows are judged together
       begin = index;
-      while (begin > 0 && rows[begin - 1].left_record == rows[index].left_record) --begin;
+      while (begin > 0 && rows[begin - 1].target_record == rows[index].target_record) --begin;
       end = index;
-      while (end < rows.size() && rows[end].left_record == rows[index].left_record) ++end;
+      while (end < rows.size() && rows[end].target_record == rows[index].target_record) ++end;
       read_statistics(pair, begin, end, statistics);
       judge_record(pair, metrics, begin, statistics, verdicts);
     }

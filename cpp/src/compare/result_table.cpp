@@ -139,42 +139,44 @@ class RowWriter {
                               const RowVerdict& verdict) {
     row_.clear();
     const ItemPair& row = pair_.matches.pairs[index];
-    const trace::Item& left = pair_.left_item(row);
-    const trace::Item* const right = pair_.right_item(row);
-    add_names(row, left, right);
+    const trace::Item& target = pair_.target_item(row);
+    const trace::Item* const reference = pair_.reference_item(row);
+    add_names(row, target, reference);
     if (pair_.mode == Mode::kMd5) {
-      add_md5(pair_.left, &left);
-      add_md5(pair_.right, right);
+      add_md5(pair_.target, &target);
+      add_md5(pair_.reference, reference);
     } else {
       pair_.mode == Mode::kRealData ? add_metrics(metrics_[index]) : add_differences(statistics.differences);
-      const bool has_left = left.kind != trace::Item::Kind::kNull || right != nullptr;
-      add_statistics(pair_.left, has_left, statistics.left, statistics.left_numbers);
-      add_statistics(pair_.right, right != nullptr, statistics.right, statistics.right_numbers);
+      const bool has_target = target.kind != trace::Item::Kind::kNull || reference != nullptr;
+      add_statistics(pair_.target, has_target, statistics.target, statistics.target_numbers);
+      add_statistics(pair_.reference, reference != nullptr, statistics.reference,
+                     statistics.reference_numbers);
     }
     row_.add(verdict.result);
     if (pair_.mode != Mode::kMd5) row_.add(verdict.message);
     if (pair_.stacks) add_stack(row);
-    if (pair_.mode == Mode::kRealData) add_data_names(left, right);
-    row_.add(right != nullptr ? trace::match_name(row.right.how) : reason_text(row.reason));
+    if (pair_.mode == Mode::kRealData) add_data_names(target, reference);
+    row_.add(reference != nullptr ? trace::match_name(row.reference.how) : reason_text(row.reason));
     return row_.cells();
   }
 
  private:
-  void add_names(const ItemPair& row, const trace::Item& left, const trace::Item* right) {
+  void add_names(const ItemPair& row, const trace::Item& target, const trace::Item* reference) {
     std::string& name = row_.make_text();
-    trace::append_item_name(name, pair_.left, pair_.left.records()[row.left_record], left);
+    trace::append_item_name(name, pair_.target, pair_.target.records()[row.target_record], target);
     row_.add_made(name);
-    if (right != nullptr) {
+    if (reference != nullptr) {
       std::string& other = row_.make_text();
-      trace::append_item_name(other, pair_.right, pair_.right.records()[row.right_record], *right);
+      trace::append_item_name(other, pair_.reference, pair_.reference.records()[row.reference_record],
+                              *reference);
       row_.add_made(other);
     } else {
       row_.add(kNotApplicable);
     }
-    row_.add(dtype_text(pair_.left, left));
-    row_.add(right != nullptr ? dtype_text(pair_.right, *right) : kNotApplicable);
-    row_.add(shape_text(pair_.left, left));
-    row_.add(right != nullptr ? shape_text(pair_.right, *right) : kNotApplicable);
+    row_.add(dtype_text(pair_.target, target));
+    row_.add(reference != nullptr ? dtype_text(pair_.reference, *reference) : kNotApplicable);
+    row_.add(shape_text(pair_.target, target));
+    row_.add(reference != nullptr ? shape_text(pair_.reference, *reference) : kNotApplicable);
   }
 
   void add_md5(const trace::Trace& trace, const trace::Item* item) {
@@ -213,9 +215,9 @@ class RowWriter {
 
   // On the first item of a record only.
   void add_stack(const ItemPair& row) {
-    const bool is_first = &row == pair_.matches.pairs.data() || (&row)[-1].left_record != row.left_record;
+    const bool is_first = &row == pair_.matches.pairs.data() || (&row)[-1].target_record != row.target_record;
     if (!is_first || !pair_.stacks) return row_.add(kNotApplicable);
-    const auto frames = pair_.stacks->frames(pair_.left.name(pair_.left.records()[row.left_record]));
+    const auto frames = pair_.stacks->frames(pair_.target.name(pair_.target.records()[row.target_record]));
     if (frames.empty()) return row_.add(kNotApplicable);
     std::string& text = row_.make_text();
     text += '[';
@@ -227,15 +229,15 @@ class RowWriter {
     row_.add_made(text);
   }
 
-  void add_data_names(const trace::Item& left, const trace::Item* right) {
+  void add_data_names(const trace::Item& target, const trace::Item* reference) {
     const auto name = [](const trace::Trace& trace, const trace::Item& item) {
       return item.data_name.length > 0 ? trace.text(item.data_name) : std::string_view("-1");
     };
     std::string& text = row_.make_text();
     text += "['";
-    text += name(pair_.left, left);
+    text += name(pair_.target, target);
     text += "', '";
-    text += right != nullptr ? name(pair_.right, *right) : kNotApplicable;
+    text += reference != nullptr ? name(pair_.reference, *reference) : kNotApplicable;
     text += "']";
     row_.add_made(text);
   }
@@ -255,37 +257,37 @@ void count_verdict(TableSummary& summary, const DumpPair& pair, std::size_t inde
                    const RowVerdict& verdict) {
   const ItemPair& row = pair.matches.pairs[index];
   ++summary.rows;
-  if (row.right) ++summary.matched;
-  if (row.right && row.right.how != trace::MatchKind::kExact) ++summary.aligned;
+  if (row.reference) ++summary.matched;
+  if (row.reference && row.reference.how != trace::MatchKind::kExact) ++summary.aligned;
   if (verdict.colour == Colour::kRed) ++summary.red;
   if (verdict.colour == Colour::kYellow) ++summary.yellow;
   if (!verdict.fails) return;
   ++summary.failing;
   if (summary.first_failing) return;
   summary.first_failing = index;
-  trace::append_item_name(summary.first_failing_name, pair.left, pair.left.records()[row.left_record],
-                          pair.left_item(row));
+  trace::append_item_name(summary.first_failing_name, pair.target, pair.target.records()[row.target_record],
+                          pair.target_item(row));
 }
 
-void write_right_only(const DumpPair& pair, io::SheetWriter& writer) {
+void write_reference_only(const DumpPair& pair, io::SheetWriter& writer) {
   writer.begin_sheet("Unmatched", std::vector<std::string_view>{
                                       "Bench Name", "Bench Dtype", "Bench Tensor Shape", "Bench max",
                                       "Bench min", "Bench mean", "Bench l2norm", kMatchColumn});
   RowCells row;
-  for (const trace::RightItem& alone : pair.matches.right_only) {
-    const trace::Record& record = pair.right.records()[alone.record];
-    const trace::Item& item = pair.right.all_items()[alone.item];
+  for (const trace::ReferenceItem& alone : pair.matches.reference_only) {
+    const trace::Record& record = pair.reference.records()[alone.record];
+    const trace::Item& item = pair.reference.all_items()[alone.item];
     row.clear();
     std::string& name = row.make_text();
-    trace::append_item_name(name, pair.right, record, item);
+    trace::append_item_name(name, pair.reference, record, item);
     row.add_made(name);
-    row.add(dtype_text(pair.right, item));
-    row.add(shape_text(pair.right, item));
-    for (const Scalar& scalar : statistics_of(pair.right, item)) {
-      row.add(pair.right, scalar, pair.right.number(scalar));
+    row.add(dtype_text(pair.reference, item));
+    row.add(shape_text(pair.reference, item));
+    for (const Scalar& scalar : statistics_of(pair.reference, item)) {
+      row.add(pair.reference, scalar, pair.reference.number(scalar));
     }
-    row.add(reason_text(pair.records.of_right[alone.record] ? trace::NoMatchReason::kNoItem
-                                                            : trace::NoMatchReason::kNoRecord));
+    row.add(reason_text(pair.records.of_reference[alone.record] ? trace::NoMatchReason::kNoItem
+                                                                : trace::NoMatchReason::kNoRecord));
     writer.add_row(row.cells());
   }
 }
@@ -301,7 +303,7 @@ constexpr std::size_t kRowsOfChunk = 512;
 std::size_t end_of_record(const DumpPair& pair, std::size_t begin) {
   const auto& all = pair.matches.pairs;
   std::size_t end = begin + 1;
-  while (end < all.size() && all[end].left_record == all[begin].left_record) ++end;
+  while (end < all.size() && all[end].target_record == all[begin].target_record) ++end;
   return end;
 }
 
@@ -399,9 +401,9 @@ TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& m
       append(summary, write_rows(pair, metrics, chunk,
                                  [&](auto cells, io::RowFill fill) { writer.add_row(cells, fill); }));
     }
-    if (!pair.matches.right_only.empty()) write_right_only(pair, writer);
+    if (!pair.matches.reference_only.empty()) write_reference_only(pair, writer);
   }
-  summary.right_only = pair.matches.right_only.size();
+  summary.reference_only = pair.matches.reference_only.size();
   writer.commit();
   return summary;
 }
@@ -415,7 +417,7 @@ TableSummary summarize(const DumpPair& pair, const std::vector<RealMetrics>& met
   });
   TableSummary summary;
   for (TableSummary& part : parts) append(summary, std::move(part));
-  summary.right_only = pair.matches.right_only.size();
+  summary.reference_only = pair.matches.reference_only.size();
   return summary;
 }
 

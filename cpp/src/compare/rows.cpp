@@ -24,18 +24,18 @@ std::string_view path_and_class(std::string_view record) {
 
 Rows::Rows(const DumpPair& pair) : pair_(&pair) {
   const auto& rows = pair.matches.pairs;
-  const std::size_t records = pair.left.records().size();
+  const std::size_t records = pair.target.records().size();
   first_.assign(records + 1, static_cast<std::uint32_t>(rows.size()));
-  of_target_.assign(pair.left.all_items().size(), kNoRow);
-  of_reference_.assign(pair.right.all_items().size(), kNoRow);
+  of_target_.assign(pair.target.all_items().size(), kNoRow);
+  of_reference_.assign(pair.reference.all_items().size(), kNoRow);
   for (std::size_t i = rows.size(); i-- > 0;) {
-    first_[rows[i].left_record] = static_cast<std::uint32_t>(i);
-    if (!rows[i].right) continue;
-    of_target_[rows[i].left] = static_cast<std::uint32_t>(i);
-    of_reference_[rows[i].right.index] = static_cast<std::uint32_t>(i);
+    first_[rows[i].target_record] = static_cast<std::uint32_t>(i);
+    if (!rows[i].reference) continue;
+    of_target_[rows[i].target] = static_cast<std::uint32_t>(i);
+    of_reference_[rows[i].reference.index] = static_cast<std::uint32_t>(i);
   }
   for (std::size_t r = records; r-- > 0;) {
-    const bool is_empty = first_[r] == rows.size() || rows[first_[r]].left_record != r;
+    const bool is_empty = first_[r] == rows.size() || rows[first_[r]].target_record != r;
     if (is_empty) first_[r] = first_[r + 1];
   }
 }

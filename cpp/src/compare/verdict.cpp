@@ -226,10 +226,10 @@ std::string_view status_name(Status status) noexcept {
 
 StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                    const std::vector<Distance>& distances, int step, int rank, const StepWalk* before) {
-  const bool has_diagnosis = pair.left_diagnosis && pair.right_diagnosis;
+  const bool has_diagnosis = pair.target_diagnosis && pair.reference_diagnosis;
   CallWalk calls = walk_calls(pair, metrics, distances, before, has_diagnosis);
-  if (has_diagnosis) walk_diagnosis(*pair.left_diagnosis, *pair.right_diagnosis, before, calls);
-  add_places(pair.left, calls.walk.findings);
+  if (has_diagnosis) walk_diagnosis(*pair.target_diagnosis, *pair.reference_diagnosis, before, calls);
+  add_places(pair.target, calls.walk.findings);
   calls.walk.step = step;
   calls.walk.rank = rank;
   for (Finding& finding : calls.walk.findings) {

@@ -20,16 +20,16 @@ constexpr std::size_t kExactOfAnyTool = 2;  // max and min
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-bool is_close(double left, double right, double limit, double norm) {
-  if (left == right || (std::isnan(left) && std::isnan(right))) return true;
+bool is_close(double reference, double target, double limit, double norm) {
+  if (reference == target || (std::isnan(reference) && std::isnan(target))) return true;
   // A mean of nearly nothing: what counts is the size of what was summed.
-  const double size = std::max({std::abs(left), std::abs(right), std::min(norm, 1.0) * 1e-3});
-  return limit > 0 && std::abs(left - right) <= limit * size;
+  const double size = std::max({std::abs(reference), std::abs(target), std::min(norm, 1.0) * 1e-3});
+  return limit > 0 && std::abs(reference - target) <= limit * size;
 }
 
-bool are_close(const Statistics& left, const Statistics& right, double limit) {
-  for (std::size_t i = 0; i < left.size(); ++i) {
-    if (!is_close(left[i], right[i], i < kExactOfAnyTool ? 0.0 : limit, left.back())) return false;
+bool are_close(const Statistics& reference, const Statistics& target, double limit) {
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    if (!is_close(reference[i], target[i], i < kExactOfAnyTool ? 0.0 : limit, reference.back())) return false;
   }
   return true;
 }
@@ -42,21 +42,21 @@ std::string_view member(const Fingerprint& print, std::string_view name) {
 }
 
 // A fingerprint sees what statistics cannot.
-Verdict verdict(const Statistics& left, const Statistics& right, const Fingerprint* left_print,
-                const Fingerprint* right_print, bool tolerant) {
-  const bool same = are_close(left, right, tolerant ? kOtherTool : 0.0);
-  if (tolerant || left_print == nullptr || right_print == nullptr) {
+Verdict verdict(const Statistics& reference, const Statistics& target, const Fingerprint* reference_print,
+                const Fingerprint* target_print, bool tolerant) {
+  const bool same = are_close(reference, target, tolerant ? kOtherTool : 0.0);
+  if (tolerant || reference_print == nullptr || target_print == nullptr) {
     return same ? Verdict::kEqual : Verdict::kOtherStatistics;
   }
-  if (*left_print == *right_print) return Verdict::kEqual;
-  if (member(*left_print, "dtype") != member(*right_print, "dtype")) return Verdict::kOtherType;
-  if (member(*left_print, "shape") != member(*right_print, "shape")) return Verdict::kOtherShape;
+  if (*reference_print == *target_print) return Verdict::kEqual;
+  if (member(*reference_print, "dtype") != member(*target_print, "dtype")) return Verdict::kOtherType;
+  if (member(*reference_print, "shape") != member(*target_print, "shape")) return Verdict::kOtherShape;
   return same ? Verdict::kOtherElements : Verdict::kOtherValues;
 }
 
-// With the sign of `bench`, to 16 digits.
-double relative_difference(double bench, double cmp) {
-  const double value = bench == 0 ? kNone : std::abs(bench - cmp) / bench;
+// With the sign of `reference`, to 16 digits.
+double relative_difference(double reference, double target) {
+  const double value = reference == 0 ? kNone : std::abs(reference - target) / reference;
   if (!std::isfinite(value) || value == 0) return value;
   std::array<char, 32> text;
   const auto end =
@@ -82,8 +82,8 @@ struct Side {
 };
 
 // Adds what cannot be read to `problems`; nothing without statistics.
-std::optional<Side> read_side(const PackFile& pack, const TensorEntries& entries, bool is_bench, bool nested,
-                              std::vector<Problem>& problems) {
+std::optional<Side> read_side(const PackFile& pack, const TensorEntries& entries, bool is_reference,
+                              bool nested, std::vector<Problem>& problems) {
   Side side;
   const auto try_to = [&](const Entry& entry, const auto& read) {
     try {
@@ -92,7 +92,8 @@ std::optional<Side> read_side(const PackFile& pack, const TensorEntries& entries
     } catch (const FormatError& error) {
       const std::string text = error.what();
       const std::string path = entry.name + ": ";
-      problems.push_back({is_bench, entry.name, text.starts_with(path) ? text.substr(path.size()) : text});
+      problems.push_back(
+          {is_reference, entry.name, text.starts_with(path) ? text.substr(path.size()) : text});
       return false;
     }
   };
@@ -108,47 +109,48 @@ std::optional<Side> read_side(const PackFile& pack, const TensorEntries& entries
   return side;
 }
 
-std::vector<TensorRow> rows_of(const Side& bench, const Side& cmp, bool tolerant) {
+std::vector<TensorRow> rows_of(const Side& reference, const Side& target, bool tolerant) {
   std::vector<TensorRow> rows;
-  rows.reserve(bench.leaves.all().size());
-  for (const auto& [name, left] : bench.leaves.all()) {
-    const Leaf* other = cmp.leaves.find(name);
+  rows.reserve(reference.leaves.all().size());
+  for (const auto& [name, reference] : reference.leaves.all()) {
+    const Leaf* other = target.leaves.find(name);
     if (other == nullptr) {
-      rows.push_back(row_without_differences(name, Verdict::kOnlyBench));
+      rows.push_back(row_without_differences(name, Verdict::kOnlyReference));
       continue;
     }
-    const std::optional<Statistics>& right = other->statistics;
-    if (!left && !right) continue;  // texts and numbers are not recorded
-    if (!left || !right) {
+    const std::optional<Statistics>& target = other->statistics;
+    if (!reference && !target) continue;  // texts and numbers are not recorded
+    if (!reference || !target) {
       rows.push_back(row_without_differences(name, Verdict::kNoTensor));
       continue;
     }
     TensorRow& row = rows.emplace_back();
     row.name = name;
-    const Statistics& a = *left;
-    const Statistics& b = *right;
-    row.verdict = verdict(a, b, print_of(bench.prints, name), print_of(cmp.prints, name), tolerant);
+    const Statistics& a = *reference;
+    const Statistics& b = *target;
+    row.verdict = verdict(a, b, print_of(reference.prints, name), print_of(target.prints, name), tolerant);
     for (std::size_t i = 0; i < a.size(); ++i) row.relative_differences[i] = relative_difference(a[i], b[i]);
   }
-  for (const auto& [name, _] : cmp.leaves.all()) {
-    if (bench.leaves.find(name) == nullptr) rows.push_back(row_without_differences(name, Verdict::kOnlyCmp));
+  for (const auto& [name, _] : target.leaves.all()) {
+    if (reference.leaves.find(name) == nullptr)
+      rows.push_back(row_without_differences(name, Verdict::kOnlyTarget));
   }
   return rows;
 }
 
 }  // namespace
 
-std::vector<TensorComparison> compare_tensors(const PackFile& bench, const PackFile& cmp,
+std::vector<TensorComparison> compare_tensors(const PackFile& reference, const PackFile& target,
                                               std::span<const std::pair<TensorEntries, TensorEntries>> pairs,
                                               const CompareOptions& options) {
   std::vector<TensorComparison> results(pairs.size());
   ThreadPool pool(options.threads);
   pool.parallel_for(pairs.size(), [&](std::size_t i) {
     TensorComparison& result = results[i];
-    const auto left = read_side(bench, pairs[i].first, true, options.nested, result.problems);
-    const auto right = read_side(cmp, pairs[i].second, false, options.nested, result.problems);
-    result.complete = left && right;
-    if (result.complete) result.rows = rows_of(*left, *right, options.tolerant);
+    const auto reference = read_side(reference, pairs[i].first, true, options.nested, result.problems);
+    const auto target = read_side(target, pairs[i].second, false, options.nested, result.problems);
+    result.complete = reference && target;
+    if (result.complete) result.rows = rows_of(*reference, *target, options.tolerant);
   });
   return results;
 }

@@ -34,13 +34,13 @@ void add_child(Aggregate& into, const Aggregate& child, Mode mode) {
   for (std::size_t i = 0; i < into.colours.size(); ++i) into.colours[i] += child.colours[i];
 }
 
-Aggregate own(NodeId node, const Comparison* comparison, bool is_golden) {
+Aggregate own(NodeId node, const Comparison* comparison, bool is_reference) {
   Aggregate result;
   result.nodes = 1;
   if (comparison == nullptr) return result;
-  const auto& matches = is_golden ? comparison->matches.of_golden : comparison->matches.of_target;
+  const auto& matches = is_reference ? comparison->matches.of_reference : comparison->matches.of_target;
   if (matches[node] == kNoNode) result.unmatched = 1;
-  if (is_golden) return result;
+  if (is_reference) return result;
   const NodeVerdict& verdict = comparison->verdicts[node];
   result.worst_ulps = worst_of(verdict);
   if (result.worst_ulps) result.worst_node = node;
@@ -59,12 +59,12 @@ std::size_t colour_of(Mode mode, double index) {
   return i;
 }
 
-std::vector<Aggregate> aggregate(const Graph& graph, const Comparison* comparison, bool is_golden) {
+std::vector<Aggregate> aggregate(const Graph& graph, const Comparison* comparison, bool is_reference) {
   const Mode mode = comparison == nullptr ? Mode::kStructure : comparison->mode;
   std::vector<Aggregate> result(graph.nodes().size());
   for (const NodeId node : graph.post_order()) {
     for (const NodeId child : graph[node].children) add_child(result[node], result[child], mode);
-    add_child(result[node], own(node, comparison, is_golden), mode);
+    add_child(result[node], own(node, comparison, is_reference), mode);
   }
   return result;
 }

@@ -210,7 +210,7 @@ class CellWriter {
 
   static bool has_statistics(const Parameter& parameter, const trace::StatisticsPair& statistics) {
     if (parameter.merged) return true;
-    const Scalar& max = statistics.left[0];
+    const Scalar& max = statistics.target[0];
     const bool is_none = max.kind == Scalar::Kind::kText && parameter.trace->text(max) == "None";
     return max.kind != Scalar::Kind::kAbsent && max.kind != Scalar::Kind::kNull && !is_none;
   }
@@ -262,13 +262,13 @@ class CellWriter {
   static void add_statistics(Cell& cell, const Parameter& parameter,
                              const trace::StatisticsPair& statistics) {
     for (std::size_t i = 0; i < kStatisticNames.size(); ++i) {
-      const std::optional<double> number = statistics.left_numbers[i];
+      const std::optional<double> number = statistics.target_numbers[i];
       if (parameter.merged) {
         cell.add_number(kStatisticNames[i], (*parameter.merged)[i]);
-      } else if (number && statistics.left[i].kind == Scalar::Kind::kFloat) {
+      } else if (number && statistics.target[i].kind == Scalar::Kind::kFloat) {
         cell.add_number(kStatisticNames[i], *number);
       } else {
-        cell.add_scalar(kStatisticNames[i], *parameter.trace, statistics.left[i]);
+        cell.add_scalar(kStatisticNames[i], *parameter.trace, statistics.target[i]);
       }
     }
   }
@@ -293,8 +293,8 @@ class CellWriter {
                               const trace::StatisticsPair& statistics) {
     const bool are_read = !parameter.merged && !other.merged;
     for (std::size_t i = 0; i < kDifferenceNames.size(); ++i) {
-      const bool is_whole = are_read && statistics.left[i].kind == Scalar::Kind::kInteger &&
-                            statistics.right[i].kind == Scalar::Kind::kInteger;
+      const bool is_whole = are_read && statistics.target[i].kind == Scalar::Kind::kInteger &&
+                            statistics.reference[i].kind == Scalar::Kind::kInteger;
       cell.add_difference(kDifferenceNames[i], statistics.differences[i].difference, is_whole);
     }
     for (std::size_t i = 0; i < kRelativeNames.size(); ++i) {
@@ -350,11 +350,11 @@ void append_cell_number(std::string& out, double value) {
 }
 
 void append_cells(const Graph& graph, NodeId node, bool shows_md5, const Comparison* comparison,
-                  const Graph* golden, std::string& inputs, std::string& outputs) {
+                  const Graph* reference, std::string& inputs, std::string& outputs) {
   NodeData ours, theirs;
   graph.read_data(node, ours);
   const NodeId match = comparison == nullptr ? kNoNode : comparison->matches.of_target[node];
-  if (match != kNoNode) golden->read_data(match, theirs);
+  if (match != kNoNode) reference->read_data(match, theirs);
   const bool is_measured = match != kNoNode && comparison->mode == Mode::kRealData;
   const CellContext context{.graph = graph, .shows_md5 = shows_md5, .comparison = comparison};
   CellWriter writer(context, node, match != kNoNode, is_measured ? &comparison->metrics[node] : nullptr);

@@ -200,7 +200,7 @@ struct GraphDatabase::State {
     io::Binder(info).text("schema"sv).text("1"sv).run();
     io::Binder(info).text("version"sv).text(std::string_view(MSPROBE_VERSION)).run();
     io::Binder(info).text("target"sv).text(config.target).run();
-    if (config.is_comparison) io::Binder(info).text("golden"sv).text(config.golden).run();
+    if (config.is_comparison) io::Binder(info).text("golden"sv).text(config.reference).run();
   }
 };
 

@@ -59,7 +59,7 @@ struct FileConfig {
   bool overflow_check = false;
   std::int32_t micro_steps = 1;
   std::string rank_list, step_list;  // JSON lists
-  std::string target, golden;        // folders
+  std::string target, reference;     // folders
 };
 
 /// Writes a file: complete in commit(), or not at all. One thread at a time. Throws IoError, and FormatError

@@ -44,7 +44,7 @@ struct Prepared {
 
   Graph target;
   MatchOptions match;
-  std::optional<Graph> golden;
+  std::optional<Graph> reference;
   std::optional<Comparison> comparison;
 };
 
@@ -92,7 +92,7 @@ class Job {
   }
 
  private:
-  bool is_comparison() const { return !job_.units.front().golden.empty(); }
+  bool is_comparison() const { return !job_.units.front().reference.empty(); }
 
   void check() const {
     const std::string doing = "cannot write " + job_.output.string() + ": ";
@@ -103,10 +103,10 @@ class Job {
     }
     std::set<std::pair<int, int>> places;
     for (const GraphUnit& unit : job_.units) {
-      if (unit.target.empty() || unit.golden.empty() == is_comparison()) {
+      if (unit.target.empty() || unit.reference.empty() == is_comparison()) {
         throw InvalidArgument(doing + "some ranks have a reference and others have none");
       }
-      if (!job_.merge && (unit.target.size() > 1 || unit.golden.size() > 1)) {
+      if (!job_.merge && (unit.target.size() > 1 || unit.reference.size() > 1)) {
         throw InvalidArgument(doing + "ranks that are not merged come one by one");
       }
       if (!places.emplace(unit.step, job_.merge ? 0 : unit.target.front().rank).second) {
@@ -119,9 +119,9 @@ class Job {
 
   std::vector<Prepared> prepare(const GraphUnit& unit) {
     std::vector<const RankFolder*> folders;
-    folders.reserve(unit.target.size() + unit.golden.size());
+    folders.reserve(unit.target.size() + unit.reference.size());
     for (const RankFolder& folder : unit.target) folders.push_back(&folder);
-    for (const RankFolder& folder : unit.golden) folders.push_back(&folder);
+    for (const RankFolder& folder : unit.reference) folders.push_back(&folder);
     std::vector<std::optional<Graph>> graphs(folders.size());
     pool_.parallel_for(folders.size(), [&](std::size_t i) {
       const RankFolder& folder = *folders[i];
@@ -130,19 +130,19 @@ class Job {
     });
     const auto middle = graphs.begin() + static_cast<std::ptrdiff_t>(unit.target.size());
     std::vector<Graph> target = merged({graphs.begin(), middle}, job_.target_layout);
-    std::vector<Graph> golden = merged({middle, graphs.end()}, job_.golden_layout);
-    if (is_comparison() && target.size() != golden.size()) {
+    std::vector<Graph> reference = merged({middle, graphs.end()}, job_.reference_layout);
+    if (is_comparison() && target.size() != reference.size()) {
       throw InvalidArgument("cannot compare " + std::to_string(target.size()) + " merged graphs with " +
-                            std::to_string(golden.size()) + ": " + unit.target.front().path.string() +
+                            std::to_string(reference.size()) + ": " + unit.target.front().path.string() +
                             ": the layouts leave other numbers of replicas");
     }
     std::vector<Prepared> result;
     for (std::size_t i = 0; i < target.size(); ++i) {
       Prepared& one = result.emplace_back(std::move(target[i]));
       if (!is_comparison()) continue;
-      one.golden.emplace(std::move(golden[i]));
+      one.reference.emplace(std::move(reference[i]));
       one.match = match_options(one);
-      one.comparison = compare(one.target, *one.golden, {.match = one.match, .threads = job_.threads});
+      one.comparison = compare(one.target, *one.reference, {.match = one.match, .threads = job_.threads});
     }
     return result;
   }
@@ -152,10 +152,10 @@ class Job {
     if (job_.merge) return {.rule = MatchRule::kFuzzy, .check_shapes = false, .names = {}};
     MatchOptions options;
     options.rule = job_.rule;
-    if (job_.rule != MatchRule::kMapped || !job_.layer_rules || !prepared.golden) return options;
+    if (job_.rule != MatchRule::kMapped || !job_.layer_rules || !prepared.reference) return options;
     try {
-      options.names =
-          map_layers(*prepared.target.dumps().front(), *prepared.golden->dumps().front(), *job_.layer_rules);
+      options.names = map_layers(*prepared.target.dumps().front(), *prepared.reference->dumps().front(),
+                                 *job_.layer_rules);
     } catch (const InvalidArgument& error) {
       log(LogLevel::kWarning, std::string("the layers are paired by equal names only: ") + error.what());
     }
@@ -191,19 +191,19 @@ class Job {
     if (step_ != prepared.target.step()) link_step();
     step_ = prepared.target.step();
     const Comparison* const comparison = prepared.comparison ? &*prepared.comparison : nullptr;
-    const Graph* const golden = prepared.golden ? &*prepared.golden : nullptr;
+    const Graph* const reference = prepared.reference ? &*prepared.reference : nullptr;
     const bool shows_md5 = comparison != nullptr ? comparison->mode == Mode::kMd5
                                                  : prepared.target.dumps().front()->trace.has_md5();
-    const GraphRows target(prepared.target, golden, comparison, prepared.match, false, shows_md5);
-    std::optional<GraphRows> reference;
-    if (golden != nullptr)
-      reference.emplace(*golden, &prepared.target, comparison, prepared.match, true, shows_md5);
-    work_per_row_ =
-        static_cast<double>(work) / static_cast<double>(target.size() + (reference ? reference->size() : 0));
+    const GraphRows target(prepared.target, reference, comparison, prepared.match, false, shows_md5);
+    std::optional<GraphRows> reference_rows;
+    if (reference != nullptr)
+      reference_rows.emplace(*reference, &prepared.target, comparison, prepared.match, true, shows_md5);
+    work_per_row_ = static_cast<double>(work) /
+                    static_cast<double>(target.size() + (reference_rows ? reference_rows->size() : 0));
     write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts);
-    if (reference) write_graph(*golden, *reference, nullptr);
+    if (reference_rows) write_graph(*reference, *reference_rows, nullptr);
     database_->end_unit();
-    count(prepared, target, reference ? reference->whole().unmatched : 0);
+    count(prepared, target, reference_rows ? reference_rows->whole().unmatched : 0);
   }
 
   // `verdicts`: null for the reference and for a graph alone.
@@ -304,14 +304,14 @@ class Job {
 
   // ---- Counting
 
-  void count(const Prepared& prepared, const GraphRows& rows, std::size_t golden_unmatched) {
+  void count(const Prepared& prepared, const GraphRows& rows, std::size_t reference_unmatched) {
     ++summary_.graphs;
     summary_.nodes += rows.size();
     summary_.unmatched += rows.whole().unmatched;
-    summary_.golden_unmatched += golden_unmatched;
+    summary_.reference_unmatched += reference_unmatched;
     const auto& target = prepared.target;
-    micro_steps_ =
-        std::max({micro_steps_, target.micro_steps(), prepared.golden ? prepared.golden->micro_steps() : 1});
+    micro_steps_ = std::max(
+        {micro_steps_, target.micro_steps(), prepared.reference ? prepared.reference->micro_steps() : 1});
     steps_.push_back(target.step());
     ranks_.push_back(target.rank());
     if (const double worst = rows.whole().worst_ulps.value_or(0); worst > summary_.worst_ulps) {
@@ -349,7 +349,7 @@ class Job {
             .rank_list = list(ranks_),
             .step_list = list(steps_),
             .target = first.target.front().path.string(),
-            .golden = first.golden.empty() ? std::string() : first.golden.front().path.string()};
+            .reference = first.reference.empty() ? std::string() : first.reference.front().path.string()};
   }
 
   void report(std::size_t work) {

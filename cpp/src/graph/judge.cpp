@@ -24,8 +24,8 @@ bool is_present(const Scalar& scalar) {
 // Max or min is NaN or infinite, and the reference has not the same there: an infinity on both sides, as a
 // mask of attention has, is no difference.
 bool has_bad_extreme(const trace::StatisticsPair& statistics) {
-  const auto& ours = statistics.left_numbers;
-  const auto& theirs = statistics.right_numbers;
+  const auto& ours = statistics.target_numbers;
+  const auto& theirs = statistics.reference_numbers;
   for (std::size_t i = 0; i < 2; ++i) {
     if (ours[i] && !std::isfinite(*ours[i]) && ours[i] != theirs[i]) return true;
   }
@@ -144,33 +144,33 @@ double roundings_between(const Parameter& parameter, const Parameter* other,
     return result;
   };
   return trace::in_roundings(
-      metrics::distance(facts(numbers.left_numbers), facts(numbers.right_numbers)).value, dtype);
+      metrics::distance(facts(numbers.target_numbers), facts(numbers.reference_numbers)).value, dtype);
 }
 
 class Judge {
  public:
-  Judge(const Graph& target, const Graph& golden, Comparison& comparison)
-      : target_(target), golden_(golden), comparison_(comparison) {}
+  Judge(const Graph& target, const Graph& reference, Comparison& comparison)
+      : target_(target), reference_(reference), comparison_(comparison) {}
 
   void judge(NodeId node) {
     NodeData ours, theirs;
     target_.read_data(node, ours);
     const NodeId match = comparison_.matches.of_target[node];
     if (match != kNoNode) {
-      golden_.read_data(match, theirs);
+      reference_.read_data(match, theirs);
       if (comparison_.mode == Mode::kRealData) measure(node, ours, theirs);
       set_index(node, {ours, theirs});
     }
     const NodeId counterpart = comparison_.counterparts[node].node;
     if (counterpart == kNoNode || comparison_.mode == Mode::kStructure) return;
-    if (counterpart != match) golden_.read_data(counterpart, theirs);
+    if (counterpart != match) reference_.read_data(counterpart, theirs);
     set_distances(node, {ours, theirs}, counterpart == match);
   }
 
  private:
   void measure(NodeId node, const NodeData& ours, const NodeData& theirs) {
     const NodeId match = comparison_.matches.of_target[node];
-    const bool is_exact = target_[node].name == golden_[match].name;
+    const bool is_exact = target_[node].name == reference_[match].name;
     NodeMetrics& metrics = comparison_.metrics[node];
     const auto add = [&](const std::vector<Parameter>& parameters, const std::vector<Parameter>& others) {
       const auto pairs = pair_parameters(parameters, others);
@@ -227,7 +227,7 @@ class Judge {
   }
 
   const Graph& target_;
-  const Graph& golden_;
+  const Graph& reference_;
   Comparison& comparison_;
 };
 
@@ -260,19 +260,19 @@ void judge_collections(const Graph& graph, Comparison& comparison) {
 
 }  // namespace
 
-Comparison compare(const Graph& target, Graph& golden, const CompareOptions& options) {
+Comparison compare(const Graph& target, Graph& reference, const CompareOptions& options) {
   Comparison result;
-  result.mode = trace::common_mode(target.dumps().front()->trace, golden.dumps().front()->trace);
-  result.matches = match_nodes(target, golden, options.match);
-  follow_micro_steps(target, golden, result.matches);
-  result.counterparts = align_nodes(target, golden, result.matches, options.match.rule);
+  result.mode = trace::common_mode(target.dumps().front()->trace, reference.dumps().front()->trace);
+  result.matches = match_nodes(target, reference, options.match);
+  follow_micro_steps(target, reference, result.matches);
+  result.counterparts = align_nodes(target, reference, result.matches, options.match.rule);
   const std::size_t count = target.nodes().size();
   result.verdicts.resize(count);
   if (result.mode == Mode::kRealData) result.metrics.resize(count);
   constexpr std::size_t kChunk = 256;
   ThreadPool pool(options.threads);
   pool.parallel_for((count + kChunk - 1) / kChunk, [&](std::size_t chunk) {
-    Judge judge(target, golden, result);
+    Judge judge(target, reference, result);
     for (std::size_t node = chunk * kChunk; node < std::min(count, (chunk + 1) * kChunk); ++node) {
       judge.judge(static_cast<NodeId>(node));
     }

@@ -225,7 +225,7 @@ class Translator {
     }
   }
 
-  // The place of a layer on the golden side.
+  // The place of a layer on the reference side.
   Parts place_of(std::uint32_t layer) const {
     const auto way = model_.way_to(layer);
     Parts place;
@@ -264,9 +264,9 @@ class Translator {
 
 }  // namespace
 
-std::unordered_map<std::string, std::string> map_layers(const Dump& target, const Dump& golden,
+std::unordered_map<std::string, std::string> map_layers(const Dump& target, const Dump& reference,
                                                         const LayerRules& rules) {
-  const Model from(target), to(golden);
+  const Model from(target), to(reference);
   const Translator translator(from, rules);
   std::unordered_map<std::string, std::string> names;
   names.reserve(target.trace.records().size());

@@ -23,10 +23,10 @@ bool same_shape(const Parameter& a, const Parameter& b) {
 
 class Matcher {
  public:
-  Matcher(const Graph& target, const Graph& golden, const MatchOptions& options)
-      : target_(target), golden_(golden), options_(options) {
+  Matcher(const Graph& target, const Graph& reference, const MatchOptions& options)
+      : target_(target), reference_(reference), options_(options) {
     result_.of_target.assign(target.nodes().size(), kNoNode);
-    result_.of_golden.assign(golden.nodes().size(), kNoNode);
+    result_.of_reference.assign(reference.nodes().size(), kNoNode);
   }
 
   NodeMatches run() {
@@ -41,7 +41,7 @@ class Matcher {
  private:
   void link(NodeId node, NodeId other) {
     result_.of_target[node] = other;
-    result_.of_golden[other] = node;
+    result_.of_reference[other] = node;
   }
 
   // ---- By name and place
@@ -51,12 +51,12 @@ class Matcher {
     const auto order = target_.post_order();
     std::vector<bool> same_place(target_.nodes().size());
     for (const NodeId node : Reversed(order)) {
-      const NodeId other = golden_.find(target_[node].name);
+      const NodeId other = reference_.find(target_[node].name);
       if (other == kNoNode) continue;
-      const NodeId parent = target_[node].parent, other_parent = golden_[other].parent;
+      const NodeId parent = target_[node].parent, other_parent = reference_[other].parent;
       same_place[node] = node == Graph::kRoot ? other == Graph::kRoot
                                               : other_parent != kNoNode && same_place[parent] &&
-                                                    target_[parent].name == golden_[other_parent].name;
+                                                    target_[parent].name == reference_[other_parent].name;
       if (same_place[node] && has_equal_data(node, other)) link(node, other);
     }
   }
@@ -74,7 +74,7 @@ class Matcher {
 
   void read(NodeId node, NodeId other) {
     target_.read_data(node, ours_);
-    golden_.read_data(other, theirs_);
+    reference_.read_data(other, theirs_);
   }
 
   // ---- Fuzzy
@@ -82,14 +82,16 @@ class Matcher {
   void match_fuzzy() {
     for (const NodeId node : target_.post_order()) {
       if (target_[node].kind == NodeKind::kCall) continue;
-      const NodeId other = golden_.find(target_[node].name);
+      const NodeId other = reference_.find(target_[node].name);
       if (other == kNoNode || !hangs(other) || !fits(node, other)) continue;
       link(node, other);
       match_calls(node, other);
     }
   }
 
-  bool hangs(NodeId golden) const { return golden == Graph::kRoot || golden_[golden].parent != kNoNode; }
+  bool hangs(NodeId reference) const {
+    return reference == Graph::kRoot || reference_[reference].parent != kNoNode;
+  }
 
   bool fits(NodeId node, NodeId other) {
     if (!options_.check_shapes) return true;
@@ -104,8 +106,9 @@ class Matcher {
   // Of both modules, the n-th calls of an operator.
   void match_calls(NodeId node, NodeId other) {
     std::map<std::string, std::vector<NodeId>> theirs;
-    for (const NodeId child : golden_[other].children) {
-      if (golden_[child].kind == NodeKind::kCall) theirs[operator_name(golden_[child].name)].push_back(child);
+    for (const NodeId child : reference_[other].children) {
+      if (reference_[child].kind == NodeKind::kCall)
+        theirs[operator_name(reference_[child].name)].push_back(child);
     }
     std::map<std::string, std::size_t> counts;
     for (const NodeId child : target_[node].children) {
@@ -138,13 +141,13 @@ class Matcher {
     for (const NodeId node : target_.post_order()) {
       const std::string name(target_[node].name);
       const auto mapped = options_.names.find(name);
-      const NodeId other = golden_.find(mapped == options_.names.end() ? name : mapped->second);
+      const NodeId other = reference_.find(mapped == options_.names.end() ? name : mapped->second);
       if (other != kNoNode && hangs(other)) link(node, other);
     }
   }
 
   const Graph& target_;
-  const Graph& golden_;
+  const Graph& reference_;
   const MatchOptions& options_;
   NodeMatches result_;
   NodeData ours_, theirs_;
@@ -175,43 +178,43 @@ std::vector<NodeId> nodes_of_records(const Graph& graph) {
 
 }  // namespace
 
-NodeMatches match_nodes(const Graph& target, const Graph& golden, const MatchOptions& options) {
-  return Matcher(target, golden, options).run();
+NodeMatches match_nodes(const Graph& target, const Graph& reference, const MatchOptions& options) {
+  return Matcher(target, reference, options).run();
 }
 
-std::vector<Counterpart> align_nodes(const Graph& target, const Graph& golden, const NodeMatches& matches,
+std::vector<Counterpart> align_nodes(const Graph& target, const Graph& reference, const NodeMatches& matches,
                                      MatchRule rule) {
   std::vector<Counterpart> result(target.nodes().size());
   const auto how_by_name = [&](NodeId node, NodeId other) {
-    return target[node].name == golden[other].name ? trace::MatchKind::kExact : match_kind(rule);
+    return target[node].name == reference[other].name ? trace::MatchKind::kExact : match_kind(rule);
   };
   for (NodeId node = 0; node < result.size(); ++node) {
     const NodeId other = matches.of_target[node];
     if (other != kNoNode) result[node] = {other, how_by_name(node, other)};
   }
-  const bool are_of_one_rank = target.dumps().size() == 1 && golden.dumps().size() == 1;
+  const bool are_of_one_rank = target.dumps().size() == 1 && reference.dumps().size() == 1;
   if (!are_of_one_rank || rule != MatchRule::kDefault) return result;
-  const Dump &ours = *target.dumps().front(), &theirs = *golden.dumps().front();
+  const Dump &ours = *target.dumps().front(), &theirs = *reference.dumps().front();
   const trace::RecordMatches aligned =
       trace::match_records(ours.trace, construct_or_null(ours), theirs.trace, construct_or_null(theirs));
-  const std::vector<NodeId> golden_nodes = nodes_of_records(golden);
+  const std::vector<NodeId> reference_nodes = nodes_of_records(reference);
   for (NodeId node = 0; node < result.size(); ++node) {
     if (target[node].record == Node::kNoRecord) continue;
-    const trace::Match& match = aligned.of_left[target[node].record];
-    result[node] = match ? Counterpart{golden_nodes[match.index], match.how} : Counterpart();
+    const trace::Match& match = aligned.of_target[target[node].record];
+    result[node] = match ? Counterpart{reference_nodes[match.index], match.how} : Counterpart();
     if (result[node].node == kNoNode) result[node].how = trace::MatchKind::kNone;
   }
   return result;
 }
 
-void follow_micro_steps(const Graph& target, Graph& golden, const NodeMatches& matches) {
-  if (golden.dumps().front()->construct.micro_steps()) return;  // the file numbers them
-  for (const NodeId node : golden[Graph::kRoot].children) {
-    const NodeId other = matches.of_golden[node];
+void follow_micro_steps(const Graph& target, Graph& reference, const NodeMatches& matches) {
+  if (reference.dumps().front()->construct.micro_steps()) return;  // the file numbers them
+  for (const NodeId node : reference[Graph::kRoot].children) {
+    const NodeId other = matches.of_reference[node];
     const bool is_at_top = other != kNoNode && target[other].parent == Graph::kRoot;
-    golden[node].micro_step = is_at_top ? target[other].micro_step : last_number(golden[node].name);
+    reference[node].micro_step = is_at_top ? target[other].micro_step : last_number(reference[node].name);
   }
-  inherit_micro_steps(golden);
+  inherit_micro_steps(reference);
 }
 
 }  // namespace msprobe::graph

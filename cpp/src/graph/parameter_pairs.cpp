@@ -26,9 +26,9 @@ trace::StatisticsPair statistics_of(const Parameter& parameter, const Parameter*
     if (are_text) numbers = {};
     if (by.merged) numbers = {(*by.merged)[0], (*by.merged)[1], (*by.merged)[2], (*by.merged)[3]};
   };
-  replace(parameter, ours_are_text, pair.left_numbers);
-  if (other != nullptr) replace(*other, theirs_are_text, pair.right_numbers);
-  pair.differences = trace::subtract(pair.left_numbers, pair.right_numbers);
+  replace(parameter, ours_are_text, pair.target_numbers);
+  if (other != nullptr) replace(*other, theirs_are_text, pair.reference_numbers);
+  pair.differences = trace::subtract(pair.target_numbers, pair.reference_numbers);
   return pair;
 }
 

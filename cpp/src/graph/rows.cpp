@@ -34,26 +34,26 @@ std::string counts_json(const Aggregate& aggregate, std::size_t colours) {
 }  // namespace
 
 GraphRows::GraphRows(const Graph& graph, const Graph* other, const Comparison* comparison,
-                     const MatchOptions& match, bool is_golden, bool shows_md5)
+                     const MatchOptions& match, bool is_reference, bool shows_md5)
     : graph_(graph),
       other_(other),
       comparison_(comparison),
       match_(match),
-      is_golden_(is_golden),
+      is_reference_(is_reference),
       shows_md5_(shows_md5),
       order_(graph.post_order()),
-      aggregates_(aggregate(graph, comparison, is_golden)) {
-  key_.source = is_golden ? "Bench" : "NPU";
+      aggregates_(aggregate(graph, comparison, is_reference)) {
+  key_.source = is_reference ? "Bench" : "NPU";
   key_.step = graph.step();
   key_.rank = graph.rank();
   key_.id = std::string(key_.source) + "_" + std::to_string(key_.step) + "_" + std::to_string(key_.rank);
   key_.dump_data_dir = graph.dumps().front()->trace.dump_data_dir();
   collect_stacks();
-  if (!is_golden || comparison == nullptr) return;
-  golden_counterpart_.assign(graph.nodes().size(), kNoNode);
+  if (!is_reference || comparison == nullptr) return;
+  reference_counterpart_.assign(graph.nodes().size(), kNoNode);
   for (NodeId node = 0; node < comparison->counterparts.size(); ++node) {
-    if (const NodeId golden = comparison->counterparts[node].node; golden != kNoNode) {
-      golden_counterpart_[golden] = node;
+    if (const NodeId reference = comparison->counterparts[node].node; reference != kNoNode) {
+      reference_counterpart_[reference] = node;
     }
   }
 }
@@ -101,8 +101,8 @@ std::vector<NodeRow> GraphRows::make(std::size_t begin, std::size_t end) const {
     row.link = "[]";
     row.stack_id = stack_id(stack_of_[i]);
     if (const auto notes = graph_.notes(id); !notes.empty()) row.notes = json_list(notes);
-    append_cells(graph_, id, shows_md5_, is_golden_ ? nullptr : comparison_, is_golden_ ? nullptr : other_,
-                 row.inputs, row.outputs);
+    append_cells(graph_, id, shows_md5_, is_reference_ ? nullptr : comparison_,
+                 is_reference_ ? nullptr : other_, row.inputs, row.outputs);
     const Aggregate& below = aggregates_[id];
     row.nodes = below.nodes;
     row.unmatched = below.unmatched;
@@ -114,15 +114,16 @@ std::vector<NodeRow> GraphRows::make(std::size_t begin, std::size_t end) const {
 
 void GraphRows::fill_verdict(NodeId node, NodeRow& row) const {
   const NodeId match =
-      is_golden_ ? comparison_->matches.of_golden[node] : comparison_->matches.of_target[node];
+      is_reference_ ? comparison_->matches.of_reference[node] : comparison_->matches.of_target[node];
   row.link = link_of(match);
-  if (match == kNoNode) row.reason = unmatched_reason(graph_, *other_, match_, node, is_golden_);
-  const NodeId counterpart = is_golden_ ? golden_counterpart_[node] : comparison_->counterparts[node].node;
+  if (match == kNoNode) row.reason = unmatched_reason(graph_, *other_, match_, node, is_reference_);
+  const NodeId counterpart =
+      is_reference_ ? reference_counterpart_[node] : comparison_->counterparts[node].node;
   if (counterpart != kNoNode) {
     row.counterpart = (*other_)[counterpart].name;
-    row.how = trace::match_name(comparison_->counterparts[is_golden_ ? counterpart : node].how);
+    row.how = trace::match_name(comparison_->counterparts[is_reference_ ? counterpart : node].how);
   }
-  if (is_golden_) return;
+  if (is_reference_) return;
   const NodeVerdict& verdict = comparison_->verdicts[node];
   row.index = verdict.index;
   row.input_ulps = verdict.input_ulps;

@@ -16,7 +16,7 @@ class GraphRows {
  public:
   /// `other`: the graph of the other side, null for a graph alone. All of them outlive this object.
   GraphRows(const Graph& graph, const Graph* other, const Comparison* comparison, const MatchOptions& match,
-            bool is_golden, bool shows_md5);
+            bool is_reference, bool shows_md5);
 
   const GraphKey& key() const noexcept { return key_; }
   std::size_t size() const noexcept { return order_.size(); }
@@ -38,14 +38,15 @@ class GraphRows {
   const Graph* const other_;
   const Comparison* const comparison_;
   const MatchOptions& match_;
-  const bool is_golden_;
+  const bool is_reference_;
   const bool shows_md5_;
   GraphKey key_;
   std::vector<NodeId> order_;
   std::vector<Aggregate> aggregates_;
   std::vector<std::string> stacks_;
-  std::vector<std::uint32_t> stack_of_;     // by place in order_
-  std::vector<NodeId> golden_counterpart_;  // of golden nodes, as of_golden has none for aligned ones
+  std::vector<std::uint32_t> stack_of_;  // by place in order_
+  std::vector<NodeId>
+      reference_counterpart_;  // of reference nodes, as of_reference has none for aligned ones
 };
 
 }  // namespace msprobe::graph

@@ -35,12 +35,12 @@ std::string first_difference(std::string_view what, const std::vector<Parameter>
 }  // namespace
 
 std::string unmatched_reason(const Graph& graph, const Graph& other, const MatchOptions& options, NodeId node,
-                             bool is_golden) {
+                             bool is_reference) {
   if (options.rule == MatchRule::kMapped) return "the mapping leads to no node of the other run";
   const NodeId same = other.find(graph[node].name);
   if (same == kNoNode || (same != Graph::kRoot && other[same].parent == kNoNode)) {
-    return is_golden ? "the run under test has no node of this name"
-                     : "the reference has no node of this name";
+    return is_reference ? "the run under test has no node of this name"
+                        : "the reference has no node of this name";
   }
   const NodeId parent = graph[node].parent, other_parent = other[same].parent;
   if (options.rule == MatchRule::kDefault && parent != kNoNode && other_parent != kNoNode) {

@@ -49,22 +49,22 @@ std::optional<Element> element_of(DType dtype) {
   }
 }
 
-Plan plan_of(DType left, DType right, const Options& options) {
+Plan plan_of(DType target, DType reference, const Options& options) {
   Plan plan{Common::kAsTheyAre, Element::kFloat64, Relative::kPlain, {kZeroShift, kZeroShift}};
-  if ((is_complex(left) || is_complex(right)) && !options.real_part_only) {
+  if ((is_complex(target) || is_complex(reference)) && !options.real_part_only) {
     plan.common = Common::kComplex;
     return plan;
   }
   if (options.float16_arithmetic) {
-    if (left == DType::kFloat16) plan.shift.left = 0;
-    if (right == DType::kFloat16) plan.shift.right = 0;
-    if (plan.shift.left == 0 || plan.shift.right == 0) plan.relative = Relative::kMayBeNaN;
+    if (target == DType::kFloat16) plan.shift.target = 0;
+    if (reference == DType::kFloat16) plan.shift.reference = 0;
+    if (plan.shift.target == 0 || plan.shift.reference == 0) plan.relative = Relative::kMayBeNaN;
   }
-  const std::optional<Element> element = element_of(left);
-  if (left == right && element) {
+  const std::optional<Element> element = element_of(target);
+  if (target == reference && element) {
     plan.element = *element;
     if (plan.relative == Relative::kMayBeNaN) plan.relative = Relative::kInFloat16;
-  } else if (is_double(left) || is_double(right)) {
+  } else if (is_double(target) || is_double(reference)) {
     plan.common = Common::kDouble;
   } else {
     plan.common = Common::kFloat;
@@ -151,16 +151,16 @@ Kind kind_of(double value) {
 
 Kind kind_of(std::complex<double> value) { return std::max(kind_of(value.real()), kind_of(value.imag())); }
 
-void count_kinds(Kind left, Kind right, PairMetrics& metrics) {
-  metrics.left.nan_count += left == Kind::kNaN;
-  metrics.left.inf_count += left == Kind::kInf;
-  metrics.right.nan_count += right == Kind::kNaN;
-  metrics.right.inf_count += right == Kind::kInf;
-  if (left == Kind::kFinite || right == Kind::kFinite) {
-    metrics.one_sided += left != right;
+void count_kinds(Kind target, Kind reference, PairMetrics& metrics) {
+  metrics.target.nan_count += target == Kind::kNaN;
+  metrics.target.inf_count += target == Kind::kInf;
+  metrics.reference.nan_count += reference == Kind::kNaN;
+  metrics.reference.inf_count += reference == Kind::kInf;
+  if (target == Kind::kFinite || reference == Kind::kFinite) {
+    metrics.one_sided += target != reference;
   } else {
     ++metrics.both_non_finite;
-    metrics.different_kind += left != right;
+    metrics.different_kind += target != reference;
   }
 }
 
@@ -174,7 +174,7 @@ DType dtype_of(Element element) {
   return DType::kFloat64;
 }
 
-void count_kinds(const void* left, const void* right, Element element, std::size_t count,
+void count_kinds(const void* target, const void* reference, Element element, std::size_t count,
                  PairMetrics& metrics) {
   constexpr std::size_t step = 128;
   std::array<double, step> n;
@@ -183,8 +183,8 @@ void count_kinds(const void* left, const void* right, Element element, std::size
   for (std::size_t i = 0; i < count; i += step) {
     const std::size_t some = std::min(step, count - i);
     const std::size_t offset = i * element_size(dtype);
-    convert_to_double(static_cast<const std::byte*>(left) + offset, dtype, some, n.data());
-    convert_to_double(static_cast<const std::byte*>(right) + offset, dtype, some, b.data());
+    convert_to_double(static_cast<const std::byte*>(target) + offset, dtype, some, n.data());
+    convert_to_double(static_cast<const std::byte*>(reference) + offset, dtype, some, b.data());
     for (std::size_t k = 0; k < some; ++k) count_kinds(kind_of(n[k]), kind_of(b[k]), metrics);
   }
 }
@@ -203,18 +203,18 @@ double fold(const double (&lanes)[kLanes]) {
 
 // Two tensors, checked and ready.
 struct Pair {
-  Layout left;
-  Layout right;
-  DType left_dtype;
-  DType right_dtype;
+  Layout target;
+  Layout reference;
+  DType target_dtype;
+  DType reference_dtype;
   Plan plan;
   bool equal_as_they_are;  // elements are told apart by their own bits
 
   Pair(const TensorView& l, const TensorView& r, const Options& options)
-      : left(l, false),
-        right(r, false),
-        left_dtype(l.dtype),
-        right_dtype(r.dtype),
+      : target(l, false),
+        reference(r, false),
+        target_dtype(l.dtype),
+        reference_dtype(r.dtype),
         plan(plan_of(l.dtype, r.dtype, options)),
         equal_as_they_are(l.dtype == r.dtype && !(is_complex(l.dtype) && options.real_part_only)) {}
 };
@@ -248,10 +248,10 @@ class MetricsSegment {
  private:
   void add_block(std::int64_t first, std::size_t count) {
     const Plan& plan = pair_.plan;
-    const Piece l = piece_of(pair_.left, pair_.left_dtype, plan, first, count, left_scratch_);
-    const Piece r = piece_of(pair_.right, pair_.right_dtype, plan, first, count, right_scratch_);
+    const Piece l = piece_of(pair_.target, pair_.target_dtype, plan, first, count, target_scratch_);
+    const Piece r = piece_of(pair_.reference, pair_.reference_dtype, plan, first, count, reference_scratch_);
     const std::int64_t equal =
-        pair_.equal_as_they_are ? kernels().count_equal(l.raw, r.raw, count, element_size(pair_.left_dtype))
+        pair_.equal_as_they_are ? kernels().count_equal(l.raw, r.raw, count, element_size(pair_.target_dtype))
                                 : kernels().count_equal(l.common, r.common, count, element_bytes(plan));
     metrics_.equal_bits += equal;
     if (plan.common == Common::kComplex) {
@@ -268,29 +268,29 @@ class MetricsSegment {
   }
 
   // `count`: a multiple of kLanes. `are_equal`: both sides are the same bits.
-  void add(const void* left, const void* right, std::size_t count, bool are_equal) {
+  void add(const void* target, const void* reference, std::size_t count, bool are_equal) {
     const Plan& plan = pair_.plan;
     const auto e = static_cast<std::size_t>(plan.element);
     if (are_equal && plan.relative == Relative::kPlain &&
-        kernels().add_equals[e](left, count, &lanes_, &state_)) {
+        kernels().add_equals[e](target, count, &lanes_, &state_)) {
       return;
     }
     const auto r = static_cast<std::size_t>(plan.relative);
-    if (kernels().add_finite[e][r](left, right, count, plan.shift, &lanes_, &state_)) return;
-    kernels().add_any[e][r](left, right, count, plan.shift, &lanes_, &state_);
-    count_kinds(left, right, plan.element, count, metrics_);
+    if (kernels().add_finite[e][r](target, reference, count, plan.shift, &lanes_, &state_)) return;
+    kernels().add_any[e][r](target, reference, count, plan.shift, &lanes_, &state_);
+    count_kinds(target, reference, plan.element, count, metrics_);
   }
 
   // Fewer than kLanes pairs. They are filled up with NaN, which the kernel leaves out.
-  void add_last(const void* left, const void* right, std::size_t count) {
+  void add_last(const void* target, const void* reference, std::size_t count) {
     const Plan& plan = pair_.plan;
     const std::size_t bytes = count * element_bytes(plan);
     alignas(64) std::array<std::byte, kLanes * sizeof(double)> n;
     alignas(64) std::array<std::byte, kLanes * sizeof(double)> b;
     n.fill(std::byte{0xFF});  // NaN in every type
     b.fill(std::byte{0xFF});
-    std::memcpy(n.data(), left, bytes);
-    std::memcpy(b.data(), right, bytes);
+    std::memcpy(n.data(), target, bytes);
+    std::memcpy(b.data(), reference, bytes);
     const auto e = static_cast<std::size_t>(plan.element);
     const auto r = static_cast<std::size_t>(plan.relative);
     const std::int64_t finite = state_.finite_pairs;
@@ -300,25 +300,26 @@ class MetricsSegment {
     }
   }
 
-  void add_complex(const double* left, const double* right, std::size_t count) {
+  void add_complex(const double* target, const double* reference, std::size_t count) {
     for (std::size_t i = 0; i < 2 * count; i += 2) {
-      add_complex({left[i], left[i + 1]}, {right[i], right[i + 1]}, i / 2 % kLanes);
+      add_complex({target[i], target[i + 1]}, {reference[i], reference[i + 1]}, i / 2 % kLanes);
     }
   }
 
   void add_complex(std::complex<double> n, std::complex<double> b, std::size_t lane) {
-    const Kind left = kind_of(n);
-    const Kind right = kind_of(b);
-    if (left != Kind::kFinite || right != Kind::kFinite) return count_kinds(left, right, metrics_);
+    const Kind target = kind_of(n);
+    const Kind reference = kind_of(b);
+    if (target != Kind::kFinite || reference != Kind::kFinite)
+      return count_kinds(target, reference, metrics_);
     ++state_.finite_pairs;
     lanes_.dot[lane] += n.real() * b.real() + n.imag() * b.imag();
-    lanes_.left_squares[lane] += std::norm(n);
-    lanes_.right_squares[lane] += std::norm(b);
+    lanes_.target_squares[lane] += std::norm(n);
+    lanes_.reference_squares[lane] += std::norm(b);
     lanes_.squared_distance[lane] += std::norm(n - b);
-    lanes_.left_sum[lane] += n.real();
-    lanes_.right_sum[lane] += b.real();
-    metrics_.left.sum_imag += n.imag();
-    metrics_.right.sum_imag += b.imag();
+    lanes_.target_sum[lane] += n.real();
+    lanes_.reference_sum[lane] += b.real();
+    metrics_.target.sum_imag += n.imag();
+    metrics_.reference.sum_imag += b.imag();
     state_.max_absolute = std::max(state_.max_absolute, std::abs(n - b));
     if (b == 0.0) {
       n += kZeroShift;
@@ -337,15 +338,15 @@ class MetricsSegment {
     metrics_.relative_nan = state_.relative_nan;
     metrics_.dot = fold(lanes_.dot);
     metrics_.squared_distance = fold(lanes_.squared_distance);
-    metrics_.left.sum = fold(lanes_.left_sum);
-    metrics_.right.sum = fold(lanes_.right_sum);
-    metrics_.left.squares = fold(lanes_.left_squares);
-    metrics_.right.squares = fold(lanes_.right_squares);
+    metrics_.target.sum = fold(lanes_.target_sum);
+    metrics_.reference.sum = fold(lanes_.reference_sum);
+    metrics_.target.squares = fold(lanes_.target_squares);
+    metrics_.reference.squares = fold(lanes_.reference_squares);
     metrics_.max_absolute = state_.max_absolute;
     metrics_.max_relative = state_.max_relative;
     if (state_.finite_pairs > 0 && pair_.plan.common != Common::kComplex) {
-      set(metrics_.left, state_.left);
-      set(metrics_.right, state_.right);
+      set(metrics_.target, state_.target);
+      set(metrics_.reference, state_.reference);
     }
     return metrics_;
   }
@@ -360,8 +361,8 @@ class MetricsSegment {
   PairLanes lanes_;
   PairState state_;
   // Not initialised: each block writes what it reads.
-  CommonScratch left_scratch_;
-  CommonScratch right_scratch_;
+  CommonScratch target_scratch_;
+  CommonScratch reference_scratch_;
 };
 
 // ------------------------------------------------------------------------------------------------- the whole
@@ -372,7 +373,7 @@ template <typename IsIn>
 std::int64_t narrow_down(const Pair& pair, std::int64_t block, IsIn is_in) {
   MetricsSegment segment(pair);
   std::int64_t first = block;
-  std::int64_t count = std::min<std::int64_t>(kBlock, pair.left.count() - block);
+  std::int64_t count = std::min<std::int64_t>(kBlock, pair.target.count() - block);
   while (count > 1) {
     const std::int64_t half = count / 2;
     if (is_in(segment.run(first, first + half))) {
@@ -432,20 +433,20 @@ void append(PairMetrics& whole, const PairMetrics& part) {
   whole.below_thousandth += part.below_thousandth;
   whole.below_five_thousandths += part.below_five_thousandths;
   whole.relative_nan += part.relative_nan;
-  append(whole.left, part.left);
-  append(whole.right, part.right);
+  append(whole.target, part.target);
+  append(whole.reference, part.reference);
   whole.dot += part.dot;
   whole.squared_distance += part.squared_distance;
 }
 
-PairMetrics compare(const TensorView& left, const TensorView& right, const Options& options,
+PairMetrics compare(const TensorView& target, const TensorView& reference, const Options& options,
                     ThreadPool* pool) {
-  if (!std::equal(left.shape.begin(), left.shape.end(), right.shape.begin(), right.shape.end())) {
-    throw InvalidArgument("compare: both tensors must have the same shape, found " + shape_text(left.shape) +
-                          " and " + shape_text(right.shape));
+  if (!std::equal(target.shape.begin(), target.shape.end(), reference.shape.begin(), reference.shape.end())) {
+    throw InvalidArgument("compare: both tensors must have the same shape, found " +
+                          shape_text(target.shape) + " and " + shape_text(reference.shape));
   }
-  const Pair pair(left, right, options);
-  const std::int64_t count = pair.left.count();
+  const Pair pair(target, reference, options);
+  const std::int64_t count = pair.target.count();
   const auto run = [&](std::int64_t segment) {
     const FloatEnvironment standard;
     const std::int64_t begin = segment * kSegment;

@@ -51,11 +51,11 @@ class Reader {
 
 }  // namespace
 
-Outliers outliers(const TensorView& left, const TensorView& right, double relative, double absolute,
+Outliers outliers(const TensorView& target, const TensorView& reference, double relative, double absolute,
                   std::size_t most) {
-  Reader ours(left);
-  Reader theirs(right);
-  if (!std::equal(left.shape.begin(), left.shape.end(), right.shape.begin(), right.shape.end())) {
+  Reader ours(target);
+  Reader theirs(reference);
+  if (!std::equal(target.shape.begin(), target.shape.end(), reference.shape.begin(), reference.shape.end())) {
     throw InvalidArgument("expected two tensors of the same shape");
   }
   Outliers found;

@@ -140,14 +140,14 @@ HWY_INLINE hn::Vec<Floats> round_to_half(hn::Vec<Floats> x) {
 }
 
 template <Relative relative, typename D>
-HWY_INLINE hn::Vec<D> relative_error(D d, hn::Vec<D> n, hn::Vec<D> b, hn::Vec<D> left_shift,
-                                     hn::Vec<D> right_shift) {
+HWY_INLINE hn::Vec<D> relative_error(D d, hn::Vec<D> n, hn::Vec<D> b, hn::Vec<D> target_shift,
+                                     hn::Vec<D> reference_shift) {
   const auto zero = hn::Eq(b, hn::Zero(d));
   if constexpr (relative == Relative::kInFloat16) {  // the shifts are zero in float16
     return hn::Abs(round_to_half(hn::Div(round_to_half(hn::Sub(n, b)), b)));
   }
-  add_where(zero, left_shift, &n);
-  b = hn::IfThenElse(zero, right_shift, b);
+  add_where(zero, target_shift, &n);
+  b = hn::IfThenElse(zero, reference_shift, b);
   return hn::Abs(hn::Div(hn::Sub(n, b), b));
 }
 
@@ -190,16 +190,16 @@ struct Sums {
   static constexpr std::size_t kSums = kParts<D>;
   hn::Vec<Doubles> dot[kSums];
   hn::Vec<Doubles> squared_distance[kSums];
-  hn::Vec<Doubles> left_sum[kSums];
-  hn::Vec<Doubles> right_sum[kSums];
-  hn::Vec<Doubles> left_squares[kSums];
-  hn::Vec<Doubles> right_squares[kSums];
+  hn::Vec<Doubles> target_sum[kSums];
+  hn::Vec<Doubles> reference_sum[kSums];
+  hn::Vec<Doubles> target_squares[kSums];
+  hn::Vec<Doubles> reference_squares[kSums];
   hn::Vec<Doubles> max_absolute[kSums];
 
   HWY_INLINE Sums() {
     for (std::size_t i = 0; i < kSums; ++i) {
-      dot[i] = squared_distance[i] = left_sum[i] = right_sum[i] = hn::Zero(Doubles());
-      left_squares[i] = right_squares[i] = max_absolute[i] = hn::Zero(Doubles());
+      dot[i] = squared_distance[i] = target_sum[i] = reference_sum[i] = hn::Zero(Doubles());
+      target_squares[i] = reference_squares[i] = max_absolute[i] = hn::Zero(Doubles());
     }
   }
 
@@ -213,7 +213,8 @@ struct Sums {
   HWY_INLINE bool finite() const {
     const Doubles dd;
     auto all = hn::Zero(dd);
-    for (std::size_t i = 0; i < kSums; ++i) all = hn::Add(all, hn::Add(left_squares[i], right_squares[i]));
+    for (std::size_t i = 0; i < kSums; ++i)
+      all = hn::Add(all, hn::Add(target_squares[i], reference_squares[i]));
     return hn::AllTrue(dd, hn::Lt(all, hn::Inf(dd)));
   }
 
@@ -221,10 +222,10 @@ struct Sums {
   HWY_INLINE void flush_to(std::size_t first, PairLanes* lanes, PairState* state) const {
     flush(dot, lanes->dot + first);
     flush(squared_distance, lanes->squared_distance + first);
-    flush(left_sum, lanes->left_sum + first);
-    flush(right_sum, lanes->right_sum + first);
-    flush(left_squares, lanes->left_squares + first);
-    flush(right_squares, lanes->right_squares + first);
+    flush(target_sum, lanes->target_sum + first);
+    flush(reference_sum, lanes->reference_sum + first);
+    flush(target_squares, lanes->target_squares + first);
+    flush(reference_squares, lanes->reference_squares + first);
     for (const auto& most : max_absolute) {
       const double found = hn::GetLane(hn::MaxOfLanes(Doubles(), most));
       if (found > state->max_absolute) state->max_absolute = found;
@@ -234,10 +235,10 @@ struct Sums {
  private:
   HWY_INLINE void add(std::size_t i, hn::Vec<Doubles> n, hn::Vec<Doubles> b) {
     dot[i] = hn::MulAdd(n, b, dot[i]);
-    left_squares[i] = hn::MulAdd(n, n, left_squares[i]);
-    right_squares[i] = hn::MulAdd(b, b, right_squares[i]);
-    left_sum[i] = hn::Add(left_sum[i], n);
-    right_sum[i] = hn::Add(right_sum[i], b);
+    target_squares[i] = hn::MulAdd(n, n, target_squares[i]);
+    reference_squares[i] = hn::MulAdd(b, b, reference_squares[i]);
+    target_sum[i] = hn::Add(target_sum[i], n);
+    reference_sum[i] = hn::Add(reference_sum[i], b);
     const auto difference = hn::Sub(n, b);
     squared_distance[i] = hn::MulAdd(difference, difference, squared_distance[i]);
     max_absolute[i] = larger_magnitude(max_absolute[i], difference);
@@ -275,8 +276,8 @@ struct Range {
 template <typename D>
 struct Own {
   using Bits = hn::RebindToUnsigned<D>;
-  Range<D> left;
-  Range<D> right;
+  Range<D> target;
+  Range<D> reference;
   hn::Vec<D> max_relative = hn::Zero(D());
   hn::Vec<Bits> valid = hn::Zero(Bits());
   hn::Vec<Bits> thousandth = hn::Zero(Bits());
@@ -290,8 +291,8 @@ struct Own {
   }
 
   HWY_INLINE void flush_to(PairState* state) const {
-    left.flush_to(&state->left);
-    right.flush_to(&state->right);
+    target.flush_to(&state->target);
+    reference.flush_to(&state->reference);
     const auto found = static_cast<double>(hn::GetLane(hn::MaxOfLanes(D(), max_relative)));
     if (found > state->max_relative) state->max_relative = found;
     state->finite_pairs += total(valid);
@@ -311,12 +312,12 @@ class Block {
  public:
   using D = typename Load::D;
 
-  HWY_INLINE Block(const void* left, const void* right, std::size_t count, ZeroShift shift)
-      : left_(static_cast<const T*>(left)),
-        right_(static_cast<const T*>(right)),
+  HWY_INLINE Block(const void* target, const void* reference, std::size_t count, ZeroShift shift)
+      : target_(static_cast<const T*>(target)),
+        reference_(static_cast<const T*>(reference)),
         count_(count),
-        left_shift_(hn::Set(D(), static_cast<hn::TFromD<D>>(shift.left))),
-        right_shift_(hn::Set(D(), static_cast<hn::TFromD<D>>(shift.right))) {}
+        target_shift_(hn::Set(D(), static_cast<hn::TFromD<D>>(shift.target))),
+        reference_shift_(hn::Set(D(), static_cast<hn::TFromD<D>>(shift.reference))) {}
 
   HWY_INLINE void add_all() {
     for (std::size_t v = 0; v < kVectors<D>; ++v) {
@@ -356,8 +357,8 @@ class Block {
 
   template <typename Add>
   HWY_INLINE void add_rows(std::size_t v, Add add) const {
-    const T* const n = left_ + v * hn::MaxLanes(D());
-    const T* const b = right_ + v * hn::MaxLanes(D());
+    const T* const n = target_ + v * hn::MaxLanes(D());
+    const T* const b = reference_ + v * hn::MaxLanes(D());
     for (std::size_t i = 0; i < count_; i += kLanes) add(Load::load(n + i), Load::load(b + i));
   }
 
@@ -380,17 +381,17 @@ class Block {
     [[maybe_unused]] hn::Mask<D> both;
     if constexpr (masked) {
       both = valid(n, b);
-      own->left.add_valid(both, n);
-      own->right.add_valid(both, b);
+      own->target.add_valid(both, n);
+      own->reference.add_valid(both, b);
       Own<D>::count(both, &own->valid);
       n = hn::IfThenElseZero(both, n);
       b = hn::IfThenElseZero(both, b);
     } else {
-      own->left.add(n);
-      own->right.add(b);
+      own->target.add(n);
+      own->reference.add(b);
     }
     using F = hn::TFromD<D>;
-    auto error = relative_error<relative>(d, n, b, left_shift_, right_shift_);
+    auto error = relative_error<relative>(d, n, b, target_shift_, reference_shift_);
     auto below = hn::Lt(error, hn::Set(d, threshold<relative, F>(kThousandth)));
     auto below_five = hn::Lt(error, hn::Set(d, threshold<relative, F>(kFiveThousandths)));
     if constexpr (masked) {
@@ -408,19 +409,19 @@ class Block {
     own->max_relative = hn::Max(own->max_relative, error);
   }
 
-  const T* left_;
-  const T* right_;
+  const T* target_;
+  const T* reference_;
   std::size_t count_;
-  hn::Vec<D> left_shift_;
-  hn::Vec<D> right_shift_;
+  hn::Vec<D> target_shift_;
+  hn::Vec<D> reference_shift_;
   Sums<D> sums_[kVectors<D>];
   Own<D> own_[kVectors<D>];
 };
 
 template <typename Load, Relative relative>
-bool add_finite(const void* left, const void* right, std::size_t count, ZeroShift shift, PairLanes* lanes,
-                PairState* state) {
-  Block<Load, relative, false> block(left, right, count, shift);
+bool add_finite(const void* target, const void* reference, std::size_t count, ZeroShift shift,
+                PairLanes* lanes, PairState* state) {
+  Block<Load, relative, false> block(target, reference, count, shift);
   block.add_all();
   if (!block.finite()) return false;
   block.flush_to(lanes, state);
@@ -428,9 +429,9 @@ bool add_finite(const void* left, const void* right, std::size_t count, ZeroShif
 }
 
 template <typename Load, Relative relative>
-void add_any(const void* left, const void* right, std::size_t count, ZeroShift shift, PairLanes* lanes,
+void add_any(const void* target, const void* reference, std::size_t count, ZeroShift shift, PairLanes* lanes,
              PairState* state) {
-  Block<Load, relative, true> block(left, right, count, shift);
+  Block<Load, relative, true> block(target, reference, count, shift);
   block.add_all();
   block.flush_to(lanes, state);
 }
@@ -462,13 +463,13 @@ struct OneSide {
   }
 
   HWY_INLINE void flush_to(std::size_t first, PairLanes* lanes, PairState* state) const {
-    flush(sum, lanes->left_sum + first);
-    flush(sum, lanes->right_sum + first);
+    flush(sum, lanes->target_sum + first);
+    flush(sum, lanes->reference_sum + first);
     flush(squares, lanes->dot + first);
-    flush(squares, lanes->left_squares + first);
-    flush(squares, lanes->right_squares + first);
-    range.flush_to(&state->left);
-    range.flush_to(&state->right);
+    flush(squares, lanes->target_squares + first);
+    flush(squares, lanes->reference_squares + first);
+    range.flush_to(&state->target);
+    range.flush_to(&state->reference);
   }
 
  private:
@@ -501,25 +502,25 @@ bool add_equals(const void* data, std::size_t count, PairLanes* lanes, PairState
 // Comes first, so it asks for the memory of the next blocks: the processor's own prefetcher stops at the end
 // of each page.
 template <typename T>
-std::int64_t count_equal_as(const T* left, const T* right, std::size_t count) {
+std::int64_t count_equal_as(const T* target, const T* reference, std::size_t count) {
   const hn::CappedTag<T, 64 / sizeof(T)> d;
   constexpr std::size_t width = hn::MaxLanes(d);
   constexpr std::size_t ahead = 4096 / sizeof(T);
   std::size_t equal = 0;
   std::size_t i = 0;
   for (; i + width <= count; i += width) {
-    hwy::Prefetch(left + i + ahead);
-    hwy::Prefetch(right + i + ahead);
-    equal += hn::CountTrue(d, hn::Eq(hn::LoadU(d, left + i), hn::LoadU(d, right + i)));
+    hwy::Prefetch(target + i + ahead);
+    hwy::Prefetch(reference + i + ahead);
+    equal += hn::CountTrue(d, hn::Eq(hn::LoadU(d, target + i), hn::LoadU(d, reference + i)));
   }
-  for (; i < count; ++i) equal += left[i] == right[i];
+  for (; i < count; ++i) equal += target[i] == reference[i];
   return static_cast<std::int64_t>(equal);
 }
 
-std::int64_t count_equal_16(const std::uint64_t* left, const std::uint64_t* right, std::size_t count) {
+std::int64_t count_equal_16(const std::uint64_t* target, const std::uint64_t* reference, std::size_t count) {
   std::int64_t equal = 0;
   for (std::size_t i = 0; i < 2 * count; i += 2) {
-    equal += left[i] == right[i] && left[i + 1] == right[i + 1];
+    equal += target[i] == reference[i] && target[i + 1] == reference[i + 1];
   }
   return equal;
 }
@@ -529,13 +530,13 @@ const T* as(const void* data) {
   return static_cast<const T*>(data);
 }
 
-std::int64_t count_equal(const void* left, const void* right, std::size_t count, std::size_t item) {
+std::int64_t count_equal(const void* target, const void* reference, std::size_t count, std::size_t item) {
   switch (item) {
-    case 1: return count_equal_as(as<std::uint8_t>(left), as<std::uint8_t>(right), count);
-    case 2: return count_equal_as(as<std::uint16_t>(left), as<std::uint16_t>(right), count);
-    case 4: return count_equal_as(as<std::uint32_t>(left), as<std::uint32_t>(right), count);
-    case 8: return count_equal_as(as<std::uint64_t>(left), as<std::uint64_t>(right), count);
-    default: return count_equal_16(as<std::uint64_t>(left), as<std::uint64_t>(right), count);
+    case 1: return count_equal_as(as<std::uint8_t>(target), as<std::uint8_t>(reference), count);
+    case 2: return count_equal_as(as<std::uint16_t>(target), as<std::uint16_t>(reference), count);
+    case 4: return count_equal_as(as<std::uint32_t>(target), as<std::uint32_t>(reference), count);
+    case 8: return count_equal_as(as<std::uint64_t>(target), as<std::uint64_t>(reference), count);
+    default: return count_equal_16(as<std::uint64_t>(target), as<std::uint64_t>(reference), count);
   }
 }
 

@@ -35,10 +35,10 @@ inline constexpr std::size_t kRelatives = 3;
 struct PairLanes {
   double dot[kLanes] = {};
   double squared_distance[kLanes] = {};
-  double left_sum[kLanes] = {};
-  double right_sum[kLanes] = {};
-  double left_squares[kLanes] = {};
-  double right_squares[kLanes] = {};
+  double target_sum[kLanes] = {};
+  double reference_sum[kLanes] = {};
+  double target_squares[kLanes] = {};
+  double reference_squares[kLanes] = {};
 };
 
 struct Extremes {
@@ -48,8 +48,8 @@ struct Extremes {
 
 /// What is not summed.
 struct PairState {
-  Extremes left;
-  Extremes right;
+  Extremes target;
+  Extremes reference;
   double max_absolute = 0;
   double max_relative = 0;
   std::int64_t finite_pairs = 0;
@@ -58,23 +58,23 @@ struct PairState {
   std::int64_t relative_nan = 0;
 };
 
-/// What is added to both sides where the right one is 0.
+/// What is added to both sides where the reference is 0.
 struct ZeroShift {
-  double left;
-  double right;
+  double target;
+  double reference;
 };
 
 /// Adds `count` pairs, a multiple of kLanes and at most kBlock. The first kind returns false and adds nothing
 /// when an element is not finite (or the squares overflow); the second leaves such pairs out.
-using AddFinite = bool (*)(const void* left, const void* right, std::size_t count, ZeroShift shift,
+using AddFinite = bool (*)(const void* target, const void* reference, std::size_t count, ZeroShift shift,
                            PairLanes* lanes, PairState* state);
 using AddEquals = bool (*)(const void* data, std::size_t count, PairLanes* lanes, PairState* state);
-using AddAny = void (*)(const void* left, const void* right, std::size_t count, ZeroShift shift,
+using AddAny = void (*)(const void* target, const void* reference, std::size_t count, ZeroShift shift,
                         PairLanes* lanes, PairState* state);
 
 struct Kernels {
   /// Elements of `item` bytes (1, 2, 4, 8 or 16) that are the same, bit by bit; at most kBlock.
-  std::int64_t (*count_equal)(const void* left, const void* right, std::size_t count, std::size_t item);
+  std::int64_t (*count_equal)(const void* target, const void* reference, std::size_t count, std::size_t item);
   /// Null for combinations that do not occur: kInFloat16 is for float16 alone, kMayBeNaN for what others are
   /// converted to.
   AddFinite add_finite[kElements][kRelatives];

@@ -25,7 +25,7 @@ inline constexpr std::int64_t kPartElements = std::int64_t{1} << 22;  // of an a
 /// Room for a piece of each side, of one thread.
 struct Room {
   static constexpr std::size_t kBytes = kPieceElements * 16;  // of the largest dtype
-  alignas(64) std::array<std::byte, kBytes> left, right, third;
+  alignas(64) std::array<std::byte, kBytes> reference, target, third;
 };
 
 inline Room& room_of_this_thread() {
@@ -35,8 +35,8 @@ inline Room& room_of_this_thread() {
 
 /// What is open of a pair. Derived: what else is, and what is found in each part.
 struct OpenPair {
-  std::unique_ptr<ArrayReader> left;
-  std::unique_ptr<ArrayReader> right;
+  std::unique_ptr<ArrayReader> reference;
+  std::unique_ptr<ArrayReader> target;
   CommonPart part;
   std::int64_t count = 0;  // elements of the part
   std::string problem;     // why there is nothing to go through

@@ -44,25 +44,25 @@ double value_at(const ArrayReader& reader, std::int64_t index) {
 bool is_exact(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
 
 Difference compare_part(const OpenPair& open, std::int64_t begin, std::int64_t count, Tolerance tolerance) {
-  if (is_exact(open.left->header().dtype) && is_exact(open.right->header().dtype)) tolerance = {0, 0};
+  if (is_exact(open.reference->header().dtype) && is_exact(open.target->header().dtype)) tolerance = {0, 0};
   Room& room = room_of_this_thread();
   Difference difference;
   for (std::int64_t at = begin; at < begin + count; at += static_cast<std::int64_t>(kPieceElements)) {
     const auto some = static_cast<std::size_t>(std::min<std::int64_t>(kPieceElements, begin + count - at));
-    open.left->read(at, some, room.left.data());
-    open.right->read(at, some, room.right.data());
-    add_pairs(room.left.data(), open.left->header().dtype, room.right.data(), open.right->header().dtype, at,
-              some, tolerance, difference);
+    open.reference->read(at, some, room.reference.data());
+    open.target->read(at, some, room.target.data());
+    add_pairs(room.reference.data(), open.reference->header().dtype, room.target.data(),
+              open.target->header().dtype, at, some, tolerance, difference);
   }
   return difference;
 }
 
 void complete(Row& row, OpenPair& open, const std::vector<Difference>& parts) {
-  if (open.left && open.right) {
-    row.left_shape = open.left->header().shape;
-    row.right_shape = open.right->header().shape;
-    row.left_dtype = open.left->header().dtype;
-    row.right_dtype = open.right->header().dtype;
+  if (open.reference && open.target) {
+    row.reference_shape = open.reference->header().shape;
+    row.target_shape = open.target->header().shape;
+    row.reference_dtype = open.reference->header().dtype;
+    row.target_dtype = open.target->header().dtype;
     row.compared = open.part.shape;
   }
   row.problem = std::move(open.problem);
@@ -71,8 +71,8 @@ void complete(Row& row, OpenPair& open, const std::vector<Difference>& parts) {
   const Difference& found = row.difference;
   const std::optional<std::int64_t> shown = found.first_beyond ? found.first_beyond : found.first_mismatch;
   if (!shown) return;
-  row.left_value = value_at(*open.left, *shown);
-  row.right_value = value_at(*open.right, *shown);
+  row.reference_value = value_at(*open.reference, *shown);
+  row.target_value = value_at(*open.target, *shown);
 }
 
 Cell number_cell(double value) {
@@ -100,11 +100,11 @@ Cell id_cell(const std::string& entry, bool is_alone) {
 OpenPair open_pair(const Paired::Pair& pair) {
   OpenPair open;
   try {
-    open.left = std::make_unique<ArrayReader>(pair.left);
-    open.right = std::make_unique<ArrayReader>(pair.right);
-    open.part = common_part(open.left->header().shape, open.right->header().shape);
-    open.left->choose(open.part);
-    open.right->choose(open.part);
+    open.reference = std::make_unique<ArrayReader>(pair.reference);
+    open.target = std::make_unique<ArrayReader>(pair.target);
+    open.part = common_part(open.reference->header().shape, open.target->header().shape);
+    open.reference->choose(open.part);
+    open.target->choose(open.part);
     open.count = 1;
     for (const std::int64_t extent : open.part.shape) open.count *= extent;
     const auto refuse_complex = [&](const ArrayReader& side, const std::filesystem::path& path) {
@@ -112,17 +112,17 @@ OpenPair open_pair(const Paired::Pair& pair) {
         throw UnsupportedError(path.string() + ": complex numbers are not compared");
       }
     };
-    refuse_complex(*open.left, pair.left);
-    refuse_complex(*open.right, pair.right);
+    refuse_complex(*open.reference, pair.reference);
+    refuse_complex(*open.target, pair.target);
   } catch (const Error& error) {
     open.problem = error.what();
   }
   return open;
 }
 
-KeyComparison compare_key(const std::filesystem::path& left, const std::filesystem::path& right,
+KeyComparison compare_key(const std::filesystem::path& reference, const std::filesystem::path& target,
                           const std::string& key, const CompareOptions& options) {
-  Paired both = paired(arrays(left, key), arrays(right, key));
+  Paired both = paired(arrays(reference, key), arrays(target, key));
   KeyComparison result;
   result.rows.resize(both.pairs.size());
   std::vector<std::vector<Difference>> parts(both.pairs.size());
@@ -138,8 +138,8 @@ KeyComparison compare_key(const std::filesystem::path& left, const std::filesyst
         complete(result.rows[i], open, std::exchange(parts[i], {}));
         result.rows[i].place = std::move(both.pairs[i].place);
       });
-  result.left_only = std::move(both.left_only);
-  result.right_only = std::move(both.right_only);
+  result.reference_only = std::move(both.reference_only);
+  result.target_only = std::move(both.target_only);
   return result;
 }
 
@@ -153,14 +153,14 @@ void write_table(const std::filesystem::path& path, const KeyComparison& compari
   for (const Row& row : comparison.rows) {
     if (!row.problem.empty()) continue;
     const Difference& found = row.difference;
-    const std::string left_shape = shape_text(row.left_shape);
-    const std::string right_shape = shape_text(row.right_shape);
+    const std::string reference_shape = shape_text(row.reference_shape);
+    const std::string target_shape = shape_text(row.target_shape);
     sheet.add_row(std::array<Cell, 12>{
         row.place.step, row.place.rank, row.place.micro_step, id_cell(row.place.entry, entries.size() == 1),
-        std::string_view(left_shape), std::string_view(right_shape), share_cell(found.same, found.count),
-        found.first_mismatch ? Cell(*found.first_mismatch) : Cell(), number_cell(found.max_absolute),
-        number_cell(found.max_relative), share_cell(found.within_thousandth, found.count),
-        share_cell(found.within_hundredth, found.count)});
+        std::string_view(reference_shape), std::string_view(target_shape),
+        share_cell(found.same, found.count), found.first_mismatch ? Cell(*found.first_mismatch) : Cell(),
+        number_cell(found.max_absolute), number_cell(found.max_relative),
+        share_cell(found.within_thousandth, found.count), share_cell(found.within_hundredth, found.count)});
   }
   sheet.commit();
 }

@@ -41,22 +41,22 @@ void add_same(Difference& difference) {
 
 // One pair, whatever it is. T: what the arithmetic is in.
 template <typename T>
-void add_pair(T left, T right, Tolerance tolerance, Difference& difference) {
-  const bool same = left == right || (std::isnan(left) && std::isnan(right));
+void add_pair(T reference, T target, Tolerance tolerance, Difference& difference) {
+  const bool same = reference == target || (std::isnan(reference) && std::isnan(target));
   if (same) return add_same(difference);
-  if (std::isnan(left) || std::isnan(right)) {
+  if (std::isnan(reference) || std::isnan(target)) {
     difference.max_absolute = difference.max_relative = kNaN;
     return;
   }
-  if (std::isinf(left) || std::isinf(right)) {
+  if (std::isinf(reference) || std::isinf(target)) {
     raise(difference.max_absolute, kInfinity);
-    raise(difference.max_relative, std::isinf(left) && std::isinf(right) ? 2 : 1);
+    raise(difference.max_relative, std::isinf(reference) && std::isinf(target) ? 2 : 1);
     return;
   }
-  const T distance = std::abs(left - right);
-  const T larger = std::max(std::abs(left), std::abs(right));
+  const T distance = std::abs(reference - target);
+  const T larger = std::max(std::abs(reference), std::abs(target));
   if (std::isinf(distance)) {  // beyond the type
-    const double wide = std::abs(static_cast<double>(left) / 2 - static_cast<double>(right) / 2);
+    const double wide = std::abs(static_cast<double>(reference) / 2 - static_cast<double>(target) / 2);
     raise(difference.max_absolute, 2 * wide);
     raise(difference.max_relative, wide / (static_cast<double>(larger) / 2));
     return;
@@ -71,21 +71,22 @@ void add_pair(T left, T right, Tolerance tolerance, Difference& difference) {
 
 // 64-bit integers: their distance is exact, and rounded once.
 template <typename T>
-void add_integers(const void* left_memory, const void* right_memory, std::size_t count, Tolerance tolerance,
-                  Difference& difference) {
+void add_integers(const void* reference_memory, const void* target_memory, std::size_t count,
+                  Tolerance tolerance, Difference& difference) {
   for (std::size_t i = 0; i < count; ++i) {
-    T left = 0;
-    T right = 0;
-    std::memcpy(&left, static_cast<const std::byte*>(left_memory) + i * sizeof(T), sizeof(T));
-    std::memcpy(&right, static_cast<const std::byte*>(right_memory) + i * sizeof(T), sizeof(T));
-    if (left == right) {
+    T reference = 0;
+    T target = 0;
+    std::memcpy(&reference, static_cast<const std::byte*>(reference_memory) + i * sizeof(T), sizeof(T));
+    std::memcpy(&target, static_cast<const std::byte*>(target_memory) + i * sizeof(T), sizeof(T));
+    if (reference == target) {
       add_same(difference);
       continue;
     }
     using U = std::make_unsigned_t<T>;
-    const U apart = left < right ? static_cast<U>(right) - static_cast<U>(left)
-                                 : static_cast<U>(left) - static_cast<U>(right);
-    const double larger = std::max(std::abs(static_cast<double>(left)), std::abs(static_cast<double>(right)));
+    const U apart = reference < target ? static_cast<U>(target) - static_cast<U>(reference)
+                                       : static_cast<U>(reference) - static_cast<U>(target);
+    const double larger =
+        std::max(std::abs(static_cast<double>(reference)), std::abs(static_cast<double>(target)));
     const auto distance = static_cast<double>(apart);
     difference.within_thousandth += distance <= 0.001 * larger;
     difference.within_hundredth += distance <= 0.01 * larger;
@@ -97,10 +98,10 @@ void add_integers(const void* left_memory, const void* right_memory, std::size_t
 
 // At most kBlock pairs, all in T.
 template <typename T>
-void add_block(const T* left, const T* right, std::size_t count, Tolerance tolerance,
+void add_block(const T* reference, const T* target, std::size_t count, Tolerance tolerance,
                Difference& difference) {
   Counts counts;
-  if (add_finite(left, right, count, tolerance, counts)) {
+  if (add_finite(reference, target, count, tolerance, counts)) {
     difference.same += counts.same;
     difference.within_thousandth += counts.within_thousandth;
     difference.within_hundredth += counts.within_hundredth;
@@ -112,8 +113,8 @@ void add_block(const T* left, const T* right, std::size_t count, Tolerance toler
   for (std::size_t i = 0; i < count; ++i) {
     T l = 0;
     T r = 0;
-    std::memcpy(&l, left + i, sizeof(T));
-    std::memcpy(&r, right + i, sizeof(T));
+    std::memcpy(&l, reference + i, sizeof(T));
+    std::memcpy(&r, target + i, sizeof(T));
     add_pair(l, r, tolerance, difference);
   }
 }
@@ -131,36 +132,36 @@ const T* converted(const void* memory, DType dtype, std::size_t count, std::arra
 }
 
 template <typename T>
-void add_converted(const void* left, DType left_dtype, const void* right, DType right_dtype,
+void add_converted(const void* reference, DType reference_dtype, const void* target, DType target_dtype,
                    std::size_t count, Tolerance tolerance, Difference& difference) {
   alignas(64) std::array<T, kBlock> l;
   alignas(64) std::array<T, kBlock> r;
-  add_block(converted(left, left_dtype, count, l), converted(right, right_dtype, count, r), count, tolerance,
-            difference);
+  add_block(converted(reference, reference_dtype, count, l), converted(target, target_dtype, count, r), count,
+            tolerance, difference);
 }
 
-void add_some(const void* left, DType left_dtype, const void* right, DType right_dtype, std::size_t count,
-              Tolerance tolerance, Difference& difference) {
-  if (left_dtype == right_dtype && is_wide_integer(left_dtype)) {
-    if (left_dtype == DType::kInt64) {
-      add_integers<std::int64_t>(left, right, count, tolerance, difference);
+void add_some(const void* reference, DType reference_dtype, const void* target, DType target_dtype,
+              std::size_t count, Tolerance tolerance, Difference& difference) {
+  if (reference_dtype == target_dtype && is_wide_integer(reference_dtype)) {
+    if (reference_dtype == DType::kInt64) {
+      add_integers<std::int64_t>(reference, target, count, tolerance, difference);
     } else {
-      add_integers<std::uint64_t>(left, right, count, tolerance, difference);
+      add_integers<std::uint64_t>(reference, target, count, tolerance, difference);
     }
-  } else if (is_float(left_dtype) && is_float(right_dtype)) {
-    add_converted<float>(left, left_dtype, right, right_dtype, count, tolerance, difference);
+  } else if (is_float(reference_dtype) && is_float(target_dtype)) {
+    add_converted<float>(reference, reference_dtype, target, target_dtype, count, tolerance, difference);
   } else {
-    add_converted<double>(left, left_dtype, right, right_dtype, count, tolerance, difference);
+    add_converted<double>(reference, reference_dtype, target, target_dtype, count, tolerance, difference);
   }
 }
 
 }  // namespace
 
-void add_pairs(const void* left, DType left_dtype, const void* right, DType right_dtype, std::int64_t first,
-               std::size_t count, Tolerance tolerance, Difference& difference) {
+void add_pairs(const void* reference, DType reference_dtype, const void* target, DType target_dtype,
+               std::int64_t first, std::size_t count, Tolerance tolerance, Difference& difference) {
   const auto add = [&](std::size_t at, std::size_t some, Difference& to) {
-    add_some(static_cast<const std::byte*>(left) + at * element_size(left_dtype), left_dtype,
-             static_cast<const std::byte*>(right) + at * element_size(right_dtype), right_dtype, some,
+    add_some(static_cast<const std::byte*>(reference) + at * element_size(reference_dtype), reference_dtype,
+             static_cast<const std::byte*>(target) + at * element_size(target_dtype), target_dtype, some,
              tolerance, to);
   };
   for (std::size_t at = 0; at < count; at += kBlock) {
@@ -195,19 +196,19 @@ void append(Difference& whole, const Difference& part) {
   if (!whole.first_beyond) whole.first_beyond = part.first_beyond;
 }
 
-Difference compare(const TensorView& left, const TensorView& right, Tolerance tolerance) {
-  if (is_complex(left.dtype) || is_complex(right.dtype)) {
+Difference compare(const TensorView& reference, const TensorView& target, Tolerance tolerance) {
+  if (is_complex(reference.dtype) || is_complex(target.dtype)) {
     throw InvalidArgument("complex numbers have no order: expected arrays of real numbers");
   }
   const FloatEnvironment as_they_are;
-  const Layout l(left, false);
-  const Layout r(right, false);
-  if (!std::equal(left.shape.begin(), left.shape.end(), right.shape.begin(), right.shape.end())) {
+  const Layout l(reference, false);
+  const Layout r(target, false);
+  if (!std::equal(reference.shape.begin(), reference.shape.end(), target.shape.begin(), target.shape.end())) {
     throw InvalidArgument("expected two arrays of the same shape");
   }
   Difference difference;
   struct Gathered {
-    alignas(64) std::array<std::byte, kBlock * 16> left, right;
+    alignas(64) std::array<std::byte, kBlock * 16> reference, target;
   };
   const auto gathered = std::make_unique_for_overwrite<Gathered>();
   for (std::int64_t first = 0; first < l.count(); first += static_cast<std::int64_t>(kBlock)) {
@@ -217,8 +218,8 @@ Difference compare(const TensorView& left, const TensorView& right, Tolerance to
       layout.gather(first, count, room);
       return room;
     };
-    add_pairs(piece(l, gathered->left.data()), left.dtype, piece(r, gathered->right.data()), right.dtype,
-              first, count, tolerance, difference);
+    add_pairs(piece(l, gathered->reference.data()), reference.dtype, piece(r, gathered->target.data()),
+              target.dtype, first, count, tolerance, difference);
   }
   return difference;
 }

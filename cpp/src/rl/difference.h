@@ -9,8 +9,8 @@
 namespace msprobe::rl {
 
 /// Adds `count` pairs of contiguous memory of any alignment; that of the first pair is `first`. Not complex.
-void add_pairs(const void* left, DType left_dtype, const void* right, DType right_dtype, std::int64_t first,
-               std::size_t count, Tolerance tolerance, Difference& difference);
+void add_pairs(const void* reference, DType reference_dtype, const void* target, DType target_dtype,
+               std::int64_t first, std::size_t count, Tolerance tolerance, Difference& difference);
 
 /// Appends what was found in the pairs behind those of `whole`.
 void append(Difference& whole, const Difference& part);

@@ -22,7 +22,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
-bool add(const T* left, const T* right, std::size_t count, const Tolerance& tolerance, Counts* counts) {
+bool add(const T* reference, const T* target, std::size_t count, const Tolerance& tolerance, Counts* counts) {
   const hn::ScalableTag<T> d;
   const std::size_t lanes = hn::Lanes(d);
   const auto thousandth = hn::Set(d, T(0.001));
@@ -53,12 +53,12 @@ bool add(const T* left, const T* right, std::size_t count, const Tolerance& tole
   };
 
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) add_vectors(hn::LoadU(d, left + i), hn::LoadU(d, right + i));
+  for (; i + lanes <= count; i += lanes) add_vectors(hn::LoadU(d, reference + i), hn::LoadU(d, target + i));
   if (i < count) {
     // Filled up with zeros, which are the same.
     HWY_ALIGN T last[2 * hn::MaxLanes(d)] = {};
-    std::memcpy(last, left + i, (count - i) * sizeof(T));
-    std::memcpy(last + lanes, right + i, (count - i) * sizeof(T));
+    std::memcpy(last, reference + i, (count - i) * sizeof(T));
+    std::memcpy(last + lanes, target + i, (count - i) * sizeof(T));
     add_vectors(hn::LoadU(d, last), hn::LoadU(d, last + lanes));
     const std::size_t added = lanes - (count - i);
     same -= added;
@@ -78,14 +78,14 @@ bool add(const T* left, const T* right, std::size_t count, const Tolerance& tole
   return true;
 }
 
-bool add_floats(const float* left, const float* right, std::size_t count, const Tolerance& tolerance,
+bool add_floats(const float* reference, const float* target, std::size_t count, const Tolerance& tolerance,
                 Counts* counts) {
-  return add(left, right, count, tolerance, counts);
+  return add(reference, target, count, tolerance, counts);
 }
 
-bool add_doubles(const double* left, const double* right, std::size_t count, const Tolerance& tolerance,
+bool add_doubles(const double* reference, const double* target, std::size_t count, const Tolerance& tolerance,
                  Counts* counts) {
-  return add(left, right, count, tolerance, counts);
+  return add(reference, target, count, tolerance, counts);
 }
 
 }  // namespace
@@ -98,16 +98,16 @@ namespace msprobe::rl {
 HWY_EXPORT(add_floats);
 HWY_EXPORT(add_doubles);
 
-bool add_finite(const float* left, const float* right, std::size_t count, Tolerance tolerance,
+bool add_finite(const float* reference, const float* target, std::size_t count, Tolerance tolerance,
                 Counts& counts) {
   [[maybe_unused]] static const auto once = use_best_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(add_floats)(left, right, count, tolerance, &counts);
+  return HWY_DYNAMIC_DISPATCH(add_floats)(reference, target, count, tolerance, &counts);
 }
 
-bool add_finite(const double* left, const double* right, std::size_t count, Tolerance tolerance,
+bool add_finite(const double* reference, const double* target, std::size_t count, Tolerance tolerance,
                 Counts& counts) {
   [[maybe_unused]] static const auto once = use_best_instruction_set();
-  return HWY_DYNAMIC_DISPATCH(add_doubles)(left, right, count, tolerance, &counts);
+  return HWY_DYNAMIC_DISPATCH(add_doubles)(reference, target, count, tolerance, &counts);
 }
 
 }  // namespace msprobe::rl

@@ -23,9 +23,9 @@ struct Counts {
 
 /// Adds `count` pairs of contiguous memory of any alignment. Returns false, and adds nothing, when an element
 /// or a difference is not finite.
-bool add_finite(const float* left, const float* right, std::size_t count, Tolerance tolerance,
+bool add_finite(const float* reference, const float* target, std::size_t count, Tolerance tolerance,
                 Counts& counts);
-bool add_finite(const double* left, const double* right, std::size_t count, Tolerance tolerance,
+bool add_finite(const double* reference, const double* target, std::size_t count, Tolerance tolerance,
                 Counts& counts);
 
 }  // namespace msprobe::rl

@@ -22,24 +22,24 @@ struct Part {
   double worst_values[2] = {};
 };
 
-void add_token(double left, double right, std::int64_t at, double tolerance, Part& part) {
+void add_token(double reference, double target, std::int64_t at, double tolerance, Part& part) {
   LogProbComparison& sums = part.sums;
   ++sums.tokens;
-  const double d = left == right ? 0 : right - left;  // equal infinities are equal
+  const double d = reference == target ? 0 : target - reference;  // equal infinities are equal
   if (!std::isfinite(d)) ++sums.not_finite;
-  const bool both_nan = std::isnan(left) && std::isnan(right);
+  const bool both_nan = std::isnan(reference) && std::isnan(target);
   if (!both_nan && !(std::abs(d) <= tolerance)) {
     ++sums.beyond;
     if (!part.first) {
       part.first = at;
-      part.first_values[0] = left;
-      part.first_values[1] = right;
+      part.first_values[0] = reference;
+      part.first_values[1] = target;
     }
   }
   if (!std::isfinite(d)) return;
   const double ratio = std::exp(d);
-  const double p = std::exp(left);
-  const double q = std::exp(right);
+  const double p = std::exp(reference);
+  const double q = std::exp(target);
   sums.sum_absolute += std::abs(d);
   sums.sum_k1 -= d;
   sums.sum_k3 += std::expm1(d) - d;
@@ -47,18 +47,18 @@ void add_token(double left, double right, std::int64_t at, double tolerance, Par
   sums.sum_squared_ratio += ratio * ratio;
   sums.sum_probability_difference += std::abs(q - p);
   sums.max_probability_difference = std::max(sums.max_probability_difference, std::abs(q - p));
-  sums.sum_left += p;
-  sums.sum_right += q;
-  sums.sum_left_squared += p * p;
-  sums.sum_right_squared += q * q;
-  sums.sum_left_right += p * q;
+  sums.sum_reference += p;
+  sums.sum_target += q;
+  sums.sum_reference_squared += p * p;
+  sums.sum_target_squared += q * q;
+  sums.sum_reference_target += p * q;
   const auto interval = std::lower_bound(kRatioBounds.begin(), kRatioBounds.end(), ratio);
   ++sums.ratio_counts[static_cast<std::size_t>(interval - kRatioBounds.begin())];
   if (std::abs(d) > sums.max_absolute) {
     sums.max_absolute = std::abs(d);
     part.worst = at;
-    part.worst_values[0] = left;
-    part.worst_values[1] = right;
+    part.worst_values[0] = reference;
+    part.worst_values[1] = target;
   }
 }
 
@@ -67,9 +67,9 @@ Part compare_tokens(const OpenPair& open, const ArrayReader* mask, std::int64_t 
   Room& room = room_of_this_thread();
   Part part;
   std::vector<double> values(3 * kPieceElements);
-  double* const left = values.data();
-  double* const right = left + kPieceElements;
-  double* const kept = right + kPieceElements;
+  double* const reference = values.data();
+  double* const target = reference + kPieceElements;
+  double* const kept = target + kPieceElements;
   const auto read = [&](const ArrayReader& reader, std::int64_t at, std::size_t some, std::byte* raw,
                         double* out) {
     reader.read(at, some, raw);
@@ -77,14 +77,14 @@ Part compare_tokens(const OpenPair& open, const ArrayReader* mask, std::int64_t 
   };
   for (std::int64_t at = begin; at < begin + count; at += static_cast<std::int64_t>(kPieceElements)) {
     const auto some = static_cast<std::size_t>(std::min<std::int64_t>(kPieceElements, begin + count - at));
-    read(*open.left, at, some, room.left.data(), left);
-    read(*open.right, at, some, room.right.data(), right);
+    read(*open.reference, at, some, room.reference.data(), reference);
+    read(*open.target, at, some, room.target.data(), target);
     if (mask != nullptr) read(*mask, at, some, room.third.data(), kept);
     for (std::size_t i = 0; i < some; ++i) {
       if (mask != nullptr && kept[i] == 0) {
         ++part.sums.masked;
       } else {
-        add_token(left[i], right[i], at + static_cast<std::int64_t>(i), tolerance, part);
+        add_token(reference[i], target[i], at + static_cast<std::int64_t>(i), tolerance, part);
       }
     }
   }
@@ -115,11 +115,11 @@ void append(LogProbComparison& whole, const Part& part, const Place& place, cons
   whole.sum_probability_difference += sums.sum_probability_difference;
   whole.max_probability_difference =
       std::max(whole.max_probability_difference, sums.max_probability_difference);
-  whole.sum_left += sums.sum_left;
-  whole.sum_right += sums.sum_right;
-  whole.sum_left_squared += sums.sum_left_squared;
-  whole.sum_right_squared += sums.sum_right_squared;
-  whole.sum_left_right += sums.sum_left_right;
+  whole.sum_reference += sums.sum_reference;
+  whole.sum_target += sums.sum_target;
+  whole.sum_reference_squared += sums.sum_reference_squared;
+  whole.sum_target_squared += sums.sum_target_squared;
+  whole.sum_reference_target += sums.sum_reference_target;
   for (std::size_t i = 0; i < whole.ratio_counts.size(); ++i) whole.ratio_counts[i] += sums.ratio_counts[i];
 }
 
@@ -135,22 +135,23 @@ std::unique_ptr<ArrayReader> open_mask(const std::map<Place, std::filesystem::pa
   const auto found = masks.find(place);
   if (found == masks.end()) return nullptr;
   auto mask = std::make_unique<ArrayReader>(found->second);
-  if (mask->header().shape != open.left->header().shape || is_complex(mask->header().dtype)) return nullptr;
+  if (mask->header().shape != open.reference->header().shape || is_complex(mask->header().dtype))
+    return nullptr;
   mask->choose(open.part);
   return mask;
 }
 
 }  // namespace
 
-LogProbComparison compare_log_probs(const std::filesystem::path& left, const std::filesystem::path& right,
-                                    const std::string& left_key, const std::string& right_key,
-                                    const LogProbOptions& options) {
-  const Paired both = paired(arrays(left, left_key), arrays(right, right_key));
+LogProbComparison compare_log_probs(const std::filesystem::path& reference,
+                                    const std::filesystem::path& target, const std::string& reference_key,
+                                    const std::string& target_key, const LogProbOptions& options) {
+  const Paired both = paired(arrays(reference, reference_key), arrays(target, target_key));
   const auto masks = options.mask_key.empty() ? std::map<Place, std::filesystem::path>()
-                                              : by_place(arrays(left, options.mask_key));
+                                              : by_place(arrays(reference, options.mask_key));
   LogProbComparison result;
-  result.left_only = static_cast<std::int64_t>(both.left_only.size());
-  result.right_only = static_cast<std::int64_t>(both.right_only.size());
+  result.reference_only = static_cast<std::int64_t>(both.reference_only.size());
+  result.target_only = static_cast<std::int64_t>(both.target_only.size());
   std::vector<std::vector<Part>> parts(both.pairs.size());
   std::vector<std::unique_ptr<ArrayReader>> open_masks(both.pairs.size());
   for_batches(

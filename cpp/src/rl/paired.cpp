@@ -9,36 +9,36 @@
 
 namespace msprobe::rl {
 
-Paired paired(std::vector<SavedArray> left, std::vector<SavedArray> right) {
+Paired paired(std::vector<SavedArray> reference, std::vector<SavedArray> target) {
   Paired result;
-  auto r = right.begin();
-  for (SavedArray& l : left) {
-    for (; r != right.end() && r->place < l.place; ++r) result.right_only.push_back(std::move(r->place));
-    if (r != right.end() && r->place == l.place) {
+  auto r = target.begin();
+  for (SavedArray& l : reference) {
+    for (; r != target.end() && r->place < l.place; ++r) result.target_only.push_back(std::move(r->place));
+    if (r != target.end() && r->place == l.place) {
       result.pairs.push_back({std::move(l.place), std::move(l.file), std::move(r->file)});
       ++r;
     } else {
-      result.left_only.push_back(std::move(l.place));
+      result.reference_only.push_back(std::move(l.place));
     }
   }
-  for (; r != right.end(); ++r) result.right_only.push_back(std::move(r->place));
+  for (; r != target.end(); ++r) result.target_only.push_back(std::move(r->place));
   return result;
 }
 
-CommonPart common_part(const Shape& left, const Shape& right) {
-  if (left == right) return {left, false, true};
-  if (left.size() != right.size()) {
+CommonPart common_part(const Shape& reference, const Shape& target) {
+  if (reference == target) return {reference, false, true};
+  if (reference.size() != target.size()) {
     const auto count = [](const Shape& shape) {
       std::int64_t product = 1;
       for (const std::int64_t extent : shape) product *= extent;
       return product;
     };
-    const std::int64_t ours = count(left);
-    const std::int64_t theirs = count(right);
+    const std::int64_t ours = count(reference);
+    const std::int64_t theirs = count(target);
     return {{std::min(ours, theirs)}, true, ours == theirs};
   }
-  CommonPart part{left, false, false};
-  for (std::size_t d = 0; d < left.size(); ++d) part.shape[d] = std::min(left[d], right[d]);
+  CommonPart part{reference, false, false};
+  for (std::size_t d = 0; d < reference.size(); ++d) part.shape[d] = std::min(reference[d], target[d]);
   return part;
 }
 

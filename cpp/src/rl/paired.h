@@ -19,16 +19,16 @@ namespace msprobe::rl {
 struct Paired {
   struct Pair {
     Place place;
-    std::filesystem::path left;
-    std::filesystem::path right;
+    std::filesystem::path reference;
+    std::filesystem::path target;
   };
   std::vector<Pair> pairs;  // in order of their places
-  std::vector<Place> left_only;
-  std::vector<Place> right_only;
+  std::vector<Place> reference_only;
+  std::vector<Place> target_only;
 };
 
 /// Both in order of their places.
-Paired paired(std::vector<SavedArray> left, std::vector<SavedArray> right);
+Paired paired(std::vector<SavedArray> reference, std::vector<SavedArray> target);
 
 /// The part that two shapes have in common; shapes of different length are taken as flat.
 struct CommonPart {
@@ -36,7 +36,7 @@ struct CommonPart {
   bool is_flat;   // both arrays are taken as flat
   bool is_whole;  // nothing of either is left out
 };
-CommonPart common_part(const Shape& left, const Shape& right);
+CommonPart common_part(const Shape& reference, const Shape& target);
 
 /// A .npy whose elements are read part by part, as those of a box at its beginning, in C order. Parts are
 /// read into memory that stays in the cache of the core: to map a page takes the system longer than to copy

@@ -20,38 +20,38 @@ constexpr std::uint32_t kPair = 1U << 16;
 
 // The part of both sequences that is still to be aligned.
 struct Gap {
-  std::span<const Token> left, right;
-  std::uint32_t left_begin = 0, right_begin = 0;
+  std::span<const Token> target, reference;
+  std::uint32_t target_begin = 0, reference_begin = 0;
 };
 
 // Takes equal tokens from both ends of the gap.
 template <typename Equal>
 void trim(Gap& gap, Pairs& pairs, const Equal& equal) {
-  while (!gap.left.empty() && !gap.right.empty() && equal(gap.left.front(), gap.right.front())) {
-    pairs.emplace_back(gap.left_begin++, gap.right_begin++);
-    gap.left = gap.left.subspan(1);
-    gap.right = gap.right.subspan(1);
+  while (!gap.target.empty() && !gap.reference.empty() && equal(gap.target.front(), gap.reference.front())) {
+    pairs.emplace_back(gap.target_begin++, gap.reference_begin++);
+    gap.target = gap.target.subspan(1);
+    gap.reference = gap.reference.subspan(1);
   }
-  while (!gap.left.empty() && !gap.right.empty() && equal(gap.left.back(), gap.right.back())) {
-    gap.left = gap.left.first(gap.left.size() - 1);
-    gap.right = gap.right.first(gap.right.size() - 1);
-    pairs.emplace_back(gap.left_begin + gap.left.size(), gap.right_begin + gap.right.size());
+  while (!gap.target.empty() && !gap.reference.empty() && equal(gap.target.back(), gap.reference.back())) {
+    gap.target = gap.target.first(gap.target.size() - 1);
+    gap.reference = gap.reference.first(gap.reference.size() - 1);
+    pairs.emplace_back(gap.target_begin + gap.target.size(), gap.reference_begin + gap.reference.size());
   }
 }
 
 // Needleman and Wunsch, "A general method applicable to the search for similarities in the amino acid
 // sequence of two proteins", 1970, without a penalty for gaps.
 void align_by_table(const Gap& gap, Pairs& pairs) {
-  enum Step : std::uint8_t { kPaired, kSkipLeft, kSkipRight };
-  const std::size_t rows = gap.left.size(), columns = gap.right.size();
+  enum Step : std::uint8_t { kPaired, kSkipTarget, kSkipReference };
+  const std::size_t rows = gap.target.size(), columns = gap.reference.size();
   std::vector<std::uint8_t> steps(rows * columns);
   std::vector<std::uint64_t> above(columns + 1), score(columns + 1);
   for (std::size_t i = 0; i < rows; ++i) {
     for (std::size_t j = 0; j < columns; ++j) {
-      const Token &a = gap.left[i], &b = gap.right[j];
-      const bool skip_left = above[j + 1] >= score[j];
-      std::uint64_t best = skip_left ? above[j + 1] : score[j];
-      std::uint8_t step = skip_left ? kSkipLeft : kSkipRight;
+      const Token &a = gap.target[i], &b = gap.reference[j];
+      const bool skip_target = above[j + 1] >= score[j];
+      std::uint64_t best = skip_target ? above[j + 1] : score[j];
+      std::uint8_t step = skip_target ? kSkipTarget : kSkipReference;
       if (a.what == b.what) {
         const std::uint64_t paired = above[j] + kPair + (a.detail == b.detail ? 1 : 0);
         if (paired > best) {
@@ -68,10 +68,10 @@ void align_by_table(const Gap& gap, Pairs& pairs) {
   for (std::size_t i = rows, j = columns; i > 0 && j > 0;) {
     const std::uint8_t step = steps[(i - 1) * columns + j - 1];
     if (step == kPaired) {
-      pairs.emplace_back(gap.left_begin + i - 1, gap.right_begin + j - 1);
+      pairs.emplace_back(gap.target_begin + i - 1, gap.reference_begin + j - 1);
     }
-    if (step != kSkipRight) --i;
-    if (step != kSkipLeft) --j;
+    if (step != kSkipReference) --i;
+    if (step != kSkipTarget) --j;
   }
 }
 
@@ -79,7 +79,9 @@ void align_by_table(const Gap& gap, Pairs& pairs) {
 class Differences {
  public:
   explicit Differences(const Gap& gap)
-      : gap_(gap), rows_(static_cast<int>(gap.left.size())), columns_(static_cast<int>(gap.right.size())) {}
+      : gap_(gap),
+        rows_(static_cast<int>(gap.target.size())),
+        columns_(static_cast<int>(gap.reference.size())) {}
 
   void align(Pairs& pairs) {
     const int most = std::min(kMostDifferences, rows_ + columns_);
@@ -130,15 +132,15 @@ class Differences {
     for (; count >= 0; --count) {
       const int diagonal = i - j;
       for (const int first = start(count, diagonal); i > first; --i, --j) {
-        pairs.emplace_back(gap_.left_begin + static_cast<std::uint32_t>(i) - 1,
-                           gap_.right_begin + static_cast<std::uint32_t>(j) - 1);
+        pairs.emplace_back(gap_.target_begin + static_cast<std::uint32_t>(i) - 1,
+                           gap_.reference_begin + static_cast<std::uint32_t>(j) - 1);
       }
       if (count > 0) --(came_from_above(count, diagonal) ? i : j);
     }
   }
 
   bool equal(int i, int j) const {
-    return gap_.left[static_cast<std::size_t>(i)].what == gap_.right[static_cast<std::size_t>(j)].what;
+    return gap_.target[static_cast<std::size_t>(i)].what == gap_.reference[static_cast<std::size_t>(j)].what;
   }
 
   const Gap& gap_;
@@ -162,15 +164,15 @@ Token token_of(std::string_view what, const Trace& trace, const Record& record) 
   return {.what = hash(what), .detail = detail};
 }
 
-Pairs align(std::span<const Token> left, std::span<const Token> right) {
+Pairs align(std::span<const Token> target, std::span<const Token> reference) {
   Pairs pairs;
-  Gap gap{.left = left, .right = right};
+  Gap gap{.target = target, .reference = reference};
   trim(gap, pairs, [](const Token& a, const Token& b) { return a.what == b.what && a.detail == b.detail; });
-  if (gap.left.size() * gap.right.size() > kLargestTable) {
+  if (gap.target.size() * gap.reference.size() > kLargestTable) {
     trim(gap, pairs, [](const Token& a, const Token& b) { return a.what == b.what; });
   }
-  if (!gap.left.empty() && !gap.right.empty()) {
-    const bool small = gap.left.size() * gap.right.size() <= kLargestTable;
+  if (!gap.target.empty() && !gap.reference.empty()) {
+    const bool small = gap.target.size() * gap.reference.size() <= kLargestTable;
     small ? align_by_table(gap, pairs) : Differences(gap).align(pairs);
   }
   std::sort(pairs.begin(), pairs.end());

@@ -21,10 +21,10 @@ struct Token {
 /// Of a record of the operator `what`.
 Token token_of(std::string_view what, const Trace& trace, const Record& record);
 
-/// Pairs of indices (left, right), rising on both sides: a longest common subsequence of the operators, of
-/// all such the one with the most equal details. Beyond 5000 x 5000 calls that differ the details are not
+/// Pairs of indices (target, reference), rising on both sides: a longest common subsequence of the operators,
+/// of all such the one with the most equal details. Beyond 5000 x 5000 calls that differ the details are not
 /// looked at, and sequences that differ in more than 4000 places are paired as far as their ends agree.
-std::vector<std::pair<std::uint32_t, std::uint32_t>> align(std::span<const Token> left,
-                                                           std::span<const Token> right);
+std::vector<std::pair<std::uint32_t, std::uint32_t>> align(std::span<const Token> target,
+                                                           std::span<const Token> reference);
 
 }  // namespace msprobe::trace

@@ -6,14 +6,14 @@
 
 namespace msprobe::trace {
 
-Mode common_mode(const Trace& left, const Trace& right) {
+Mode common_mode(const Trace& target, const Trace& reference) {
   const auto refuse = [&](const std::string& problem) {
-    throw InvalidArgument("cannot compare " + left.path().string() + " with " + right.path().string() + ": " +
-                          problem);
+    throw InvalidArgument("cannot compare " + target.path().string() + " with " + reference.path().string() +
+                          ": " + problem);
   };
-  const std::string_view task = left.task();
-  if (task != right.task()) {
-    refuse("their tasks are " + io::in_quotes(task) + " and " + io::in_quotes(right.task()) +
+  const std::string_view task = target.task();
+  if (task != reference.task()) {
+    refuse("their tasks are " + io::in_quotes(task) + " and " + io::in_quotes(reference.task()) +
            ", expected the same");
   }
   if (task == "tensor") return Mode::kRealData;
@@ -21,8 +21,8 @@ Mode common_mode(const Trace& left, const Trace& right) {
   if (task != "statistics") {
     refuse("their task is " + io::in_quotes(task) + R"(, expected "statistics", "tensor" or "structure")");
   }
-  const bool ours = left.has_md5(), theirs = right.has_md5();
-  if (ours != theirs && !left.all_items().empty() && !right.all_items().empty()) {
+  const bool ours = target.has_md5(), theirs = reference.has_md5();
+  if (ours != theirs && !target.all_items().empty() && !reference.all_items().empty()) {
     refuse(std::string("only the ") + (ours ? "first" : "second") +
            " one has checksums: record both with the same summary_mode");
   }

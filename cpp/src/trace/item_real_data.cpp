@@ -73,7 +73,7 @@ class Pieces {
   }
 
   /// When all pieces have been checked, or none: whether the checksum is the one that the file gives.
-  bool is_right() {
+  bool is_reference() {
     if (!file_.checksum()) return true;
     const auto rest = file_.storage().subspan(crc_.bytes());
     crc_.add(rest.data(), rest.size());
@@ -95,16 +95,16 @@ class Pieces {
 // Room for a piece of either side, of each thread.
 struct Buffers {
   static constexpr std::size_t kBytes = static_cast<std::size_t>(kPiece) * 16;  // of the largest dtype
-  alignas(64) std::array<std::uint8_t, kBytes> left, right;
+  alignas(64) std::array<std::uint8_t, kBytes> target, reference;
 };
 
 // The metrics of all elements; nothing: a file is damaged. Of each piece come the metrics, and while it is in
 // the cache of the core the checksums: one, as long as both sides are the same. Throws IoError, FormatError.
-std::optional<PairMetrics> read_and_compare(const TensorFile& left, const TensorFile& right) {
+std::optional<PairMetrics> read_and_compare(const TensorFile& target, const TensorFile& reference) {
   thread_local const auto buffers = std::make_unique_for_overwrite<Buffers>();
   const metrics::Options options{.positions = false};
-  Pieces ours(left, buffers->left), theirs(right, buffers->right);
-  const TensorView &a = left.view(), &b = right.view();
+  Pieces ours(target, buffers->target), theirs(reference, buffers->reference);
+  const TensorView &a = target.view(), &b = reference.view();
   PairMetrics whole;
   if (is_c_contiguous(a) && is_c_contiguous(b)) {
     const std::int64_t count = element_count(a);
@@ -126,7 +126,7 @@ std::optional<PairMetrics> read_and_compare(const TensorFile& left, const Tensor
   } else {
     whole = metrics::compare(a, b, options);
   }
-  if (!ours.is_right() || !theirs.is_right()) return std::nullopt;
+  if (!ours.is_reference() || !theirs.is_reference()) return std::nullopt;
   return whole;
 }
 
@@ -167,16 +167,16 @@ Metric cosine(const PairMetrics& measured, std::string& message) {
     add(message, "This is a 1-d tensor of length 1.");
     return {};
   }
-  const double left = std::sqrt(measured.left.squares), right = std::sqrt(measured.right.squares);
-  if (left <= kTiny && right <= kTiny) return number(1.0);
+  const double target = std::sqrt(measured.target.squares), reference = std::sqrt(measured.reference.squares);
+  if (target <= kTiny && reference <= kTiny) return number(1.0);
   const auto all_zero = [&message](std::string_view side) {
     add(message,
         "Cannot compare by Cosine Similarity, All the data is Zero in " + std::string(side) + " dump data.");
     return Metric{.value = 0, .state = State::kNan};
   };
-  if (left <= kTiny) return all_zero("npu");
-  if (right <= kTiny) return all_zero("Bench");
-  const double value = measured.dot / (left * right);
+  if (target <= kTiny) return all_zero("npu");
+  if (reference <= kTiny) return all_zero("Bench");
+  const double value = measured.dot / (target * reference);
   if (std::isnan(value)) {
     add(message, "Cannot compare by Cosine Similarity, the dump data has NaN.");
     return {.value = 0, .state = State::kNan};
@@ -251,13 +251,13 @@ bool same_shape(const TensorView& a, const TensorView& b) {
   return std::equal(a.shape.begin(), a.shape.end(), b.shape.begin(), b.shape.end());
 }
 
-RealMetrics compare_files(const Trace& left_trace, const Item& left, const Trace& right_trace,
-                          const Item& right) {
-  const auto ours = open_tensor(left_trace, left);
-  const auto theirs = open_tensor(right_trace, right);
+RealMetrics compare_files(const Trace& target_trace, const Item& target, const Trace& reference_trace,
+                          const Item& reference) {
+  const auto ours = open_tensor(target_trace, target);
+  const auto theirs = open_tensor(reference_trace, reference);
   const auto not_read = [&] {
-    return refused("Dump file: ['" + std::string(left_trace.text(left.data_name)) + "', '" +
-                   std::string(right_trace.text(right.data_name)) + "'] not found or read failed.");
+    return refused("Dump file: ['" + std::string(target_trace.text(target.data_name)) + "', '" +
+                   std::string(reference_trace.text(reference.data_name)) + "'] not found or read failed.");
   };
   if (!ours || !theirs) return not_read();
   const TensorView &a = ours->view(), &b = theirs->view();
@@ -285,11 +285,11 @@ RealMetrics compare_files(const Trace& left_trace, const Item& left, const Trace
 
 }  // namespace
 
-RealMetrics compare_real_data(const Trace& left_trace, const Item& left, const Trace& right_trace,
-                              const Item* right, bool is_exact) {
-  if (right == nullptr || left.data_name.length == 0) return refused("No bench data matched.");
-  if (right->data_name.length == 0) return refused("Bench does not have data file.");
-  RealMetrics result = compare_files(left_trace, left, right_trace, *right);
+RealMetrics compare_real_data(const Trace& target_trace, const Item& target, const Trace& reference_trace,
+                              const Item* reference, bool is_exact) {
+  if (reference == nullptr || target.data_name.length == 0) return refused("No bench data matched.");
+  if (reference->data_name.length == 0) return refused("Bench does not have data file.");
+  RealMetrics result = compare_files(target_trace, target, reference_trace, *reference);
   if (!is_exact) result.message += " Fuzzy matching data, the comparison accuracy may be affected.";
   return result;
 }

@@ -7,12 +7,13 @@
 
 namespace msprobe::trace {
 
-std::array<StatisticDifference, 4> subtract(const StatisticNumbers& left, const StatisticNumbers& right) {
+std::array<StatisticDifference, 4> subtract(const StatisticNumbers& target,
+                                            const StatisticNumbers& reference) {
   std::array<StatisticDifference, 4> result;
   for (std::size_t i = 0; i < result.size(); ++i) {
     Metric& difference = result[i].difference;
     difference.state = Metric::State::kNotApplicable;
-    const auto ours = left[i], theirs = right[i];
+    const auto ours = target[i], theirs = reference[i];
     if (!ours || !theirs) continue;
     difference.value = *ours - *theirs;
     difference.state = std::isnan(difference.value) ? Metric::State::kNan : Metric::State::kNumber;
@@ -21,19 +22,19 @@ std::array<StatisticDifference, 4> subtract(const StatisticNumbers& left, const 
   return result;
 }
 
-StatisticsPair compare_statistics(const Trace& left_trace, const Item& left, const Trace& right_trace,
-                                  const Item* right) {
+StatisticsPair compare_statistics(const Trace& target_trace, const Item& target, const Trace& reference_trace,
+                                  const Item* reference) {
   StatisticsPair result;
-  result.left = statistics_of(left_trace, left);
-  if (right != nullptr) result.right = statistics_of(right_trace, *right);
-  for (std::size_t i = 0; i < result.left.size(); ++i) {
-    const Scalar& ours = result.left[i];
-    const Scalar& theirs = result.right[i];
-    result.left_numbers[i] = left_trace.number(ours);
-    const bool same = ours.kind == theirs.kind && left_trace.text(ours) == right_trace.text(theirs);
-    result.right_numbers[i] = same ? result.left_numbers[i] : right_trace.number(theirs);
+  result.target = statistics_of(target_trace, target);
+  if (reference != nullptr) result.reference = statistics_of(reference_trace, *reference);
+  for (std::size_t i = 0; i < result.target.size(); ++i) {
+    const Scalar& ours = result.target[i];
+    const Scalar& theirs = result.reference[i];
+    result.target_numbers[i] = target_trace.number(ours);
+    const bool same = ours.kind == theirs.kind && target_trace.text(ours) == reference_trace.text(theirs);
+    result.reference_numbers[i] = same ? result.target_numbers[i] : reference_trace.number(theirs);
   }
-  result.differences = subtract(result.left_numbers, result.right_numbers);
+  result.differences = subtract(result.target_numbers, result.reference_numbers);
   return result;
 }
 

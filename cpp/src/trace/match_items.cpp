@@ -24,13 +24,13 @@ std::string_view part_suffix(Part part) {
 }
 
 // Arguments, keyword arguments and gradients of outputs are all "inputs".
-bool same_place(const Trace& left, const Item& a, const Trace& right, const Item& b) {
-  return part_suffix(a.part) == part_suffix(b.part) && left.text(a.path) == right.text(b.path);
+bool same_place(const Trace& target, const Item& a, const Trace& reference, const Item& b) {
+  return part_suffix(a.part) == part_suffix(b.part) && target.text(a.path) == reference.text(b.path);
 }
 
 // float32, float16 and bfloat16 are compared with each other, all others only with themselves. Of a value its
 // type counts.
-bool comparable(const Trace& left, const Item& a, const Trace& right, const Item& b) {
+bool comparable(const Trace& target, const Item& a, const Trace& reference, const Item& b) {
   const auto is_one_of_three = [](DType dtype) {
     return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   };
@@ -39,7 +39,7 @@ bool comparable(const Trace& left, const Item& a, const Trace& right, const Item
   const auto text_of = [](const Trace& trace, const Item& item) {
     return trace.text(item.kind == Item::Kind::kTensor ? item.dtype : item.type);
   };
-  return text_of(left, a) == text_of(right, b);
+  return text_of(target, a) == text_of(reference, b);
 }
 
 int row_group(const Item& item) {
@@ -72,18 +72,18 @@ void for_each_row(const Trace& trace, const Visit& visit) {
 
 ItemPair alone(std::uint32_t record, ItemIndex item) {
   ItemPair pair;
-  pair.left_record = record;
-  pair.left = item;
+  pair.target_record = record;
+  pair.target = item;
   pair.reason = NoMatchReason::kNoRecord;
   return pair;
 }
 
-// Which items of the right side are paired. Bytes: those of different records are set by different threads.
+// Which items of the reference are paired. Bytes: those of different records are set by different threads.
 using Taken = std::vector<std::uint8_t>;
 
-void collect_right_only(const Trace& right, const Taken& taken, ItemMatches& matches) {
-  for_each_row(right, [&](std::uint32_t record, ItemIndex item) {
-    if (!taken[item]) matches.right_only.push_back({.record = record, .item = item});
+void collect_reference_only(const Trace& reference, const Taken& taken, ItemMatches& matches) {
+  for_each_row(reference, [&](std::uint32_t record, ItemIndex item) {
+    if (!taken[item]) matches.reference_only.push_back({.record = record, .item = item});
   });
 }
 
@@ -91,25 +91,25 @@ void collect_right_only(const Trace& right, const Taken& taken, ItemMatches& mat
 // last one was found.
 class RecordSearch {
  public:
-  RecordSearch(const Trace& left, const Trace& right, Taken& taken)
-      : left_(left), right_(right), taken_(taken) {}
+  RecordSearch(const Trace& target, const Trace& reference, Taken& taken)
+      : target_(target), reference_(reference), taken_(taken) {}
 
   void find(const Record& record, ItemPair& pair) {
-    const Item& item = left_.all_items()[pair.left];
-    const auto candidates = right_.items(record);
+    const Item& item = target_.all_items()[pair.target];
+    const auto candidates = reference_.items(record);
     pair.reason = NoMatchReason::kNoItem;
     for (std::size_t step = 0; step < candidates.size(); ++step) {
       const std::size_t i = (next_ + step) % candidates.size();
       const ItemIndex index = record.first_item + static_cast<ItemIndex>(i);
       const Item& other = candidates[i];
-      if (taken_[index] || !same_place(left_, item, right_, other)) continue;
-      if (left_.text(item.shape) != right_.text(other.shape)) {
+      if (taken_[index] || !same_place(target_, item, reference_, other)) continue;
+      if (target_.text(item.shape) != reference_.text(other.shape)) {
         pair.reason = NoMatchReason::kShape;
-      } else if (!comparable(left_, item, right_, other)) {
+      } else if (!comparable(target_, item, reference_, other)) {
         pair.reason = NoMatchReason::kDtype;
       } else {
         pair.reason = NoMatchReason::kMatched;
-        pair.right.index = index;
+        pair.reference.index = index;
         taken_[index] = true;
         next_ = i + 1;
         return;
@@ -119,7 +119,7 @@ class RecordSearch {
   void start() noexcept { next_ = 0; }
 
  private:
-  const Trace &left_, &right_;
+  const Trace &target_, &reference_;
   Taken& taken_;
   std::size_t next_ = 0;
 };
@@ -138,7 +138,7 @@ void append_item_key(std::string& out, const Trace& trace, std::uint32_t record,
 
 // A list of items that is walked from front to back; those skipped wait.
 struct Queue {
-  std::vector<RightItem> items;  // record and item of one side
+  std::vector<ReferenceItem> items;  // record and item of one side
   std::vector<std::string> keys;
   std::size_t read = 0;     // items up to here have been read
   std::size_t dropped = 0;  // items up to here are done with
@@ -195,102 +195,103 @@ std::string item_name(const Trace& trace, std::uint32_t record, ItemIndex item) 
   return name;
 }
 
-ItemMatches match_items(const Trace& left, const Trace& right, const RecordMatches& records,
+ItemMatches match_items(const Trace& target, const Trace& reference, const RecordMatches& records,
                         ThreadPool* pool) {
   ItemMatches matches;
-  const auto record_count = static_cast<std::uint32_t>(left.records().size());
+  const auto record_count = static_cast<std::uint32_t>(target.records().size());
   constexpr std::uint32_t kRecordsAtOnce = 4096;
   std::vector<std::size_t> first_rows;  // of each part of the records
   std::size_t rows = 0;
-  for (std::uint32_t r = 0; r < record_count; rows += left.records()[r++].item_count) {
+  for (std::uint32_t r = 0; r < record_count; rows += target.records()[r++].item_count) {
     if (r % kRecordsAtOnce == 0) first_rows.push_back(rows);
   }
   matches.pairs.resize(rows);
-  Taken taken(right.all_items().size());
+  Taken taken(reference.all_items().size());
   in_threads(pool, first_rows.size(), [&](std::size_t part) {
     const auto begin = static_cast<std::uint32_t>(part) * kRecordsAtOnce;
     const std::uint32_t end = std::min(record_count, begin + kRecordsAtOnce);
     std::size_t row = first_rows[part];
-    RecordSearch search(left, right, taken);
+    RecordSearch search(target, reference, taken);
     std::uint32_t last = kNoMatch;
-    for_each_row(left, begin, end, [&](std::uint32_t record, ItemIndex item) {
-      const Match& found = records.of_left[record];
+    for_each_row(target, begin, end, [&](std::uint32_t record, ItemIndex item) {
+      const Match& found = records.of_target[record];
       ItemPair& pair = matches.pairs[row++] = alone(record, item);
-      pair.right_record = found.index;
+      pair.reference_record = found.index;
       if (record != last) search.start();
       last = record;
       if (!found) return;
-      search.find(right.records()[found.index], pair);
-      if (pair.right) pair.right.how = found.how;
+      search.find(reference.records()[found.index], pair);
+      if (pair.reference) pair.reference.how = found.how;
     });
   });
-  collect_right_only(right, taken, matches);
+  collect_reference_only(reference, taken, matches);
   return matches;
 }
 
-ItemMatches match_items_fuzzy(const Trace& left, const Trace& right) {
-  Queue lefts(left), rights(right);
+ItemMatches match_items_fuzzy(const Trace& target, const Trace& reference) {
+  Queue lefts(target), rights(reference);
   ItemMatches matches;
   matches.pairs.resize(lefts.items.size());
-  Taken taken(right.all_items().size());
+  Taken taken(reference.all_items().size());
   for (std::size_t i = 0; i < lefts.items.size(); ++i) {
     matches.pairs[i] = alone(lefts.items[i].record, lefts.items[i].item);
   }
   const auto pair = [&](std::size_t i, std::size_t j) {
     ItemPair& result = matches.pairs[i];
-    const RightItem& other = rights.items[j];
+    const ReferenceItem& other = rights.items[j];
     lefts.dropped = i + 1;
     rights.dropped = j + 1;
-    result.right_record = other.record;
-    const bool same = comparable(left, left.all_items()[result.left], right, right.all_items()[other.item]);
+    result.reference_record = other.record;
+    const bool same =
+        comparable(target, target.all_items()[result.target], reference, reference.all_items()[other.item]);
     result.reason = same ? NoMatchReason::kMatched : NoMatchReason::kDtype;
     if (!same) return;
-    const bool same_name =
-        item_name(left, result.left_record, result.left) == item_name(right, other.record, other.item);
-    result.right = {.index = other.item, .how = same_name ? MatchKind::kExact : MatchKind::kFuzzy};
+    const bool same_name = item_name(target, result.target_record, result.target) ==
+                           item_name(reference, other.record, other.item);
+    result.reference = {.index = other.item, .how = same_name ? MatchKind::kExact : MatchKind::kFuzzy};
     taken[other.item] = true;
   };
   while (!lefts.at_end() || !rights.at_end()) {
-    const bool new_left = !lefts.at_end(), new_right = !rights.at_end();
-    if (new_left) lefts.advance();
-    if (new_right) rights.advance();
-    if (new_left) {
+    const bool new_target = !lefts.at_end(), new_reference = !rights.at_end();
+    if (new_target) lefts.advance();
+    if (new_reference) rights.advance();
+    if (new_target) {
       if (const auto found = rights.find(lefts.keys[lefts.read - 1])) {
         pair(lefts.read - 1, *found);
         continue;
       }
     }
-    if (new_right) {
+    if (new_reference) {
       if (const auto found = lefts.find(rights.keys[rights.read - 1])) pair(*found, rights.read - 1);
     }
   }
-  collect_right_only(right, taken, matches);
+  collect_reference_only(reference, taken, matches);
   return matches;
 }
 
-ItemMatches match_items_mapped(const Trace& left, const Trace& right,
+ItemMatches match_items_mapped(const Trace& target, const Trace& reference,
                                const std::map<std::string, std::string, std::less<>>& names) {
-  std::unordered_map<std::string, RightItem> by_name;
-  for_each_row(right, [&](std::uint32_t record, ItemIndex item) {
-    by_name.try_emplace(item_name(right, record, item), RightItem{.record = record, .item = item});
+  std::unordered_map<std::string, ReferenceItem> by_name;
+  for_each_row(reference, [&](std::uint32_t record, ItemIndex item) {
+    by_name.try_emplace(item_name(reference, record, item), ReferenceItem{.record = record, .item = item});
   });
   ItemMatches matches;
-  Taken taken(right.all_items().size());
-  for_each_row(left, [&](std::uint32_t record, ItemIndex item) {
+  Taken taken(reference.all_items().size());
+  for_each_row(target, [&](std::uint32_t record, ItemIndex item) {
     ItemPair pair = alone(record, item);
-    const std::string name = item_name(left, record, item);
+    const std::string name = item_name(target, record, item);
     const auto mapped = names.find(name);
     const std::string& wanted = mapped == names.end() ? name : mapped->second;
     if (const auto found = by_name.find(wanted); found != by_name.end()) {
-      pair.right_record = found->second.record;
-      pair.right = {.index = found->second.item,
-                    .how = wanted == name ? MatchKind::kExact : MatchKind::kMapped};
+      pair.reference_record = found->second.record;
+      pair.reference = {.index = found->second.item,
+                        .how = wanted == name ? MatchKind::kExact : MatchKind::kMapped};
       pair.reason = NoMatchReason::kMatched;
-      taken[pair.right.index] = true;
+      taken[pair.reference.index] = true;
     }
     matches.pairs.push_back(pair);
   });
-  collect_right_only(right, taken, matches);
+  collect_reference_only(reference, taken, matches);
   return matches;
 }
 

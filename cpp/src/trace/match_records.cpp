@@ -85,36 +85,39 @@ class Side {
 
 class Matcher {
  public:
-  Matcher(const Trace& left_trace, const Side& left, const Trace& right_trace, const Side& right)
-      : left_trace_(left_trace), right_trace_(right_trace), left_(left), right_(right) {
-    matches_.of_left.resize(left_trace.records().size());
-    matches_.of_right.resize(right_trace.records().size());
+  Matcher(const Trace& target_trace, const Side& target, const Trace& reference_trace, const Side& reference)
+      : target_trace_(target_trace),
+        reference_trace_(reference_trace),
+        target_(target),
+        reference_(reference) {
+    matches_.of_target.resize(target_trace.records().size());
+    matches_.of_reference.resize(reference_trace.records().size());
   }
 
   RecordMatches run() {
     pair_others();
-    left_calls_.resize(left_.calls.size());
-    right_calls_.resize(right_.calls.size());
-    for (const auto& [place, calls] : left_.by_place()) {
-      const auto found = right_.by_place().find(place);
-      if (found != right_.by_place().end()) align_calls(calls, found->second);
+    target_calls_.resize(target_.calls.size());
+    reference_calls_.resize(reference_.calls.size());
+    for (const auto& [place, calls] : target_.by_place()) {
+      const auto found = reference_.by_place().find(place);
+      if (found != reference_.by_place().end()) align_calls(calls, found->second);
     }
     pair_moved();
     return std::move(matches_);
   }
 
  private:
-  void pair(std::uint32_t left, std::uint32_t right, MatchKind how) {
-    if (left == kNoMatch || right == kNoMatch) return;
-    matches_.of_left[left] = {.index = right, .how = how};
-    matches_.of_right[right] = {.index = left, .how = how};
+  void pair(std::uint32_t target, std::uint32_t reference, MatchKind how) {
+    if (target == kNoMatch || reference == kNoMatch) return;
+    matches_.of_target[target] = {.index = reference, .how = how};
+    matches_.of_reference[reference] = {.index = target, .how = how};
   }
 
-  void pair_calls(std::uint32_t left, std::uint32_t right, MatchKind how) {
-    const Call &a = left_.calls[left], &b = right_.calls[right];
+  void pair_calls(std::uint32_t target, std::uint32_t reference, MatchKind how) {
+    const Call &a = target_.calls[target], &b = reference_.calls[reference];
     pair(a.forward, b.forward, how);
     pair(a.backward, b.backward, how);
-    left_calls_[left] = right_calls_[right] = true;
+    target_calls_[target] = reference_calls_[reference] = true;
   }
 
   // Modules, gradients, what was saved: by name, then without the class.
@@ -125,56 +128,56 @@ class Matcher {
       append_without_count(text, trace.name(trace.records()[record]));
       return text;
     };
-    for (const std::uint32_t record : left_.others) {
-      if (const auto found = right_trace_.find(left_trace_.name(left_trace_.records()[record]))) {
+    for (const std::uint32_t record : target_.others) {
+      if (const auto found = reference_trace_.find(target_trace_.name(target_trace_.records()[record]))) {
         pair(record, static_cast<std::uint32_t>(*found), MatchKind::kExact);
       }
     }
-    for (const std::uint32_t record : right_.others) {
-      if (!matches_.of_right[record]) waiting.try_emplace(key(right_trace_, record), record);
+    for (const std::uint32_t record : reference_.others) {
+      if (!matches_.of_reference[record]) waiting.try_emplace(key(reference_trace_, record), record);
     }
     if (waiting.empty()) return;
-    for (const std::uint32_t record : left_.others) {
-      if (matches_.of_left[record]) continue;
-      const auto found = waiting.find(key(left_trace_, record));
+    for (const std::uint32_t record : target_.others) {
+      if (matches_.of_target[record]) continue;
+      const auto found = waiting.find(key(target_trace_, record));
       if (found == waiting.end()) continue;
       pair(record, found->second, MatchKind::kFuzzy);
       waiting.erase(found);
     }
   }
 
-  void align_calls(const std::vector<std::uint32_t>& left, const std::vector<std::uint32_t>& right) {
+  void align_calls(const std::vector<std::uint32_t>& target, const std::vector<std::uint32_t>& reference) {
     const auto tokens = [](const Side& side, const std::vector<std::uint32_t>& calls) {
       std::vector<Token> result;
       result.reserve(calls.size());
       for (const std::uint32_t call : calls) result.push_back(side.tokens[call]);
       return result;
     };
-    for (const auto& [i, j] : align(tokens(left_, left), tokens(right_, right))) {
-      const bool same_name = left_.calls[left[i]].name == right_.calls[right[j]].name;
-      pair_calls(left[i], right[j], same_name ? MatchKind::kExact : MatchKind::kAligned);
+    for (const auto& [i, j] : align(tokens(target_, target), tokens(reference_, reference))) {
+      const bool same_name = target_.calls[target[i]].name == reference_.calls[reference[j]].name;
+      pair_calls(target[i], reference[j], same_name ? MatchKind::kExact : MatchKind::kAligned);
     }
   }
 
   // Calls that are still alone on both sides and have the same name.
   void pair_moved() {
     std::unordered_map<std::string_view, std::uint32_t> waiting;
-    for (std::uint32_t i = 0; i < right_.calls.size(); ++i) {
-      if (!right_calls_[i]) waiting.emplace(right_.calls[i].name, i);
+    for (std::uint32_t i = 0; i < reference_.calls.size(); ++i) {
+      if (!reference_calls_[i]) waiting.emplace(reference_.calls[i].name, i);
     }
     if (waiting.empty()) return;
-    for (std::uint32_t i = 0; i < left_.calls.size(); ++i) {
-      if (left_calls_[i]) continue;
-      if (const auto found = waiting.find(left_.calls[i].name); found != waiting.end()) {
+    for (std::uint32_t i = 0; i < target_.calls.size(); ++i) {
+      if (target_calls_[i]) continue;
+      if (const auto found = waiting.find(target_.calls[i].name); found != waiting.end()) {
         pair_calls(i, found->second, MatchKind::kMoved);
       }
     }
   }
 
-  const Trace &left_trace_, &right_trace_;
-  const Side &left_, &right_;
+  const Trace &target_trace_, &reference_trace_;
+  const Side &target_, &reference_;
   RecordMatches matches_;
-  std::vector<bool> left_calls_, right_calls_;  // paired
+  std::vector<bool> target_calls_, reference_calls_;  // paired
 };
 
 }  // namespace
@@ -191,14 +194,14 @@ std::string_view match_name(MatchKind kind) noexcept {
   return "none";
 }
 
-RecordMatches match_records(const Trace& left, const Construct* left_construct, const Trace& right,
-                            const Construct* right_construct, ThreadPool* pool) {
+RecordMatches match_records(const Trace& target, const Construct* target_construct, const Trace& reference,
+                            const Construct* reference_construct, ThreadPool* pool) {
   std::array<std::unique_ptr<const Side>, 2> sides;
   in_threads(pool, 2, [&](std::size_t i) {
-    sides[i] = i == 0 ? std::make_unique<Side>(left, left_construct)
-                      : std::make_unique<Side>(right, right_construct);
+    sides[i] = i == 0 ? std::make_unique<Side>(target, target_construct)
+                      : std::make_unique<Side>(reference, reference_construct);
   });
-  return Matcher(left, *sides[0], right, *sides[1]).run();
+  return Matcher(target, *sides[0], reference, *sides[1]).run();
 }
 
 }  // namespace msprobe::trace

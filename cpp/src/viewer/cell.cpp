@@ -71,9 +71,9 @@ metrics::TensorFacts facts_of(const Cell& cell) {
 }
 
 // Of what is no tensor.
-std::optional<double> difference_of_values(const Cell& target, const Cell* golden) {
-  if (golden != nullptr && target.has("value") && golden->has("value")) {
-    return target.shown("value") == golden->shown("value") ? 0 : kInfinity;
+std::optional<double> difference_of_values(const Cell& target, const Cell* reference) {
+  if (reference != nullptr && target.has("value") && reference->has("value")) {
+    return target.shown("value") == reference->shown("value") ? 0 : kInfinity;
   }
   bool is_known = false;
   for (const Statistic& one : kStatistics) {
@@ -87,10 +87,10 @@ std::optional<double> difference_of_values(const Cell& target, const Cell* golde
 
 // A statistic of the reference: its own cell is rounded to six decimals, the difference that a comparison
 // wrote is not.
-std::optional<double> of_reference(const Statistic& statistic, const Cell& target, const Cell* golden) {
+std::optional<double> of_reference(const Statistic& statistic, const Cell& target, const Cell* reference) {
   const auto ours = target.number(statistic.name);
   const auto difference = target.number(statistic.difference);
-  const auto other = golden != nullptr ? golden->number(statistic.name) : std::nullopt;
+  const auto other = reference != nullptr ? reference->number(statistic.name) : std::nullopt;
   if (!ours) return std::nullopt;
   if (difference && std::isfinite(*difference) && std::isfinite(*ours)) return *ours - *difference;
   if (!other) return std::nullopt;
@@ -98,11 +98,11 @@ std::optional<double> of_reference(const Statistic& statistic, const Cell& targe
   return is_cut && std::abs(*ours - *other) <= kShown ? ours : other;
 }
 
-std::optional<double> difference_of_statistics(const Cell& target, const Cell* golden) {
+std::optional<double> difference_of_statistics(const Cell& target, const Cell* reference) {
   metrics::TensorFacts ours = facts_of(target), theirs = ours;
   bool is_known = false;
   const auto take = [&](const Statistic& statistic, std::optional<double> metrics::TensorFacts::* place) {
-    const auto found = of_reference(statistic, target, golden);
+    const auto found = of_reference(statistic, target, reference);
     is_known |= found.has_value();
     ours.*place = target.number(statistic.name);
     theirs.*place = found ? found : ours.*place;  // still tells how large the elements are
@@ -157,18 +157,18 @@ std::optional<double> Cell::number(std::string_view field) const {
   return cell_number(found->text);
 }
 
-std::optional<double> ulps(const Cell& target, const Cell* golden) {
-  if (golden != nullptr) {
-    if (target.text("shape") != golden->text("shape")) return kInfinity;
-    if (target.has("md5") && golden->has("md5") && is_tensor(target)) {
-      if (target.shown("md5") == golden->shown("md5")) return 0;
-      const double found = difference_of_statistics(target, golden).value_or(0);
+std::optional<double> ulps(const Cell& target, const Cell* reference) {
+  if (reference != nullptr) {
+    if (target.text("shape") != reference->text("shape")) return kInfinity;
+    if (target.has("md5") && reference->has("md5") && is_tensor(target)) {
+      if (target.shown("md5") == reference->shown("md5")) return 0;
+      const double found = difference_of_statistics(target, reference).value_or(0);
       return found != 0 ? found : kInfinity;
     }
   } else if (target.shown("Result") == "Different") {
     return kInfinity;
   }
-  if (!is_tensor(target)) return difference_of_values(target, golden);
+  if (!is_tensor(target)) return difference_of_values(target, reference);
   if (const auto distance = target.number("MaxAbsErr")) {
     if (!std::isfinite(*distance)) return kInfinity;
     const double peak =
@@ -176,10 +176,10 @@ std::optional<double> ulps(const Cell& target, const Cell* golden) {
     const double relative = *distance == 0 ? 0 : peak > 0 ? *distance / peak : kInfinity;
     return trace::in_roundings(relative, trace::dtype_of(target.shown("dtype")));
   }
-  return difference_of_statistics(target, golden);
+  return difference_of_statistics(target, reference);
 }
 
-bool needs_golden(const Cell& target) {
+bool needs_reference(const Cell& target) {
   if (target.has("MaxAbsErr")) return !target.number("MaxAbsErr");
   if (!target.has("Max diff")) return true;
   return std::any_of(kStatistics.begin(), kStatistics.end(), [&](const Statistic& one) {

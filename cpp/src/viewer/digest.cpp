@@ -162,9 +162,9 @@ class Reader {
   Reader(const DigestSource& source, const DigestProgress& progress)
       : result_(source), progress_(progress), total_(result_.count()) {}
 
-  void read(Side& side, int number, const Side* golden) {
+  void read(Side& side, int number, const Side* reference) {
     result_.nodes(number, [&](const ResultRow& row) {
-      add(side, row, golden);
+      add(side, row, reference);
       ++done_;
       if (done_ % kRowsPerReport == 0 && progress_ && !progress_(done_, total_)) {
         throw InvalidArgument("reading the values of a graph was ended");
@@ -209,7 +209,7 @@ class Reader {
   const Texts& texts() const noexcept { return texts_; }
 
  private:
-  void add(Side& side, const ResultRow& row, const Side* golden) {
+  void add(Side& side, const ResultRow& row, const Side* reference) {
     const auto node = static_cast<std::uint32_t>(side.places.size());
     side.places.push_back(
         {.name = texts_.names.add(row.name), .parent = texts_.names.add(row.parent), .order = row.order});
@@ -227,8 +227,9 @@ class Reader {
                            .has_links = row.has_links,
                            .is_merged = row.is_merged});
     add_marks(side, node);
-    const bool is_compared = golden != nullptr && !row.link.empty() && !(inputs_.empty() && outputs_.empty());
-    if (is_compared) measure(side, node, row.name.ends_with("parameters_grad"), *golden);
+    const bool is_compared =
+        reference != nullptr && !row.link.empty() && !(inputs_.empty() && outputs_.empty());
+    if (is_compared) measure(side, node, row.name.ends_with("parameters_grad"), *reference);
   }
 
   void add_marks(Side& side, std::uint32_t node) {
@@ -248,43 +249,43 @@ class Reader {
     if (const auto mark = mark_of(cell)) side.marks.push_back({*mark, is_given, node});
   }
 
-  void measure(Side& side, std::uint32_t node, bool gradients, const Side& golden) {
+  void measure(Side& side, std::uint32_t node, bool gradients, const Side& reference) {
     Metrics none;
     none.fill(kNothing);
     side.metrics.resize(node, none);
     side.metrics.push_back(metrics_of(gradients ? inputs_ : outputs_));
     if (result_.has_own_tables()) return;  // the differences are in the file
-    const bool has_golden = doubtful() && read_golden(side.values[node].link, golden);
+    const bool has_reference = doubtful() && read_reference(side.values[node].link, reference);
     side.ulps.resize(node, kNoUlps);
-    side.ulps.push_back(ulps_of_groups(gradients, has_golden));
+    side.ulps.push_back(ulps_of_groups(gradients, has_reference));
   }
 
   bool doubtful() const {
     for (const Cells* cells : {&inputs_, &outputs_}) {
       for (const auto& [name, cell] : *cells) {
-        if (needs_golden(cell)) return true;
+        if (needs_reference(cell)) return true;
       }
     }
     return false;
   }
 
-  bool read_golden(std::uint32_t name, const Side& golden) {
-    const std::uint32_t pos = golden.tree.find(name);
+  bool read_reference(std::uint32_t name, const Side& reference) {
+    const std::uint32_t pos = reference.tree.find(name);
     if (pos == kNone) return false;
-    result_.cells(golden.values[golden.tree.node(pos)].source,
+    result_.cells(reference.values[reference.tree.node(pos)].source,
                   [&](std::string_view in, std::string_view out) {
-                    golden_inputs_.read(in);
-                    golden_outputs_.read(out);
+                    reference_inputs_.read(in);
+                    reference_outputs_.read(out);
                   });
     return true;
   }
 
-  Ulps ulps_of_groups(bool gradients, bool has_golden) {
+  Ulps ulps_of_groups(bool gradients, bool has_reference) {
     Ulps found = kNoUlps;
     for (const Group group : {kInput, kWeight, kGradient, kOutput}) {
       select(group, inputs_, outputs_, gradients, ours_);
       theirs_.assign(ours_.size(), nullptr);
-      if (has_golden) select(group, golden_inputs_, golden_outputs_, gradients, theirs_);
+      if (has_reference) select(group, reference_inputs_, reference_outputs_, gradients, theirs_);
       for (std::size_t i = 0; i < std::min(ours_.size(), theirs_.size()); ++i) {
         if (const auto value = ulps(*ours_[i], theirs_[i])) raise(found.at(group), *value);
       }
@@ -301,25 +302,25 @@ class Reader {
   Texts texts_;
   std::uint32_t empty_ = texts_.names.add("");
   std::uint32_t root_ = texts_.names.add("DefaultModel");
-  Cells inputs_, outputs_, golden_inputs_, golden_outputs_;
+  Cells inputs_, outputs_, reference_inputs_, reference_outputs_;
   std::vector<const Cell*> ours_, theirs_;
 };
 
 // Counterparts by the links of the target.
-void match(Side& target, Side& golden) {
+void match(Side& target, Side& reference) {
   for (std::uint32_t pos = 0; pos < target.tree.size(); ++pos) {
     const std::uint32_t link = target.values[target.tree.node(pos)].link;
-    const std::uint32_t peer = link == kNone ? kNone : golden.tree.find(link);
+    const std::uint32_t peer = link == kNone ? kNone : reference.tree.find(link);
     if (peer == kNone) continue;
     target.peers[pos] = peer;
-    golden.peers[peer] = pos;
-    golden.hows[peer] = "matched";
+    reference.peers[peer] = pos;
+    reference.hows[peer] = "matched";
   }
   for (std::uint32_t pos = 0; pos < target.tree.size(); ++pos) {
     if (target.peers[pos] == kNone) continue;
     const std::uint32_t above = target.tree.parent(pos);
     const std::uint32_t beside = above == kNone ? kNone : target.peers[above];
-    const bool is_moved = beside != kNone && beside != golden.tree.parent(target.peers[pos]);
+    const bool is_moved = beside != kNone && beside != reference.tree.parent(target.peers[pos]);
     target.hows[pos] = is_moved ? "moved" : "matched";
   }
 }
@@ -482,16 +483,16 @@ void write_digest(const DigestSource& source, const std::filesystem::path& path,
                   const DigestProgress& progress) {
   Reader reader(source, progress);
   Side target;
-  Side golden;
-  reader.read(golden, 1, nullptr);
-  reader.read(target, 0, &golden);
-  match(target, golden);
-  reader.adopt(golden, 1, target);
-  reader.adopt(target, 0, golden);
+  Side reference;
+  reader.read(reference, 1, nullptr);
+  reader.read(target, 0, &reference);
+  match(target, reference);
+  reader.adopt(reference, 1, target);
+  reader.adopt(target, 0, reference);
   const std::vector<std::string> lines = reader.stack_lines();
   try {
     Writer writer(path);
-    writer.add(1, golden, reader.texts());
+    writer.add(1, reference, reader.texts());
     writer.add(0, target, reader.texts());
     writer.add_texts("shape", reader.texts().shapes);
     writer.add_texts("stack", lines);

@@ -50,7 +50,7 @@ class ResultReader {
   bool has_own_tables() const noexcept;
   /// Whether the file says of its nodes whether they overflow.
   bool has_overflow_levels();
-  /// Calls `take` for each node of a side (0: target, 1: golden), in the order of the file.
+  /// Calls `take` for each node of a side (0: target, 1: reference), in the order of the file.
   void nodes(int side, const std::function<void(const ResultRow&)>& take);
   void own_rows(int side, const std::function<void(const OwnRow&)>& take);
   /// Each id with its JSON list of lines.

@@ -95,10 +95,10 @@ class ErrorData:
     """What -save_error_data keeps of a call that does not pass."""
 
     inputs: Inputs
-    bench_outputs: Any
+    reference_outputs: Any
     device_outputs: Any
     backward_input: Any
-    bench_gradients: list[torch.Tensor | None] | None
+    reference_gradients: list[torch.Tensor | None] | None
     device_gradients: list[torch.Tensor | None] | None
 
 
@@ -175,11 +175,13 @@ class _Check:
 
     def run(self) -> CallResult:
         inputs = self._inputs("range")
-        bench_precision, device_precision = _precisions(self._function, inputs, dtype_of_output(self._call))
+        reference_precision, device_precision = _precisions(
+            self._function, inputs, dtype_of_output(self._call)
+        )
         wants = self._wants_gradients()
-        bench = Execution(self._call, inputs, "cpu", bench_precision, with_gradients=wants)
+        reference = Execution(self._call, inputs, "cpu", reference_precision, with_gradients=wants)
         device = Execution(self._call, inputs, self._checker.device, device_precision, with_gradients=wants)
-        return self._compared(inputs, bench, device)
+        return self._compared(inputs, reference, device)
 
     def run_received(self) -> ReceivedResult:
         """Functions whose results are to be equal, or nearly so, are run here in their own precision; others
@@ -196,10 +198,10 @@ class _Check:
         local = run_here() if "dropout" in self._call.name else without_random_numbers(run_here)
         if standard_of(self._function) in _TWO_PARTIES:
             return ReceivedResult(self._compared(inputs, local, received))
-        bench = Execution(self._call, inputs, "cpu", raised, with_gradients=wants)
-        result = self._compared(inputs, bench, received)
-        bench = Execution(self._call, inputs, "cpu", raised, with_gradients=wants)  # its graph is used up
-        return ReceivedResult(result, self._compared(inputs, bench, local))
+        reference = Execution(self._call, inputs, "cpu", raised, with_gradients=wants)
+        result = self._compared(inputs, reference, received)
+        reference = Execution(self._call, inputs, "cpu", raised, with_gradients=wants)  # its graph is used up
+        return ReceivedResult(result, self._compared(inputs, reference, local))
 
     def _inputs(self, drawing: Drawing, *, random: bool = False) -> Inputs:
         function_of(self._call)
@@ -210,23 +212,25 @@ class _Check:
     def _wants_gradients(self) -> bool:
         return self._call.backward is not None and not self._why_no_backward()
 
-    def _compared(self, inputs: Inputs, bench: Execution, device: Execution | _Received) -> CallResult:
+    def _compared(self, inputs: Inputs, reference: Execution, device: Execution | _Received) -> CallResult:
         message = self._why_no_backward()
-        result = self._forward(bench, device)
+        result = self._forward(reference, device)
         gradients: tuple[list[Any], list[Any]] | None = None
         if self._wants_gradients():
-            message = self._why_no_gradient(bench)
+            message = self._why_no_gradient(reference)
             if not message:
                 try:
-                    gradients = self._gradients(inputs, bench, device)
+                    gradients = self._gradients(inputs, reference, device)
                 except (Error, RuntimeError) as error:
                     message = str(error) if isinstance(error, Error) else _reason(error)
         self._backward(result, gradients, message)
         result.data = ErrorData(
             inputs,
-            _detached(bench.value),
+            _detached(reference.value),
             _detached(device.value),
-            bench.converted(inputs.gradients[0]) if gradients and inputs.gradients[0] is not None else None,
+            reference.converted(inputs.gradients[0])
+            if gradients and inputs.gradients[0] is not None
+            else None,
             gradients[0] if gradients else None,
             gradients[1] if gradients else None,
         )
@@ -234,17 +238,19 @@ class _Check:
 
     # ---- forward
 
-    def _forward(self, bench: Execution, device: Execution | _Received) -> CallResult:
+    def _forward(self, reference: Execution, device: Execution | _Received) -> CallResult:
         if "dropout" in self._call.name:
-            first_bench, first_device = bench.outputs[0], device.outputs[0].cpu()
-            return CallResult(self._call.name, compare_dropout(first_bench, first_device), NONE)
-        details = self._compare_all(_list_of(bench.value), _list_of(device.value))
+            first_reference, first_device = reference.outputs[0], device.outputs[0].cpu()
+            return CallResult(self._call.name, compare_dropout(first_reference, first_device), NONE)
+        details = self._compare_all(_list_of(reference.value), _list_of(device.value))
         return CallResult(self._call.name, worst([d.status for d in details]), NONE, details)
 
-    def _compare_all(self, bench: list[Any], device: list[Any]) -> list[Detail]:
-        if len(bench) > len(device):
+    def _compare_all(self, reference: list[Any], device: list[Any]) -> list[Detail]:
+        if len(reference) > len(device):
             return [Detail(status="error", message="the device gave fewer results than the benchmark")]
-        return [compare(self._function, _on_cpu(b), _on_cpu(d), self._threads) for b, d in zip(bench, device)]
+        return [
+            compare(self._function, _on_cpu(b), _on_cpu(d), self._threads) for b, d in zip(reference, device)
+        ]
 
     # ---- backward
 
@@ -255,20 +261,20 @@ class _Check:
             return _NO_BACKWARD
         return _WITHOUT_BACKWARD if self._function == "masked_select" else ""
 
-    def _why_no_gradient(self, bench: Execution) -> str:
-        several = isinstance(bench.value, (list, tuple)) and self._function not in _SEVERAL_OUTPUTS
+    def _why_no_gradient(self, reference: Execution) -> str:
+        several = isinstance(reference.value, (list, tuple)) and self._function not in _SEVERAL_OUTPUTS
         return _SEVERAL if several else ""
 
     def _gradients(
-        self, inputs: Inputs, bench: Execution, device: Execution | _Received
+        self, inputs: Inputs, reference: Execution, device: Execution | _Received
     ) -> tuple[list[Any], list[Any]] | None:
         count = sum(1 for _ in tensors_in(inputs.args))
         recorded = inputs.gradients[:1]
         if not recorded or recorded[0] is None:
             raise UnsupportedError("the gradient of the output was not recorded, skip backward.")
-        bench_gradients = bench.gradients(recorded)[:count]
+        reference_gradients = reference.gradients(recorded)[:count]
         device_gradients = device.gradients(recorded)[:count]
-        return bench_gradients, device_gradients
+        return reference_gradients, device_gradients
 
     def _backward(
         self, result: CallResult, gradients: tuple[list[Any], list[Any]] | None, message: str
@@ -276,12 +282,12 @@ class _Check:
         if message:
             result.backward, result.backward_details = SKIP, [skipped(message)]
         elif gradients is not None and gradients[0]:
-            bench, device = gradients
+            reference, device = gradients
             if "dropout" in self._call.name:
-                if bench[0] is not None and device[0] is not None:
-                    result.backward = compare_dropout(bench[0], device[0].cpu())
+                if reference[0] is not None and device[0] is not None:
+                    result.backward = compare_dropout(reference[0], device[0].cpu())
                 return
-            result.backward_details = self._compare_all(bench, device)
+            result.backward_details = self._compare_all(reference, device)
             result.backward = worst([detail.status for detail in result.backward_details])
 
 

@@ -50,7 +50,7 @@ Cell = Union[float, int, Narrow, str, None]
 class Detail:
     """Fields in the order of the columns; None: a blank."""
 
-    bench_dtype: str | None = None
+    reference_dtype: str | None = None
     device_dtype: str | None = None
     shape: tuple[int, ...] | None = None
     cosine: Cell = None
@@ -96,47 +96,52 @@ def worst(statuses: list[Status]) -> Status:
     return PASS
 
 
-def compare(function: str, bench: Any, device: Any, threads: int = 1) -> Detail:
+def compare(function: str, reference: Any, device: Any, threads: int = 1) -> Detail:
     """Of one output of `function`: tensors on the CPU, or plain values."""
     import torch
 
-    if bench is None:
+    if reference is None:
         return skipped("Bench output is None, skip this test.")
-    if isinstance(bench, torch.Tensor) and isinstance(device, torch.Tensor):
-        return _compare_tensors(function, bench, device, threads)
-    kinds = Detail(bench_dtype=str(type(bench)), device_dtype=str(type(device)))
-    if type(bench) is not type(device):
+    if isinstance(reference, torch.Tensor) and isinstance(device, torch.Tensor):
+        return _compare_tensors(function, reference, device, threads)
+    kinds = Detail(reference_dtype=str(type(reference)), device_dtype=str(type(device)))
+    if type(reference) is not type(device):
         kinds.status, kinds.message = ERROR, "the benchmark and the device gave results of different types"
-    elif isinstance(bench, (bool, int, float, str)):
-        kinds.status = PASS if bench == device else ERROR
-        kinds.error_rate = 0 if bench == device else None
+    elif isinstance(reference, (bool, int, float, str)):
+        kinds.status = PASS if reference == device else ERROR
+        kinds.error_rate = 0 if reference == device else None
     else:
-        kinds.status, kinds.message = ERROR, f"a result of type {type(bench).__name__} is not compared"
+        kinds.status, kinds.message = ERROR, f"a result of type {type(reference).__name__} is not compared"
     return kinds
 
 
-def _compare_tensors(function: str, bench: torch.Tensor, device: torch.Tensor, threads: int) -> Detail:
-    detail = Detail(str(bench.dtype), str(device.dtype), tuple(device.shape))
-    if bench.shape != device.shape:
-        return _failed(detail, f"shapes differ: benchmark {list(bench.shape)}, device {list(device.shape)}")
-    if _family(bench) != _family(device):
-        return _failed(detail, f"benchmark {bench.dtype} and device {device.dtype} cannot be compared")
-    if bench.numel() == 0:
+def _compare_tensors(function: str, reference: torch.Tensor, device: torch.Tensor, threads: int) -> Detail:
+    detail = Detail(str(reference.dtype), str(device.dtype), tuple(device.shape))
+    if reference.shape != device.shape:
+        return _failed(
+            detail, f"shapes differ: benchmark {list(reference.shape)}, device {list(device.shape)}"
+        )
+    if _family(reference) != _family(device):
+        return _failed(detail, f"benchmark {reference.dtype} and device {device.dtype} cannot be compared")
+    if reference.numel() == 0:
         return _failed(detail, "the benchmark has no elements")
-    if bench.is_complex():  # its parts are compared like any other numbers
+    if reference.is_complex():  # its parts are compared like any other numbers
         import torch
 
-        bench, device = torch.view_as_real(bench.resolve_conj()), torch.view_as_real(device.resolve_conj())
+        reference, device = (
+            torch.view_as_real(reference.resolve_conj()),
+            torch.view_as_real(device.resolve_conj()),
+        )
     standard = standard_of(function)
     error = torch_adapter().measure_result(
-        device, bench, _options(standard, str(device.dtype), str(bench.dtype)), threads=threads
+        device, reference, _options(standard, str(device.dtype), str(reference.dtype)), threads=threads
     )
     if not device.is_floating_point():
         detail.error_rate = error.unequal / error.count
         detail.status = PASS if error.unequal == 0 else ERROR
         detail.message = f"{device.dtype}: judged by the rate of errors alone\n"
         return detail
-    _Measures(detail, error, bench.dtype, device.dtype).fill(standard)
+    _Measures(detail, error, reference.dtype, device.dtype).fill(standard)
     return detail
 
 
@@ -156,10 +161,10 @@ def _family(tensor: torch.Tensor) -> str:
 
 
 @lru_cache(maxsize=256)
-def _options(standard: Standard, device: str, bench: str) -> core.ResultOptions:
+def _options(standard: Standard, device: str, reference: str) -> core.ResultOptions:
     options = core.ResultOptions()
     constants = standards.DTYPES.get(device, standards.DTYPES["torch.float32"])
-    epsilon = _EPSILONS.get(bench, _EPSILONS["torch.float32"])
+    epsilon = _EPSILONS.get(reference, _EPSILONS["torch.float32"])
     options.epsilon = constants.epsilon if constants.epsilon is not None else epsilon
     options.relative_error = constants.relative_error
     options.small_value = constants.small_value
@@ -181,13 +186,13 @@ class _Measures:
     """Fills a row with what one measurement says."""
 
     def __init__(
-        self, detail: Detail, error: core.ResultError, bench: torch.dtype, device: torch.dtype
+        self, detail: Detail, error: core.ResultError, reference: torch.dtype, device: torch.dtype
     ) -> None:
         self._detail = detail
         self._error = error
         self._device = str(device)
         # mindstudio-probe computes in the wider of both types, bfloat16 being float32.
-        kinds = {str(bench), str(device)}
+        kinds = {str(reference), str(device)}
         self._narrow: Literal["float32", "float16"] | None = None
         if "torch.float64" not in kinds:
             self._narrow = "float16" if kinds == {"torch.float16"} else "float32"
@@ -332,10 +337,10 @@ def _ratio(some: int, all_: int) -> Cell:
     return some / all_ if all_ else 0
 
 
-def compare_dropout(bench: torch.Tensor, device: torch.Tensor) -> Status:
+def compare_dropout(reference: torch.Tensor, device: torch.Tensor) -> Status:
     """What dropout keeps is random: only the number of zeros is compared."""
-    count = bench.numel()
+    count = reference.numel()
     if count < standards.DROPOUT_ELEMENTS:
         return PASS
-    difference = abs(int((bench == 0).sum()) - int((device == 0).sum()))
+    difference = abs(int((reference == 0).sum()) - int((device == 0).sum()))
     return PASS if difference / count < standards.DROPOUT_SHARE else ERROR

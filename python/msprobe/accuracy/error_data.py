@@ -27,10 +27,10 @@ def save_error_data(folder: Path, result: CallResult) -> None:
     make_directory(folder)
     for part, value in (
         ("forward.input", [data.inputs.args, data.inputs.kwargs]),
-        ("forward.output.bench", data.bench_outputs),
+        ("forward.output.bench", data.reference_outputs),
         ("forward.output.device", data.device_outputs),
         ("backward.input", data.backward_input),
-        ("backward.output.bench", data.bench_gradients),
+        ("backward.output.bench", data.reference_gradients),
         ("backward.output.device", data.device_gradients),
     ):
         for i, element in enumerate(_elements(value)):

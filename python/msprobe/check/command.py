@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--inputs-of",
         dest="inputs_of",
-        metavar="GOLDEN",
+        metavar="REFERENCE",
         help="give the operators the arguments of this dump of the reference (task tensor): tells the error "
         "that a call introduces from the one that it inherits",
     )

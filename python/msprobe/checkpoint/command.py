@@ -90,9 +90,9 @@ def config_check_main(arguments: list[str]) -> int:
 
     with log_on_stderr("WARNING"):
         with Progress("ckpt", in_bytes=True) as progress:
-            left, right = asked.compare
-            result = compare_checkpoints(left, right, CheckpointOptions(progress=progress))
-        for other, names in (("ckpt2", result.left_only), ("ckpt1", result.right_only)):
+            reference, target = asked.compare
+            result = compare_checkpoints(reference, target, CheckpointOptions(progress=progress))
+        for other, names in (("ckpt2", result.reference_only), ("ckpt1", result.target_only)):
             if names:
                 log.warning("Parameters not in %s: %s", other, ", ".join(names))
         write_similarity(output, result, extended=False)

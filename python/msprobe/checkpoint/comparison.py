@@ -37,8 +37,8 @@ class CheckpointOptions:
 
 
 def compare_checkpoints(
-    left: str | os.PathLike[str],
-    right: str | os.PathLike[str],
+    reference: str | os.PathLike[str],
+    target: str | os.PathLike[str],
     options: CheckpointOptions | None = None,
 ) -> CheckpointResult:
     """Compares two checkpoints, of which one or both may be files of hashes. Files are only read; nothing in
@@ -46,10 +46,10 @@ def compare_checkpoints(
     """
     options = options or CheckpointOptions()
     begin = time.monotonic()
-    if is_hash_file(left) or is_hash_file(right):
-        result = _compare_hashes(left, right, options)
+    if is_hash_file(reference) or is_hash_file(target):
+        result = _compare_hashes(reference, target, options)
     else:
-        result = _compare_content(left, right, options)
+        result = _compare_content(reference, target, options)
     return CheckpointResult(**{**vars(result), "seconds": time.monotonic() - begin})
 
 
@@ -77,11 +77,11 @@ def side_of(path: str | os.PathLike[str], checkpoint: core.Checkpoint) -> Checkp
 
 
 def _compare_content(
-    left: str | os.PathLike[str], right: str | os.PathLike[str], options: CheckpointOptions
+    reference: str | os.PathLike[str], target: str | os.PathLike[str], options: CheckpointOptions
 ) -> CheckpointResult:
     rules = load_rules(options.rules)
-    first = open_checkpoint(left, rules, optimizer=options.optimizer)
-    second = open_checkpoint(right, rules, optimizer=options.optimizer)
+    first = open_checkpoint(reference, rules, optimizer=options.optimizer)
+    second = open_checkpoint(target, rules, optimizer=options.optimizer)
     notes = _map_names(first, second, options)
     found = core.compare_checkpoints(
         first,
@@ -93,11 +93,11 @@ def _compare_content(
         progress=options.progress,
     )
     return CheckpointResult(
-        left=side_of(left, first),
-        right=side_of(right, second),
+        reference=side_of(reference, first),
+        target=side_of(target, second),
         rows=[row_of(row) for row in found["rows"]],
-        left_only=found["left_only"],
-        right_only=found["right_only"],
+        reference_only=found["reference_only"],
+        target_only=found["target_only"],
         notes=[*notes, *found["notes"]],
         row_order=found["names"],
     )
@@ -106,29 +106,31 @@ def _compare_content(
 # ---- names of another kind
 
 
-def _map_names(left: core.Checkpoint, right: core.Checkpoint, options: CheckpointOptions) -> list[str]:
+def _map_names(reference: core.Checkpoint, target: core.Checkpoint, options: CheckpointOptions) -> list[str]:
     """Gives the side with the other naming the names of the mapping. Returns what was done."""
     if options.mapping is not None:
         mapping = load_mapping(options.mapping)
         best = max(
             (
-                (_hits(mapping, side, prefix), prefix, side is right)
-                for side in (left, right)
+                (_hits(mapping, side, prefix), prefix, side is target)
+                for side in (reference, target)
                 for prefix in mapping.prefixes
             ),
             key=lambda one: one[0],
         )
         if best[0] == 0:
             raise InvalidArgument(f"mapping {mapping.name}: none of its names is in one of the checkpoints")
-        _, prefix, is_right = best
-        return [_apply(mapping, prefix, *((right, left) if is_right else (left, right)), is_right)]
+        _, prefix, is_target = best
+        return [
+            _apply(mapping, prefix, *((target, reference) if is_target else (reference, target)), is_target)
+        ]
     notes = []
-    for side, other, is_right in ((left, right, False), (right, left, True)):
+    for side, other, is_target in ((reference, target, False), (target, reference, True)):
         found = mapping_for_model(side.model_type) if side.model_type and not other.model_type else None
         if found is not None and other.kind in ("megatron", "distributed", "file"):
             prefix = max(found.prefixes, key=lambda one: _hits(found, side, one))
             if _hits(found, side, prefix) and not _hits(found, other, prefix):
-                notes.append(_apply(found, prefix, side, other, is_right))
+                notes.append(_apply(found, prefix, side, other, is_target))
     return notes
 
 
@@ -140,10 +142,10 @@ def _hits(mapping: Mapping, side: core.Checkpoint, prefix: str) -> int:
 
 
 def _apply(
-    mapping: Mapping, prefix: str, side: core.Checkpoint, other: core.Checkpoint, is_right: bool
+    mapping: Mapping, prefix: str, side: core.Checkpoint, other: core.Checkpoint, is_target: bool
 ) -> str:
     made = side.apply_mapping(mapping.with_prefix(prefix), other)
-    where = "right" if is_right else "left"
+    where = "target" if is_target else "reference"
     return f"mapping {mapping.name}: {made} parameters of the {where} checkpoint have other names"
 
 
@@ -151,9 +153,9 @@ def _apply(
 
 
 def _compare_hashes(
-    left: str | os.PathLike[str], right: str | os.PathLike[str], options: CheckpointOptions
+    reference: str | os.PathLike[str], target: str | os.PathLike[str], options: CheckpointOptions
 ) -> CheckpointResult:
-    first, second = (_hashes(path, options) for path in (left, right))
+    first, second = (_hashes(path, options) for path in (reference, target))
     rows = [
         ParameterRow(
             name=name,
@@ -167,12 +169,12 @@ def _compare_hashes(
         if (other := second.parameters.get(name)) is not None
     ]
     return CheckpointResult(
-        left=first.side,
-        right=second.side,
+        reference=first.side,
+        target=second.side,
         rows=rows,
         row_order=[row.name for row in rows],
-        left_only=[name for name in first.parameters if name not in second.parameters],
-        right_only=[name for name in second.parameters if name not in first.parameters],
+        reference_only=[name for name in first.parameters if name not in second.parameters],
+        target_only=[name for name in second.parameters if name not in first.parameters],
         notes=[
             "only hashes are compared: they tell whether parameters are equal, not by how much they differ"
         ],

@@ -27,7 +27,7 @@ def sentence(result: CheckpointResult, failing: Sequence[Failure]) -> str:
     if result.same:
         return f"The checkpoints are the same: {len(result.rows)} parameters, all bits equal."
     different = len(result.differing)
-    if not different and not result.left_only and not result.right_only:
+    if not different and not result.reference_only and not result.target_only:
         return (
             f"The checkpoints are the same as far as they were compared: {len(result.rows)} parameters, but "
             f"{len(result.not_compared)} could not be compared."
@@ -35,7 +35,7 @@ def sentence(result: CheckpointResult, failing: Sequence[Failure]) -> str:
     text = f"The checkpoints differ: {different} of {len(result.rows)} parameters"
     if not failing:
         text = f"The checkpoints are within the limits: {different} of {len(result.rows)} parameters differ"
-    missing = len(result.left_only) + len(result.right_only)
+    missing = len(result.reference_only) + len(result.target_only)
     return text + (f", {missing} only on one side." if missing else ".")
 
 
@@ -43,16 +43,16 @@ def console_text(
     result: CheckpointResult, failing: Sequence[Failure], files: Sequence[Path], paint: Paint = PLAIN
 ) -> str:
     answer = paint.answer(sentence(result, failing), good=not failing)
-    lines = [answer, _side("left ", result.left), _side("right", result.right)]
+    lines = [answer, _side("reference", result.reference), _side("target   ", result.target)]
     lines += [f"  note: {printable(note)}" for note in result.notes]
-    for side, names in (("left", result.left_only), ("right", result.right_only)):
+    for side, names in (("reference", result.reference_only), ("target", result.target_only)):
         lines += _some(f"only in the {side} checkpoint", names)
     lines += _some("not compared", [f"{name} ({reason})" for name, reason in result.not_compared])
     differing = result.differing
     if differing:
         lines += _layer_lines(layers_of(differing))
         lines += _row_lines(differing)
-    gigabytes = (result.left.bytes + result.right.bytes) / 1e9
+    gigabytes = (result.reference.bytes + result.target.bytes) / 1e9
     lines.append(f"  {gigabytes:.2f} GB in {result.seconds:.2f} s")
     lines += [f"  {printable(str(path))}" for path in files]
     return "\n".join(lines) + "\n"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def _mean_difference(row: ParameterRow) -> float | None:
-    left, right = row.means
-    return None if left is None or right is None else abs(left - right)
+    reference, target = row.means
+    return None if reference is None or target is None else abs(reference - target)
 
 
 METRICS: dict[str, Callable[[ParameterRow], float | None]] = {
@@ -63,8 +63,8 @@ def beyond(result: CheckpointResult, limits: list[Limit]) -> list[Failure]:
     """What makes the checkpoints different; without limits all that is not equal. What only one of them has,
     shapes that differ and what cannot be compared always do. A value that is no number is beyond every limit.
     """
-    failures = [Failure(name, "only in the left checkpoint") for name in result.left_only]
-    failures += [Failure(name, "only in the right checkpoint") for name in result.right_only]
+    failures = [Failure(name, "only in the reference") for name in result.reference_only]
+    failures += [Failure(name, "only in the target") for name in result.target_only]
     failures += [Failure(name, f"not compared: {reason}") for name, reason in result.not_compared]
     for row in result.differing:
         reason = _reason(row, limits)

@@ -39,10 +39,10 @@ def _data(result: CheckpointResult, failing: Sequence[Failure]) -> dict[str, obj
         "same": result.same,
         "failing": len(failing),
         "sentence": sentence(result, failing),
-        "sides": [_side(side) for side in (result.left, result.right)],
+        "sides": [_side(side) for side in (result.reference, result.target)],
         "notes": result.notes,
-        "only": [result.left_only[:_MOST_NAMES], result.right_only[:_MOST_NAMES]],
-        "onlyTotal": [len(result.left_only), len(result.right_only)],
+        "only": [result.reference_only[:_MOST_NAMES], result.target_only[:_MOST_NAMES]],
+        "onlyTotal": [len(result.reference_only), len(result.target_only)],
         "rows": [_row(row) for row in rows],
         "rowTotal": len(result.rows),
     }

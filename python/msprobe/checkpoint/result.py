@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """One parameter that both checkpoints have. Pairs of a side and the other are (left, right)."""
+    """One parameter that both checkpoints have. Pairs of a side and the other are (reference, target)."""
 
     name: str
     shapes: tuple[list[int], list[int]]
@@ -32,7 +32,7 @@ class ParameterRow:
     """Euclidean norms, of the elements that are finite on both sides."""
     max_absolute: float | None = None
     max_relative: float | None = None
-    """Largest |left - right| / |right|, over pairs of finite elements."""
+    """Largest |reference - target| / |target|, over pairs of finite elements."""
     means: tuple[float | None, float | None] = (None, None)
     """Of the elements that are finite on both sides."""
     equal_bits: int | None = None
@@ -84,27 +84,27 @@ def row_of(found: dict[str, Any]) -> ParameterRow:
     }
     if not found["comparable"]:
         return ParameterRow(**common)
-    left, right = found["left"], found["right"]
+    reference, target = found["reference"], found["target"]
     finite = found["finite_pairs"]
     return ParameterRow(
         **common,
         count=found["count"],
         l2=_distance(found),
         cos=_cosine(found),
-        norms=(math.sqrt(left["squares"]), math.sqrt(right["squares"])),
+        norms=(math.sqrt(reference["squares"]), math.sqrt(target["squares"])),
         max_absolute=found["max_absolute"],
         max_relative=found["max_relative"],
-        means=(left["sum"] / finite, right["sum"] / finite) if finite else (None, None),
+        means=(reference["sum"] / finite, target["sum"] / finite) if finite else (None, None),
         equal_bits=found["equal_bits"],
-        nan_counts=(left["nan_count"], right["nan_count"]),
-        inf_counts=(left["inf_count"], right["inf_count"]),
+        nan_counts=(reference["nan_count"], target["nan_count"]),
+        inf_counts=(reference["inf_count"], target["inf_count"]),
         hashes=tuple(found["hashes"]),
     )
 
 
 def _distance(found: dict[str, Any]) -> float:
     """What the arithmetic of floating point gives: the difference of two infinities is no number."""
-    if found["left"]["nan_count"] or found["right"]["nan_count"] or found["both_non_finite"]:
+    if found["reference"]["nan_count"] or found["target"]["nan_count"] or found["both_non_finite"]:
         return math.nan
     return math.inf if found["one_sided"] else math.sqrt(found["squared_distance"])
 
@@ -112,11 +112,11 @@ def _distance(found: dict[str, Any]) -> float:
 def _cosine(found: dict[str, Any]) -> float | None:
     if found["finite_pairs"] != found["count"]:
         return math.nan
-    left, right = found["left"]["squares"], found["right"]["squares"]
-    if left == 0 or right == 0:
-        return 1.0 if left == right else None
-    product = left * right
-    norms = math.sqrt(product) if 0 < product < math.inf else math.sqrt(left) * math.sqrt(right)
+    reference, target = found["reference"]["squares"], found["target"]["squares"]
+    if reference == 0 or target == 0:
+        return 1.0 if reference == target else None
+    product = reference * target
+    norms = math.sqrt(product) if 0 < product < math.inf else math.sqrt(reference) * math.sqrt(target)
     return float(found["dot"] / norms)
 
 
@@ -139,12 +139,12 @@ class CheckpointSide:
 
 @dataclass(frozen=True)
 class CheckpointResult:
-    left: CheckpointSide
-    right: CheckpointSide
+    reference: CheckpointSide
+    target: CheckpointSide
     rows: list[ParameterRow]
-    """In the order of the model as the left side has it."""
-    left_only: list[str]
-    right_only: list[str]
+    """In the order of the model as the reference has it."""
+    reference_only: list[str]
+    target_only: list[str]
     notes: list[str] = field(default_factory=list)
     row_order: list[str] = field(default_factory=list)
     """The names of all rows, also those that another process measures."""
@@ -153,13 +153,13 @@ class CheckpointResult:
     @property
     def same(self) -> bool:
         """Whether both have the same parameters with the same content, and all of it was compared."""
-        only_one_has = self.left_only or self.right_only
+        only_one_has = self.reference_only or self.target_only
         return not only_one_has and not self.not_compared and all(row.equal for row in self.rows)
 
     @property
     def not_compared(self) -> list[tuple[str, str]]:
         """What is left out on either side, and why."""
-        return list(dict.fromkeys([*self.left.left_out, *self.right.left_out]))
+        return list(dict.fromkeys([*self.reference.left_out, *self.target.left_out]))
 
     @property
     def differing(self) -> list[ParameterRow]:

@@ -34,16 +34,16 @@ def compare_shared(
     """The whole result; None in every process but the first one. `folder`: one that all processes see. Raises
     IoError when a process is lost: what it was to measure is missing then.
     """
-    left, right = checkpoints
+    reference, target = checkpoints
     if process is None:
-        return compare_checkpoints(left, right, options)
-    if is_hash_file(left) or is_hash_file(right):  # little work, most of it to read one side
-        return compare_checkpoints(left, right, options) if process.number == 0 else None
+        return compare_checkpoints(reference, target, options)
+    if is_hash_file(reference) or is_hash_file(target):  # little work, most of it to read one side
+        return compare_checkpoints(reference, target, options) if process.number == 0 else None
     begin = time.monotonic()
     options = replace(options, share=(process.number, process.count))
     with Meeting(folder, process, timeout, name="ckpt") as meeting:
         meeting.agree_on(lambda: "")
-        result = compare_checkpoints(left, right, options)
+        result = compare_checkpoints(reference, target, options)
         if process.number != 0:
             meeting.deliver({"rows": [asdict(row) for row in result.rows]})
             return None

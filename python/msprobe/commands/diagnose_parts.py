@@ -155,11 +155,13 @@ class Comparison:
         result = compare_checkpoints(self._a.checkpoint, self._b.checkpoint)
         failing = beyond(result, [])
         files = write_outputs(self._output / "checkpoint.json", result, failing, junit=False, report=True)
-        iterations = {result.left.iteration, result.right.iteration}
+        iterations = {result.reference.iteration, result.target.iteration}
         causes = []
         if not result.same and iterations == {0}:
             worst = (
-                result.differing[0].name if result.differing else (result.left_only + result.right_only)[0]
+                result.differing[0].name
+                if result.differing
+                else (result.reference_only + result.target_only)[0]
             )
             causes.append(
                 Cause(
@@ -286,7 +288,7 @@ class Comparison:
         assert self._a.dump is not None
         assert self._b.dump is not None
         result = compare_runs(
-            Paths(target=self._b.dump, golden=self._a.dump),
+            Paths(target=self._b.dump, reference=self._a.dump),
             CompareOptions(
                 output=self._output / "dump", table="csv", advice=False, shows_progress=self._shows_progress
             ),
@@ -379,7 +381,7 @@ class Comparison:
             return None
         try:
             # The graph counts the step of a single folder in its own way.
-            step = find_units(Paths(target=b, golden=a)).units[0].step
+            step = find_units(Paths(target=b, reference=a)).units[0].step
         except Error as error:
             log.warning("no graph is made: %s", error)
             return None
@@ -396,7 +398,7 @@ class Comparison:
         ]
         try:
             made = write_graph(
-                Paths(target=b, golden=a),
+                Paths(target=b, reference=a),
                 GraphOptions(output=self._output / "graph", shows_progress=False, findings=lambda: findings),
             )
         except Error as error:

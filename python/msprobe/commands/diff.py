@@ -46,9 +46,9 @@ def main(arguments: list[str]) -> int:
     from msprobe.native import log_on_stderr
 
     with log_on_stderr("WARNING"):
-        left = open_source(asked.a, asked.step, asked.rank)
-        right = open_source(asked.b, asked.step, asked.rank)
-        answer = _answer(left, right, asked)
+        a = open_source(asked.a, asked.step, asked.rank)
+        b = open_source(asked.b, asked.step, asked.rank)
+        answer = _answer(a, b, asked)
     if asked.json:
         from msprobe.files.page import strict
 
@@ -61,11 +61,11 @@ def main(arguments: list[str]) -> int:
     return 0 if answer.same else 1
 
 
-def _answer(left: Source, right: Source, asked: argparse.Namespace) -> _Answer:
-    if asked.name is not None or left.only() is not None or right.only() is not None:
-        ours, theirs = _entry(left, asked.name), _entry(right, asked.name_b or asked.name)
+def _answer(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
+    if asked.name is not None or a.only() is not None or b.only() is not None:
+        ours, theirs = _entry(a, asked.name), _entry(b, asked.name_b or asked.name)
         return _entries(ours, theirs, asked)
-    return _sources(left, right, asked)
+    return _sources(a, b, asked)
 
 
 def _entry(source: Source, name: str | None) -> Entry:
@@ -83,61 +83,61 @@ def _entry(source: Source, name: str | None) -> Entry:
 # ---- two entries
 
 
-def _entries(left: Entry, right: Entry, asked: argparse.Namespace) -> _Answer:
+def _entries(a: Entry, b: Entry, asked: argparse.Namespace) -> _Answer:
     from msprobe.commands.sources.source import Text
     from msprobe.native import InvalidArgument
 
-    if isinstance(left, Text) and isinstance(right, Text):
-        return _texts(left, right)
-    if isinstance(left, Text) or isinstance(right, Text):
-        raise InvalidArgument(f"{left.name} and {right.name}: expected two tensors, or none")
-    return _tensors(left, right, asked)
+    if isinstance(a, Text) and isinstance(b, Text):
+        return _texts(a, b)
+    if isinstance(a, Text) or isinstance(b, Text):
+        raise InvalidArgument(f"{a.name} and {b.name}: expected two tensors, or none")
+    return _tensors(a, b, asked)
 
 
-def _tensors(left: Content, right: Content, asked: argparse.Namespace) -> _Answer:
+def _tensors(a: Content, b: Content, asked: argparse.Namespace) -> _Answer:
     from msprobe.commands.show_json import pair_data
     from msprobe.tensors.pairing import pair
     from msprobe.tensors.text import head_line, paired_lines
 
-    if left.shape != right.shape:
-        lines = [f"A  {head_line(left)}", f"B  {head_line(right)}"]
-        data = {"a": {"shape": list(left.shape)}, "b": {"shape": list(right.shape)}}
-        return _Answer(False, f"{_names(left, right)}: the shapes differ", lines, data)
-    found = pair(left, right, relative=asked.rtol, absolute=asked.atol, most=asked.most)
-    dtypes = "" if left.dtype == right.dtype else f", as {left.dtype} and {right.dtype}"
+    if a.shape != b.shape:
+        lines = [f"A  {head_line(a)}", f"B  {head_line(b)}"]
+        data = {"a": {"shape": list(a.shape)}, "b": {"shape": list(b.shape)}}
+        return _Answer(False, f"{_names(a, b)}: the shapes differ", lines, data)
+    found = pair(a, b, relative=asked.rtol, absolute=asked.atol, most=asked.most)
+    dtypes = "" if a.dtype == b.dtype else f", as {a.dtype} and {b.dtype}"
     words = f"equal{dtypes}" if found.equal else "different"
-    sentence = f"{_names(left, right)}: {words}"
-    return _Answer(found.equal, sentence, paired_lines(left, right, found), pair_data(left, right, found))
+    sentence = f"{_names(a, b)}: {words}"
+    return _Answer(found.equal, sentence, paired_lines(a, b, found), pair_data(a, b, found))
 
 
-def _names(left: Entry, right: Entry) -> str:
-    return left.name if left.name == right.name else f"{left.name} and {right.name}"
+def _names(a: Entry, b: Entry) -> str:
+    return a.name if a.name == b.name else f"{a.name} and {b.name}"
 
 
-def _texts(left: Any, right: Any) -> _Answer:
+def _texts(a: Any, b: Any) -> _Answer:
     import difflib
 
-    if left.lines == right.lines:
-        return _Answer(True, f"{_names(left, right)}: equal", [], {"lines": []})
-    lines = list(difflib.unified_diff(left.lines, right.lines, "A", "B", lineterm="", n=2))
-    return _Answer(False, f"{_names(left, right)}: different", lines[:500], {"lines": lines})
+    if a.lines == b.lines:
+        return _Answer(True, f"{_names(a, b)}: equal", [], {"lines": []})
+    lines = list(difflib.unified_diff(a.lines, b.lines, "A", "B", lineterm="", n=2))
+    return _Answer(False, f"{_names(a, b)}: different", lines[:500], {"lines": lines})
 
 
 # ---- two files
 
 
-def _sources(left: Source, right: Source, asked: argparse.Namespace) -> _Answer:
+def _sources(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
     from msprobe.native import InvalidArgument
 
-    if left.kind != right.kind and not {left.kind, right.kind} <= {"checkpoint", "file of torch.save"}:
+    if a.kind != b.kind and not {a.kind, b.kind} <= {"checkpoint", "file of torch.save"}:
         raise InvalidArgument(
-            f"{left.path} is a {left.kind} and {right.path} a {right.kind}: expected two of a kind, or the "
+            f"{a.path} is a {a.kind} and {b.path} a {b.kind}: expected two of a kind, or the "
             "NAME of a tensor in both"
         )
-    ours, theirs = {row.name: row for row in left.rows()}, {row.name: row for row in right.rows()}
+    ours, theirs = {row.name: row for row in a.rows()}, {row.name: row for row in b.rows()}
     both = [name for name in ours if name in theirs]
     only = [[name for name in ours if name not in theirs], [name for name in theirs if name not in ours]]
-    differing = [(name, why) for name in both if (why := _difference(left, right, name, asked))]
+    differing = [(name, why) for name in both if (why := _difference(a, b, name, asked))]
     lines = [f"{side}: only here: {name}" for side, names in zip("AB", only) for name in names[:_MOST]]
     lines += [f"{name}: {why}" for name, why in differing[:_MOST]]
     shown = (len(only[0]), len(only[1]), len(differing))
@@ -152,7 +152,7 @@ def _sources(left: Source, right: Source, asked: argparse.Namespace) -> _Answer:
     }
     if count == 0:
         return _Answer(True, f"equal: {len(both)} entries", [], data)
-    hint = _WHOLE.get(left.kind)
+    hint = _WHOLE.get(a.kind)
     lines += [f"{hint} says more"] if hint else []
     return _Answer(False, f"{count} of {len(set(ours) | set(theirs))} entries differ", lines, data)
 
@@ -167,14 +167,14 @@ _WHOLE = {
 }
 
 
-def _difference(left: Source, right: Source, name: str, asked: argparse.Namespace) -> str:
+def _difference(a: Source, b: Source, name: str, asked: argparse.Namespace) -> str:
     """In a few words; empty: the entries are equal."""
     from msprobe.commands.sources.source import Text
 
-    found = left.difference(right, name)
+    found = a.difference(b, name)
     if found is not None:
         return found
-    ours, theirs = left.entry(name), right.entry(name)
+    ours, theirs = a.entry(name), b.entry(name)
     if isinstance(ours, Text) and isinstance(theirs, Text):
         if ours.lines == theirs.lines:
             return ""
@@ -185,13 +185,13 @@ def _difference(left: Source, right: Source, name: str, asked: argparse.Namespac
     return _tensor_difference(ours, theirs, asked)
 
 
-def _tensor_difference(left: Content, right: Content, asked: argparse.Namespace) -> str:
+def _tensor_difference(a: Content, b: Content, asked: argparse.Namespace) -> str:
     from msprobe.tensors.pairing import pair
     from msprobe.tensors.text import number, shape_text
 
-    if left.shape != right.shape:
-        return f"shapes {shape_text(left.shape)} and {shape_text(right.shape)}"
-    found = pair(left, right, relative=asked.rtol, absolute=asked.atol, most=0)
+    if a.shape != b.shape:
+        return f"shapes {shape_text(a.shape)} and {shape_text(b.shape)}"
+    found = pair(a, b, relative=asked.rtol, absolute=asked.atol, most=0)
     if found.equal:
         return ""
     metrics = found.metrics

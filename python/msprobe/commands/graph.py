@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _MERGED_ULPS = 1024
 
 _EPILOG = """exit code: 0 the runs agree, 1 they differ or not all could be compared, 2 an error.
-GOLDEN is the reference, TARGET the run under test: the folder of a rank (with dump.json, construct.json and
-stack.json), of a step (rank0, rank1, ...) or a whole dump path (step0, step1, ...).
+REFERENCE is the run that you trust, TARGET the run under test: the folder of a rank (with dump.json,
+construct.json and stack.json), of a step (rank0, rank1, ...) or a whole dump path (step0, step1, ...).
 example: msprobe graph golden_dump target_dump -o result && msprobe view result"""
 
 
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"), _progress_log(asked):
         paths = _paths(asked)
         options = _options(asked)
-        if paths.golden is None:
+        if paths.reference is None:
             return _show_build(asked, _write(paths, options))
         return _compare(asked, paths, options)
 
@@ -88,9 +88,9 @@ def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
     from msprobe.compare.run import CompareOptions, compare_runs
     from msprobe.files.dump_folders import folder_of
 
-    assert paths.golden is not None
+    assert paths.reference is not None
     result = compare_runs(
-        ComparedPaths(target=folder_of(paths.target), golden=folder_of(paths.golden)),
+        ComparedPaths(target=folder_of(paths.target), reference=folder_of(paths.reference)),
         CompareOptions(
             output=options.output,
             table=None,
@@ -152,7 +152,7 @@ def _agree(result: GraphResult) -> bool:
     if result.inputs.left_out:
         return False
     if summary.mode == "structure":
-        return summary.unmatched + summary.golden_unmatched == 0
+        return summary.unmatched + summary.reference_unmatched == 0
     return summary.worst_ulps <= _MERGED_ULPS
 
 
@@ -162,7 +162,7 @@ def _why(summary: GraphSummary) -> str:
     if summary.mode == "structure":
         return (
             f"{summary.unmatched} nodes are only in the run under test, "
-            f"{summary.golden_unmatched} only in the reference"
+            f"{summary.reference_unmatched} only in the reference"
         )
     if summary.worst_ulps == 0:
         return "no node differs"
@@ -203,15 +203,17 @@ def _print_json(result: GraphResult, *, agree: bool) -> None:
 
 def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     """What needs nothing but the arguments and the names of files."""
-    if asked.runs and asked.target is None and asked.golden is None and len(asked.runs) <= 2:
-        *golden, asked.target = asked.runs
-        asked.golden = golden[0] if golden else None
+    if asked.runs and asked.target is None and asked.reference is None and len(asked.runs) <= 2:
+        *reference, asked.target = asked.runs
+        asked.reference = reference[0] if reference else None
         asked.runs = []
     if asked.runs or (asked.target is not None) == (asked.input is not None):
-        parser.error("expected [GOLDEN] TARGET, or [-gp GOLDEN] -tp TARGET, or -i compare.json: one of them")
-    if asked.golden is not None and asked.target is None:
+        parser.error(
+            "expected [REFERENCE] TARGET, or [-gp REFERENCE] -tp TARGET, or -i compare.json: one of them"
+        )
+    if asked.reference is not None and asked.target is None:
         parser.error("-gp: expected -tp TARGET beside it")
-    for path in (asked.golden, asked.target, asked.input, asked.layer_mapping or None):
+    for path in (asked.reference, asked.target, asked.input, asked.layer_mapping or None):
         if path is not None and not os.path.exists(path):
             parser.error(f"{path}: there is no such file or folder")
     if asked.file_type == "json":
@@ -222,7 +224,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         parser.error(f"expected --rank_size, --tp and --pp together, found {', '.join(given)} only")
     if given and asked.input is not None:
         parser.error("with -i the sizes of parallel_merge stand in the file, not on the command line")
-    wanted = 2 if asked.golden is not None else 1
+    wanted = 2 if asked.reference is not None else 1
     for name in given:
         if len(sizes[name]) != wanted:
             parser.error(f"{name}: expected {wanted} number{'s'[: wanted - 1]}, found {len(sizes[name])}")
@@ -234,13 +236,13 @@ def _paths(asked: argparse.Namespace) -> Paths:
     if asked.input is not None:
         paths = read_compare_file(asked.input)
         return replace(paths, merges=paths.merges or asked.merge)
-    golden = Path(asked.golden) if asked.golden is not None else None
+    reference = Path(asked.reference) if asked.reference is not None else None
     return Paths(
         Path(asked.target),
-        golden,
+        reference,
         asked.merge or asked.rank_size is not None,
         _layout(asked, 0),
-        _layout(asked, 1) if golden is not None else None,
+        _layout(asked, 1) if reference is not None else None,
     )
 
 
@@ -251,7 +253,7 @@ def _layout(asked: argparse.Namespace, side: int) -> Layout | None:
         return None
     sizes = {"rank_size": asked.rank_size[side], "tp": asked.tp[side], "pp": asked.pp[side]}
     # As in the newest release: for two runs these count only when both are given.
-    both = 2 if asked.golden is not None else 1
+    both = 2 if asked.reference is not None else 1
     for name in ("vpp", "cp", "ep"):
         given = getattr(asked, name)
         if given is not None and len(given) >= both:
@@ -306,7 +308,7 @@ class _ProgressLog:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe graph",
-        usage="msprobe graph [options] [GOLDEN] TARGET | msprobe graph [options] -i compare.json",
+        usage="msprobe graph [options] [REFERENCE] TARGET | msprobe graph [options] -i compare.json",
         description="Shows the hierarchy of a model and where two runs of it differ; see msprobe view.",
         epilog=_EPILOG,
     )
@@ -320,7 +322,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     add_two_runs(
         parser.add_argument_group("what is shown"),
-        "[GOLDEN] TARGET",
+        "[REFERENCE] TARGET",
         "the reference, if any, and the run under test",
         "JSON file that names them: npu_path (under test), bench_path (reference), parallel_merge",
     )
@@ -351,7 +353,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 def _add_merging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "merging the ranks of a parallel job; two numbers for two runs: TARGET GOLDEN"
+        "merging the ranks of a parallel job; two numbers for two runs: TARGET REFERENCE"
     )
     group.add_argument("--merge", action="store_true", help="how they were split is found out")
     for name, text in (

@@ -36,13 +36,13 @@ def compare_weights(
         for row in found.differing
         if not row.equal and not _is_rounding(row)
     ]
-    differing += [WeightDifference(name, "was sent and not received") for name in found.left_only]
-    differing += [WeightDifference(name, "was received and not sent") for name in found.right_only]
+    differing += [WeightDifference(name, "was sent and not received") for name in found.reference_only]
+    differing += [WeightDifference(name, "was received and not sent") for name in found.target_only]
     differing += [WeightDifference(name, f"not compared: {reason}") for name, reason in found.not_compared]
     return WeightResult(
         sent=sent,
         received=received,
-        parameters=len(found.rows) + len(found.left_only) + len(found.right_only),
+        parameters=len(found.rows) + len(found.reference_only) + len(found.target_only),
         equal=sum(row.equal for row in found.rows),
         rounded=len(rounded),
         differing=differing,

@@ -24,10 +24,10 @@ def tensor_data(content: Content, measured: Measured) -> dict[str, Any]:
     }
 
 
-def pair_data(left: Content, right: Content, paired: Paired) -> dict[str, Any]:
+def pair_data(a: Content, b: Content, paired: Paired) -> dict[str, Any]:
     return {
-        "a": _head(left),
-        "b": _head(right),
+        "a": _head(a),
+        "b": _head(b),
         "equal": paired.equal,
         "cosine": paired.cosine,
         "l2": paired.l2,

@@ -34,8 +34,8 @@ _OTHER_MODES = (
 )
 
 _EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error.
-GOLDEN is the reference, TARGET the run under test: two files dump.json (or debug.json), two folders of ranks,
-of steps (rank0, rank1, ...), or two whole dump paths (step0, step1, ...).
+REFERENCE is the run that you trust, TARGET the run under test: two files dump.json (or debug.json), two
+folders of ranks, of steps (rank0, rank1, ...), or two whole dump paths (step0, step1, ...).
 Under torchrun the processes share the ranks."""
 
 
@@ -87,14 +87,16 @@ def exit_code(result: CompareResult, *, bitwise: bool = False) -> int:
 
 def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     """What needs nothing but the arguments and the names of files."""
-    if asked.golden is None and asked.target is None and len(asked.runs) == 2:
-        asked.golden, asked.target = asked.runs
+    if asked.reference is None and asked.target is None and len(asked.runs) == 2:
+        asked.reference, asked.target = asked.runs
         asked.runs = []
     if asked.mode != "auto":
         parser.error(f"-m {asked.mode}: {_OTHER_MODES}")
-    two = asked.golden is not None and asked.target is not None
-    if asked.runs or two == (asked.input is not None) or (not two and (asked.golden or asked.target)):
-        parser.error("expected GOLDEN TARGET, or -gp GOLDEN -tp TARGET, or -i compare.json: one of them")
+    two = asked.reference is not None and asked.target is not None
+    if asked.runs or two == (asked.input is not None) or (not two and (asked.reference or asked.target)):
+        parser.error(
+            "expected REFERENCE TARGET, or -gp REFERENCE -tp TARGET, or -i compare.json: one of them"
+        )
     for option, value in (("-cm", asked.cell_mapping), ("-am", asked.api_mapping)):
         if value is not None:
             parser.error(
@@ -105,7 +107,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         parser.error("expected one of -f and -dm")
     if "csv" in asked.format and (asked.xlsx or "xlsx" in asked.format):
         parser.error("expected one of the tables xlsx and csv")
-    for path in (asked.golden, asked.target, asked.input, asked.data_mapping, *asked.noise):
+    for path in (asked.reference, asked.target, asked.input, asked.data_mapping, *asked.noise):
         if path is not None and not os.path.exists(path):
             parser.error(f"{path}: there is no such file or folder")
 
@@ -117,7 +119,7 @@ def _paths(asked: argparse.Namespace) -> Paths:
 
     if asked.input is not None:
         return read_compare_file(asked.input)
-    return Paths(target=Path(asked.target), golden=Path(asked.golden))
+    return Paths(target=Path(asked.target), reference=Path(asked.reference))
 
 
 def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> CompareOptions:
@@ -145,7 +147,7 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe compare",
-        usage="msprobe compare [options] GOLDEN TARGET | msprobe compare [options] -i compare.json",
+        usage="msprobe compare [options] REFERENCE TARGET | msprobe compare [options] -i compare.json",
         description="Compares two data dumps: where does a difference come into being?",
         epilog=_EPILOG,
     )
@@ -159,7 +161,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is compared")
     add_two_runs(
         group,
-        "GOLDEN TARGET",
+        "REFERENCE TARGET",
         "the reference and the run under test",
         "JSON file that names them: npu_path (under test), bench_path (reference), stack_path",
     )

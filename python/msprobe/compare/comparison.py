@@ -50,12 +50,12 @@ def compare(
     for key in input_param:
         if key not in _KEYS:
             raise InvalidArgument(f'input_param: found the key "{key}", expected {", ".join(_KEYS)}')
-    target, golden = (_path_in(input_param, key) for key in _KEYS[:2])
+    target, reference = (_path_in(input_param, key) for key in _KEYS[:2])
     stack = _path_in(input_param, _KEYS[2]) if input_param.get(_KEYS[2]) is not None else None
     shows_log = input_param.get(_KEYS[3], True)
     if not isinstance(shows_log, bool):
         raise InvalidArgument(f'input_param: "{_KEYS[3]}": expected a bool, found {shows_log!r}')
-    for path in (target, golden):
+    for path in (target, reference):
         if form_of(path) is not Form.FILE:
             raise InvalidArgument(f"{path}: expected a file; compare_distributed() compares folders")
     options = CompareOptions(
@@ -67,7 +67,7 @@ def compare(
         suffix=suffix,
         shows_progress=False,
     )
-    return _run(Paths(target, golden, stack), options, shows_log=shows_log)
+    return _run(Paths(target, reference, stack), options, shows_log=shows_log)
 
 
 def compare_distributed(

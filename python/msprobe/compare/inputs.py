@@ -24,7 +24,7 @@ class Paths:
 
     target: Path
     """The run under test."""
-    golden: Path
+    reference: Path
     """The reference."""
     stack: Path | None = None
     """stack.json of the run under test, when the user named one; only for two files."""
@@ -38,7 +38,7 @@ class DumpFiles:
     step: int
     rank: int
     target: Path
-    golden: Path
+    reference: Path
     folder: str = ""
     """Below the output folder."""
     suffix: str = ""
@@ -70,7 +70,7 @@ def read_compare_file(path: str) -> Paths:
     stack = read_path(path, content, "stack_path") if content.get("stack_path") is not None else None
     return Paths(
         target=read_path(path, content, "npu_path"),
-        golden=read_path(path, content, "bench_path"),
+        reference=read_path(path, content, "bench_path"),
         stack=stack,
         shows_log=shows_log,
     )
@@ -86,10 +86,10 @@ def find_pairs(
     forms, and NothingToCompare when nothing of one run is in the other.
     """
     form = form_of(paths.target)
-    if (other := form_of(paths.golden)) is not form:
+    if (other := form_of(paths.reference)) is not form:
         raise InvalidArgument(
             f"expected two paths of the same kind: {paths.target} is {form.value}, "
-            f"{paths.golden} is {other.value}"
+            f"{paths.reference} is {other.value}"
         )
     if steps is not None and form is not Form.RUN:
         raise InvalidArgument(f"{paths.target} is {form.value}: steps can be chosen in a dump_path only")
@@ -97,20 +97,21 @@ def find_pairs(
         raise InvalidArgument(f"{paths.target} is {form.value}: ranks can be chosen in folders of ranks only")
     search = _Search(ranks, steps)
     if form is Form.FILE:
-        search.files(paths.target, paths.golden)
+        search.files(paths.target, paths.reference)
     elif form is Form.RANK:
         place = _Place(
             number_of(STEP, paths.target.resolve().parent), number_of(RANK, paths.target.resolve())
         )
-        search.rank(place, paths.target, paths.golden)
+        search.rank(place, paths.target, paths.reference)
     elif form is Form.STEP:
-        search.step(_Place(number_of(STEP, paths.target.resolve())), paths.target, paths.golden)
+        search.step(_Place(number_of(STEP, paths.target.resolve())), paths.target, paths.reference)
     else:
-        search.run(paths.target, paths.golden)
+        search.run(paths.target, paths.reference)
     if not search.pairs:
         reasons = "; ".join(f"{one.what}: {one.reason}" for one in search.left_out[:3])
         raise NothingToCompare(
-            f"{paths.target} and {paths.golden} have nothing in common" + (f" ({reasons})" if reasons else "")
+            f"{paths.target} and {paths.reference} have nothing in common"
+            + (f" ({reasons})" if reasons else "")
         )
     return Inputs(search.pairs, search.left_out, form)
 
@@ -132,46 +133,51 @@ class _Search:
         self._ranks = ranks
         self._steps = steps
 
-    def run(self, target: Path, golden: Path) -> None:
-        for step, ours, theirs in self._paired(target, golden, STEP, self._steps, "step"):
+    def run(self, target: Path, reference: Path) -> None:
+        for step, ours, theirs in self._paired(target, reference, STEP, self._steps, "step"):
             self.step(_Place(step, folder=f"step{step}"), ours, theirs)
 
-    def step(self, place: _Place, target: Path, golden: Path) -> None:
+    def step(self, place: _Place, target: Path, reference: Path) -> None:
         prefix = f"step {place.step}, rank" if place.folder else "rank"
-        for rank, ours, theirs in self._paired(target, golden, RANK, self._ranks, prefix):
+        for rank, ours, theirs in self._paired(target, reference, RANK, self._ranks, prefix):
             suffix = "_rank" if ours.name.startswith("proc") else f"_{ours.name}"
             self.rank(_Place(place.step, rank, place.folder, suffix), ours, theirs)
 
-    def rank(self, place: _Place, target: Path, golden: Path) -> None:
+    def rank(self, place: _Place, target: Path, reference: Path) -> None:
         for name in DUMPS:
-            ours, theirs = target / name, golden / name
+            ours, theirs = target / name, reference / name
             if ours.exists() and theirs.exists():
                 self._add(place, ours, theirs)
             elif ours.exists() or theirs.exists():
                 what = f"step {place.step}, rank {place.rank}, {name}"
                 self._leave_out(what, only_in_target=ours.exists())
 
-    def files(self, target: Path, golden: Path) -> None:
-        if target.name != golden.name:
+    def files(self, target: Path, reference: Path) -> None:
+        if target.name != reference.name:
             raise InvalidArgument(
-                f"expected two files of the same name, found {target} and {golden}: dump.json is compared "
+                f"expected two files of the same name, found {target} and {reference}: dump.json is compared "
                 "with dump.json, debug.json with debug.json"
             )
         folder = target.resolve().parent
-        self._add(_Place(number_of(STEP, folder.parent), number_of(RANK, folder)), target, golden)
+        self._add(_Place(number_of(STEP, folder.parent), number_of(RANK, folder)), target, reference)
 
-    def _add(self, place: _Place, target: Path, golden: Path) -> None:
-        self.pairs.append(DumpFiles(place.step, place.rank, target, golden, place.folder, place.suffix))
+    def _add(self, place: _Place, target: Path, reference: Path) -> None:
+        self.pairs.append(DumpFiles(place.step, place.rank, target, reference, place.folder, place.suffix))
 
     def _leave_out(self, what: str, *, only_in_target: bool) -> None:
         side = "the run under test" if only_in_target else "the reference"
         self.left_out.append(LeftOut(what, f"only in {side}"))
 
     def _paired(
-        self, target: Path, golden: Path, pattern: re.Pattern[str], wanted: Collection[int] | None, what: str
+        self,
+        target: Path,
+        reference: Path,
+        pattern: re.Pattern[str],
+        wanted: Collection[int] | None,
+        what: str,
     ) -> list[tuple[int, Path, Path]]:
         """The folders of the same number, in the order of numbers; the others are noted."""
-        ours, theirs = numbered(target, pattern), numbered(golden, pattern)
+        ours, theirs = numbered(target, pattern), numbered(reference, pattern)
         if wanted is not None:
             for number in sorted(set(wanted) - set(ours) - set(theirs)):
                 self.left_out.append(LeftOut(f"{what} {number}", "asked for, but in neither run"))

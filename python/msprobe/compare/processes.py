@@ -89,7 +89,7 @@ def of_json(content: dict[str, Any]) -> Part:
 def _pair_of_json(content: dict[str, Any]) -> PairResult:
     paths = {
         key: Path(content[key]) if content[key] is not None else None
-        for key in ("target", "golden", "table", "advice")
+        for key in ("target", "reference", "table", "advice")
     }
     return PairResult(
         **{

@@ -48,12 +48,12 @@ def _replay(result: CompareResult, culprit: Culprit) -> Replay:
     if pair is None or pair.is_debug:  # of what save() was given alone
         return Replay("unknown", "the dumps of its step and rank were not compared")
     try:
-        target, golden = Dump(str(pair.target)), Dump(str(pair.golden))
-        if target.folder is None or golden.folder is None:
+        target, reference = Dump(str(pair.target)), Dump(str(pair.reference))
+        if target.folder is None or reference.folder is None:
             return Replay("unknown", "its tensors were not recorded: record both runs with task tensor")
-        if name not in target.names or name not in golden.names:
+        if name not in target.names or name not in reference.names:
             return Replay("unknown", "one of the runs has no call of this name")
-        return _answer(attribute(target, golden, name), lambda: attribute(golden, golden, name))
+        return _answer(attribute(target, reference, name), lambda: attribute(reference, reference, name))
     except Error as error:
         return Replay("unknown", str(error))
 

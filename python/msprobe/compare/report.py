@@ -96,7 +96,7 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
         "counts": count(result),
         "leftOut": [[one.what, one.reason] for one in result.left_out[:_MOST_LEFT_OUT]],
         "leftOutTotal": len(result.left_out),
-        "inputs": {"target": str(result.target), "reference": str(result.golden)},
+        "inputs": {"target": str(result.target), "reference": str(result.reference)},
         "pairs": [
             _pair(pair, index if index in embedded else None) for index, pair in enumerate(result.pairs)
         ],
@@ -115,7 +115,7 @@ def _pair(pair: PairResult, block: int | None) -> dict[str, object]:
         "rows": pair.summary.rows,
         "matched": pair.summary.matched,
         "failing": pair.summary.failing,
-        "onlyInGolden": pair.summary.right_only,
+        "onlyInReference": pair.summary.reference_only,
         "differing": report.differing if report else 0,
         "unmeasured": report.unmeasured if report else 0,
         "worst": report.worst if report else 0,

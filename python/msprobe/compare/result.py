@@ -29,7 +29,7 @@ class TableSummary:
     """Rows whose result is "Warning", "Different" or "No"."""
     red: int = 0
     yellow: int = 0
-    right_only: int = 0
+    reference_only: int = 0
     """Items that only the reference has."""
     first_failing: int | None = None
     """Row, from 0."""
@@ -57,7 +57,7 @@ class PairResult:
     mode: Mode
     target: Path
     """dump.json or debug.json of the run under test."""
-    golden: Path
+    reference: Path
     """That of the reference."""
     table: Path | None
     """The result table; None: the run under test recorded nothing, so there is none."""
@@ -92,7 +92,7 @@ class CompareResult:
 
     target: Path
     """The run under test, as the user gave it."""
-    golden: Path
+    reference: Path
     """The reference."""
     output: Path
     """The folder of the results."""
@@ -152,7 +152,7 @@ class CompareResult:
         pair = self.pair_of(step, rank)
         if pair is None or not record:
             return []
-        stacks = core.default_stack_path(pair.golden if of_reference else pair.target)
+        stacks = core.default_stack_path(pair.reference if of_reference else pair.target)
         return core.stack_frames(stacks, record) if stacks is not None else []
 
     def pair_of(self, step: int, rank: int) -> PairResult | None:

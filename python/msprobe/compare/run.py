@@ -114,7 +114,7 @@ def _conclude(
         raise next(part.error for part in parts if part.error is not None)
     return CompareResult(
         target=paths.target,
-        golden=paths.golden,
+        reference=paths.reference,
         output=options.output,
         verdict=core.judge([pair.walk for pair in pairs], noise=_noise(options, parts)),
         pairs=pairs,
@@ -126,7 +126,7 @@ def _conclude(
 
 def _noise_pairs(paths: Paths, options: CompareOptions, run: Path) -> list[DumpFiles]:
     """A repeated run of the reference beside the reference."""
-    return find_pairs(Paths(run, paths.golden), ranks=options.ranks, steps=options.steps).pairs
+    return find_pairs(Paths(run, paths.reference), ranks=options.ranks, steps=options.steps).pairs
 
 
 def _noise(options: CompareOptions, parts: list[Part]) -> list[list[StepWalk]]:
@@ -266,7 +266,7 @@ class _Comparison:
             rank=files.rank,
             mode=mode,
             target=files.target,
-            golden=files.golden,
+            reference=files.reference,
             table=table,
             advice=advice,
             summary=summary,
@@ -278,7 +278,7 @@ class _Comparison:
     def _open(self, files: DumpFiles, stacks: Path | None, report: Callable[[int, int], None]) -> DumpPair:
         pair = core.open_dump_pair(
             files.target,
-            files.golden,
+            files.reference,
             fuzzy=self._options.fuzzy,
             data_mapping=dict(self._options.data_mapping),
             stack_path=stacks,
@@ -293,7 +293,7 @@ class _Comparison:
 
     def _write(self, files: DumpFiles, pair: DumpPair) -> tuple[Path | None, Path | None, TableSummary]:
         if pair.row_count == 0:
-            return None, None, TableSummary(right_only=pair.right_only_count)
+            return None, None, TableSummary(reference_only=pair.reference_only_count)
         if self._options.table is None:
             return None, None, _copy(TableSummary, pair.summarize(threads=self._threads))
         table = _table_path(self._options, files, self._moment)
@@ -324,7 +324,7 @@ def _copy(kind: type[_Copied], native: object) -> _Copied:
 
 def _nothing_matched(files: DumpFiles, summary: TableSummary) -> list[LeftOut]:
     """Two dumps without anything in common do not agree."""
-    if summary.matched > 0 or summary.rows + summary.right_only == 0:
+    if summary.matched > 0 or summary.rows + summary.reference_only == 0:
         return []
-    counts = f"{summary.rows} items in the run under test, {summary.right_only} in the reference"
+    counts = f"{summary.rows} items in the run under test, {summary.reference_only} in the reference"
     return [LeftOut(files.what, f"nothing matches ({counts})")]

@@ -242,7 +242,7 @@ def count(result: CompareResult) -> dict[str, int]:
     total: Counter[str] = Counter()
     for pair in result.pairs:
         total.update(rows=pair.summary.rows, matched=pair.summary.matched, failing=pair.summary.failing)
-        total.update(only_in_reference=pair.summary.right_only)
+        total.update(only_in_reference=pair.summary.reference_only)
     return {
         "steps": len({pair.step for pair in result.pairs}),
         "ranks": len({pair.rank for pair in result.pairs}),
@@ -280,7 +280,7 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
         "left_out": [asdict(one) for one in result.left_out],
         "inputs": {
             "target": str(result.target),
-            "reference": str(result.golden),
+            "reference": str(result.reference),
             "output": str(result.output),
             "noise": [str(path) for path in result.noise],
         },
@@ -308,7 +308,7 @@ def _pair_content(pair: PairResult) -> dict[str, object]:
         "matched": pair.summary.matched,
         "aligned": pair.summary.aligned,
         "failing": pair.summary.failing,
-        "only_in_reference": pair.summary.right_only,
+        "only_in_reference": pair.summary.reference_only,
         "first_failing_row": pair.summary.first_failing,
         "compared": pair.walk.compared,
         "equal": pair.walk.equal,

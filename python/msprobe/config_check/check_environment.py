@@ -64,9 +64,9 @@ _NAME_SEPARATORS = re.compile(r"[-_.]+")
 # ---- environment variables
 
 
-def check_environment(bench: Pack, cmp: Pack) -> CheckResult | None:
+def check_environment(reference: Pack, target: Pack) -> CheckResult | None:
     """None when a side has no environment."""
-    sides = _environments(bench, cmp)
+    sides = _environments(reference, target)
     if sides is None:
         return None
     result = CheckResult("env", ENVIRONMENT_COLUMNS)
@@ -90,11 +90,11 @@ def check_environment(bench: Pack, cmp: Pack) -> CheckResult | None:
     return result
 
 
-def check_variables(bench: Pack, cmp: Pack, likelihood: Likelihood) -> CheckResult | None:
+def check_variables(reference: Pack, target: Pack, likelihood: Likelihood) -> CheckResult | None:
     """The variables that mindstudio-probe does not look at, as far as likelihood.json knows them. None when
     there is nothing to say.
     """
-    sides = _environments(bench, cmp)
+    sides = _environments(reference, target)
     if sides is None:
         return None
     result = CheckResult("variables", VARIABLE_COLUMNS)
@@ -109,12 +109,12 @@ def check_variables(bench: Pack, cmp: Pack, likelihood: Likelihood) -> CheckResu
             result.fail(difference)
         else:
             result.differences.append(difference)
-    return result if result.rows or (bench.is_ours and cmp.is_ours) else None
+    return result if result.rows or (reference.is_ours and target.is_ours) else None
 
 
-def _environments(bench: Pack, cmp: Pack) -> list[dict[str, str]] | None:
+def _environments(reference: Pack, target: Pack) -> list[dict[str, str]] | None:
     sides = []
-    for side in (bench, cmp):
+    for side in (reference, target):
         content = side.json(pack.ENVIRONMENT)
         if content is None:
             return None
@@ -136,23 +136,23 @@ def _setting(value: str | bool | int | None) -> str | None:
 
 def _add_one_sided(
     result: CheckResult,
-    bench_name: str,
-    cmp_name: str,
-    bench_value: str | bool | int | None,
-    cmp_value: str | bool | int | None,
+    reference_name: str,
+    target_name: str,
+    reference_value: str | bool | int | None,
+    target_value: str | bool | int | None,
 ) -> None:
     """One side has another kind of device: no fault by itself."""
-    result.rows.append([bench_name, cmp_name, bench_value, cmp_value, WARNING])
-    name = cmp_name if bench_value is None else bench_name
-    result.differences.append(Difference("env", name, shown(bench_value), shown(cmp_value), WARNING))
+    result.rows.append([reference_name, target_name, reference_value, target_value, WARNING])
+    name = target_name if reference_value is None else reference_name
+    result.differences.append(Difference("env", name, shown(reference_value), shown(target_value), WARNING))
 
 
 # ---- packages
 
 
-def check_packages(bench: Pack, cmp: Pack) -> CheckResult | None:
+def check_packages(reference: Pack, target: Pack) -> CheckResult | None:
     """None when a side has no list of packages."""
-    texts = [side.text(pack.PACKAGES) for side in (bench, cmp)]
+    texts = [side.text(pack.PACKAGES) for side in (reference, target)]
     if texts[0] is None or texts[1] is None:
         return None
     versions = [_versions(text or "") for text in texts]

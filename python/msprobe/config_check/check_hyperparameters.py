@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from msprobe.config_check.pack_reader import Pack
 
 COLUMNS = ("file_name", "bench_para", "cmp_para", "bench_value", "cmp_value", "matched_with", "level")
-ONLY_BENCH = "Only in benchmark"
-ONLY_CMP = "Only in comparison"
+ONLY_REFERENCE = "Only in benchmark"
+ONLY_TARGET = "Only in comparison"
 
 _PURE = "pure name"
 _MAPPING = "mapping"
@@ -36,66 +36,67 @@ _MOST_UNMATCHED = 2000
 _File = dict[str, Any]
 
 
-def check_hyperparameters(bench: Pack, cmp: Pack) -> CheckResult | None:
+def check_hyperparameters(reference: Pack, target: Pack) -> CheckResult | None:
     """None when a side has none."""
     names = (pack.STATIC, pack.DYNAMIC)
-    pairs = [(name, name) for name in names if bench.has(name) and cmp.has(name)]
+    pairs = [(name, name) for name in names if reference.has(name) and target.has(name)]
     if not pairs:  # scripts on one side, a running program on the other
-        pairs = [(one, two) for one in names for two in names if bench.has(one) and cmp.has(two)]
+        pairs = [(one, two) for one in names for two in names if reference.has(one) and target.has(two)]
     if not pairs:
         return None
     result = CheckResult("hyperparameters", COLUMNS)
     for one, two in pairs:
-        left, right = bench.json(one), cmp.json(two)
-        if left is None or right is None:
+        reference_file, target_file = reference.json(one), target.json(two)
+        if reference_file is None or target_file is None:
             result.passed = False  # a problem of the pack is noted
             continue
         label = one.rpartition("/")[2]
         if one != two:
             label += f" / {two.rpartition('/')[2]}"
             result.notes.append(f"hyperparameters: only {one} and {two} are there: compared with each other")
-        _compare(result, label, left, right)
+        _compare(result, label, reference_file, target_file)
     return result
 
 
-def _compare(result: CheckResult, label: str, bench: _File, cmp: _File) -> None:
-    matches, alone = _matches(list(bench), list(cmp))
+def _compare(result: CheckResult, label: str, reference: _File, target: _File) -> None:
+    matches, alone = _matches(list(reference), list(target))
     rows: list[list[Any]] = []
     for name, (other, how) in matches.items():
         if other is None:
-            rows.append([label, name, ONLY_BENCH, bench[name], None, None, WARNING])
-        elif not same_value(bench[name], cmp[other]):
-            rows.append([label, name, other, bench[name], cmp[other], how, ERROR])
-    rows += [[label, ONLY_CMP, name, None, cmp[name], None, WARNING] for name in alone]
+            rows.append([label, name, ONLY_REFERENCE, reference[name], None, None, WARNING])
+        elif not same_value(reference[name], target[other]):
+            rows.append([label, name, other, reference[name], target[other], how, ERROR])
+    rows += [[label, ONLY_TARGET, name, None, target[name], None, WARNING] for name in alone]
     for row in sorted(rows, key=lambda row: row[:3]):
         result.rows.append([sheet_cell(cell) for cell in row])
-        _, left, right, left_value, right_value, _, level = row
-        name = right if left == ONLY_CMP else left
-        if left not in (ONLY_CMP, right) and right != ONLY_BENCH:
-            name = f"{left} / {right}"
-        difference = Difference("hyperparameters", name, shown(left_value), shown(right_value), level)
+        _, name, other, reference_value, target_value, _, level = row
+        if name == ONLY_TARGET:
+            name = other
+        elif other not in (ONLY_REFERENCE, name):
+            name = f"{name} / {other}"
+        difference = Difference("hyperparameters", name, shown(reference_value), shown(target_value), level)
         if level == ERROR:
             result.fail(difference)
         else:
             result.differences.append(difference)
 
 
-def _matches(bench: list[str], cmp: list[str]) -> tuple[dict[str, tuple[str | None, str]], list[str]]:
-    """For each name of bench that of cmp and how it was found, and what is left of cmp. A name is used once;
-    exact names go first.
+def _matches(reference: list[str], target: list[str]) -> tuple[dict[str, tuple[str | None, str]], list[str]]:
+    """For each name of the reference that of the target and how it was found, and what is left of the target.
+    A name is used once; exact names go first.
     """
-    left = dict.fromkeys(cmp)
-    found: dict[str, tuple[str | None, str]] = dict.fromkeys(bench, (None, ""))
+    left = dict.fromkeys(target)
+    found: dict[str, tuple[str | None, str]] = dict.fromkeys(reference, (None, ""))
     for find in (_by_name, _by_synonym):
         by_plain = {_plain(name): name for name in reversed(left)}
-        for name in bench:
+        for name in reference:
             if found[name][0] is None:
                 match = find(name, left, by_plain)
                 if match[0] is not None:
                     found[name] = match
                     del left[match[0]]
                     by_plain.pop(_plain(match[0]), None)
-    unmatched = [name for name in bench if found[name][0] is None]
+    unmatched = [name for name in reference if found[name][0] is None]
     if len(unmatched) * len(left) <= _MOST_UNMATCHED**2:
         for name in unmatched:
             match = _by_similarity(name, left)

@@ -37,8 +37,8 @@ _Call = tuple[tuple[str, ...], int]  # stack, count
 class _Operation:
     """An operation that is not called alike, over all ranks."""
 
-    bench: int = 0  # calls
-    cmp: int = 0
+    reference: int = 0  # calls
+    target: int = 0
     places: int = 0  # of the code, that call it another number of times
     changed: bool = False  # one of them calls it on both sides
 
@@ -47,17 +47,17 @@ class _Operation:
         """As many calls, but from elsewhere: a file or function that got another name, another launcher or
         another release of torch does that, and the numbers stay the same.
         """
-        return self.bench == self.cmp and not self.changed
+        return self.reference == self.target and not self.changed
 
 
-def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
+def check_random(reference: Pack, target: Pack) -> CheckResult | None:
     """None when a side has none."""
-    sides = bench.files("random"), cmp.files("random")
+    sides = reference.files("random"), target.files("random")
     if not sides[0] or not sides[1]:
         return None
     result = CheckResult("random", COLUMNS)
     covered: Callable[[str], bool] = lambda _: True  # noqa: E731
-    if bench.is_ours != cmp.is_ours:
+    if reference.is_ours != target.is_ours:
         covered = KNOWN_TO_THE_EXISTING_TOOL.__contains__
         result.notes.append("random: only the operations that mindstudio-probe knows were compared")
     differing: dict[str, _Operation] = {}
@@ -67,7 +67,7 @@ def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
             text = ", ".join(map(str, ranks[:_MOST_NAMED])) + (", ..." if len(ranks) > _MOST_NAMED else "")
             result.notes.append(f"random: only {word} has rank {text}: not compared")
     for place in sorted(sides[0].keys() & sides[1].keys()):
-        trees = [side.json(files[place]) for side, files in zip((bench, cmp), sides)]
+        trees = [side.json(files[place]) for side, files in zip((reference, target), sides)]
         if trees[0] is None or trees[1] is None:
             result.passed = False  # a problem of the pack is noted
             continue
@@ -77,10 +77,10 @@ def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
                 found = _compare_op(result, op, place[1], *calls)
                 if found.places:
                     known = differing.setdefault(op, _Operation())
-                    known.bench += found.bench
-                    known.cmp += found.cmp
+                    known.reference += found.reference
+                    known.target += found.target
                     known.places += found.places
-                    known.changed |= found.changed or found.bench != found.cmp
+                    known.changed |= found.changed or found.reference != found.target
     moved = {op: one for op, one in differing.items() if one.moved}
     changed = {op: one for op, one in differing.items() if not one.moved}
     if changed:
@@ -94,7 +94,7 @@ def check_random(bench: Pack, cmp: Pack) -> CheckResult | None:
 def _difference(name: str, differing: dict[str, _Operation], level: str) -> Difference:
     """All operations as one: a program that is another one differs in many."""
     texts = [
-        f"{op} {one.bench} -> {one.cmp} calls ({one.places} place{'s' if one.places > 1 else ''})"
+        f"{op} {one.reference} -> {one.target} calls ({one.places} place{'s' if one.places > 1 else ''})"
         for op, one in differing.items()
     ]
     more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
@@ -118,11 +118,13 @@ def _calls(entries: object) -> list[_Call]:
     return calls
 
 
-def _compare_op(result: CheckResult, op: str, rank: int, bench: list[_Call], cmp: list[_Call]) -> _Operation:
+def _compare_op(
+    result: CheckResult, op: str, rank: int, reference: list[_Call], target: list[_Call]
+) -> _Operation:
     """Adds the rows of an operation."""
-    left = list(cmp)
-    found = _Operation(sum(count for _, count in bench), sum(count for _, count in cmp))
-    for stack, count in bench:
+    left = list(target)
+    found = _Operation(sum(count for _, count in reference), sum(count for _, count in target))
+    for stack, count in reference:
         match = next((call for call in left if _is_same_stack(stack, call[0])), None)
         if match is not None:
             left.remove(match)
@@ -163,18 +165,26 @@ def _score(left: str, right: str) -> float:
 # ---- seeds and states of the generators, which only packs of msprobe have
 
 
-def check_seeds(bench: Pack, cmp: Pack) -> CheckResult | None:
+def check_seeds(reference: Pack, target: Pack) -> CheckResult | None:
     """None when a side has none."""
-    sides = bench.files("seeds"), cmp.files("seeds")
+    sides = reference.files("seeds"), target.files("seeds")
     if not sides[0] or not sides[1]:
         return None
     result = CheckResult("seeds", SEED_COLUMNS)
     for place in sorted(sides[0].keys() & sides[1].keys()):
-        left, right = (side.json(files[place]) or {} for side, files in zip((bench, cmp), sides))
-        calls = _seed_calls(left.get("calls")), _seed_calls(right.get("calls"))
+        reference_state, target_state = (
+            side.json(files[place]) or {} for side, files in zip((reference, target), sides)
+        )
+        calls = _seed_calls(reference_state.get("calls")), _seed_calls(target_state.get("calls"))
         seeded = {call for call, _ in calls[0]} & {call for call, _ in calls[1]}
         _compare_seeds(result, place[1], *calls)
-        _compare_states(result, place[1], _texts(left.get("states")), _texts(right.get("states")), seeded)
+        _compare_states(
+            result,
+            place[1],
+            _texts(reference_state.get("states")),
+            _texts(target_state.get("states")),
+            seeded,
+        )
     for kind, level in ((_SEED, ERROR), (_STATE, ERROR), (_STATE, WARNING)):
         rows = [row for row in result.rows if row[0] == kind and row[-1] == level]
         if rows:
@@ -203,23 +213,25 @@ def _texts(tree: object) -> dict[str, str]:
 
 
 def _compare_seeds(
-    result: CheckResult, rank: int, bench: list[tuple[str, str]], cmp: list[tuple[str, str]]
+    result: CheckResult, rank: int, reference: list[tuple[str, str]], target: list[tuple[str, str]]
 ) -> None:
     """What each function was called with, in order. The last call counts most: it is what training starts
     with.
     """
-    for name in dict.fromkeys([call for call, _ in (*bench, *cmp)]):
-        values = [", ".join(arguments for call, arguments in side if call == name) for side in (bench, cmp)]
+    for name in dict.fromkeys([call for call, _ in (*reference, *target)]):
+        values = [
+            ", ".join(arguments for call, arguments in side if call == name) for side in (reference, target)
+        ]
         if values[0] != values[1]:
             result.rows.append([_SEED, name, rank, values[0] or None, values[1] or None, ERROR])
 
 
 def _compare_states(
-    result: CheckResult, rank: int, bench: dict[str, str], cmp: dict[str, str], seeded: set[str]
+    result: CheckResult, rank: int, reference: dict[str, str], target: dict[str, str], seeded: set[str]
 ) -> None:
     """A generator that the program does not seed begins elsewhere in every run, but torch's."""
-    for name in bench:
-        if name in cmp and bench[name] != cmp[name]:
+    for name in reference:
+        if name in target and reference[name] != target[name]:
             chance = _SEEDED_BY.get(name)
             level = ERROR if chance is None or chance in seeded else WARNING
-            result.rows.append([_STATE, name, rank, bench[name], cmp[name], level])
+            result.rows.append([_STATE, name, rank, reference[name], target[name], level])

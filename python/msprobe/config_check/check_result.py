@@ -24,8 +24,8 @@ class Difference:
 
     check: str
     name: str
-    bench: str
-    cmp: str
+    reference: str
+    target: str
     level: str = ERROR
     count: int = 1
     detail: str = ""

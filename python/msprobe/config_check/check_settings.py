@@ -22,9 +22,9 @@ _HOW = "collected"  # by a training or by the command
 _DEEPEST = 16
 
 
-def check_settings(bench: Pack, cmp: Pack, likelihood: Likelihood) -> CheckResult | None:
+def check_settings(reference: Pack, target: Pack, likelihood: Likelihood) -> CheckResult | None:
     """None when a side has none. A setting that differs in the same way on every rank has one row."""
-    sides = bench.files("settings"), cmp.files("settings")
+    sides = reference.files("settings"), target.files("settings")
     ranks = sorted(rank for _, rank in sides[0].keys() & sides[1].keys())
     if not sides[0] or not sides[1]:
         return None
@@ -32,15 +32,20 @@ def check_settings(bench: Pack, cmp: Pack, likelihood: Likelihood) -> CheckResul
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
     kinds: set[str] = set()
     for rank in ranks:
-        left, right = (
-            dict(flattened(side.json(files[0, rank]) or {})) for side, files in zip((bench, cmp), sides)
+        reference_settings, target_settings = (
+            dict(flattened(side.json(files[0, rank]) or {}))
+            for side, files in zip((reference, target), sides)
         )
-        how = shown(left.pop(_HOW, None)), shown(right.pop(_HOW, None))
+        how = shown(reference_settings.pop(_HOW, None)), shown(target_settings.pop(_HOW, None))
         kinds.update(how)
         # Of what only a training knows the command can say nothing.
-        names = {*left, *right} if how[0] == how[1] else left.keys() & right.keys()
+        names = (
+            {*reference_settings, *target_settings}
+            if how[0] == how[1]
+            else reference_settings.keys() & target_settings.keys()
+        )
         for name in sorted(names):
-            values = shown(left.get(name)), shown(right.get(name))
+            values = shown(reference_settings.get(name)), shown(target_settings.get(name))
             if values[0] != values[1]:
                 found.setdefault(name, {}).setdefault(values, []).append(rank)
     if len(kinds) > 1:

@@ -22,8 +22,8 @@ _DIFFERENCES = tuple(f"{name}_relative_diff" for name in STATISTICS)
 DATASET_COLUMNS = ("step", "rank", "tag", "equal", *_DIFFERENCES)
 WEIGHTS_COLUMNS = ("step", "rank", "weight_name", "equal", *_DIFFERENCES)
 
-ONLY_BENCH = "only bench have"
-ONLY_CMP = "only cmp have"
+ONLY_REFERENCE = "only bench have"
+ONLY_TARGET = "only cmp have"
 
 # Bytes of entries that are compared at a time.
 _BLOCK = 64 << 20
@@ -37,20 +37,20 @@ _REASONS = {
     "values": "in their values",
     "no tensor": "a tensor on one side only",
 }
-_MISSING = {"only bench": ONLY_BENCH, "only cmp": ONLY_CMP}
+_MISSING = {"only in the reference": ONLY_REFERENCE, "only in the target": ONLY_TARGET}
 
 _NO_DIFFERENCES: tuple[Cell, ...] = (None, None, None, None)
 _Place = tuple[int, int]  # step and rank
 
 
-def check_dataset(bench: Pack, cmp: Pack) -> CheckResult | None:
+def check_dataset(reference: Pack, target: Pack) -> CheckResult | None:
     """None when a side has no inputs."""
-    return _Check("dataset", DATASET_COLUMNS, bench, cmp).run()
+    return _Check("dataset", DATASET_COLUMNS, reference, target).run()
 
 
-def check_weights(bench: Pack, cmp: Pack) -> CheckResult | None:
+def check_weights(reference: Pack, target: Pack) -> CheckResult | None:
     """None when a side has no weights."""
-    return _Check("weights", WEIGHTS_COLUMNS, bench, cmp).run()
+    return _Check("weights", WEIGHTS_COLUMNS, reference, target).run()
 
 
 @dataclass
@@ -76,10 +76,10 @@ class _Tally:
 
 
 class _Check:
-    def __init__(self, name: str, columns: tuple[str, ...], bench: Pack, cmp: Pack) -> None:
+    def __init__(self, name: str, columns: tuple[str, ...], reference: Pack, target: Pack) -> None:
         self._result = CheckResult(name, columns)
-        self._bench, self._cmp = bench, cmp
-        self._tolerant = bench.is_ours != cmp.is_ours
+        self._reference, self._target = reference, target
+        self._tolerant = reference.is_ours != target.is_ours
         self._tally = _Tally()
         self._first_step = 0  # of those compared
         # Fingerprints of all inputs of a (step, rank), to recognise batches that come in another order.
@@ -87,7 +87,7 @@ class _Check:
 
     def run(self) -> CheckResult | None:
         name = self._result.name
-        sides = self._bench.files(name), self._cmp.files(name)
+        sides = self._reference.files(name), self._target.files(name)
         if not sides[0] or not sides[1]:
             return None
         common = [place for place in sides[0] if place in sides[1]]
@@ -115,7 +115,10 @@ class _Check:
         for place in common:
             block.append(place)
             size += sum(
-                entry[3] for side in (self._bench, self._cmp) for entry in self._entries(side, place) if entry
+                entry[3]
+                for side in (self._reference, self._target)
+                for entry in self._entries(side, place)
+                if entry
             )
             if size >= _BLOCK:
                 yield block
@@ -131,21 +134,22 @@ class _Check:
         return statistics, None if prints is None else side.entry(prints)
 
     def _compare(self, places: list[_Place]) -> None:
-        if self._bench.file is None or self._cmp.file is None:
+        if self._reference.file is None or self._target.file is None:
             return
         pairs = [
-            (*place, self._entries(self._bench, place), self._entries(self._cmp, place)) for place in places
+            (*place, self._entries(self._reference, place), self._entries(self._target, place))
+            for place in places
         ]
         compared = core.compare_pack_tensors(
-            self._bench.file,
-            self._cmp.file,
+            self._reference.file,
+            self._target.file,
             pairs,
             nested=self._result.name == "dataset",
             tolerant=self._tolerant,
         )
         for place, (rows, unequal, problems, complete) in zip(places, compared):
-            for of_bench, entry, text in problems:
-                (self._bench if of_bench else self._cmp).leave_out(entry, f"it is damaged: {text}")
+            for of_reference, entry, text in problems:
+                (self._reference if of_reference else self._target).leave_out(entry, f"it is damaged: {text}")
             self._result.passed &= complete
             self._tally.total += len(rows)
             for index, verdict in unequal:
@@ -166,7 +170,7 @@ class _Check:
             row[3] = side
 
     def _note_batch(self, place: _Place) -> None:
-        for side, batches in zip((self._bench, self._cmp), self._batches):
+        for side, batches in zip((self._reference, self._target), self._batches):
             entry = side.files("dataset fingerprints").get(place)
             tree = (side.json(entry) if entry is not None else None) or {}
             if tree:
@@ -174,21 +178,21 @@ class _Check:
 
     def _add_missing_file(self, place: _Place, rank_is_missing: bool) -> None:
         """A step that the other run did not reach is no fault; a rank that it does not have is one."""
-        for name in self._bench.json(self._bench.files("weights")[place]) or {}:
-            self._result.rows.append([*place, name, ONLY_BENCH, *_NO_DIFFERENCES])
+        for name in self._reference.json(self._reference.files("weights")[place]) or {}:
+            self._result.rows.append([*place, name, ONLY_REFERENCE, *_NO_DIFFERENCES])
             if rank_is_missing:
-                self._tally.note_missing(*place, name, ONLY_BENCH)
+                self._tally.note_missing(*place, name, ONLY_REFERENCE)
 
     # ---- the whole
 
     def _fail_without_common(self, sides: tuple[dict[_Place, str], dict[_Place, str]]) -> None:
-        bench, cmp = (_places_text(list(side)) for side in sides)
+        reference, target = (_places_text(list(side)) for side in sides)
         self._result.fail(
             Difference(
                 self._result.name,
                 "steps and ranks",
-                bench,
-                cmp,
+                reference,
+                target,
                 detail="no step of a rank is on both sides: nothing was compared",
             )
         )
@@ -238,13 +242,13 @@ class _Check:
             )
         for side, count in tally.missing.items():
             step, rank, first = tally.first_missing[side]
-            bench, cmp = (str(count), "0") if side == ONLY_BENCH else ("0", str(count))
+            reference, target = (str(count), "0") if side == ONLY_REFERENCE else ("0", str(count))
             self._result.fail(
                 Difference(
                     name,
                     f"missing {what}",
-                    bench,
-                    cmp,
+                    reference,
+                    target,
                     count=count,
                     detail=f"{count} {what} are on one side only ({side}), the first is {first} at "
                     f"step {step}, rank {rank}",
@@ -253,10 +257,12 @@ class _Check:
 
     def _order(self) -> str | None:
         """What to call it when the inputs are the same but come at other steps or on other ranks."""
-        left, right = self._batches
-        common = left.keys() & right.keys()
-        if not common or sorted(left[place] for place in common) != sorted(right[place] for place in common):
-            moved = sum(left[p] != right[p] and left[p] in right.values() for p in common)
+        reference, target = self._batches
+        common = reference.keys() & target.keys()
+        if not common or sorted(reference[place] for place in common) != sorted(
+            target[place] for place in common
+        ):
+            moved = sum(reference[p] != target[p] and reference[p] in target.values() for p in common)
             return "order of the data (in part)" if moved else None
         return "order of the data"
 

@@ -149,9 +149,9 @@ class ConfigChecker:
         _check_framework(fmk)
         folder = Path(output_path)
         check_output(folder, (Path(bench_zip_path), Path(cmp_zip_path)), force=force)
-        with read_pack(bench_zip_path) as bench, read_pack(cmp_zip_path) as cmp:
-            result = compare_packs(bench, cmp)
-            write_outputs(folder, result, bench, cmp)
+        with read_pack(bench_zip_path) as reference, read_pack(cmp_zip_path) as target:
+            result = compare_packs(reference, target)
+            write_outputs(folder, result, reference, target)
         return result
 
     def compare_with(self, bench_zip_path: str, output_path: str, *, force: bool = False) -> ConfigComparison:

@@ -81,9 +81,9 @@ def _compare(asked: argparse.Namespace) -> int:
     paths = tuple(Path(path) for path in asked.compare)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         check_output(folder, paths, force=asked.force)
-        with read_pack(paths[0]) as bench, _other(asked, paths) as cmp:
-            result = compare_packs(bench, cmp)
-            files = write_outputs(folder, result, bench, cmp)
+        with read_pack(paths[0]) as reference, _other(asked, paths) as target:
+            result = compare_packs(reference, target)
+            files = write_outputs(folder, result, reference, target)
     if asked.json:
         sys.stdout.write(result_json(result))
     elif not asked.quiet:

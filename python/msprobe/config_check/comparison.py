@@ -37,8 +37,8 @@ class ConfigComparison:
     be read.
     """
 
-    bench: Path
-    cmp: Path
+    reference: Path
+    target: Path
     checks: list[CheckResult] = field(default_factory=list)
     ranked: list[Ranked] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -50,27 +50,27 @@ class ConfigComparison:
         return all(check.passed for check in self.checks) and not self.problems
 
 
-def compare_packs(bench: Pack, cmp: Pack) -> ConfigComparison:
+def compare_packs(reference: Pack, target: Pack) -> ConfigComparison:
     """Makes every check that both packs have the data for."""
     likelihood = table()
     made = {
-        "env": check_environment(bench, cmp),
-        "pip": check_packages(bench, cmp),
-        "dataset": check_dataset(bench, cmp),
-        "weights": check_weights(bench, cmp),
-        "hyperparameters": check_hyperparameters(bench, cmp),
-        "random": check_random(bench, cmp),
+        "env": check_environment(reference, target),
+        "pip": check_packages(reference, target),
+        "dataset": check_dataset(reference, target),
+        "weights": check_weights(reference, target),
+        "hyperparameters": check_hyperparameters(reference, target),
+        "random": check_random(reference, target),
         # Beyond mindstudio-probe; last, so that its sheets come first.
-        "variables": check_variables(bench, cmp, likelihood),
-        "seeds": check_seeds(bench, cmp),
-        "settings": check_settings(bench, cmp, likelihood),
+        "variables": check_variables(reference, target, likelihood),
+        "seeds": check_seeds(reference, target),
+        "settings": check_settings(reference, target, likelihood),
     }
-    result = ConfigComparison(bench.path, cmp.path)
+    result = ConfigComparison(reference.path, target.path)
     result.checks = [check for check in made.values() if check is not None]
     result.ranked = likelihood.ranked([one for check in result.checks for one in check.differences])
     result.notes = [note for check in result.checks for note in check.notes]
     absent = [words for name, words in _WORDS.items() if made[name] is None]
     if absent:
         result.notes.append(f"not compared, because a pack has none: {', '.join(absent)}")
-    result.problems = [*bench.problems, *cmp.problems]
+    result.problems = [*reference.problems, *target.problems]
     return result

@@ -18,6 +18,7 @@ from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import InvalidArgument, IoError, __version__, core
 
 if TYPE_CHECKING:
+    from msprobe.config_check.check_result import Difference
     from msprobe.config_check.comparison import ConfigComparison
     from msprobe.config_check.pack_reader import Pack
 
@@ -53,7 +54,7 @@ def check_output(folder: Path, packs: tuple[Path, ...], *, force: bool = False) 
         raise InvalidArgument(f"{folder}: is not deleted: it is, or holds, the working directory or home")
 
 
-def write_outputs(folder: Path, result: ConfigComparison, bench: Pack, cmp: Pack) -> list[Path]:
+def write_outputs(folder: Path, result: ConfigComparison, reference: Pack, target: Pack) -> list[Path]:
     """Fills `folder`, which check_output() allowed; returns what a person may want to open, the most useful
     first. What was there stays until all is written. Raises IoError.
     """
@@ -63,7 +64,7 @@ def write_outputs(folder: Path, result: ConfigComparison, bench: Pack, cmp: Pack
         make_directory(folder)
         _remove(unfinished)
         make_directory(unfinished)
-        _fill(unfinished, result, bench, cmp)
+        _fill(unfinished, result, reference, target)
         _replace(folder, unfinished)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -74,8 +75,8 @@ def write_outputs(folder: Path, result: ConfigComparison, bench: Pack, cmp: Pack
     return [folder / _PAGE, folder / _TABLE, folder / _JSON]
 
 
-def _fill(folder: Path, result: ConfigComparison, bench: Pack, cmp: Pack) -> None:
-    for name, side in zip(_SIDES, (bench, cmp)):
+def _fill(folder: Path, result: ConfigComparison, reference: Pack, target: Pack) -> None:
+    for name, side in zip(_SIDES, (reference, target)):
         make_directory(folder / name)
         side.extract(folder / name)
     _write_table(folder / _TABLE, result)
@@ -89,8 +90,8 @@ def result_json(result: ConfigComparison) -> str:
         "version": __version__,
         "verdict": "agree" if result.agree else "differ",
         "sentence": sentence(result),
-        "bench": str(result.bench),
-        "cmp": str(result.cmp),
+        "bench": str(result.reference),
+        "cmp": str(result.target),
         "checks": {
             check.name: {
                 "pass": check.passed,
@@ -100,13 +101,19 @@ def result_json(result: ConfigComparison) -> str:
             for check in result.checks
         },
         "differences": [
-            {**asdict(one.difference), "likelihood": one.likelihood, "reason": one.reason}
+            {**_difference(one.difference), "likelihood": one.likelihood, "reason": one.reason}
             for one in result.ranked[:_MOST_IN_JSON]
         ],
         "notes": result.notes,
         "problems": result.problems,
     }
     return json.dumps(content, indent=2) + "\n"
+
+
+def _difference(one: Difference) -> dict[str, object]:
+    """With the words of the file: bench is the reference, cmp the target."""
+    words = {"reference": "bench", "target": "cmp"}
+    return {words.get(key, key): value for key, value in asdict(one).items()}
 
 
 def _write_table(path: Path, result: ConfigComparison) -> None:

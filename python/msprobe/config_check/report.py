@@ -41,7 +41,7 @@ def report_html(result: ConfigComparison) -> str:
 
 
 def _inputs(result: ConfigComparison) -> str:
-    sides = (("reference", result.bench), ("target", result.cmp))
+    sides = (("reference", result.reference), ("target", result.target))
     return "".join(f"<dt>{name}</dt><dd><code>{escape(str(path))}</code></dd>" for name, path in sides)
 
 
@@ -56,9 +56,9 @@ def _ranked(ranked: list[Ranked]) -> str:
     for one in ranked[:_MOST_RANKED]:
         difference = one.difference
         values = ""
-        if difference.bench or difference.cmp:
+        if difference.reference or difference.target:
             sides = " &rarr; ".join(
-                f"<code>{_text(side)}</code>" for side in (difference.bench, difference.cmp)
+                f"<code>{_text(side)}</code>" for side in (difference.reference, difference.target)
             )
             values = f"<div>{sides}</div>"
         detail = f'<div class="soft">{_text(difference.detail)}</div>' if difference.detail else ""

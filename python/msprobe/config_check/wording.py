@@ -39,8 +39,8 @@ def line(one: Ranked) -> str:
     what = (
         difference.name if difference.name == difference.check else f"{difference.check}: {difference.name}"
     )
-    if difference.bench or difference.cmp:
-        what += f": {_short(difference.bench)} -> {_short(difference.cmp)}"
+    if difference.reference or difference.target:
+        what += f": {_short(difference.reference)} -> {_short(difference.target)}"
     if difference.detail:
         what += f" ({difference.detail})"
     return what
@@ -51,7 +51,9 @@ def console_text(result: ConfigComparison, files: Sequence[Path] = (), paint: Pa
     lines = [paint.answer(printable(sentence(result)), good=result.agree)]
     errors = [one for one in result.ranked if one.difference.level == ERROR]
     if errors:
-        lines.append("What differs, bench -> cmp, the likeliest explanation of a numeric difference first:")
+        lines.append(
+            "What differs, reference -> target, the likeliest explanation of a numeric difference first:"
+        )
     for place, one in enumerate(errors[:_MOST_NAMED], 1):
         lines.append(f"  {place}. {printable(line(one))}")
         lines.append(f"     {one.reason}")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs of the hierarchy of a model, with what a run recorded in it; alone, or of two runs compared.
 
-graph = msprobe.graph.compare("golden/step0/rank0", "target/step0/rank0")
+graph = msprobe.graph.compare("reference/step0/rank0", "target/step0/rank0")
 for node in graph.worst(5): print(node.name, node.worst_ulps)
 graph.save("result")
 """

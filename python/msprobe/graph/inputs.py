@@ -47,13 +47,13 @@ class Paths:
 
     target: Path
     """The run under test, or the only one."""
-    golden: Path | None = None
+    reference: Path | None = None
     """The reference."""
     merges: bool = False
     """The ranks of a step become one graph per replica."""
     target_layout: Layout | None = None
     """How they were split; None: found out from what they send each other."""
-    golden_layout: Layout | None = None
+    reference_layout: Layout | None = None
 
 
 Folders = list[tuple[int, Path]]
@@ -66,7 +66,7 @@ class Unit:
 
     step: int
     target: Folders
-    golden: Folders
+    reference: Folders
 
 
 @dataclass(frozen=True)
@@ -88,20 +88,20 @@ def read_compare_file(path: str) -> Paths:
     merge = content.get("parallel_merge") or {}
     if not isinstance(merge, dict):
         raise InvalidArgument(f'{path}: "parallel_merge": expected an object, found {shown(merge)}')
-    has_golden = bool(content.get("bench_path"))
+    has_reference = bool(content.get("bench_path"))
     target_layout = _layout(path, merge, "npu")
-    golden_layout = _layout(path, merge, "bench") if has_golden else None
-    if has_golden and (target_layout is None) != (golden_layout is None):
+    reference_layout = _layout(path, merge, "bench") if has_reference else None
+    if has_reference and (target_layout is None) != (reference_layout is None):
         missing = "npu" if target_layout is None else "bench"
         raise InvalidArgument(
             f'{path}: "parallel_merge": "{missing}": expected an object, as both runs are merged or none'
         )
     return Paths(
         target=read_path(path, content, "npu_path"),
-        golden=read_path(path, content, "bench_path") if has_golden else None,
+        reference=read_path(path, content, "bench_path") if has_reference else None,
         merges=target_layout is not None,
         target_layout=target_layout,
-        golden_layout=golden_layout,
+        reference_layout=reference_layout,
     )
 
 
@@ -138,22 +138,22 @@ def find_units(paths: Paths) -> Inputs:
     they have nothing in common.
     """
     target = folder_of(paths.target)
-    golden = folder_of(paths.golden) if paths.golden is not None else None
+    reference = folder_of(paths.reference) if paths.reference is not None else None
     form = form_of(target)
-    if golden is not None and (other := form_of(golden)) is not form:
+    if reference is not None and (other := form_of(reference)) is not form:
         raise InvalidArgument(
-            f"expected two paths of the same kind: {target} is {form.value}, {golden} is {other.value}"
+            f"expected two paths of the same kind: {target} is {form.value}, {reference} is {other.value}"
         )
     search = _Search(is_merged=paths.merges)
     if form is Form.RANK:
-        search.rank(0, 0, target, golden)  # as in mindstudio-probe, whatever the folder is called
+        search.rank(0, 0, target, reference)  # as in mindstudio-probe, whatever the folder is called
     elif form is Form.STEP:
-        search.step(0, target, golden)
+        search.step(0, target, reference)
     else:
-        search.run(target, golden)
+        search.run(target, reference)
     if not search.units:
         reasons = "; ".join(search.left_out[:3])
-        raise NothingToCompare(f"{paths.target} and {paths.golden} have nothing in common ({reasons})")
+        raise NothingToCompare(f"{paths.target} and {paths.reference} have nothing in common ({reasons})")
     return Inputs(search.units, search.left_out)
 
 
@@ -163,30 +163,30 @@ class _Search:
         self.left_out: list[str] = []
         self._is_merged = is_merged
 
-    def run(self, target: Path, golden: Path | None) -> None:
-        for step, ours, theirs in self._paired(target, golden, STEP, "step"):
+    def run(self, target: Path, reference: Path | None) -> None:
+        for step, ours, theirs in self._paired(target, reference, STEP, "step"):
             self.step(step, ours, theirs)
 
-    def step(self, step: int, target: Path, golden: Path | None) -> None:
+    def step(self, step: int, target: Path, reference: Path | None) -> None:
         if self._is_merged:
             ours = sorted(numbered(target, RANK).items())
-            theirs = sorted(numbered(golden, RANK).items()) if golden is not None else []
+            theirs = sorted(numbered(reference, RANK).items()) if reference is not None else []
             self.units.append(Unit(step, ours, theirs))
             return
-        for rank, our, their in self._paired(target, golden, RANK, f"step {step}, rank"):
+        for rank, our, their in self._paired(target, reference, RANK, f"step {step}, rank"):
             self.rank(step, rank, our, their)
 
-    def rank(self, step: int, rank: int, target: Path, golden: Path | None) -> None:
-        self.units.append(Unit(step, [(rank, target)], [] if golden is None else [(rank, golden)]))
+    def rank(self, step: int, rank: int, target: Path, reference: Path | None) -> None:
+        self.units.append(Unit(step, [(rank, target)], [] if reference is None else [(rank, reference)]))
 
     def _paired(
-        self, target: Path, golden: Path | None, pattern: re.Pattern[str], what: str
+        self, target: Path, reference: Path | None, pattern: re.Pattern[str], what: str
     ) -> list[tuple[int, Path, Path | None]]:
         """The folders of the same number, in the order of numbers; the others are noted."""
         ours = numbered(target, pattern)
-        if golden is None:
+        if reference is None:
             return [(number, ours[number], None) for number in sorted(ours)]
-        theirs = numbered(golden, pattern)
+        theirs = numbered(reference, pattern)
         for number in sorted({*ours} ^ {*theirs}):
             side = "the run under test" if number in ours else "the reference"
             self.left_out.append(f"{what} {number}: only in {side}")

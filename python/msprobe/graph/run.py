@@ -108,9 +108,9 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
     start = time.monotonic()
     inputs = find_units(paths)
     _check_count(paths.target, paths.target_layout, [unit.target for unit in inputs.units])
-    _check_count(paths.golden, paths.golden_layout, [unit.golden for unit in inputs.units])
+    _check_count(paths.reference, paths.reference_layout, [unit.reference for unit in inputs.units])
     make_directory(options.output)
-    kind = "compare" if paths.golden is not None else "build"
+    kind = "compare" if paths.reference is not None else "build"
     moment = unused_time(lambda text: (options.output / f"{kind}_{text}.vis.db").exists())
     file = options.output / f"{kind}_{moment}.vis.db"
     with Progress("graph", shown=options.shows_progress) as shown:
@@ -121,12 +121,12 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
             shown(done, total)
 
         summary = core.write_graph_file(
-            [(unit.step, unit.target, unit.golden) for unit in inputs.units],
+            [(unit.step, unit.target, unit.reference) for unit in inputs.units],
             file,
             rule=options.rule,
             merge=paths.merges,
             target_layout=asdict(paths.target_layout) if paths.target_layout else None,
-            golden_layout=asdict(paths.golden_layout) if paths.golden_layout else None,
+            reference_layout=asdict(paths.reference_layout) if paths.reference_layout else None,
             layer_rules={name: list(parts) for name, parts in options.layer_rules.items()}
             if options.layer_rules is not None
             else None,

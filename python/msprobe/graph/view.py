@@ -30,7 +30,7 @@ def build(dump: StrPath) -> GraphView:
 
 
 def compare(
-    golden: StrPath,
+    reference: StrPath,
     target: StrPath,
     *,
     rule: Literal["default", "fuzzy"] = "default",
@@ -42,8 +42,8 @@ def compare(
     calls in them by their order. `threads`: 0 = all cores. Raises InvalidArgument when the two were recorded
     with different tasks, FormatError and IoError.
     """
-    graph = core.open_graph(target, golden, rule=rule, threads=threads)
-    return GraphView(Path(target), Path(golden), rule, graph)
+    graph = core.open_graph(target, reference, rule=rule, threads=threads)
+    return GraphView(Path(target), Path(reference), rule, graph)
 
 
 class GraphView:
@@ -54,10 +54,10 @@ class GraphView:
     """
 
     def __init__(
-        self, target: Path, golden: Path | None, rule: Literal["default", "fuzzy"], graph: OpenGraph
+        self, target: Path, reference: Path | None, rule: Literal["default", "fuzzy"], graph: OpenGraph
     ) -> None:
         self._target = target
-        self._golden = golden
+        self._reference = reference
         self._rule: Literal["default", "fuzzy"] = rule
         self._graph = graph
         self._nodes: list[GraphNode] | None = None
@@ -94,7 +94,7 @@ class GraphView:
 
     def save(self, folder: StrPath) -> Path:
         """Writes the file for the viewer into `folder` and returns its path. Reads the dumps again."""
-        paths = Paths(self._target, self._golden)
+        paths = Paths(self._target, self._reference)
         options = GraphOptions(Path(folder), rule=self._rule, shows_progress=False)
         return write_graph(paths, options).file
 

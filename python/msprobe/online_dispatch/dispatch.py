@@ -180,7 +180,7 @@ class PtdbgDispatch:
         for place, tensor in tensors_of(call, "input"):
             _save(self.folder / "npu" / f"{base}_input.{place}.npy", tensor)
         outputs = [tensor for _, tensor in tensors_of(call, "output")]
-        for side, tensors in (("npu", outputs), ("cpu", judged.bench)):
+        for side, tensors in (("npu", outputs), ("cpu", judged.reference)):
             for i, tensor in enumerate(tensors):
                 end = f".{i}" if len(tensors) > 1 else ""
                 _save(self.folder / side / f"{base}_output{end}.npy", tensor)

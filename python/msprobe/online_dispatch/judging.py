@@ -43,7 +43,7 @@ class Judged:
     details: list[list[str]] = field(default_factory=list)
     verdict: str = "skipped"
     """Of `msprobe check`: "good", "wrong", "skipped"."""
-    bench: list[torch.Tensor] = field(default_factory=list)
+    reference: list[torch.Tensor] = field(default_factory=list)
     """Results on the CPU."""
 
     @property
@@ -64,24 +64,29 @@ def judge_operator(name: str, call: RecordedCall, raised: dict[torch.dtype, torc
     with torch.random.fork_rng(devices=[]):
         try:
             inputs = inputs_of(call, ArgumentBuilder(call.folder, "cpu"), random=True)
-            bench = Execution(call, inputs, "cpu", Precision(raised), with_gradients=False).outputs
+            reference = Execution(call, inputs, "cpu", Precision(raised), with_gradients=False).outputs
         except Exception as error:  # the CPU may lack the operator, or this dtype of it
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             return Judged(name, "SKIP", f"it does not run on the CPU: {reason}")
         judgement = judge(call, Setting(source="recorded"))
     device = list(output_tensors([ArgumentBuilder(call.folder, "cpu").build(v) for v in call.outputs]))
-    if len(device) != len(bench):
-        return Judged(name, "SKIP", f"the CPU gives {len(bench)} results, the device {len(device)}")
+    if len(device) != len(reference):
+        return Judged(name, "SKIP", f"the CPU gives {len(reference)} results, the device {len(device)}")
     try:
-        found = [measure(d, b) for d, b in zip(device, bench)]
+        found = [measure(d, b) for d, b in zip(device, reference)]
     except (RuntimeError, TypeError) as error:  # a dtype that torch does not calculate with
         return Judged(name, "SKIP", f"its results are not compared: {str(error).partition(chr(10))[0]}")
     details = [
         _row(f"{name}.forward.output.{i}", d, b, one, _of_output(judgement, i), judgement)
-        for i, (d, b, one) in enumerate(zip(device, bench, found))
+        for i, (d, b, one) in enumerate(zip(device, reference, found))
     ]
     return Judged(
-        name, str(all(one.passes for one in found)), "", details, judgement.status, [b.cpu() for b in bench]
+        name,
+        str(all(one.passes for one in found)),
+        "",
+        details,
+        judgement.status,
+        [b.cpu() for b in reference],
     )
 
 
@@ -92,14 +97,14 @@ def _of_output(judgement: CallJudgement, index: int) -> OutputJudgement | None:
 def _row(
     name: str,
     device: torch.Tensor,
-    bench: torch.Tensor,
+    reference: torch.Tensor,
     found: Measures,
     check: OutputJudgement | None,
     call: CallJudgement,
 ) -> list[str]:
     cells: list[Any] = [
         name,
-        bench.dtype,
+        reference.dtype,
         device.dtype,
         (device.numel(),),
         found.balance,

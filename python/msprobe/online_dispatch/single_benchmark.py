@@ -36,29 +36,32 @@ class Measures:
     error_limit: float = LIMIT
 
 
-def measure(device: torch.Tensor, bench: torch.Tensor) -> Measures:
+def measure(device: torch.Tensor, reference: torch.Tensor) -> Measures:
     """Both on the CPU and of the same shape; limits are those of the dtype of `device`."""
     dtype = str(device.dtype)
-    found = _compared(device, bench, ERROR_LIMIT.get(dtype, LIMIT), BALANCE_LIMIT.get(dtype, LIMIT))
+    found = _compared(device, reference, ERROR_LIMIT.get(dtype, LIMIT), BALANCE_LIMIT.get(dtype, LIMIT))
     return replace(
         found, balance_limit=BALANCE_LIMIT.get(dtype, LIMIT), error_limit=ERROR_LIMIT.get(dtype, LIMIT)
     )
 
 
 def _compared(
-    device: torch.Tensor, bench: torch.Tensor, error_limit: float, balance_limit: float
+    device: torch.Tensor, reference: torch.Tensor, error_limit: float, balance_limit: float
 ) -> Measures:
     import torch
 
-    if device.shape != bench.shape:
-        return Measures(False, message=f"shapes differ: {list(device.shape)} and {list(bench.shape)}")
+    if device.shape != reference.shape:
+        return Measures(False, message=f"shapes differ: {list(device.shape)} and {list(reference.shape)}")
     if device.is_complex():
-        device, bench = torch.view_as_real(device.resolve_conj()), torch.view_as_real(bench.resolve_conj())
+        device, reference = (
+            torch.view_as_real(device.resolve_conj()),
+            torch.view_as_real(reference.resolve_conj()),
+        )
     if device.numel() == 0:
         return Measures(True, message="no elements")
-    if not (device.is_floating_point() and bench.is_floating_point()):
-        return Measures(torch.equal(device, bench.to(device.dtype)), message="compared for equality")
-    d, b = device.double().reshape(-1), bench.double().reshape(-1)
+    if not (device.is_floating_point() and reference.is_floating_point()):
+        return Measures(torch.equal(device, reference.to(device.dtype)), message="compared for equality")
+    d, b = device.double().reshape(-1), reference.double().reshape(-1)
     if not bool(torch.isfinite(b).all()):
         return Measures(True, message="the benchmark has NaN or infinities")
     if not bool(torch.isfinite(d).all()):

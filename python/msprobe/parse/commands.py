@@ -61,22 +61,22 @@ def _vc(arguments: list[str]) -> int:
         "vc", "Compares two kernel dumps; two that were converted to .npy without the converter."
     )
     _path(parser, "-m", "--my_dump_path", "DIR", "the dump under test")
-    parser.add_argument("-g", "--golden_dump_path", dest="golden", metavar="DIR", required=True,
+    parser.add_argument("-g", "--golden_dump_path", dest="reference", metavar="DIR", required=True,
                         help="the reference")  # fmt: skip
     _output(parser)
     _converter(parser)
     asked = parser.parse_args(arguments)
-    mine, golden = _there(asked.path), _there(asked.golden)
-    for folder in (mine, golden):
+    mine, reference = _there(asked.path), _there(asked.reference)
+    for folder in (mine, reference):
         if not os.path.isdir(folder):
             raise InvalidArgument(f"{folder}: expected a folder")
-    if converted.holds_only_npy(mine) and converted.holds_only_npy(golden):
+    if converted.holds_only_npy(mine) and converted.holds_only_npy(reference):
         output = asked.output or os.path.join(DATA, "batch_compare_result")
-        path = converted.compare_converted(mine, golden, output)
+        path = converted.compare_converted(mine, reference, output)
         _say(f"Compare result is saved in: {path}")
         return 0
     output = asked.output or os.path.join(DATA, "compare_result")
-    return vendor.compare(mine, golden, output, asked.converter, _say)
+    return vendor.compare(mine, reference, output, asked.converter, _say)
 
 
 def _dc(arguments: list[str]) -> int:
@@ -112,7 +112,7 @@ def _cn(arguments: list[str]) -> int:
     parser = _parser("cn", "Compares two arrays element by element.")
     _path(parser, "-m", "--my_dump_path", "FILE", "the array under test")
     add = parser.add_argument
-    add("-g", "--golden_dump_path", dest="golden", metavar="FILE", required=True, help="the reference")
+    add("-g", "--golden_dump_path", dest="reference", metavar="FILE", required=True, help="the reference")
     add(
         "-p",
         "--print",
@@ -143,7 +143,13 @@ def _cn(arguments: list[str]) -> int:
     add("-s", "--save", dest="save", action="store_true", help="write both as text, too")
     asked = parser.parse_args(arguments)
     arrays.compare_arrays(
-        asked.path, asked.golden, _say, count=asked.count, atol=asked.atol, rtol=asked.rtol, save=asked.save
+        asked.path,
+        asked.reference,
+        _say,
+        count=asked.count,
+        atol=asked.atol,
+        rtol=asked.rtol,
+        save=asked.save,
     )
     return 0
 

@@ -29,13 +29,13 @@ def holds_only_npy(folder: str) -> bool:
     return bool(files) and all(name.endswith(".npy") for name in files)
 
 
-def compare_converted(mine: str, golden: str, output: str) -> Path:
+def compare_converted(mine: str, reference: str, output: str) -> Path:
     """Pairs folders of operators by their names, what is below by its order: names of files have the times of
     their runs. Returns the csv. Raises InvalidArgument where the trees have other forms.
     """
-    if os.path.samefile(mine, golden):
+    if os.path.samefile(mine, reference):
         raise InvalidArgument(f"-m and -g: expected two folders, found {mine} twice")
-    pairs = list(_pairs(Path(mine), Path(golden), depth=0))
+    pairs = list(_pairs(Path(mine), Path(reference), depth=0))
     folder = make_directory(output)
     path = folder / f"batch_compare_{_unused_second(folder)}.csv"
     with core.SheetWriter(path) as table:
@@ -47,19 +47,19 @@ def compare_converted(mine: str, golden: str, output: str) -> Path:
     return path
 
 
-def _pairs(mine: Path, golden: Path, depth: int) -> Iterator[tuple[Path, Path]]:
+def _pairs(mine: Path, reference: Path, depth: int) -> Iterator[tuple[Path, Path]]:
     if depth > _DEEPEST:
         raise InvalidArgument(f"{mine}: expected at most {_DEEPEST} levels of folders")
-    folders, files = zip(*(_entries(folder) for folder in (mine, golden)))
+    folders, files = zip(*(_entries(folder) for folder in (mine, reference)))
     for kind, (ours, theirs) in (("folders", folders), ("files", files)):
         if len(ours) != len(theirs):
             raise InvalidArgument(
-                f"{mine} and {golden}: expected as many {kind}, found {len(ours)} and {len(theirs)}"
+                f"{mine} and {reference}: expected as many {kind}, found {len(ours)} and {len(theirs)}"
             )
     for ours, theirs in zip(*folders):
         if depth == 0 and ours.name != theirs.name:
             raise InvalidArgument(
-                f"{mine} and {golden}: expected the same operators, found {ours.name} and {theirs.name}"
+                f"{mine} and {reference}: expected the same operators, found {ours.name} and {theirs.name}"
             )
         yield from _pairs(ours, theirs, depth + 1)
     yield from zip(*files)

@@ -37,9 +37,9 @@ def converter(path: str | None) -> str:
     return found
 
 
-def compare(mine: str, golden: str, output: str, path: str | None, say: Print) -> int:
+def compare(mine: str, reference: str, output: str, path: str | None, say: Print) -> int:
     """Returns the exit code of the converter."""
-    words = [converter(path), "compare", "-m", mine, "-g", golden, "-out", str(make_directory(output))]
+    words = [converter(path), "compare", "-m", mine, "-g", reference, "-out", str(make_directory(output))]
     return _run(words, say)
 
 

@@ -31,7 +31,7 @@ _MOST_PLACES = 100  # of a list of what is special
 class CompareOptions:
     rule: Rule = field(default_factory=Rule)
     log_probs: Sequence[tuple[str, str]] = ()
-    """Pairs of keys: of the left record, and of the right one (the same, where there is one only)."""
+    """Pairs of keys: of the reference, and of the target (the same, where there is one only)."""
     mask: str | None = None
     """The key that says which tokens count; None: the first known one that the record has; "": all count."""
     threads: int = 0
@@ -40,8 +40,8 @@ class CompareOptions:
 
 
 def compare_records(
-    left: Path | None,
-    right: Path | None,
+    reference: Path | None,
+    target: Path | None,
     output: Path | None = None,
     options: CompareOptions | None = None,
     weights: WeightResult | None = None,
@@ -57,17 +57,21 @@ def compare_records(
         make_directory(output)
     notes: list[str] = []
     with Progress("rl_compare", shown=options.shows_progress) as progress:
-        keys = [] if right is None or left is None else _keys(left, right, output, options, progress, notes)
-        within = [] if left is None else _within(left, right, options, progress)
-    if left is not None and right is None and not within:
-        keys_there = ", ".join(core.rl_keys(left)) or "none"
+        keys = (
+            []
+            if target is None or reference is None
+            else _keys(reference, target, output, options, progress, notes)
+        )
+        within = [] if reference is None else _within(reference, target, options, progress)
+    if reference is not None and target is None and not within:
+        keys_there = ", ".join(core.rl_keys(reference)) or "none"
         raise InvalidArgument(
-            f"{left}: expected the log probabilities of rollout and training, or a second record to compare "
-            f"with; found the keys {keys_there}; --log-probs LEFT=RIGHT names two"
+            f"{reference}: expected the log probabilities of rollout and training, or a second record to "
+            f"compare with; found the keys {keys_there}; --log-probs LEFT=RIGHT names two"
         )
     result = RlResult(
-        left="" if left is None else str(left),
-        right="" if right is None else str(right),
+        reference="" if reference is None else str(reference),
+        target="" if target is None else str(target),
         rule=options.rule,
         keys=keys,
         within=within,
@@ -82,21 +86,22 @@ def compare_records(
 
 
 def _keys(
-    left: Path, right: Path, output: Path | None, options: CompareOptions, progress: Progress,
+    reference: Path, target: Path, output: Path | None, options: CompareOptions, progress: Progress,
     notes: list[str],
 ) -> list[KeyResult]:  # fmt: skip
-    ours, theirs = core.rl_keys(left), core.rl_keys(right)
+    ours, theirs = core.rl_keys(reference), core.rl_keys(target)
     if not set(ours) & set(theirs):
         raise InvalidArgument(
-            f"{left} and {right} have no key in common: {', '.join(ours) or 'none'} and "
+            f"{reference} and {target} have no key in common: {', '.join(ours) or 'none'} and "
             f"{', '.join(theirs) or 'none'}"
         )
-    for path, names, others in ((left, ours, theirs), (right, theirs, ours)):
+    for path, names, others in ((reference, ours, theirs), (target, theirs, ours)):
         only = sorted(set(names) - set(others))
         if only:
             notes.append(f"only {path} has the key{'s' if len(only) > 1 else ''} {', '.join(only)}")
     results = [
-        _key(key, left, right, output, options, progress) for key in in_order(sorted({*ours} & {*theirs}))
+        _key(key, reference, target, output, options, progress)
+        for key in in_order(sorted({*ours} & {*theirs}))
     ]
     notes += _notes_of(results)
     return results
@@ -115,7 +120,7 @@ def _notes_of(keys: list[KeyResult]) -> list[str]:
 
 
 def _key(
-    key: str, left: Path, right: Path, output: Path | None, options: CompareOptions, progress: Progress
+    key: str, reference: Path, target: Path, output: Path | None, options: CompareOptions, progress: Progress
 ) -> KeyResult:
     rule = options.rule
     kind = "log_probs" if is_log_probs(key) else "exact" if is_exact(key) else "values"
@@ -125,8 +130,8 @@ def _key(
         "values": (rule.tolerance, rule.absolute),
     }[kind]
     found = core.compare_rl_key(
-        left,
-        right,
+        reference,
+        target,
         key,
         relative_tolerance=relative,
         absolute_tolerance=absolute,
@@ -140,21 +145,25 @@ def _key(
     result = _key_result(key, kind, found, table)
     if kind != "log_probs":
         return result
-    tokens = _log_probs(left, right, key, key, options, progress, f"{key} of {left}", f"{key} of {right}")
+    tokens = _log_probs(
+        reference, target, key, key, options, progress, f"{key} of {reference}", f"{key} of {target}"
+    )
     return replace(result, log_probs=tokens)
 
 
 def _key_result(key: str, kind: str, found: core.RlKeyComparison, table: Path | None) -> KeyResult:
     rows = found.rows
-    if rows and all(_is_integer(row.left_dtype) and _is_integer(row.right_dtype) for row in rows):
+    if rows and all(_is_integer(row.reference_dtype) and _is_integer(row.target_dtype) for row in rows):
         kind = "exact"
     compared = [row for row in rows if not row.problem]
     for row in rows:
         if row.problem:
             log.error("%s: %s", key, row.problem)
-    differing = [row for row in compared if row.first_beyond is not None or row.left_shape != row.right_shape]
+    differing = [
+        row for row in compared if row.first_beyond is not None or row.reference_shape != row.target_shape
+    ]
     beyond = next((row for row in compared if row.first_beyond is not None), None)
-    left_only, right_only, left_out = _only_on_one_side(found)
+    reference_only, target_only, left_out = _only_on_one_side(found)
     return KeyResult(
         name=key,
         kind=kind,
@@ -167,12 +176,12 @@ def _key_result(key: str, kind: str, found: core.RlKeyComparison, table: Path | 
         max_relative=_largest(row.max_relative for row in compared),
         first=None if beyond is None else _mismatch(beyond),
         reshaped=[
-            (Place(*row.place), list(row.left_shape), list(row.right_shape))
+            (Place(*row.place), list(row.reference_shape), list(row.target_shape))
             for row in compared
-            if row.left_shape != row.right_shape
+            if row.reference_shape != row.target_shape
         ][:_MOST_PLACES],
-        left_only=left_only,
-        right_only=right_only,
+        reference_only=reference_only,
+        target_only=target_only,
         left_out=left_out,
         problems=[(Place(*row.place), row.problem) for row in rows if row.problem][:_MOST_PLACES],
         by_step=_by_step(compared),
@@ -191,9 +200,9 @@ def _short(key: str) -> str:
 def _only_on_one_side(found: core.RlKeyComparison) -> tuple[list[Place], list[Place], str]:
     """What should have a counterpart; and, in words, steps and ranks that only one record has at all."""
     both = [Place(*row.place) for row in found.rows]
-    only = [[Place(*place) for place in places] for places in (found.left_only, found.right_only)]
+    only = [[Place(*place) for place in places] for places in (found.reference_only, found.target_only)]
     words = []
-    for side, (name, places) in enumerate(zip(("left", "right"), only)):
+    for side, (name, places) in enumerate(zip(("reference", "target"), only)):
         others = [*both, *only[1 - side]]
         steps, ranks = {place.step for place in others}, {place.rank for place in others}
         whole = [place for place in places if place.step not in steps or place.rank not in ranks]
@@ -220,7 +229,7 @@ def _mismatch(row: core.RlRow) -> Mismatch:
     for extent in reversed(row.compared):
         flat, rest = divmod(flat, extent)
         index.append(rest)
-    return Mismatch(Place(*row.place), tuple(reversed(index)), row.left_value, row.right_value)
+    return Mismatch(Place(*row.place), tuple(reversed(index)), row.reference_value, row.target_value)
 
 
 def _by_step(rows: list[core.RlRow]) -> list[tuple[int, int, float]]:
@@ -250,17 +259,17 @@ def _is_integer(dtype: str) -> bool:
 
 
 def _within(
-    left: Path, right: Path | None, options: CompareOptions, progress: Progress
+    reference: Path, target: Path | None, options: CompareOptions, progress: Progress
 ) -> list[LogProbResult]:
     """What was asked for; else, in each record, rollout and training where it has both."""
     if options.log_probs:
-        other = right or left
+        other = target or reference
         return [
-            _asked(left, other, left_key, right_key, options, progress)
-            for left_key, right_key in options.log_probs
+            _asked(reference, other, reference_key, target_key, options, progress)
+            for reference_key, target_key in options.log_probs
         ]
     results = []
-    for record in (left,) if right is None else (left, right):
+    for record in (reference,) if target is None else (reference, target):
         pair = rollout_and_training(core.rl_keys(record))
         if pair is not None:
             names = (f"{pair[0]} of {record}", f"{pair[1]} of {record}")
@@ -269,29 +278,34 @@ def _within(
 
 
 def _asked(
-    left: Path, right: Path, left_key: str, right_key: str, options: CompareOptions, progress: Progress
+    reference: Path,
+    target: Path,
+    reference_key: str,
+    target_key: str,
+    options: CompareOptions,
+    progress: Progress,
 ) -> LogProbResult:
-    for record, key in ((left, left_key), (right, right_key)):
+    for record, key in ((reference, reference_key), (target, target_key)):
         known = core.rl_keys(record)
         if key not in known:
             raise InvalidArgument(f"{record}: there is no key {key}, expected one of {', '.join(known)}")
-    names = (f"{left_key} of {left}", f"{right_key} of {right}")
-    return _log_probs(left, right, left_key, right_key, options, progress, *names)
+    names = (f"{reference_key} of {reference}", f"{target_key} of {target}")
+    return _log_probs(reference, target, reference_key, target_key, options, progress, *names)
 
 
 def _log_probs(
-    left: Path, right: Path, left_key: str, right_key: str, options: CompareOptions, progress: Progress,
-    left_name: str, right_name: str,
+    reference: Path, target: Path, reference_key: str, target_key: str,
+    options: CompareOptions, progress: Progress, reference_name: str, target_name: str,
 ) -> LogProbResult:  # fmt: skip
-    mask = mask_of(core.rl_keys(left)) if options.mask is None else options.mask
+    mask = mask_of(core.rl_keys(reference)) if options.mask is None else options.mask
     found = core.compare_log_probs(
-        left,
-        right,
-        left_key,
-        right_key,
+        reference,
+        target,
+        reference_key,
+        target_key,
         tolerance=options.rule.log_prob_tolerance,
         mask_key=mask,
         threads=options.threads,
         progress=progress,
     )
-    return log_prob_result(found, left_name, right_name, mask)
+    return log_prob_result(found, reference_name, target_name, mask)

@@ -60,7 +60,7 @@ def _keys(keys: list[KeyResult]) -> list[str]:
 
 def _log_probs(found: LogProbResult, tolerance: float, paint: Paint) -> list[str]:
     lines = [
-        paint.strong(printable(f"{found.left} next to {found.right}")),
+        paint.strong(printable(f"{found.reference} next to {found.target}")),
         f"  tokens {found.tokens}"
         + (f", {found.masked} left out by {printable(found.mask)}" if found.masked else ""),
         f"  beyond {tolerance:g}: {percent(found.share)}; difference: mean {found.mean_absolute:.4g}, "
@@ -71,13 +71,15 @@ def _log_probs(found: LogProbResult, tolerance: float, paint: Paint) -> list[str
     ]
     if found.first is not None:
         lines.append(
-            printable(f"  first: {found.first.words}: {found.first.left:.6g} and {found.first.right:.6g}")
+            printable(
+                f"  first: {found.first.words}: {found.first.reference:.6g} and {found.first.target:.6g}"
+            )
         )
     return lines + ratio_lines(found.ratio_counts)
 
 
 def ratio_lines(counts: list[int]) -> list[str]:
-    """The histogram of ratios, right / left."""
+    """The histogram of ratios, target / reference."""
     total, most = max(sum(counts), 1), max([*counts, 1])
     lines = []
     for label, count in zip(ratio_labels(), counts):

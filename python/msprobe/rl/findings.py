@@ -24,7 +24,7 @@ def findings_of(result: RlResult) -> list[Finding]:
     found += sorted(differences, key=lambda one: -1 if one.step is None else one.step)  # keeps their order
     found += [finding for key in result.keys for finding in _gaps(key)]
     found += [
-        Finding("unreadable", one.left, None, f"{one.left} next to {one.right}: {problem}")
+        Finding("unreadable", one.reference, None, f"{one.reference} next to {one.target}: {problem}")
         for one in result.within
         for problem in one.problems
     ]
@@ -34,49 +34,54 @@ def findings_of(result: RlResult) -> list[Finding]:
 def _differences(key: KeyResult, result: RlResult) -> list[Finding]:
     findings = []
     if key.reshaped:
-        place, left, right = key.reshaped[0]
-        text = f"{key.name}: the shapes differ: {left} and {right} ({place.words})"
+        place, reference, target = key.reshaped[0]
+        text = f"{key.name}: the shapes differ: {reference} and {target} ({place.words})"
         findings.append(Finding("shape", key.name, place.step, text))
     if key.kind == "log_probs" and key.log_probs is not None:
         if key.log_probs.exceeds(result.rule):
             findings.append(_log_prob_finding("log_probs", key.name, key.log_probs, result))
     elif key.first is not None:
         first = key.first
-        text = f"The records part in {key.name}, {first.words}: {shown(first.left)} and {shown(first.right)}"
+        values = f"{shown(first.reference)} and {shown(first.target)}"
+        text = f"The records part in {key.name}, {first.words}: {values}"
         kind = "tokens" if key.kind == "exact" else "values"
         findings.append(Finding(kind, key.name, first.place.step, text))
     return findings
 
 
 def _rollouts(result: RlResult) -> list[Finding]:
-    """Rollout and training of one record. Of two records: a fault that the left one has as well is none of
-    the right one.
+    """Rollout and training of one record. Of two records: a fault that the reference has as well is none
+    of the target.
     """
     beyond = [one for one in result.within if one.exceeds(result.rule)]
     if len(result.within) == 2 and beyond and beyond[0] is result.within[0]:
         beyond = [] if len(beyond) == 2 and _is_automatic(result) else beyond
-    return [_log_prob_finding("rollout", one.left, one, result) for one in beyond]
+    return [_log_prob_finding("rollout", one.reference, one, result) for one in beyond]
 
 
 def _is_automatic(result: RlResult) -> bool:
-    left, right = result.within
-    return bool(result.right) and left.left.endswith(result.left) and right.left.endswith(result.right)
+    one, other = result.within
+    return (
+        bool(result.target)
+        and one.reference.endswith(result.reference)
+        and other.reference.endswith(result.target)
+    )
 
 
 def _log_prob_finding(kind: str, key: str, found: LogProbResult, result: RlResult) -> Finding:
     first = found.first
     text = (
-        f"{found.left} and {found.right} are apart: {percent(found.share)} of {found.tokens} tokens by more "
-        f"than {result.rule.log_prob_tolerance:g}"
+        f"{found.reference} and {found.target} are apart: {percent(found.share)} of {found.tokens} tokens by "
+        f"more than {result.rule.log_prob_tolerance:g}"
     )
     if first is not None:
-        text += f", first {first.words}: {shown(first.left)} and {shown(first.right)}"
+        text += f", first {first.words}: {shown(first.reference)} and {shown(first.target)}"
     return Finding(kind, key, None if first is None else first.place.step, text)
 
 
 def _gaps(key: KeyResult) -> list[Finding]:
     findings = []
-    for side, places in (("left", key.left_only), ("right", key.right_only)):
+    for side, places in (("reference", key.reference_only), ("target", key.target_only)):
         if places:
             count = f"{len(places)} array{'s' if len(places) > 1 else ''}"
             text = f"{key.name}: only the {side} record has {count}, first {places[0].words}"

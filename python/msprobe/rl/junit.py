@@ -16,10 +16,10 @@ def junit_xml(result: RlResult) -> str:
     reasons: dict[tuple[str, str], str] = {}
     for finding in result.findings:
         group = _GROUPS.get(finding.kind, "key")
-        known = any(finding.key == one.left for one in result.within)
+        known = any(finding.key == one.reference for one in result.within)
         reasons.setdefault(("rollout" if known else group, finding.key), finding.sentence)
     names = [("key", key.name) for key in result.keys]
-    names += [("rollout", one.left) for one in result.within]
+    names += [("rollout", one.reference) for one in result.within]
     names += [] if result.weights is None else [("weights", "")]
     cases = [_case(group, key, reasons.get((group, key))) for group, key in names]
     return document("msprobe rl_compare", cases, result.sentence, result.seconds)

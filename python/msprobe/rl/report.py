@@ -29,7 +29,7 @@ def _data(result: RlResult) -> dict[str, Any]:
         "version": __version__,
         "verdict": result.verdict,
         "sentence": result.sentence,
-        "inputs": [name for name in (result.left, result.right) if name],
+        "inputs": [name for name in (result.reference, result.target) if name],
         "notes": result.notes,
         "findings": [[one.kind, one.sentence] for one in result.findings[:_MOST]],
         "findingTotal": len(result.findings),

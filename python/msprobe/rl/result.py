@@ -46,8 +46,8 @@ class Mismatch:
 
     place: Place
     index: tuple[int, ...]
-    left: float
-    right: float
+    reference: float
+    target: float
 
     @property
     def words(self) -> str:
@@ -83,8 +83,8 @@ class KeyResult:
     first: Mismatch | None
     reshaped: list[tuple[Place, list[int], list[int]]]
     """Arrays of other shapes, at most 100; the part that both have is compared."""
-    left_only: list[Place]
-    right_only: list[Place]
+    reference_only: list[Place]
+    target_only: list[Place]
     """Arrays without a counterpart, though the other record has their step and rank."""
     left_out: str
     """Steps and ranks that only one record has, in words; empty: none."""
@@ -100,8 +100,8 @@ class Token:
     place: Place
     sample: int
     token: int
-    left: float
-    right: float
+    reference: float
+    target: float
 
     @property
     def words(self) -> str:
@@ -110,10 +110,10 @@ class Token:
 
 @dataclass(frozen=True)
 class LogProbResult:
-    """Log probabilities that two policies give to the same tokens, which the left one sampled."""
+    """Log probabilities that two policies give to the same tokens, which the reference sampled."""
 
-    left: str
-    right: str
+    reference: str
+    target: str
     """What was compared, for a person: "rollout_log_probs of run_a"."""
     mask: str
     tokens: int
@@ -123,9 +123,9 @@ class LogProbResult:
     mean_absolute: float
     max_absolute: float
     k1: float
-    """Estimates of KL(left || right): the mean of left - right,"""
+    """Estimates of KL(reference || target): the mean of reference - target,"""
     k3: float
-    """and of exp(d) - 1 - d, d = right - left (J. Schulman, "Approximating KL Divergence", 2020)."""
+    """and of exp(d) - 1 - d, d = target - reference (J. Schulman, "Approximating KL Divergence", 2020)."""
     mean_ratio: float
     effective_share: float
     """(sum of ratios)^2 / (tokens * sum of squared ratios): 1 when all are equal."""
@@ -200,8 +200,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class RlResult:
-    left: str
-    right: str
+    reference: str
+    target: str
     rule: Rule
     keys: list[KeyResult]
     within: list[LogProbResult]
@@ -247,14 +247,14 @@ class RlResult:
         return ", ".join(parts) or "nothing was compared"
 
 
-def log_prob_result(found: dict[str, Any], left: str, right: str, mask: str) -> LogProbResult:
+def log_prob_result(found: dict[str, Any], reference: str, target: str, mask: str) -> LogProbResult:
     """Of what the native comparison says."""
     n = found["tokens"] - found["not_finite"]
     mean = (lambda key: found[key] / n) if n else (lambda key: 0.0)
     squares = n * found["sum_squared_ratio"]
     return LogProbResult(
-        left=left,
-        right=right,
+        reference=reference,
+        target=target,
         mask=mask,
         tokens=found["tokens"],
         beyond=found["beyond"],
@@ -274,20 +274,22 @@ def log_prob_result(found: dict[str, Any], left: str, right: str, mask: str) -> 
         worst=_token(found["worst"]),
         arrays=found["arrays"],
         problems=list(found["problems"]),
-        unpaired=found["left_only"] + found["right_only"],
+        unpaired=found["reference_only"] + found["target_only"],
     )
 
 
 def _correlation(found: dict[str, Any], n: int) -> float:
     if not n:
         return math.nan
-    left, right = found["sum_left"] / n, found["sum_right"] / n
-    covariance = found["sum_left_right"] / n - left * right
-    spread = (found["sum_left_squared"] / n - left**2) * (found["sum_right_squared"] / n - right**2)
+    reference, target = found["sum_reference"] / n, found["sum_target"] / n
+    covariance = found["sum_reference_target"] / n - reference * target
+    spread = (found["sum_reference_squared"] / n - reference**2) * (
+        found["sum_target_squared"] / n - target**2
+    )
     return max(-1.0, min(1.0, covariance / math.sqrt(spread))) if spread > 0 else math.nan
 
 
 def _token(found: dict[str, Any] | None) -> Token | None:
     if found is None:
         return None
-    return Token(Place(*found["place"]), found["sample"], found["token"], found["left"], found["right"])
+    return Token(Place(*found["place"]), found["sample"], found["token"], found["reference"], found["target"])

@@ -77,9 +77,9 @@ def _range(content: Content, summary: dict[str, Any]) -> tuple[float | None, flo
     if not _not_finite(summary):
         return summary["min"], summary["max"]
     pairs = core.compare_tensors(
-        content.memory, content.memory, left_dtype=content.dtype, right_dtype=content.dtype
+        content.memory, content.memory, target_dtype=content.dtype, reference_dtype=content.dtype
     )
-    return pairs["left_min"], pairs["left_max"]
+    return pairs["target_min"], pairs["target_max"]
 
 
 def _not_finite(summary: dict[str, Any]) -> int:

@@ -25,10 +25,10 @@ class Paired:
     l2: float
     relative: float
     absolute: float
-    """The tolerances: an element is close when |left - right| <= absolute + relative * |right|."""
+    """The tolerances: an element is close when |a - b| <= absolute + relative * |b|."""
     not_close: int
     first: list[tuple[int, float, float]]
-    """The first elements that are not close: index in C order, left, right."""
+    """The first elements that are not close: index in C order, a, b."""
 
     @property
     def equal(self) -> bool:
@@ -36,13 +36,13 @@ class Paired:
 
 
 def pair(
-    left: Content, right: Content, *, relative: float = 0.001, absolute: float = 0.001, most: int = 20
+    a: Content, b: Content, *, relative: float = 0.001, absolute: float = 0.001, most: int = 20
 ) -> Paired:
     """Raises InvalidArgument for different shapes."""
-    dtypes: Any = {"left_dtype": left.dtype, "right_dtype": right.dtype}
-    metrics = dict(core.compare_tensors(left.memory, right.memory, threads=0, **dtypes))
+    dtypes: Any = {"target_dtype": a.dtype, "reference_dtype": b.dtype}
+    metrics = dict(core.compare_tensors(a.memory, b.memory, threads=0, **dtypes))
     count, first = core.differing_elements(
-        left.memory, right.memory, relative=relative, absolute=absolute, most=most, **dtypes
+        a.memory, b.memory, relative=relative, absolute=absolute, most=most, **dtypes
     )
     return Paired(metrics, _cosine(metrics), _l2(metrics), relative, absolute, count, first)
 
@@ -50,10 +50,10 @@ def pair(
 def _cosine(metrics: dict[str, Any]) -> float | None:
     if metrics["finite_pairs"] != metrics["count"]:
         return math.nan
-    left, right = metrics["left_squares"], metrics["right_squares"]
-    if left == 0 or right == 0:
-        return 1.0 if left == right else None
-    return float(metrics["dot"] / (math.sqrt(left) * math.sqrt(right)))
+    a, b = metrics["target_squares"], metrics["reference_squares"]
+    if a == 0 or b == 0:
+        return 1.0 if a == b else None
+    return float(metrics["dot"] / (math.sqrt(a) * math.sqrt(b)))
 
 
 def _l2(metrics: dict[str, Any]) -> float:

@@ -80,10 +80,10 @@ def _mark() -> str:
     return "\u2588" if encoding.replace("-", "") == "utf8" else "#"
 
 
-def paired_lines(left: Content, right: Content, paired: Paired) -> list[str]:
+def paired_lines(a: Content, b: Content, paired: Paired) -> list[str]:
     found = paired.metrics
     count = max(found["count"], 1)
-    lines = [f"A  {head_line(left)}", f"B  {head_line(right)}"]
+    lines = [f"A  {head_line(a)}", f"B  {head_line(b)}"]
     if paired.equal:
         return [*lines, f"equal: all {found['count']} elements have the same bits"]
     equal, close = found["equal_bits"], found["count"] - paired.not_close
@@ -91,16 +91,16 @@ def paired_lines(left: Content, right: Content, paired: Paired) -> list[str]:
         f"equal {_share(equal, count)}  close {_share(close, count)} (rtol {paired.relative:g}, atol "
         f"{paired.absolute:g})  cosine {number(paired.cosine)}  l2 {number(paired.l2)}",
         f"largest absolute error {number(found['max_absolute'])} at "
-        f"{_place(found['max_absolute_index'], left.shape)}, relative {number(found['max_relative'])} at "
-        f"{_place(found['max_relative_index'], left.shape)}",
-        f"first difference at {_place(found['first_difference'], left.shape)}",
+        f"{_place(found['max_absolute_index'], a.shape)}, relative {number(found['max_relative'])} at "
+        f"{_place(found['max_relative_index'], a.shape)}",
+        f"first difference at {_place(found['first_difference'], a.shape)}",
     ]
     odd = found["one_sided"] + found["different_kind"]
     if odd:
         lines.append(f"{odd} elements are NaN or infinite on one side, or of another kind")
     if paired.first:
         lines.append(f"the first of {paired.not_close} elements that are not close:")
-        lines += element_table(paired.first, left.shape)
+        lines += element_table(paired.first, a.shape)
     return lines
 
 

@@ -64,7 +64,7 @@ def add_two_runs(group: argparse._ActionsContainer, runs: str, runs_help: str, f
     """
     add = group.add_argument
     add("runs", metavar=runs, nargs="*", help=runs_help)
-    add("-gp", "--golden_path", dest="golden", metavar="GOLDEN", help="the same as GOLDEN")
+    add("-gp", "--golden_path", dest="reference", metavar="REFERENCE", help="the same as REFERENCE")
     add("-tp", "--target_path", dest="target", metavar="TARGET", help="the same as TARGET")
     add("-i", "--input_path", dest="input", metavar="FILE", help=file_help)
 

@@ -3,14 +3,14 @@
 """The questions of the page: `POST /api/NAME` with a JSON object, answered by a JSON object below 1 MB.
 
 A wrong question or a file that cannot be shown is answered with status 400 and `{"error": sentence}`, a
-fault of the server with 500. Sides are 0 (target) and 1 (golden); nodes are named by side and name. Every
+fault of the server with 500. Sides are 0 (target) and 1 (reference); nodes are named by side and name. Every
 question but `files` has `file`; those about one graph also `step`, `rank`, and may have `micro` (-1: all),
 `workspace`, `colour`: `{"by": .., "bounds": [..]}`.
 
 | name | members | answer |
 |---|---|---|
 | files | | `root`, `files`: name, size, time; `more`: these are not all; `dumps`: names |
-| make, made | of dumps: `target`, `golden` or null | whether the graph is `done`, and its `file` |
+| make, made | of dumps: `target`, `reference` or null | whether the graph is `done`, and its `file` |
 | open | | kind of graph, task, steps, ranks, colours, metrics |
 | tree | `nodes`: [[side, name, offset]], `reveal`: [side, name], `level`, `known` | `roots`, `lists` |
 | nodes | `names`: [[side, name]] | `nodes`: these nodes as they are now |
@@ -88,8 +88,8 @@ class Api:
                 "version": __version__,
             }
         if name == "make":
-            golden = None if asked.get("golden") is None else members.text(asked, "golden")
-            self._dumps.make(members.text(asked, "target"), golden)
+            reference = None if asked.get("reference") is None else members.text(asked, "reference")
+            self._dumps.make(members.text(asked, "target"), reference)
             return {}
         if name == "made":
             return self._dumps.state()
@@ -365,8 +365,8 @@ def _match(graph: Graph, asked: Answer) -> Answer:
     do = members.text(asked, "do")
     answer: Answer = {}
     if do == "match":
-        target, golden = members.text(asked, "target"), members.text(asked, "golden")
-        answer["matched"] = matching.match(target, golden, children=bool(asked.get("children")))
+        target, reference = members.text(asked, "target"), members.text(asked, "reference")
+        answer["matched"] = matching.match(target, reference, children=bool(asked.get("children")))
     elif do == "cancel":
         answer["cancelled"] = matching.cancel(
             members.text(asked, "target"), children=bool(asked.get("children"))

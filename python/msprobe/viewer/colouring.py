@@ -58,7 +58,7 @@ class Scale:
 
     @property
     def is_own(self) -> bool:
-        """Whether a golden node has a value of its own; otherwise it shows that of its counterpart."""
+        """Whether a reference node has a value of its own; otherwise it shows that of its counterpart."""
         return self.by in ("overflow", "kind") or self.by.startswith("own:")
 
     @property
@@ -142,7 +142,9 @@ def scale_of(config: Config, by: str, bounds: list[float] | None = None) -> Scal
 
 
 def value_sql(scale: Scale, side: int, table: str) -> str:
-    """The value of a row `n` of one side. A golden node shows that of its counterpart, but for overflow."""
+    """The value of a row `n` of one side. A node of the reference shows that of its counterpart, but for
+    overflow.
+    """
     if side == 0 or scale.is_own:
         return scale.column
     inner = scale.column.replace("n.", "t.")

@@ -147,7 +147,12 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE_OR_FOLDER",
         help="a result *.vis.db, a folder with such files, a dump, or a record of the monitor",
     )
-    add("target", nargs="?", metavar="TARGET", help="with two dumps or records, GOLDEN TARGET: compares them")
+    add(
+        "target",
+        nargs="?",
+        metavar="TARGET",
+        help="with two dumps or records, REFERENCE TARGET: compares them",
+    )
     add_serving(parser)
     add("--export", metavar="OUT.html", help="write one self-contained page instead of serving")
     add("--step", type=int, help="of --export: the step (default: the first)")

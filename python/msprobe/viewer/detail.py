@@ -59,11 +59,11 @@ def _no_node(name: str) -> InvalidArgument:
 def _of_both(
     result: ResultFile, step: int, rank: int, own: dict[str, Any], peer: dict[str, Any] | None
 ) -> dict[str, Any]:
-    target, golden = (own, peer) if own["side"] == 0 else (peer, own)
+    target, reference = (own, peer) if own["side"] == 0 else (peer, own)
     return {
         "target": _shown(result, step, rank, target),
-        "golden": _shown(result, step, rank, golden),
-        **_tensors(target, golden),
+        "reference": _shown(result, step, rank, reference),
+        **_tensors(target, reference),
     }
 
 
@@ -143,12 +143,12 @@ def links(text: object) -> list[dict[str, Any]]:
     return found
 
 
-def _tensors(target: dict[str, Any] | None, golden: dict[str, Any] | None) -> dict[str, Any]:
+def _tensors(target: dict[str, Any] | None, reference: dict[str, Any] | None) -> dict[str, Any]:
     """One row per tensor: of both sides, and how far they are apart."""
     rows = []
-    name = (target or golden or {}).get("name", "")
+    name = (target or reference or {}).get("name", "")
     ours = (target["input"], target["output"]) if target else ({}, {})
-    theirs = (golden["input"], golden["output"]) if golden else None
+    theirs = (reference["input"], reference["output"]) if reference else None
     for group, cell_name, cell, peer_name, other in pairs(
         ours, theirs, gradients=name.endswith("parameters_grad")
     ):
@@ -159,7 +159,7 @@ def _tensors(target: dict[str, Any] | None, golden: dict[str, Any] | None) -> di
                 "name": cell_name,
                 "peer": peer_name,
                 "target": _cut(cell),
-                "golden": _cut(other),
+                "reference": _cut(other),
                 "ulps": plain(distance),
             }
         )

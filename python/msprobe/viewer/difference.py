@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
     Cell = dict[str, str]
     Cells = dict[str, Cell]
-    Pair = tuple[str, str, Cell | None, str, Cell | None]  # group, name and cell of the target, of the golden
+    Pair = tuple[
+        str, str, Cell | None, str, Cell | None
+    ]  # group, name and cell of the target, of the reference
 
 GROUPS = ("input", "weight", "gradient", "output")
 
@@ -31,13 +33,13 @@ def number(text: object) -> float | None:
 
 
 def pairs(
-    target: tuple[Cells, Cells], golden: tuple[Cells, Cells] | None, *, gradients: bool
+    target: tuple[Cells, Cells], reference: tuple[Cells, Cells] | None, *, gradients: bool
 ) -> Iterator[Pair]:
     """The tensors of two nodes (inputs and outputs of each), by position inside each group. `gradients`: the
     node holds the gradients of parameters.
     """
     ours = _grouped(target, gradients)
-    theirs = _grouped(golden, gradients) if golden is not None else {group: [] for group in GROUPS}
+    theirs = _grouped(reference, gradients) if reference is not None else {group: [] for group in GROUPS}
     for group in GROUPS:
         left, right = ours[group], theirs[group]
         for index in range(max(len(left), len(right))):
@@ -55,21 +57,21 @@ def _grouped(cells: tuple[Cells, Cells], gradients: bool) -> dict[str, list[tupl
     return groups
 
 
-def ulps(target: Cell, golden: Cell | None) -> float | None:
+def ulps(target: Cell, reference: Cell | None) -> float | None:
     """How far two tensors are apart, in rounding errors: relative to the size of the tensor, in machine
     epsilons of its dtype. 1 is a rounding error, infinity is a difference without a measure (NaN on one side,
     other integers, another shape, another checksum), None means that there is nothing to compare. Without
-    `golden` from what the comparison wrote into `target` alone.
+    `reference` from what the comparison wrote into `target` alone.
     """
-    return core.cell_ulps(target, golden)
+    return core.cell_ulps(target, reference)
 
 
-def summary_index(target: Cells, golden: Cells) -> float:
+def summary_index(target: Cells, reference: Cells) -> float:
     """The precision index of a summary comparison: the largest relative error of the statistics of the
     outputs, at most 1; 1 for a NaN or infinity in the target that the reference has not.
     """
     worst = 0.0
-    for cell, other in zip(target.values(), golden.values()):
+    for cell, other in zip(target.values(), reference.values()):
         for name in ("Max", "Min", "Mean", "Norm"):
             ours, theirs = number(cell.get(name)), number(other.get(name))
             is_extreme = name in ("Max", "Min")

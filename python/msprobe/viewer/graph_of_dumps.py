@@ -36,12 +36,12 @@ def is_dump(path: Path) -> bool:
 
 
 def command_for(paths: list[Path]) -> str:
-    """What makes the graph of one dump, or of GOLDEN and TARGET compared, to stay."""
+    """What makes the graph of one dump, or of REFERENCE and TARGET compared, to stay."""
     return shlex.join(["msprobe", "graph", *(str(path.absolute()) for path in paths), "-o", "FOLDER"])
 
 
 def graph_of(paths: list[Path], *, quietly: bool = False) -> Path:
-    """The graph of one dump, or of GOLDEN and TARGET compared, in a folder that goes with this process.
+    """The graph of one dump, or of REFERENCE and TARGET compared, in a folder that goes with this process.
     Raises InvalidArgument where it cannot be made; what is wrong stands on stderr then, or, `quietly`, in the
     error.
     """
@@ -96,14 +96,14 @@ class DumpFolders:
             folders[:] = [] if is_deep else sorted(f for f in folders if not f.startswith("."))
         return found
 
-    def make(self, target: str, golden: str | None) -> None:
+    def make(self, target: str, reference: str | None) -> None:
         """Begins a graph. Raises InvalidArgument for a name that is not among `names`, or while one is
         made."""
         known = self.names()
-        for name in (target, golden):
+        for name in (target, reference):
             if name is not None and name not in known:
                 raise InvalidArgument(f"there is no dump {name!r} in the folder that is shown")
-        paths = [self.library.root / name for name in (golden, target) if name is not None]
+        paths = [self.library.root / name for name in (reference, target) if name is not None]
         with self._lock:
             if self._making is not None and self._making.is_alive():
                 raise InvalidArgument("a graph is being made: wait until it is ready")

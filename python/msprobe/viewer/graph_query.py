@@ -152,7 +152,7 @@ class Graph:
         return self._frames[workspace][1]  # type: ignore[no-any-return]
 
     def _values(self, scale: Scale, side: int, workspace: str, frame: Frame) -> Any:
-        """An array: of the golden side the values of the counterparts, but for overflow and own data."""
+        """An array: of the reference side the values of the counterparts, but for overflow and own data."""
         import numpy as np
 
         own = scale.is_own
@@ -487,7 +487,7 @@ class Graph:
     ) -> list[dict[str, Any]]:
         table = self.table(workspace)
         columns = ", ".join(f"n.{name}" for name in _COLUMNS)
-        # A golden node has the difference of its counterpart. Not by a join with a view, which would be
+        # A reference node has the difference of its counterpart. Not by a join with a view, which would be
         # written out as a table first.
         theirs = f"(SELECT t.worst_ulps FROM {table} t WHERE t.side=0 AND t.pos=n.peer)"
         worst = f"CASE n.side WHEN 0 THEN n.worst_ulps ELSE {theirs} END"

@@ -54,14 +54,14 @@ class Matching:
 
     def describe(self) -> dict[str, Any]:
         return {
-            "pairs": [[target, golden] for target, golden in self.pairs.items()],
+            "pairs": [[target, reference] for target, reference in self.pairs.items()],
             "undo": self._place,
             "redo": len(self._history) - 1 - self._place,
         }
 
-    def match(self, target: str, golden: str, *, children: bool) -> int:
+    def match(self, target: str, reference: str, *, children: bool) -> int:
         """How many nodes were matched. Nodes of different kinds do not match."""
-        chosen = self._pair_up(target, golden, children)
+        chosen = self._pair_up(target, reference, children)
         self._store({**self._without(chosen), **chosen})
         return len(chosen)
 
@@ -84,23 +84,23 @@ class Matching:
         self.apply()
 
     def load(self, text: str) -> tuple[int, list[str]]:
-        """A .vis.config: JSON, target -> golden. Files of mindstudio-probe hold each pair in both
+        """A .vis.config: JSON, target -> reference. Files of mindstudio-probe hold each pair in both
         directions: what is no node of the target is passed over when its reverse is there. How many matched,
         and what did not, with the reason."""
         content = _parse(text)
         failed, chosen = [], {}
-        for target, golden in content.items():
+        for target, reference in content.items():
             try:
-                chosen.update(self._pair_up(target, golden, children=False))
+                chosen.update(self._pair_up(target, reference, children=False))
             except InvalidArgument as error:
-                if content.get(golden) != target:
+                if content.get(reference) != target:
                     failed.append(str(error))
         self._store({**self._without(chosen), **chosen})
         return len(chosen), failed[:200]
 
     def save_text(self) -> str:
-        """As a .vis.config: target -> golden."""
-        content = {target: golden for target, golden in self.pairs.items() if golden is not None}
+        """As a .vis.config: target -> reference."""
+        content = {target: reference for target, reference in self.pairs.items() if reference is not None}
         return json.dumps(content, indent=4, ensure_ascii=False)
 
     def apply(self) -> None:
@@ -110,8 +110,8 @@ class Matching:
             connection.execute(MANUAL_TABLE)
             connection.execute("DELETE FROM manual WHERE workspace=?", (self._workspace,))
             rows = []
-            for target, golden in self.pairs.items():
-                rows += self._rows(target, golden)
+            for target, reference in self.pairs.items():
+                rows += self._rows(target, reference)
             marks = ",".join("?" * (3 + len(MANUAL_COLUMNS)))
             connection.executemany(f"INSERT OR REPLACE INTO manual VALUES ({marks})", rows)
             connection.commit()
@@ -121,28 +121,28 @@ class Matching:
 
     # ---- which nodes
 
-    def _pair_up(self, target: str, golden: str, children: bool) -> dict[str, str | None]:
-        ours, theirs = self._facts(0, target), self._facts(1, golden)
+    def _pair_up(self, target: str, reference: str, children: bool) -> dict[str, str | None]:
+        ours, theirs = self._facts(0, target), self._facts(1, reference)
         if ours is None or theirs is None:
-            missing, side = (target, "target") if ours is None else (golden, "golden")
+            missing, side = (target, "target") if ours is None else (reference, "reference")
             raise InvalidArgument(f"the {side} has no node {missing!r}")
         if (ours[1] == 1) != (theirs[1] == 1):
-            raise InvalidArgument(f"{target!r} and {golden!r}: one is a module, the other a call")
-        chosen: dict[str, str | None] = {target: golden}
-        for mirror in _mirrored(target, golden):
+            raise InvalidArgument(f"{target!r} and {reference!r}: one is a module, the other a call")
+        chosen: dict[str, str | None] = {target: reference}
+        for mirror in _mirrored(target, reference):
             if self._facts(0, mirror[0]) and self._facts(1, mirror[1]):
                 chosen[mirror[0]] = mirror[1]
         if children:
-            for top_target, top_golden in list(chosen.items()):
-                self._pair_children(top_target, top_golden or "", chosen)
+            for top_target, top_reference in list(chosen.items()):
+                self._pair_children(top_target, top_reference or "", chosen)
         return chosen
 
-    def _pair_children(self, target: str, golden: str, chosen: dict[str, str | None]) -> None:
+    def _pair_children(self, target: str, reference: str, chosen: dict[str, str | None]) -> None:
         """By kind and equal last name, then by kind and position: fc1 goes with up when nothing else does."""
-        waiting = [(target, golden)]
+        waiting = [(target, reference)]
         while waiting and len(chosen) < _MOST_PAIRS:
-            left, right = waiting.pop()
-            found = dict(_siblings(self._children(0, left), self._children(1, right)))
+            target, reference = waiting.pop()
+            found = dict(_siblings(self._children(0, target), self._children(1, reference)))
             chosen.update(found)
             waiting += [(ours, theirs) for ours, theirs in found.items()]
 
@@ -163,13 +163,13 @@ class Matching:
         return [row[0] for row in self._graph.connection().execute(sql, (side, name))]
 
     def _without(self, chosen: dict[str, str | None]) -> dict[str, str | None]:
-        """The present matches; a golden node that is chosen again loses its old one."""
+        """The present matches; a reference node that is chosen again loses its old one."""
         taken = set(chosen.values())
         return {t: g for t, g in self.pairs.items() if g is None or g not in taken}
 
     # ---- what the digest says of them
 
-    def _rows(self, target: str, golden: str | None) -> list[tuple[Any, ...]]:
+    def _rows(self, target: str, reference: str | None) -> list[tuple[Any, ...]]:
         connection = self._graph.connection()
         ours = connection.execute("SELECT pos, peer FROM node WHERE side=0 AND name=?", (target,)).fetchone()
         if ours is None:
@@ -178,22 +178,22 @@ class Matching:
         rows: list[tuple[Any, ...]] = []
         if ours[1] is not None:  # its counterpart of the file is alone now
             rows.append((self._workspace, 1, ours[1], None, None, *nothing))
-        if golden is None:
+        if reference is None:
             return [*rows, (self._workspace, 0, ours[0], None, "cancelled", *nothing)]
         theirs = connection.execute(
-            "SELECT pos, peer FROM node WHERE side=1 AND name=?", (golden,)
+            "SELECT pos, peer FROM node WHERE side=1 AND name=?", (reference,)
         ).fetchone()
         if theirs is None:
             return []
         if theirs[1] is not None and theirs[1] != ours[0]:
             rows.append((self._workspace, 0, theirs[1], None, None, *nothing))
         rows.append((self._workspace, 1, theirs[0], ours[0], "manual", *nothing))
-        rows.append((self._workspace, 0, ours[0], theirs[0], "manual", *self._values(target, golden)))
+        rows.append((self._workspace, 0, ours[0], theirs[0], "manual", *self._values(target, reference)))
         return rows
 
-    def _values(self, target: str, golden: str) -> tuple[float | None, ...]:
+    def _values(self, target: str, reference: str) -> tuple[float | None, ...]:
         """Of MANUAL_COLUMNS, without peer and how: from the statistics of both sides, in every mode."""
-        ours, theirs = node_cells(self._graph, 0, target), node_cells(self._graph, 1, golden)
+        ours, theirs = node_cells(self._graph, 0, target), node_cells(self._graph, 1, reference)
         worst: dict[str, float | None] = dict.fromkeys(FIRST)
         stripped = tuple({n: _plain_cell(c) for n, c in data.items()} for data in ours)
         for group, _, cell, _, other in pairs(
@@ -247,7 +247,7 @@ def _parse(text: str) -> dict[str, str]:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"this .vis.config is no JSON: {error}") from error
     if not isinstance(content, dict) or not all(isinstance(value, str) for value in content.values()):
-        raise FormatError("this .vis.config holds no object of names: expected target node -> golden node")
+        raise FormatError("this .vis.config holds no object of names: expected target node -> reference node")
     if not all(is_unicode(name) for pair in content.items() for name in pair):
         raise FormatError("this .vis.config holds a name with half a character: expected Unicode text")
     if len(content) > _MOST_PAIRS:
@@ -255,9 +255,9 @@ def _parse(text: str) -> dict[str, str]:
     return content
 
 
-def _mirrored(target: str, golden: str) -> list[tuple[str, str]]:
+def _mirrored(target: str, reference: str) -> list[tuple[str, str]]:
     """Forward and backward of a node are matched together."""
-    ours, theirs = _DIRECTION.fullmatch(target), _DIRECTION.fullmatch(golden)
+    ours, theirs = _DIRECTION.fullmatch(target), _DIRECTION.fullmatch(reference)
     if ours is None or theirs is None or ours[2] != theirs[2]:
         return []
     other = "backward" if ours[2] == "forward" else "forward"
@@ -280,7 +280,7 @@ def _siblings(ours: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> lis
                 found.append((name, like.popleft()))
             else:
                 left.append((name, kind))
-        taken = {golden for _, golden in found}
+        taken = {reference for _, reference in found}
         ours, theirs = left, [(name, kind) for name, kind in theirs if name not in taken]
     return found
 
@@ -304,13 +304,15 @@ def _metrics(ours: dict[str, dict[str, str]], theirs: dict[str, dict[str, str]])
     names = {"Max": "Max diff", "Min": "Min diff", "Mean": "Mean diff", "Norm": "L2norm diff"}
     for cell, other in zip(ours.values(), theirs.values()):
         for statistic, name in names.items():
-            left, right = number(cell.get(statistic)), number(other.get(statistic))
-            if left is None or right is None:
+            target_value, reference_value = number(cell.get(statistic)), number(other.get(statistic))
+            if target_value is None or reference_value is None:
                 continue
-            found[name] = max(found.get(name, 0.0), abs(left - right))
-            if right:
+            found[name] = max(found.get(name, 0.0), abs(target_value - reference_value))
+            if reference_value:
                 relative = f"{statistic}RelativeErr"
-                found[relative] = max(found.get(relative, 0.0), abs((left - right) / right))
+                found[relative] = max(
+                    found.get(relative, 0.0), abs((target_value - reference_value) / reference_value)
+                )
     return found
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SUFFIX = ".vis.db"
-SIDES = ("NPU", "Bench")  # target, golden; their numbers are 0 and 1
+SIDES = ("NPU", "Bench")  # target, reference; their numbers are 0 and 1
 
 _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-journal")

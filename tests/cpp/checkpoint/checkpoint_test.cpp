@@ -31,28 +31,28 @@ TEST_CASE("measure: all metrics of two files, and shares that are the whole") {
   io::write_pt(dir / "a.pt", {values.data(), DType::kFloat32, shape, {}});
   values[700'000] += 100'000;
   io::write_pt(dir / "b.pt", {values.data(), DType::kFloat32, shape, {}});
-  const Checkpoint left = Checkpoint::open(dir / "a.pt", {});
-  const Checkpoint right = Checkpoint::open(dir / "b.pt", {});
-  Pairing pairing = pair(left, right, {});
+  const Checkpoint reference = Checkpoint::open(dir / "a.pt", {});
+  const Checkpoint target = Checkpoint::open(dir / "b.pt", {});
+  Pairing pairing = pair(reference, target, {});
   REQUIRE(pairing.rows.size() == 1);
   std::uint64_t told = 0;
   const auto progress = [&](std::uint64_t done, std::uint64_t total) {
     told = done;
     return total == 12'000'000;
   };
-  CHECK(measure(left, right, pairing, {.threads = 2, .hash = true, .progress = progress}).size() == 1);
+  CHECK(measure(reference, target, pairing, {.threads = 2, .hash = true, .progress = progress}).size() == 1);
   CHECK(told == 12'000'000);
   const Row& row = pairing.rows[0];
   CHECK(row.difference.count == 1'500'000);
   CHECK(row.difference.equal_bits == 1'499'999);
   CHECK(std::sqrt(row.difference.squared_distance) == 100'000);
-  CHECK(row.left_hash == hash_part(numbers(1'500'000).data(), 6'000'000, 0));
-  CHECK_FALSE(row.left_hash == row.right_hash);
-  CHECK(hash_parameters(left, {}) == std::vector<ContentHash>{*row.left_hash});
-  Pairing again = pair(left, right, {});
-  CHECK(measure(left, right, again, {.share = 1, .shares = 2}).empty());
-  CHECK_THROWS_AS(measure(left, right, again, {.share = 2, .shares = 2}), InvalidArgument);
-  CHECK_THROWS_AS(measure(left, right, again, {.progress = [](auto, auto) { return false; }}),
+  CHECK(row.reference_hash == hash_part(numbers(1'500'000).data(), 6'000'000, 0));
+  CHECK_FALSE(row.reference_hash == row.target_hash);
+  CHECK(hash_parameters(reference, {}) == std::vector<ContentHash>{*row.reference_hash});
+  Pairing again = pair(reference, target, {});
+  CHECK(measure(reference, target, again, {.share = 1, .shares = 2}).empty());
+  CHECK_THROWS_AS(measure(reference, target, again, {.share = 2, .shares = 2}), InvalidArgument);
+  CHECK_THROWS_AS(measure(reference, target, again, {.progress = [](auto, auto) { return false; }}),
                   InvalidArgument);
 }
 

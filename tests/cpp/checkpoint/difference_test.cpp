@@ -57,14 +57,14 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-void check(const std::vector<float>& left, const std::vector<float>& right) {
+void check(const std::vector<float>& reference, const std::vector<float>& target) {
   for (const DType dtype : kDTypes) {
-    CAPTURE(dtype_name(dtype), left.size());
-    const Memory n(left, dtype);
-    const Memory b(right, dtype);
+    CAPTURE(dtype_name(dtype), reference.size());
+    const Memory n(reference, dtype);
+    const Memory b(target, dtype);
     Difference found;
-    add_pairs(found, fast_way(dtype, dtype).value(), n.data(), b.data(), left.size());
-    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(left.size())};
+    add_pairs(found, fast_way(dtype, dtype).value(), n.data(), b.data(), reference.size());
+    const std::vector<std::int64_t> shape{static_cast<std::int64_t>(reference.size())};
     const std::vector<std::byte> l = n.aligned();
     const std::vector<std::byte> r = b.aligned();
     const Difference expected = difference_of({l.data(), dtype, shape, {}}, {r.data(), dtype, shape, {}});
@@ -74,22 +74,22 @@ void check(const std::vector<float>& left, const std::vector<float>& right) {
     CHECK(found.both_non_finite == expected.both_non_finite);
     CHECK(found.one_sided == expected.one_sided);
     CHECK(found.equal_bits == expected.equal_bits);
-    CHECK(found.left.nan_count == expected.left.nan_count);
-    CHECK(found.left.inf_count == expected.left.inf_count);
-    CHECK(found.right.nan_count == expected.right.nan_count);
-    CHECK(found.right.inf_count == expected.right.inf_count);
+    CHECK(found.reference.nan_count == expected.reference.nan_count);
+    CHECK(found.reference.inf_count == expected.reference.inf_count);
+    CHECK(found.target.nan_count == expected.target.nan_count);
+    CHECK(found.target.inf_count == expected.target.inf_count);
     CHECK(found.max_relative == expected.max_relative);
     const auto close = [](double value, double reference, double scale) {
       return std::abs(value - reference) <= 3e-7 * scale || value == reference;
     };
     CHECK(close(found.max_absolute, expected.max_absolute, expected.max_absolute));
     CHECK(close(found.squared_distance, expected.squared_distance, expected.squared_distance));
-    CHECK(close(found.left.squares, expected.left.squares, expected.left.squares));
-    CHECK(close(found.right.squares, expected.right.squares, expected.right.squares));
-    CHECK(close(found.dot, expected.dot, std::sqrt(expected.left.squares * expected.right.squares)));
-    const auto size = static_cast<double>(left.size());
-    CHECK(close(found.left.sum, expected.left.sum, std::sqrt(expected.left.squares * size)));
-    CHECK(close(found.right.sum, expected.right.sum, std::sqrt(expected.right.squares * size)));
+    CHECK(close(found.reference.squares, expected.reference.squares, expected.reference.squares));
+    CHECK(close(found.target.squares, expected.target.squares, expected.target.squares));
+    CHECK(close(found.dot, expected.dot, std::sqrt(expected.reference.squares * expected.target.squares)));
+    const auto size = static_cast<double>(reference.size());
+    CHECK(close(found.reference.sum, expected.reference.sum, std::sqrt(expected.reference.squares * size)));
+    CHECK(close(found.target.sum, expected.target.sum, std::sqrt(expected.target.squares * size)));
   }
 }
 
@@ -101,9 +101,9 @@ std::vector<float> random_values(std::size_t count, float scale, unsigned seed) 
   return values;
 }
 
-std::vector<float> sum(std::vector<float> left, const std::vector<float>& right) {
-  for (std::size_t i = 0; i < left.size(); ++i) left[i] += right[i];
-  return left;
+std::vector<float> sum(std::vector<float> reference, const std::vector<float>& target) {
+  for (std::size_t i = 0; i < reference.size(); ++i) reference[i] += target[i];
+  return reference;
 }
 
 TEST_CASE("add_pairs: what double finds, for any number of pairs") {

@@ -94,14 +94,14 @@ TEST_CASE("pieces: overlaps of two layouts are the whole, each element once") {
   const auto part = [&](std::int64_t r0, std::int64_t r1, std::int64_t c0, std::int64_t c1) {
     return slice(slice(all, 0, r0, r1), 1, c0, c1);
   };
-  const Parameter left = joined(std::vector<Parameter>{part(0, 2, 0, 8), part(2, 6, 0, 8)}, 0);
-  const Parameter right =
+  const Parameter reference = joined(std::vector<Parameter>{part(0, 2, 0, 8), part(2, 6, 0, 8)}, 0);
+  const Parameter target =
       joined(std::vector<Parameter>{part(0, 6, 0, 3), part(0, 6, 3, 4), part(0, 6, 4, 8)}, 1);
   std::int64_t count = 0;
-  for_overlaps(left, right, [&](const Overlap& overlap) {
-    REQUIRE(overlap.left.shape == overlap.right.shape);
-    CHECK(overlap.left.data == overlap.right.data);  // both are views of one tensor
-    count += count_of(overlap.left.shape);
+  for_overlaps(reference, target, [&](const Overlap& overlap) {
+    REQUIRE(overlap.reference.shape == overlap.target.shape);
+    CHECK(overlap.reference.data == overlap.target.data);  // both are views of one tensor
+    count += count_of(overlap.reference.shape);
   });
   CHECK(count == 48);
 }

@@ -34,16 +34,16 @@ std::string dump(const std::string& records, const std::string& task = "statisti
 }
 
 // One call whose result has these statistics on both sides.
-compare::DumpPair pair_of(const TempDir& dir, const Values& left, const Values& right) {
+compare::DumpPair pair_of(const TempDir& dir, const Values& target, const Values& reference) {
   const std::string in = tensor({"1.0", "0.0", "0.5", "1.0"});
-  write_bytes(dir / "a/dump.json", dump(call(0, in, tensor(left))));
-  write_bytes(dir / "b/dump.json", dump(call(0, in, tensor(right))));
+  write_bytes(dir / "a/dump.json", dump(call(0, in, tensor(target))));
+  write_bytes(dir / "b/dump.json", dump(call(0, in, tensor(reference))));
   return compare::open_pair(dir / "a/dump.json", dir / "b/dump.json");
 }
 
-compare::RowVerdict judged(const Values& left, const Values& right) {
+compare::RowVerdict judged(const Values& target, const Values& reference) {
   const TempDir dir;
-  const compare::DumpPair pair = pair_of(dir, left, right);
+  const compare::DumpPair pair = pair_of(dir, target, reference);
   std::vector<compare::RowVerdict> verdicts;
   compare::judge_record(pair, {}, 0, 2, verdicts);
   REQUIRE(verdicts.size() == 2);
@@ -140,9 +140,9 @@ TEST_CASE("compare table: the first failing row is the first of the file, in whi
 
 TEST_CASE("compare: dumps that cannot be compared") {
   const TempDir dir;
-  const auto message = [&dir](const std::string& left, const std::string& right) {
-    write_bytes(dir / "a/dump.json", left);
-    write_bytes(dir / "b/dump.json", right);
+  const auto message = [&dir](const std::string& target, const std::string& reference) {
+    write_bytes(dir / "a/dump.json", target);
+    write_bytes(dir / "b/dump.json", reference);
     try {
       compare::open_pair(dir / "a/dump.json", dir / "b/dump.json");
     } catch (const InvalidArgument& error) {

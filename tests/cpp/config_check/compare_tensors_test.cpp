@@ -53,21 +53,21 @@ std::string tensor(const std::string& value) {
 }
 
 struct Sides {
-  std::string bench, cmp;
-  std::string bench_print, cmp_print;  // empty: none
+  std::string reference, target;
+  std::string reference_print, target_print;  // empty: none
 };
 
 TensorComparison compared(const Sides& sides, CompareOptions options = {}) {
-  PackOnDisk bench, cmp;
+  PackOnDisk reference, target;
   const auto add = [](PackOnDisk& pack, const std::string& text, const std::string& print) {
     TensorEntries entries{pack.add("weights", text), std::nullopt};
     if (!print.empty()) entries.fingerprints = pack.add("prints", print);
     return entries;
   };
-  std::pair<TensorEntries, TensorEntries> pair{add(bench, sides.bench, sides.bench_print),
-                                               add(cmp, sides.cmp, sides.cmp_print)};
+  std::pair<TensorEntries, TensorEntries> pair{add(reference, sides.reference, sides.reference_print),
+                                               add(target, sides.target, sides.target_print)};
   options.threads = 1;
-  return compare_tensors(bench.open(), cmp.open(), std::span(&pair, 1), options).at(0);
+  return compare_tensors(reference.open(), target.open(), std::span(&pair, 1), options).at(0);
 }
 
 Verdict only_verdict(const Sides& sides, const CompareOptions& options = {}) {
@@ -77,12 +77,12 @@ Verdict only_verdict(const Sides& sides, const CompareOptions& options = {}) {
   return result.rows.front().verdict;
 }
 
-Sides weights(const std::string& bench, const std::string& cmp, const std::string& bench_print = "",
-              const std::string& cmp_print = "") {
+Sides weights(const std::string& reference, const std::string& target,
+              const std::string& reference_print = "", const std::string& target_print = "") {
   const auto named = [](const std::string& value) {
     return value.empty() ? value : R"({"w": )" + value + "}";
   };
-  return {named(tensor(bench)), named(tensor(cmp)), named(bench_print), named(cmp_print)};
+  return {named(tensor(reference)), named(tensor(target)), named(reference_print), named(target_print)};
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ TEST_CASE("compare_tensors: statistics as Python reads them") {
   CHECK(only_verdict(weights("1", "1.0000000000000002")) == Verdict::kOtherStatistics);
 }
 
-TEST_CASE("compare_tensors: relative differences have the sign of bench, 16 digits, and none of zero") {
+TEST_CASE("compare_tensors: relative differences have the sign of reference, 16 digits, and none of zero") {
   const TensorComparison result = compared(weights("-3", "-2"));
   CHECK(result.rows.front().relative_differences.front() == -0.3333333333333333);
   CHECK(std::isnan(compared(weights("0", "1")).rows.front().relative_differences.front()));
@@ -145,8 +145,8 @@ TEST_CASE("compare_tensors: what only one side has stands in the order of its si
   const TensorComparison result = compared({one, two, "", ""});
   REQUIRE(result.rows.size() == 3);
   CHECK(result.rows[0].verdict == Verdict::kNoTensor);
-  CHECK(result.rows[1].verdict == Verdict::kOnlyBench);
-  CHECK(result.rows[2].verdict == Verdict::kOnlyCmp);
+  CHECK(result.rows[1].verdict == Verdict::kOnlyReference);
+  CHECK(result.rows[2].verdict == Verdict::kOnlyTarget);
 }
 
 TEST_CASE("compare_tensors: what is no JSON object is a problem") {
@@ -157,7 +157,7 @@ TEST_CASE("compare_tensors: what is no JSON object is a problem") {
     CHECK_FALSE(result.complete);
     CHECK(result.rows.empty());
     REQUIRE(result.problems.size() == 2);
-    CHECK(result.problems[0].of_bench);
+    CHECK(result.problems[0].of_reference);
     CHECK(result.problems[0].entry == "weights");
     CHECK(result.problems[1].entry == "prints");
   }

@@ -18,10 +18,10 @@ namespace {
 // What is compared with NumPy is in tests/python/rl.
 
 template <typename T>
-Difference compare(const std::vector<T>& left, const std::vector<T>& right, DType dtype,
+Difference compare(const std::vector<T>& reference, const std::vector<T>& target, DType dtype,
                    rl::Tolerance tolerance = {}) {
-  const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(left.size())};
-  return rl::compare({left.data(), dtype, shape, {}}, {right.data(), dtype, shape, {}}, tolerance);
+  const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(reference.size())};
+  return rl::compare({reference.data(), dtype, shape, {}}, {target.data(), dtype, shape, {}}, tolerance);
 }
 
 }  // namespace
@@ -30,22 +30,22 @@ TEST_CASE("vectors of any length agree with one pair at a time") {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (const std::size_t count : {0U, 1U, 3U, 15U, 16U, 17U, 1023U, 1024U, 1025U, 5000U}) {
-    std::vector<float> left(count);
-    std::vector<float> right(count);
+    std::vector<float> reference(count);
+    std::vector<float> target(count);
     Difference wanted;
     for (std::size_t i = 0; i < count; ++i) {
-      left[i] = normal(random);
-      right[i] = i % 3 == 0 ? left[i] : left[i] * (1 + 0.01F * normal(random));
-      const float distance = std::abs(left[i] - right[i]);
-      const float larger = std::max(std::abs(left[i]), std::abs(right[i]));
-      wanted.same += left[i] == right[i];
+      reference[i] = normal(random);
+      target[i] = i % 3 == 0 ? reference[i] : reference[i] * (1 + 0.01F * normal(random));
+      const float distance = std::abs(reference[i] - target[i]);
+      const float larger = std::max(std::abs(reference[i]), std::abs(target[i]));
+      wanted.same += reference[i] == target[i];
       wanted.within_thousandth += distance <= 0.001F * larger;
       wanted.within_hundredth += distance <= 0.01F * larger;
       wanted.within_tolerance += distance <= 0.02F * larger;
       wanted.max_absolute = std::max(wanted.max_absolute, static_cast<double>(distance));
       wanted.max_relative = std::max(wanted.max_relative, static_cast<double>(distance / larger));
     }
-    const Difference found = compare(left, right, DType::kFloat32, {0.02, 0});
+    const Difference found = compare(reference, target, DType::kFloat32, {0.02, 0});
     CHECK(found.count == static_cast<std::int64_t>(count));
     CHECK(found.same == wanted.same);
     CHECK(found.within_thousandth == wanted.within_thousandth);
@@ -57,11 +57,11 @@ TEST_CASE("vectors of any length agree with one pair at a time") {
 }
 
 TEST_CASE("the first mismatch and the first pair beyond the tolerance are found") {
-  std::vector<double> left(3000, 1.0);
-  std::vector<double> right = left;
-  right[1500] = 1.001;
-  right[2999] = 2;
-  const Difference found = compare(left, right, DType::kFloat64);
+  std::vector<double> reference(3000, 1.0);
+  std::vector<double> target = reference;
+  target[1500] = 1.001;
+  target[2999] = 2;
+  const Difference found = compare(reference, target, DType::kFloat64);
   CHECK(found.first_mismatch == 1500);
   CHECK(found.first_beyond == 2999);
   CHECK(found.same == 2998);

@@ -25,25 +25,25 @@ Tokens random_tokens(std::mt19937& random, std::size_t most, std::uint64_t kinds
 }
 
 // The most pairs that any alignment has, and of those the most with equal details: tried out.
-std::pair<std::size_t, std::size_t> best(const Tokens& left, const Tokens& right, std::size_t i = 0,
+std::pair<std::size_t, std::size_t> best(const Tokens& target, const Tokens& reference, std::size_t i = 0,
                                          std::size_t j = 0) {
-  if (i == left.size() || j == right.size()) return {0, 0};
-  auto result = std::max(best(left, right, i + 1, j), best(left, right, i, j + 1));
-  if (left[i].what == right[j].what) {
-    auto paired = best(left, right, i + 1, j + 1);
+  if (i == target.size() || j == reference.size()) return {0, 0};
+  auto result = std::max(best(target, reference, i + 1, j), best(target, reference, i, j + 1));
+  if (target[i].what == reference[j].what) {
+    auto paired = best(target, reference, i + 1, j + 1);
     ++paired.first;
-    paired.second += left[i].detail == right[j].detail ? 1 : 0;
+    paired.second += target[i].detail == reference[j].detail ? 1 : 0;
     result = std::max(result, paired);
   }
   return result;
 }
 
-void check_form(const Tokens& left, const Tokens& right, const Pairs& pairs) {
+void check_form(const Tokens& target, const Tokens& reference, const Pairs& pairs) {
   for (std::size_t k = 0; k < pairs.size(); ++k) {
     const auto [i, j] = pairs[k];
-    REQUIRE(i < left.size());
-    REQUIRE(j < right.size());
-    REQUIRE(left[i].what == right[j].what);
+    REQUIRE(i < target.size());
+    REQUIRE(j < reference.size());
+    REQUIRE(target[i].what == reference[j].what);
     if (k > 0) {
       REQUIRE(pairs[k - 1].first < i);
       REQUIRE(pairs[k - 1].second < j);
@@ -51,9 +51,9 @@ void check_form(const Tokens& left, const Tokens& right, const Pairs& pairs) {
   }
 }
 
-std::size_t equal_details(const Tokens& left, const Tokens& right, const Pairs& pairs) {
+std::size_t equal_details(const Tokens& target, const Tokens& reference, const Pairs& pairs) {
   return static_cast<std::size_t>(std::count_if(pairs.begin(), pairs.end(), [&](const auto& pair) {
-    return left[pair.first].detail == right[pair.second].detail;
+    return target[pair.first].detail == reference[pair.second].detail;
   }));
 }
 
@@ -63,22 +63,22 @@ TEST_CASE("align: as long as the longest common subsequence, with the most equal
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
     const std::uint64_t kinds = 1 + random() % 4;
-    const Tokens left = random_tokens(random, 8, kinds, 2), right = random_tokens(random, 8, kinds, 2);
-    const Pairs pairs = align(left, right);
-    check_form(left, right, pairs);
-    const auto [length, details] = best(left, right);
+    const Tokens target = random_tokens(random, 8, kinds, 2), reference = random_tokens(random, 8, kinds, 2);
+    const Pairs pairs = align(target, reference);
+    check_form(target, reference, pairs);
+    const auto [length, details] = best(target, reference);
     INFO("round " << round);
     REQUIRE(pairs.size() == length);
     // Ends that are equal in everything are taken at once, which may cost an equal detail elsewhere.
-    REQUIRE(equal_details(left, right, pairs) <= details);
+    REQUIRE(equal_details(target, reference, pairs) <= details);
   }
 }
 
 TEST_CASE("align: with equal details everywhere every longest alignment is as good") {
   std::mt19937 random(2);
   for (int round = 0; round < 2000; ++round) {
-    const Tokens left = random_tokens(random, 9, 3, 1), right = random_tokens(random, 9, 3, 1);
-    REQUIRE(align(left, right).size() == best(left, right).first);
+    const Tokens target = random_tokens(random, 9, 3, 1), reference = random_tokens(random, 9, 3, 1);
+    REQUIRE(align(target, reference).size() == best(target, reference).first);
   }
 }
 
@@ -96,40 +96,41 @@ TEST_CASE("align: equal sequences, empty ones, and those without anything in com
 
 TEST_CASE("align: of equal operators those of equal shapes are paired") {
   // linear(a) linear(b) linear(c) against linear(b) linear(c): the first has no counterpart.
-  const Tokens left = {{7, 1}, {7, 2}, {7, 3}}, right = {{7, 2}, {7, 3}};
-  CHECK(align(left, right) == Pairs{{1, 0}, {2, 1}});
+  const Tokens target = {{7, 1}, {7, 2}, {7, 3}}, reference = {{7, 2}, {7, 3}};
+  CHECK(align(target, reference) == Pairs{{1, 0}, {2, 1}});
 }
 
 TEST_CASE("align: one call more or less in a long sequence shifts nothing") {
   std::mt19937 random(4);
-  Tokens left(20000);
-  for (Token& token : left) token = {.what = random() % 40, .detail = random() % 3};
-  Tokens right = left;
-  right.erase(right.begin() + 12345);
-  right.insert(right.begin() + 777, Token{.what = 99});
-  const Pairs pairs = align(left, right);
-  check_form(left, right, pairs);
-  CHECK(pairs.size() == left.size() - 1);
+  Tokens target(20000);
+  for (Token& token : target) token = {.what = random() % 40, .detail = random() % 3};
+  Tokens reference = target;
+  reference.erase(reference.begin() + 12345);
+  reference.insert(reference.begin() + 777, Token{.what = 99});
+  const Pairs pairs = align(target, reference);
+  check_form(target, reference, pairs);
+  CHECK(pairs.size() == target.size() - 1);
 }
 
 TEST_CASE("align: long sequences that differ in many places are aligned by their operators") {
   std::mt19937 random(5);
-  Tokens left(12000);
-  for (Token& token : left) token = {.what = random() % 1000, .detail = 0};
-  Tokens right;
-  for (const Token& token : left) {
-    if (random() % 10 != 0) right.push_back({.what = token.what, .detail = random()});  // all details differ
+  Tokens target(12000);
+  for (Token& token : target) token = {.what = random() % 1000, .detail = 0};
+  Tokens reference;
+  for (const Token& token : target) {
+    if (random() % 10 != 0)
+      reference.push_back({.what = token.what, .detail = random()});  // all details differ
   }
-  const Pairs pairs = align(left, right);
-  check_form(left, right, pairs);
-  CHECK(pairs.size() == right.size());
+  const Pairs pairs = align(target, reference);
+  check_form(target, reference, pairs);
+  CHECK(pairs.size() == reference.size());
 }
 
 TEST_CASE("align: long sequences with little in common are paired at their ends only") {
-  Tokens left(9000, Token{.what = 1}), right(9000, Token{.what = 2});
-  left.front() = right.front() = {.what = 3};
-  left.back() = right.back() = {.what = 4};
-  const Pairs pairs = align(left, right);
-  check_form(left, right, pairs);
+  Tokens target(9000, Token{.what = 1}), reference(9000, Token{.what = 2});
+  target.front() = reference.front() = {.what = 3};
+  target.back() = reference.back() = {.what = 4};
+  const Pairs pairs = align(target, reference);
+  check_form(target, reference, pairs);
   CHECK(pairs == Pairs{{0, 0}, {8999, 8999}});
 }

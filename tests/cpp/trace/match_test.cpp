@@ -52,25 +52,26 @@ std::string records_of(const std::vector<Call>& calls) {
 
 Trace run_of(const std::vector<Call>& calls) { return trace_of(records_of(calls)); }
 
-RecordMatches match(const Trace& left, const Trace& right) {
-  return match_records(left, nullptr, right, nullptr);
+RecordMatches match(const Trace& target, const Trace& reference) {
+  return match_records(target, nullptr, reference, nullptr);
 }
 
-// "Torch.add.1.forward = Torch.add.0.forward (aligned)", and those of the right side that are alone.
-std::vector<std::string> told(const Trace& left, const Trace& right, const RecordMatches& matches) {
+// "Torch.add.1.forward = Torch.add.0.forward (aligned)", and those of the reference that are alone.
+std::vector<std::string> told(const Trace& target, const Trace& reference, const RecordMatches& matches) {
   std::vector<std::string> lines;
-  for (std::size_t i = 0; i < matches.of_left.size(); ++i) {
-    const Match& match = matches.of_left[i];
-    std::string line(left.name(left.records()[i]));
+  for (std::size_t i = 0; i < matches.of_target.size(); ++i) {
+    const Match& match = matches.of_target[i];
+    std::string line(target.name(target.records()[i]));
     if (match) {
-      line += " = " + std::string(right.name(right.records()[match.index]));
-      REQUIRE(matches.of_right[match.index].index == i);
-      REQUIRE(matches.of_right[match.index].how == match.how);
+      line += " = " + std::string(reference.name(reference.records()[match.index]));
+      REQUIRE(matches.of_reference[match.index].index == i);
+      REQUIRE(matches.of_reference[match.index].how == match.how);
     }
     lines.push_back(line + " (" + std::string(match_name(match.how)) + ")");
   }
-  for (std::size_t i = 0; i < matches.of_right.size(); ++i) {
-    if (!matches.of_right[i]) lines.push_back("only " + std::string(right.name(right.records()[i])));
+  for (std::size_t i = 0; i < matches.of_reference.size(); ++i) {
+    if (!matches.of_reference[i])
+      lines.push_back("only " + std::string(reference.name(reference.records()[i])));
   }
   return lines;
 }
@@ -93,8 +94,8 @@ TEST_CASE("match: a call that only one run has shifts the counts of the later on
   const std::vector<Call> golden = {{"Torch.add"}, {"Torch.mul"}, {"Torch.add"}, {"Torch.add"}};
   std::vector<Call> target = golden;
   target.insert(target.begin(), Call{"Torch.add", "[7]"});
-  const Trace left = run_of(target), right = run_of(golden);
-  CHECK(told(left, right, match(left, right)) ==
+  const Trace target = run_of(target), reference = run_of(golden);
+  CHECK(told(target, reference, match(target, reference)) ==
         Lines{"Torch.add.0.forward (none)", "Torch.add.1.forward = Torch.add.0.forward (aligned)",
               "Torch.mul.0.forward = Torch.mul.0.forward (exact)",
               "Torch.add.2.forward = Torch.add.1.forward (aligned)",
@@ -103,13 +104,13 @@ TEST_CASE("match: a call that only one run has shifts the counts of the later on
 
 TEST_CASE("match: a backward record follows its forward record") {
   const std::string tensor = leaf("[2]", "torch.float32");
-  const Trace left =
+  const Trace target =
       trace_of(record("Torch.add.0.forward", leaf("[9]", "torch.float32")) + ", " +
                record("Torch.add.1.forward", tensor) + ", " + record("Torch.add.1.backward", tensor) + ", " +
                record("Torch.add.0.backward", tensor));
-  const Trace right =
+  const Trace reference =
       trace_of(record("Torch.add.0.forward", tensor) + ", " + record("Torch.add.0.backward", tensor));
-  CHECK(told(left, right, match(left, right)) ==
+  CHECK(told(target, reference, match(target, reference)) ==
         Lines{"Torch.add.0.forward (none)", "Torch.add.1.forward = Torch.add.0.forward (aligned)",
               "Torch.add.1.backward = Torch.add.0.backward (aligned)", "Torch.add.0.backward (none)"});
 }
@@ -123,14 +124,14 @@ TEST_CASE("match: calls are aligned within the call of their module") {
     text += ", " + record(extra ? "Torch.add.2.forward" : "Torch.add.1.forward", tensor);
     return trace_of(text);
   };
-  const Trace left = run(true), right = run(false);
-  const Construct left_construct = construct_of(
+  const Trace target = run(true), reference = run(false);
+  const Construct target_construct = construct_of(
       dir, R"({"Torch.add.0.forward": "Module.a.A.forward.0", "Torch.add.1.forward": "Module.a.A.forward.0",
                             "Torch.add.2.forward": "Module.b.B.forward.0"})");
-  const Construct right_construct = construct_of(
+  const Construct reference_construct = construct_of(
       dir,
       R"({"Torch.add.0.forward": "Module.a.A.forward.0", "Torch.add.1.forward": "Module.b.C.forward.0"})");
-  CHECK(told(left, right, match_records(left, &left_construct, right, &right_construct)) ==
+  CHECK(told(target, reference, match_records(target, &target_construct, reference, &reference_construct)) ==
         Lines{"Torch.add.0.forward = Torch.add.0.forward (exact)", "Torch.add.1.forward (none)",
               "Torch.add.2.forward = Torch.add.1.forward (aligned)"});
 }
@@ -146,11 +147,11 @@ TEST_CASE("match: a call that ran in another module is found by its name") {
 
 TEST_CASE("match: modules by name, then without their class") {
   const std::string tensor = leaf("[2]", "torch.float32");
-  const Trace left = trace_of(record("Module.a.Linear.forward.0", tensor) + ", " +
-                              record("Module.a.Linear.forward.1", tensor));
-  const Trace right = trace_of(record("Module.a.FusedLinear.forward.1", tensor) + ", " +
-                               record("Module.a.Linear.forward.0", tensor));
-  CHECK(told(left, right, match(left, right)) ==
+  const Trace target = trace_of(record("Module.a.Linear.forward.0", tensor) + ", " +
+                                record("Module.a.Linear.forward.1", tensor));
+  const Trace reference = trace_of(record("Module.a.FusedLinear.forward.1", tensor) + ", " +
+                                   record("Module.a.Linear.forward.0", tensor));
+  CHECK(told(target, reference, match(target, reference)) ==
         Lines{"Module.a.Linear.forward.0 = Module.a.Linear.forward.0 (exact)",
               "Module.a.Linear.forward.1 = Module.a.FusedLinear.forward.1 (fuzzy)"});
 }
@@ -164,16 +165,16 @@ TEST_CASE("match: different operators are never paired, each at most once, and e
     return run_of(calls);
   };
   for (int round = 0; round < 300; ++round) {
-    const Trace left = random_run(), right = random_run();
-    const RecordMatches matches = match(left, right);
-    const Lines lines = told(left, right, matches);  // checks that both sides say the same
-    for (std::size_t i = 0; i < matches.of_left.size(); ++i) {
-      if (!matches.of_left[i]) continue;
-      REQUIRE(operator_of(left.name(left.records()[i])) ==
-              operator_of(right.name(right.records()[matches.of_left[i].index])));
+    const Trace target = random_run(), reference = random_run();
+    const RecordMatches matches = match(target, reference);
+    const Lines lines = told(target, reference, matches);  // checks that both sides say the same
+    for (std::size_t i = 0; i < matches.of_target.size(); ++i) {
+      if (!matches.of_target[i]) continue;
+      REQUIRE(operator_of(target.name(target.records()[i])) ==
+              operator_of(reference.name(reference.records()[matches.of_target[i].index])));
     }
-    const RecordMatches own = match(left, left);
-    for (const Match& one : own.of_left) REQUIRE(one.how == MatchKind::kExact);
+    const RecordMatches own = match(target, target);
+    for (const Match& one : own.of_target) REQUIRE(one.how == MatchKind::kExact);
   }
 }
 
@@ -181,7 +182,7 @@ TEST_CASE("match: different operators are never paired, each at most once, and e
 
 namespace {
 
-std::vector<std::string> item_lines(const Trace& left, const Trace& right, const ItemMatches& matches) {
+std::vector<std::string> item_lines(const Trace& target, const Trace& reference, const ItemMatches& matches) {
   std::vector<std::string> lines;
   const auto name = [](const Trace& trace, std::uint32_t record, ItemIndex item) {
     std::string text;
@@ -189,18 +190,18 @@ std::vector<std::string> item_lines(const Trace& left, const Trace& right, const
     return text;
   };
   for (const ItemPair& pair : matches.pairs) {
-    std::string line = name(left, pair.left_record, pair.left);
-    if (pair.right) {
-      line += " = " + name(right, pair.right_record, pair.right.index) + " (" +
-              std::string(match_name(pair.right.how)) + ")";
+    std::string line = name(target, pair.target_record, pair.target);
+    if (pair.reference) {
+      line += " = " + name(reference, pair.reference_record, pair.reference.index) + " (" +
+              std::string(match_name(pair.reference.how)) + ")";
       REQUIRE(pair.reason == NoMatchReason::kMatched);
     } else {
       line += " - " + std::to_string(static_cast<int>(pair.reason));
     }
     lines.push_back(line);
   }
-  for (const RightItem& alone : matches.right_only) {
-    lines.push_back("only " + name(right, alone.record, alone.item));
+  for (const ReferenceItem& alone : matches.reference_only) {
+    lines.push_back("only " + name(reference, alone.record, alone.item));
   }
   return lines;
 }
@@ -212,10 +213,10 @@ Trace one(const std::string& shape, const std::string& dtype) {
 }  // namespace
 
 TEST_CASE("match: items of another shape or of a dtype that is not compared stay alone, with the reason") {
-  const Trace left = one("[2]", "torch.float32");
-  const auto against = [&left](const char* shape, const char* dtype) {
-    const Trace right = one(shape, dtype);
-    return item_lines(left, right, match_items(left, right, match(left, right))).front();
+  const Trace target = one("[2]", "torch.float32");
+  const auto against = [&target](const char* shape, const char* dtype) {
+    const Trace reference = one(shape, dtype);
+    return item_lines(target, reference, match_items(target, reference, match(target, reference))).front();
   };
   const std::string input = "Torch.add.0.forward.input.0";
   CHECK(against("[2]", "torch.float32") == input + " = " + input + " (exact)");
@@ -224,7 +225,7 @@ TEST_CASE("match: items of another shape or of a dtype that is not compared stay
   CHECK(against("[2]", "torch.float64") == input + " - " + std::to_string(int(NoMatchReason::kDtype)));
   CHECK(against("[3]", "torch.float32") == input + " - " + std::to_string(int(NoMatchReason::kShape)));
   const Trace none = trace_of("");
-  CHECK(item_lines(left, none, match_items(left, none, match(left, none))).front() ==
+  CHECK(item_lines(target, none, match_items(target, none, match(target, none))).front() ==
         input + " - " + std::to_string(int(NoMatchReason::kNoRecord)));
 }
 
@@ -235,19 +236,20 @@ TEST_CASE("match: the same in threads, for more records than one takes at once")
     if (i % 1000 != 3) calls.push_back(call);
     if (i % 1000 != 500) others.push_back(call);
   }
-  const Trace left = run_of(calls), right = run_of(others);
+  const Trace target = run_of(calls), reference = run_of(others);
   msprobe::ThreadPool pool(3);
-  const RecordMatches records = match_records(left, nullptr, right, nullptr, &pool);
-  CHECK(told(left, right, records) == told(left, right, match(left, right)));
-  const ItemMatches items = match_items(left, right, records, &pool);
+  const RecordMatches records = match_records(target, nullptr, reference, nullptr, &pool);
+  CHECK(told(target, reference, records) == told(target, reference, match(target, reference)));
+  const ItemMatches items = match_items(target, reference, records, &pool);
   CHECK(items.pairs.size() == 2 * calls.size());
-  CHECK(item_lines(left, right, items) == item_lines(left, right, match_items(left, right, records)));
+  CHECK(item_lines(target, reference, items) ==
+        item_lines(target, reference, match_items(target, reference, records)));
 }
 
 TEST_CASE("match: fuzzy pairs skip counts and classes, in order, and never pair other shapes") {
-  const Trace left = run_of({{"Torch.add", "[1]"}, {"Torch.mul", "[2]"}, {"Torch.add", "[3]"}});
-  const Trace right = run_of({{"Torch.mul", "[2]"}, {"Torch.add", "[3]"}, {"Torch.add", "[9]"}});
-  CHECK(item_lines(left, right, match_items_fuzzy(left, right)) ==
+  const Trace target = run_of({{"Torch.add", "[1]"}, {"Torch.mul", "[2]"}, {"Torch.add", "[3]"}});
+  const Trace reference = run_of({{"Torch.mul", "[2]"}, {"Torch.add", "[3]"}, {"Torch.add", "[9]"}});
+  CHECK(item_lines(target, reference, match_items_fuzzy(target, reference)) ==
         Lines{"Torch.add.0.forward.input.0 - 1", "Torch.add.0.forward.output.0 - 1",
               "Torch.mul.0.forward.input.0 = Torch.mul.0.forward.input.0 (exact)",
               "Torch.mul.0.forward.output.0 = Torch.mul.0.forward.output.0 (exact)",
@@ -265,30 +267,30 @@ TEST_CASE("match: fuzzy pairs rise on both sides") {
     return run_of(calls);
   };
   for (int round = 0; round < 300; ++round) {
-    const Trace left = random_run(), right = random_run();
-    const ItemMatches matches = match_items_fuzzy(left, right);
+    const Trace target = random_run(), reference = random_run();
+    const ItemMatches matches = match_items_fuzzy(target, reference);
     std::size_t paired = 0;
     ItemIndex last = 0;
     for (const ItemPair& pair : matches.pairs) {
-      if (!pair.right) continue;
-      const Item& a = left.all_items()[pair.left];
-      const Item& b = right.all_items()[pair.right.index];
-      REQUIRE(left.text(a.shape) == right.text(b.shape));
-      REQUIRE(operator_of(left.name(left.records()[pair.left_record])) ==
-              operator_of(right.name(right.records()[pair.right_record])));
-      REQUIRE((paired++ == 0 || pair.right.index > last));
-      last = pair.right.index;
+      if (!pair.reference) continue;
+      const Item& a = target.all_items()[pair.target];
+      const Item& b = reference.all_items()[pair.reference.index];
+      REQUIRE(target.text(a.shape) == reference.text(b.shape));
+      REQUIRE(operator_of(target.name(target.records()[pair.target_record])) ==
+              operator_of(reference.name(reference.records()[pair.reference_record])));
+      REQUIRE((paired++ == 0 || pair.reference.index > last));
+      last = pair.reference.index;
     }
-    REQUIRE(matches.pairs.size() == left.all_items().size());
-    REQUIRE(paired + matches.right_only.size() == right.all_items().size());
+    REQUIRE(matches.pairs.size() == target.all_items().size());
+    REQUIRE(paired + matches.reference_only.size() == reference.all_items().size());
   }
 }
 
 TEST_CASE("match: a mapping pairs by names, whatever the shapes") {
-  const Trace left = run_of({{"Torch.add", "[1]"}, {"Torch.mul", "[2]"}});
-  const Trace right = run_of({{"Torch.sub", "[9]"}, {"Torch.mul", "[2]"}});
-  CHECK(item_lines(left, right,
-                   match_items_mapped(left, right,
+  const Trace target = run_of({{"Torch.add", "[1]"}, {"Torch.mul", "[2]"}});
+  const Trace reference = run_of({{"Torch.sub", "[9]"}, {"Torch.mul", "[2]"}});
+  CHECK(item_lines(target, reference,
+                   match_items_mapped(target, reference,
                                       {{"Torch.add.0.forward.input.0", "Torch.sub.0.forward.output.0"}})) ==
         Lines{"Torch.add.0.forward.input.0 = Torch.sub.0.forward.output.0 (mapped)",
               "Torch.add.0.forward.output.0 - 1",

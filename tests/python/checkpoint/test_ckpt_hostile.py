@@ -80,7 +80,7 @@ def test_members_of_enumerations_are_no_calls(tmp_path: Path, kind: str) -> None
         metadata = load_metadata(path)
         metadata.planner_data = member
         (path / ".metadata").write_bytes(pickle.dumps(metadata))
-    assert compare_checkpoints(path, path).left.warnings == []
+    assert compare_checkpoints(path, path).reference.warnings == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_calls_are_reported_and_not_done(
         (path / ".metadata").write_bytes(pickle.dumps(metadata))
     result = compare_checkpoints(path, path)
     assert result.same
-    (warning,) = result.left.warnings
+    (warning,) = result.reference.warnings
     assert f'asks to call "{name}", which was not done' in warning
     assert not (tmp_path / "harm").exists()
 
@@ -195,7 +195,7 @@ def test_expanded_tensors_are_left_out(tmp_path: Path) -> None:
     path = archive(tmp_path / "x.pt", description, _0=bytes(4))
     result = compare_checkpoints(path, path)
     assert not result.rows
-    assert result.left.left_out == [("w", "a tensor of more elements than its memory has")]
+    assert result.reference.left_out == [("w", "a tensor of more elements than its memory has")]
 
 
 def test_compressed_entries(tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_headers_that_lie(tmp_path: Path, content: bytes) -> None:
 def test_unknown_dtypes_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     path.write_bytes(header(json.dumps({"a": entry("F4", (4,), (0, 2))}), bytes(2)))
-    assert compare_checkpoints(path, path).left.left_out == [("a", 'a tensor of dtype "F4"')]
+    assert compare_checkpoints(path, path).reference.left_out == [("a", 'a tensor of dtype "F4"')]
 
 
 # ---- trees

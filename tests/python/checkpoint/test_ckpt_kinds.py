@@ -215,7 +215,7 @@ def test_distributed(tmp_path: Path, wrap: tuple[str, ...]) -> None:
     file = save(tmp_path / "file.pt", STATE)
     result = compare_checkpoints(folder, file, CheckpointOptions(hash=True))
     assert result.same
-    assert result.left.kind == "distributed"
+    assert result.reference.kind == "distributed"
     assert len(result.rows) == len(STATE)
 
 
@@ -353,7 +353,7 @@ def test_megatron_against_hugging_face(tmp_path: Path, model_type: str, bias: bo
     left = write_megatron(tmp_path / "megatron", whole)
     right = write_hugging_face(tmp_path / "hf", hugging_face(whole, mixture=mixture), model_type)
     result = compare_checkpoints(left, right, CheckpointOptions(hash=True))
-    assert result.same, (result.left_only, result.right_only, result.differing)
+    assert result.same, (result.reference_only, result.target_only, result.differing)
     assert len(result.rows) == len(whole)
     assert "mapping" in result.notes[0]
     assert compare_checkpoints(right, left).same  # the other way round

@@ -194,13 +194,13 @@ def test_experts(tmp_path: Path, form: str, parallel: int) -> None:
 def test_copies_of_expert_parallel_ranks_that_differ(tmp_path: Path) -> None:
     """Only the first one is compared, so the others are looked at, as far as they are no experts."""
     folder = write_experts(tmp_path / "two", "single", 2)
-    assert not compare(folder, folder).left.warnings
+    assert not compare(folder, folder).reference.warnings
     path = next(folder.rglob("mp_rank_00_001/model_optim_rng.pt"))
     content = torch.load(path, weights_only=False)
     name = next(name for name in content["model"] if "experts" not in name and "layers.0" in name)
     content["model"][name].view(-1)[0] += 1
     torch.save(content, path)
-    (warning,) = compare(folder, folder).left.warnings
+    (warning,) = compare(folder, folder).reference.warnings
     assert warning.startswith(f"{name}: the copies in mp_rank_00_000 and mp_rank_00_001 differ")
 
 
@@ -282,7 +282,7 @@ def test_tied_output_layer_of_the_last_stage(tmp_path: Path) -> None:
     assert result.same
     assert "tied" in result.notes[0]
     write_rank(two, "mp_rank_00_001", {**last, "output_layer.weight": whole[words] + 1}, args)
-    assert compare(left, two).right_only == ["output_layer.weight"]
+    assert compare(left, two).target_only == ["output_layer.weight"]
 
 
 @pytest.mark.parametrize("counts", [(2, 1, 3), (1, 3, 1, 1), (3, 3)])
@@ -321,7 +321,7 @@ def test_interleaved_stages(tmp_path: Path) -> None:
         write_rank(tmp_path / "two", f"mp_rank_00_{stage:03d}", chunks, args)
     result = compare(left, tmp_path / "two")
     assert result.same
-    assert result.right.parallel_sizes == (1, 2, 1, 2)
+    assert result.target.parallel_sizes == (1, 2, 1, 2)
 
 
 def test_multi_token_prediction_keeps_its_layers(tmp_path: Path) -> None:
@@ -366,9 +366,9 @@ def test_latent_attention(tmp_path: Path) -> None:
         part[fused] = tensor("norm", 8)
         write_rank(tmp_path / "two", f"mp_rank_{rank:02d}", part, settings(tensor_model_parallel_size=2))
     result = compare(left, tmp_path / "two")
-    assert result.right_only == [name + "q_layernorm.weight"]
+    assert result.target_only == [name + "q_layernorm.weight"]
     assert not result.differing
-    assert not result.right.warnings
+    assert not result.target.warnings
 
 
 def test_state_space_mixer(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_state_space_mixer(tmp_path: Path) -> None:
         write_rank(tmp_path / "two", f"mp_rank_{rank:02d}", part, settings(tensor_model_parallel_size=2))
     result = compare(left, tmp_path / "two")
     assert result.same
-    assert not result.right.warnings
+    assert not result.target.warnings
 
 
 @pytest.mark.parametrize("version", [0, 1.0])
@@ -428,7 +428,7 @@ def test_copies_that_differ_are_told(tmp_path: Path) -> None:
     write_rank(right, "mp_rank_01", part, settings(tensor_model_parallel_size=2))
     result = compare(left, right)
     assert result.same  # rank 0 counts
-    (warning,) = result.right.warnings
+    (warning,) = result.target.warnings
     assert "decoder.final_layernorm.weight" in warning
     assert "ranks 0 and 1 differ" in warning
 
@@ -449,7 +449,7 @@ def test_iteration_folders(tmp_path: Path) -> None:
     write(tmp_path / "run/release", model(1))
     tracker = tmp_path / "run/latest_checkpointed_iteration.txt"
     tracker.write_text("10\n")
-    assert compare(tmp_path / "run", tmp_path / "run/release").left.iteration == 10
+    assert compare(tmp_path / "run", tmp_path / "run/release").reference.iteration == 10
     tracker.write_text("release")
     assert compare(tmp_path / "run", tmp_path / "run/iter_0000010").same
 

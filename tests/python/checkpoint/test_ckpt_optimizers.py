@@ -149,7 +149,9 @@ def test_distributed_optimizer_whose_places_are_not_known(tmp_path: Path, damage
     assert len(result.rows) == 2
     assert not result.same
     expected = {"nothing": "has no states of an optimizer", "kind": "found no buffers"}
-    assert expected.get(damage, "1 of its 1 buffers do not have the weights") in result.left.left_out[0][1]
+    assert (
+        expected.get(damage, "1 of its 1 buffers do not have the weights") in result.reference.left_out[0][1]
+    )
 
 
 def test_optimizer_whose_numbers_fit_no_order(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_optimizer_whose_numbers_fit_no_order(tmp_path: Path) -> None:
         tmp_path, "mp_rank_00", whole, settings(), optimizer={"state": {0: {"exp_avg": torch.ones(5)}}}
     )
     result = compare_checkpoints(tmp_path, tmp_path, CheckpointOptions(optimizer=True))
-    assert "do not tell which parameters" in result.left.left_out[0][1]
+    assert "do not tell which parameters" in result.reference.left_out[0][1]
 
 
 def test_optimizer_of_torch(tmp_path: Path) -> None:

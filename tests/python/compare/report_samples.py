@@ -117,7 +117,7 @@ def pair(
         rank=rank,
         mode="statistics",
         target=folder / "dump.json",
-        golden=folder / "dump.json",
+        reference=folder / "dump.json",
         table=Path(f"/out/compare_result_{step}_{rank}.xlsx"),
         advice=None,
         summary=TableSummary(**{"rows": rows, "matched": rows, **summary}),

@@ -201,11 +201,11 @@ def test_dumps_without_anything_in_common_do_not_agree(runs: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "expected GOLDEN TARGET"),
-        (["a"], "expected GOLDEN TARGET"),
-        (["a", "b", "c"], "expected GOLDEN TARGET"),
-        (["-gp", "a"], "expected GOLDEN TARGET"),
-        (["a", "b", "-i", "c"], "expected GOLDEN TARGET"),
+        ([], "expected REFERENCE TARGET"),
+        (["a"], "expected REFERENCE TARGET"),
+        (["a", "b", "c"], "expected REFERENCE TARGET"),
+        (["-gp", "a"], "expected REFERENCE TARGET"),
+        (["a", "b", "-i", "c"], "expected REFERENCE TARGET"),
         (["/no", "/no2"], "/no: there is no such file or folder"),
         (["-i", "/no"], "/no: there is no such file or folder"),
         ([".", ".", "-dm", "/no"], "/no: there is no such file or folder"),

@@ -36,7 +36,7 @@ def test_two_files_of_the_folders_of_a_step_and_rank(tmp_path: Path) -> None:
     golden = write_dump(tmp_path / "b", DATA)
     inputs = find(target, golden)
     assert pairs_of(inputs) == [(3, 12, "", "")]
-    assert (inputs.pairs[0].target, inputs.pairs[0].golden) == (target, golden)
+    assert (inputs.pairs[0].target, inputs.pairs[0].reference) == (target, golden)
 
 
 def test_a_rank_folder_has_both_files(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_ranks_are_paired_by_number_not_by_text(tmp_path: Path) -> None:
     write_run(tmp_path / "b", [rank for rank in ranks if rank != "rank2"], [0], DATA)
     inputs = find(tmp_path / "a/step0", tmp_path / "b/step0")
     assert [one.rank for one in inputs.pairs] == [0, 1, *range(3, 12)]
-    assert all(one.target.parent.name == one.golden.parent.name for one in inputs.pairs)
+    assert all(one.target.parent.name == one.reference.parent.name for one in inputs.pairs)
     assert [(one.what, one.reason) for one in inputs.left_out] == [("rank 2", "only in the run under test")]
 
 

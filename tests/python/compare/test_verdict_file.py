@@ -159,7 +159,7 @@ def test_the_sentence_tells_what_is_missing():
     assert sentence(apart).endswith("step 2 (only in the reference) and 2 more")
     blamed = finding()
     assert content(result([pair()], [blamed], left_out=missing))["status"] == "differ"
-    alone = result([pair(rows=10, matched=7, right_only=2)], status="rounding")
+    alone = result([pair(rows=10, matched=7, reference_only=2)], status="rounding")
     assert sentence(alone).startswith("The runs agree but for rounding: 7 rows of 1 step")
     assert sentence(alone).endswith("; 5 more items are in one run only")
     harmless = result([pair()], left_out=[LeftOut("rank 3", "not asked for", is_difference=False)])

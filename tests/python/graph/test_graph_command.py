@@ -116,7 +116,7 @@ def test_lines_of_progress_for_a_program(runs: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "expected [GOLDEN] TARGET"),
+        ([], "expected [REFERENCE] TARGET"),
         (["same", "-i", "compare.json"], "one of them"),
         (["golden", "same", "other"], "one of them"),
         (["-gp", "golden"], "one of them"),

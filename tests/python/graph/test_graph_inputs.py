@@ -126,7 +126,7 @@ def test_an_empty_parallel_merge_is_none(tmp_path: Path, merge: Any) -> None:
 @pytest.mark.parametrize("bench", ["", None])
 def test_an_empty_reference_is_none(tmp_path: Path, bench: str | None) -> None:
     path = write_compare_json(tmp_path / "c.json", write_rank(tmp_path / "a"), bench_path=bench)
-    assert read_compare_file(str(path)).golden is None
+    assert read_compare_file(str(path)).reference is None
 
 
 def test_an_unknown_key_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -41,7 +41,7 @@ def raw_of(x: torch.Tensor) -> np.ndarray:
 
 
 def compare(left: torch.Tensor, right: torch.Tensor, **options: Any) -> dict[str, Any]:
-    names = {"left_dtype": str(left.dtype)[6:], "right_dtype": str(right.dtype)[6:]}
+    names = {"target_dtype": str(left.dtype)[6:], "reference_dtype": str(right.dtype)[6:]}
     return dict(_core.compare_tensors(raw_of(left), raw_of(right), **names, **options))
 
 
@@ -90,8 +90,8 @@ def check(left: torch.Tensor, right: torch.Tensor, **options: Any) -> dict[str, 
     assert m["both_non_finite"] == neither.sum()
     assert m["different_kind"] == (neither & (nan_n != nan_b)).sum()
     assert m["one_sided"] == (np.isfinite(n) != np.isfinite(b)).sum()
-    assert (m["left_nan_count"], m["right_nan_count"]) == (nan_n.sum(), nan_b.sum())
-    assert (m["left_inf_count"], m["right_inf_count"]) == (inf_n.sum(), inf_b.sum())
+    assert (m["target_nan_count"], m["reference_nan_count"]) == (nan_n.sum(), nan_b.sum())
+    assert (m["target_inf_count"], m["reference_inf_count"]) == (inf_n.sum(), inf_b.sum())
 
     n, b = n[finite], b[finite]
     extended = np.clongdouble if is_complex else np.longdouble
@@ -203,7 +203,7 @@ def test_what_the_existing_tool_reports_follows(
     five: float,
 ) -> None:
     m = compare(torch.tensor(n), torch.tensor(b))
-    size = math.sqrt(m["left_squares"] * m["right_squares"])
+    size = math.sqrt(m["target_squares"] * m["reference_squares"])
     if cosine is not None:
         found = round(m["dot"] / size, 12)
         assert (round(found, 6) if found > 0.9999 else found) == cosine
@@ -295,12 +295,12 @@ def test_huge_and_tiny_values(name: str) -> None:
 
 def test_float64_beyond_the_squares_overflows_as_in_numpy() -> None:
     m = compare(torch.tensor([1e200, 1.0]), torch.tensor([1.0, 1.0]))
-    assert m["left_inf_count"] == 1  # float32: the value itself is Inf
+    assert m["target_inf_count"] == 1  # float32: the value itself is Inf
     big = torch.tensor([1e200, 1.0], dtype=torch.float64)
     m = compare(big, torch.ones(2, dtype=torch.float64))
     assert m["finite_pairs"] == 2
-    assert m["left_squares"] == INF
-    assert (m["max_absolute"], m["left_max"], m["one_sided"]) == (1e200, 1e200, 0)
+    assert m["target_squares"] == INF
+    assert (m["max_absolute"], m["target_max"], m["one_sided"]) == (1e200, 1e200, 0)
 
 
 @pytest.mark.parametrize("name", FLOATS)
@@ -318,7 +318,7 @@ def test_nan_and_inf_anywhere(name: str) -> None:
     nothing = torch.full((5000,), NAN, dtype=getattr(torch, name))
     m = check(nothing, nothing)
     assert (m["finite_pairs"], m["both_non_finite"], m["equal_bits"]) == (0, 5000, 5000)
-    assert (m["left_min"], m["max_absolute"], m["max_absolute_index"]) == (None, 0, None)
+    assert (m["target_min"], m["max_absolute"], m["max_absolute_index"]) == (None, 0, None)
     infinite = torch.full((40,), INF, dtype=getattr(torch, name))
     m = check(infinite, -infinite)
     assert (m["both_non_finite"], m["different_kind"], m["equal_bits"]) == (40, 0, 0)
@@ -338,7 +338,7 @@ def test_layouts(name: str) -> None:
     for left, right in layouts:
         check(left, right)
     flipped = np.ascontiguousarray(raw_of(x))[::-1, ::-1]
-    named = {"left_dtype": name, "right_dtype": name}
+    named = {"target_dtype": name, "reference_dtype": name}
     straight = np.ascontiguousarray(flipped)
     other = raw_of(y)
     assert _core.compare_tensors(flipped, other, **named) == _core.compare_tensors(straight, other, **named)
@@ -347,7 +347,7 @@ def test_layouts(name: str) -> None:
 @pytest.mark.parametrize("name", [*REAL, *COMPLEX])
 def test_empty_and_0d(name: str) -> None:
     m = check(make(name, 0, 1), make(name, 0, 1))
-    assert m == {**m, "count": 0, "dot": 0, "max_absolute": 0, "first_difference": None, "left_min": None}
+    assert m == {**m, "count": 0, "dot": 0, "max_absolute": 0, "first_difference": None, "target_min": None}
     check(make(name, 1, 2).reshape(()), make(name, 1, 3).reshape(()))
     empty = make(name, 0, 1).reshape(3, 0, 2)
     assert compare(empty, empty)["count"] == 0
@@ -357,7 +357,7 @@ def test_other_shapes_are_refused() -> None:
     with pytest.raises(InvalidArgument, match=r"found \[2, 3\] and \[3, 2\]"):
         compare(torch.ones(2, 3), torch.ones(3, 2))
     with pytest.raises(InvalidArgument, match="no dtype"):
-        _core.compare_tensors(np.ones(2), np.ones(2), left_dtype="float23")
+        _core.compare_tensors(np.ones(2), np.ones(2), target_dtype="float23")
 
 
 def test_integers_that_float64_cannot_tell_apart_differ_in_their_bits() -> None:
@@ -436,7 +436,7 @@ def test_other_instruction_sets_give_the_same(instruction_set: str) -> None:
     if instruction_set == "AVX2":
         assert other == best
         return
-    sums = {"dot", "squared_distance", "left_squares", "right_squares"}  # without fused multiply-add
+    sums = {"dot", "squared_distance", "target_squares", "reference_squares"}  # without fused multiply-add
     for name, wanted in best.items():
         for key, value in wanted.items():
             if key in sums:

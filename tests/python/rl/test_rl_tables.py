@@ -117,7 +117,7 @@ def test_tokens_saved_as_float_and_as_integer_are_the_same(save: Save) -> None:
     tokens = np.array([[1, 2], [3, 150000]])
     left, right = save("a", {"responses": tokens}), save("b", {"responses": tokens.astype(np.float32)})
     (row,) = core.compare_rl_key(left, right, "responses").rows
-    assert (row.same, row.left_dtype, row.right_dtype) == (4, "int64", "float32")
+    assert (row.same, row.reference_dtype, row.target_dtype) == (4, "int64", "float32")
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_links_and_other_names_are_passed_by(save: Save, tmp_path: Path) -> None
     (left / "data/file").write_text("")
     found = core.compare_rl_key(left, right, "x")
     assert [row.place for row in found.rows] == [(0, 0, 0, "")]
-    assert (found.left_only, found.right_only) == ([], [])
+    assert (found.reference_only, found.target_only) == ([], [])
 
 
 def test_wrong_arguments(save: Save, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def finished(api):
 def test_a_graph_is_made_from_within_the_page(api, tmp_path):
     before = sorted(path.name for path in (tmp_path / "runs").rglob("*"))
     assert api.answer("files", {})["dumps"] == ["golden", "target"]
-    api.answer("make", {"target": "target", "golden": "golden"})
+    api.answer("make", {"target": "target", "reference": "golden"})
     with pytest.raises(ValueError, match="is being made"):
         api.answer("make", {"target": "target"})
     name = finished(api)
@@ -106,7 +106,7 @@ def test_only_dumps_of_the_folder_are_made_into_a_graph(api, name):
     with pytest.raises(ValueError, match="no dump"):
         api.answer("make", {"target": name})
     with pytest.raises(ValueError, match="no dump"):
-        api.answer("make", {"target": "target", "golden": name})
+        api.answer("make", {"target": "target", "reference": name})
 
 
 def test_what_is_wrong_with_a_dump_is_said_in_the_page(api, tmp_path):

@@ -12,7 +12,7 @@ from viewer_samples import FC, UP, Node, model, names, write
 
 
 def test_matching_with_children_undo_redo_and_a_second_user(ask):
-    matched = ask("match", do="match", target=FC, golden=UP, children=True, workspace="one")
+    matched = ask("match", do="match", target=FC, reference=UP, children=True, workspace="one")
     assert (matched["matched"], matched["count"]) == (2, 2)
     node = ask("nodes", names=[[0, FC]], workspace="one")["nodes"][0]
     assert (node["peer"], node["how"]) == (UP, "manual")
@@ -32,7 +32,7 @@ def test_matching_with_children_undo_redo_and_a_second_user(ask):
 def test_matches_are_kept_outside_the_file(tmp_path, asking, state_folder):
     path = write(tmp_path / "a.vis.db")
     before = path.read_bytes()
-    asking(path)("match", do="match", target=FC, golden=UP, workspace="w")
+    asking(path)("match", do="match", target=FC, reference=UP, workspace="w")
     again = asking(path)
     assert again("nodes", names=[[0, FC]], workspace="w")["nodes"][0]["peer"] == UP
     assert path.read_bytes() == before
@@ -51,7 +51,7 @@ def test_a_match_of_the_file_can_be_taken_away(ask):
 
 
 def test_a_golden_node_that_is_matched_anew_leaves_its_old_counterpart(ask):
-    ask("match", do="match", target="Tensor.add.0.forward", golden="Tensor.add.1.forward", workspace="w")
+    ask("match", do="match", target="Tensor.add.0.forward", reference="Tensor.add.1.forward", workspace="w")
     old = ask("nodes", names=[[0, "Tensor.add.1.forward"], [1, "Tensor.add.0.forward"]], workspace="w")[
         "nodes"
     ]
@@ -61,7 +61,7 @@ def test_a_golden_node_that_is_matched_anew_leaves_its_old_counterpart(ask):
 def test_children_of_a_match_by_hand_are_listed_as_alone(ask):
     """Before, their parents had no counterpart, and the parents were listed."""
     assert {FC, UP} <= set(names(ask("list", only="structure")["nodes"]))
-    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    ask("match", do="match", target=FC, reference=UP, workspace="w")
     found = ask("list", only="structure", workspace="w")["nodes"]
     assert [(node["side"], node["name"]) for node in found if "linear.1" in node["name"]] == [
         (0, "Functional.linear.1.forward"),
@@ -79,7 +79,7 @@ def test_first_unmatched_nodes_are_those_of_the_workspace(tmp_path, asking):
     pair = (side("Module.a.A.forward.0"), side("Module.b.B.forward.0"))
     ask = asking(write(tmp_path / "a.vis.db", {(0, 0): pair}, task="structure"))
     assert ask("findings")["findings"][0]["node"] == "Module.a.A.forward.0"
-    ask("match", do="match", target="Module.a.A.forward.0", golden="Module.b.B.forward.0", workspace="w")
+    ask("match", do="match", target="Module.a.A.forward.0", reference="Module.b.B.forward.0", workspace="w")
     found = ask("findings", workspace="w")["findings"]
     assert [one["node"] for one in found] == [
         "Torch.Module.a.A.forward.0.0.forward",
@@ -97,7 +97,7 @@ def test_the_backward_part_of_a_module_with_forward_in_its_name_is_found(tmp_pat
 
     ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (side("fc"), side("up"))}))
     wanted = [f"Module.forward_net.{last}.Linear.backward.0" for last in ("fc", "up")]
-    answer = ask("match", do="match", target=wanted[0], golden=wanted[1], workspace="w")
+    answer = ask("match", do="match", target=wanted[0], reference=wanted[1], workspace="w")
     assert sorted(answer["pairs"]) == [
         [name.replace("backward.0", f"{d}.0") for name in wanted] for d in ("backward", "forward")
     ]
@@ -105,7 +105,7 @@ def test_the_backward_part_of_a_module_with_forward_in_its_name_is_found(tmp_pat
 
 def test_the_details_have_the_index_of_the_workspace(ask):
     assert ask("detail", side=0, name=FC)["target"]["index"] is None
-    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    ask("match", do="match", target=FC, reference=UP, workspace="w")
     assert ask("detail", side=0, name=FC, workspace="w")["target"]["index"] == 0.0
     assert ask("detail", side=0, name=FC)["target"]["index"] is None
 
@@ -128,7 +128,7 @@ def test_a_broken_vis_config_is_said(ask, text):
 
 def test_a_module_does_not_match_a_call(ask):
     with pytest.raises(InvalidArgument, match="one is a module"):
-        ask("match", do="match", target=FC, golden="Tensor.clone.0.forward", workspace="w")
+        ask("match", do="match", target=FC, reference="Tensor.clone.0.forward", workspace="w")
 
 
 def test_matching_works_with_real_data(tmp_path, asking):
@@ -137,5 +137,5 @@ def test_matching_works_with_real_data(tmp_path, asking):
         for cell in child.outputs.values():
             cell.update({"Cosine": "unsupported", "MaxAbsErr": "N/A"})
     ask = asking(write(tmp_path / "a.vis.db", {(0, 0): (target, golden)}, task="all"))
-    assert ask("match", do="match", target=FC, golden=UP, workspace="w")["count"] == 1
+    assert ask("match", do="match", target=FC, reference=UP, workspace="w")["count"] == 1
     assert ask("nodes", names=[[0, FC]], workspace="w")["nodes"][0]["ulps"] is not None

@@ -153,7 +153,7 @@ def test_a_golden_node_has_the_difference_of_its_counterpart(ask):
     name = "Tensor.add.2.forward"
     assert difference(1, name) == difference(0, name) > 64
     assert difference(1, UP) is None
-    ask("match", do="match", target=FC, golden=UP, workspace="w")
+    ask("match", do="match", target=FC, reference=UP, workspace="w")
     assert difference(1, UP, workspace="w") == difference(0, FC, workspace="w") == 0.0
     assert ask("list", only="suspicious")["total"] == 4  # counted once
 
@@ -265,9 +265,9 @@ def test_an_unknown_colouring_is_refused(ask, by):
 
 def test_details_have_target_and_golden_in_one_row(ask):
     detail = ask("detail", side=0, name="Functional.linear.2.forward")
-    assert detail["golden"]["name"] == "Functional.linear.2.forward"
+    assert detail["reference"]["name"] == "Functional.linear.2.forward"
     first, second, third = detail["rows"]
-    assert (first["group"], first["target"]["Max"], first["golden"]["Max"]) == ("input", "1.0", "1.0")
+    assert (first["group"], first["target"]["Max"], first["reference"]["Max"]) == ("input", "1.0", "1.0")
     assert third["group"] == "output"
     assert second["ulps"] == pytest.approx(0.5 / 0.5 / 2**-23)
     assert detail["target"]["stack"] == ["File /job/model.py, line 7, in forward, \n y = f(x)"]

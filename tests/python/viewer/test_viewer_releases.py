@@ -53,7 +53,7 @@ def test_which_index_of_checksums_is_the_bad_one_is_said_by_the_colours(
     assert ask("overview")["cells"][0]["worst"] == bad
     assert [cell["worst"] for cell in ask("communication")["cells"]] == [bad]
     for number in (0, 1):
-        pair = {"target": f"Torch.a.{number}.forward", "golden": f"Torch.b.{number}.forward"}
+        pair = {"target": f"Torch.a.{number}.forward", "reference": f"Torch.b.{number}.forward"}
         ask("match", do="match", **pair, workspace="w")
     matched = ask("nodes", names=[[0, f"Torch.a.{i}.forward"] for i in (0, 1)], workspace="w")["nodes"]
     assert [(node["index"], node["class"]) for node in matched] == [(good, 0), (bad, 1)]
@@ -98,7 +98,7 @@ def test_tensors_can_be_looked_at_before_values_are_read(tmp_path, asking):
     for node in nodes:
         early = detail_from_file(result, 0, 0, node["side"], node["name"])
         late = ask("detail", side=node["side"], name=node["name"])
-        for side in (early["target"], early["golden"], late["target"], late["golden"]):
+        for side in (early["target"], early["reference"], late["target"], late["reference"]):
             if side is not None:
                 side["flow"] = []  # is known later
         assert early == late

@@ -416,7 +416,7 @@ def test_an_error_is_a_sentence_and_no_stack_trace(server, tmp_path):
         ("own", {"data": {"x": 10**400, "\ud800": 1}}, "own data: none of its members is a number"),
         ("own", {"data": {"x": 1}, "key": 5}, "key: expected a text, found 5"),
         ("make", {"target": 5}, "target: expected a text, found 5"),
-        ("match", {"do": "match", "target": "\ud800", "golden": "x"}, "target: expected a text of whole"),
+        ("match", {"do": "match", "target": "\ud800", "reference": "x"}, "target: expected a text of whole"),
     ],
 )
 def test_a_malformed_question_is_answered_with_what_was_expected(server, question, members, sentence):

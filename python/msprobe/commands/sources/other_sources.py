@@ -187,9 +187,9 @@ class RlSource(Source):
 
     def difference(self, other: Source, name: str) -> str:
         found = core.compare_rl_key(self.path, other.path, name, relative_tolerance=0, absolute_tolerance=0)
-        only = len(found.left_only) + len(found.right_only)
+        only = len(found.reference_only) + len(found.target_only)
         bad = [row for row in found.rows if row.problem or row.same < row.count]
-        bad += [row for row in found.rows if row.left_shape != row.right_shape]
+        bad += [row for row in found.rows if row.reference_shape != row.target_shape]
         parts = [f"{len(bad)} of {len(found.rows)} arrays differ"] if bad else []
         return ", ".join(parts + ([f"{only} arrays on one side only"] if only else []))
 
