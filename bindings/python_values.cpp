@@ -17,8 +17,8 @@ namespace py = pybind11;
 
 namespace {
 
-using msprobe::dump::ElementWalk;
 using msprobe::dump::Files;
+using msprobe::dump::ValueWriter;
 using msprobe::trace::ElementWriter;
 
 std::string_view type_name(PyObject* value) { return Py_TYPE(value)->tp_name; }
@@ -132,55 +132,55 @@ std::string text_of(PyObject* value) {
   return text.cast<std::string>();
 }
 
-void PythonWalker::put_member(PyObject* key, PyObject* value, ElementWalk& walk) {
+void PythonValues::put_member(PyObject* key, PyObject* value, ValueWriter& to) {
   const std::string name = PyUnicode_Check(key) ? std::string(utf8(key)) : text_of(key);
-  walk.member(name, [&] { put(value, walk, name); });
+  to.member(name, [&] { put(value, to, name); });
 }
 
-void PythonWalker::put(PyObject* value, ElementWalk& walk, std::string_view key) {
-  ElementWriter& out = walk.out();
+void PythonValues::put(PyObject* value, ValueWriter& to, std::string_view key) {
+  ElementWriter& out = to.out();
   if (value == Py_None) return out.null();
-  if (framework_.put_tensor(value, walk)) return;
+  if (framework_.put_tensor(value, to)) return;
   const bool nests = PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value);
   if (wanted_ == Wanted::kTensors && !nests) return out.null();
-  if (!key.empty() && framework_.put_keyed(value, key, walk)) return;
+  if (!key.empty() && framework_.put_keyed(value, key, to)) return;
   if (put_plain(value, out)) return;
-  if (PyTuple_CheckExact(value)) return put_sequence(value, walk);
+  if (PyTuple_CheckExact(value)) return put_sequence(value, to);
   if (PyList_Check(value)) {
     // A copy: describing a large tensor may let another thread run, which may change the list.
     const auto items = py::reinterpret_steal<py::object>(PyList_AsTuple(value));
-    return put_sequence(items.ptr(), walk);
+    return put_sequence(items.ptr(), to);
   }
-  if (PyDict_Check(value)) return put_dict(value, walk);
-  if (framework_.put_object(value, walk) || put_fields(value, walk)) return;
-  if (PyTuple_Check(value)) return put_sequence(value, walk);
-  if (!put_numpy(value, walk)) out.null();
+  if (PyDict_Check(value)) return put_dict(value, to);
+  if (framework_.put_object(value, to) || put_fields(value, to)) return;
+  if (PyTuple_Check(value)) return put_sequence(value, to);
+  if (!put_numpy(value, to)) out.null();
 }
 
-void PythonWalker::put_sequence(PyObject* tuple, ElementWalk& walk) {
-  walk.list(static_cast<std::size_t>(PyTuple_GET_SIZE(tuple)),
-            [&](std::size_t i) { put(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), walk); });
+void PythonValues::put_sequence(PyObject* tuple, ValueWriter& to) {
+  to.list(static_cast<std::size_t>(PyTuple_GET_SIZE(tuple)),
+          [&](std::size_t i) { put(PyTuple_GET_ITEM(tuple, static_cast<Py_ssize_t>(i)), to); });
 }
 
-void PythonWalker::put_dict(PyObject* dict, ElementWalk& walk) {
+void PythonValues::put_dict(PyObject* dict, ValueWriter& to) {
   const auto items = py::reinterpret_steal<py::object>(PyDict_Items(dict));  // a copy, as for lists
-  walk.object([&] {
+  to.object([&] {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.ptr()); ++i) {
       PyObject* pair = PyList_GET_ITEM(items.ptr(), i);
-      put_member(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1), walk);
+      put_member(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1), to);
     }
   });
 }
 
-bool PythonWalker::put_numpy(PyObject* value, ElementWalk& walk) {
+bool PythonValues::put_numpy(PyObject* value, ValueWriter& to) {
   const std::string_view name = type_name(value);
   if (!name.starts_with("numpy.")) return false;
-  if (!py::isinstance<py::array>(value)) return put_numpy_scalar(value, name, walk.out());
-  put_array(value, walk);
+  if (!py::isinstance<py::array>(value)) return put_numpy_scalar(value, name, to.out());
+  put_array(value, to);
   return true;
 }
 
-void PythonWalker::put_array(const py::handle& value, ElementWalk& walk) {
+void PythonValues::put_array(const py::handle& value, ValueWriter& to) {
   const auto array = py::reinterpret_borrow<py::array>(value);
   const std::string dtype = text_of(array.dtype().ptr());
   const std::vector<std::int64_t> shape(array.shape(), array.shape() + array.ndim());
@@ -191,16 +191,16 @@ void PythonWalker::put_array(const py::handle& value, ElementWalk& walk) {
   std::string data_name;
   if (element.dtype) {
     if (array.size() > 0) element.statistics = statistics_of(array, *element.dtype);
-    if (walk.takes_file(element.statistics)) {
-      data_name = recorder_.data_name(walk.record(), walk.position());
+    if (to.takes_file(element.statistics)) {
+      data_name = recorder_.data_name(to.record(), to.position());
       recorder_.store(data_name, copy_of(array, *element.dtype));
       element.data_name = data_name;
     }
   }
-  walk.out().tensor(element);
+  to.out().tensor(element);
 }
 
-bool PythonWalker::has_fields(PyObject* tuple) {
+bool PythonValues::has_fields(PyObject* tuple) {
   if (Py_TYPE(tuple) == &PyTuple_Type) return false;
   const auto fields = py::reinterpret_steal<py::object>(
       PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(tuple)), "_fields"));
@@ -210,14 +210,14 @@ bool PythonWalker::has_fields(PyObject* tuple) {
 }
 
 // namedtuples and dataclass instances: objects of their fields.
-bool PythonWalker::put_fields(PyObject* value, ElementWalk& walk) {
+bool PythonValues::put_fields(PyObject* value, ValueWriter& to) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(value));
   if (PyTuple_Check(value)) {
     if (!has_fields(value)) return false;
     const auto fields = py::reinterpret_steal<py::object>(PyObject_GetAttrString(type, "_fields"));
-    walk.object([&] {
+    to.object([&] {
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
-        put_member(PyTuple_GET_ITEM(fields.ptr(), i), PyTuple_GET_ITEM(value, i), walk);
+        put_member(PyTuple_GET_ITEM(fields.ptr(), i), PyTuple_GET_ITEM(value, i), to);
       }
     });
     return true;
@@ -229,13 +229,13 @@ bool PythonWalker::put_fields(PyObject* value, ElementWalk& walk) {
   }
   const auto values = py::reinterpret_steal<py::object>(PyObject_GetAttrString(value, "__dict__"));
   if (!values) PyErr_Clear();
-  walk.object([&] {
+  to.object([&] {
     PyObject* key = nullptr;
     Py_ssize_t position = 0;
     while (PyDict_Next(fields.ptr(), &position, &key, nullptr) != 0) {
       PyObject* field = values ? PyDict_GetItem(values.ptr(), key) : nullptr;
       const auto held = py::reinterpret_borrow<py::object>(field != nullptr ? field : Py_None);
-      put_member(key, held.ptr(), walk);
+      put_member(key, held.ptr(), to);
     }
   });
   return true;

@@ -17,37 +17,37 @@ class FrameworkValues {
  public:
   virtual ~FrameworkValues() = default;
   /// Writes a tensor; false: `value` is none.
-  virtual bool put_tensor(PyObject* value, msprobe::dump::ElementWalk& walk) = 0;
+  virtual bool put_tensor(PyObject* value, msprobe::dump::ValueWriter& to) = 0;
   /// Writes a value of which its key says what it is, as dtypes and devices may be plain texts; false: it is
   /// as any other.
-  virtual bool put_keyed(PyObject* value, std::string_view key, msprobe::dump::ElementWalk& walk) = 0;
+  virtual bool put_keyed(PyObject* value, std::string_view key, msprobe::dump::ValueWriter& to) = 0;
   /// Writes a value of a class of the framework; false: it is none.
-  virtual bool put_object(PyObject* value, msprobe::dump::ElementWalk& walk) = 0;
+  virtual bool put_object(PyObject* value, msprobe::dump::ValueWriter& to) = 0;
 };
 
 /// Walks values: their tensors and what else is the framework's own go to that.
-class PythonWalker {
+class PythonValues {
  public:
   enum class Wanted { kAll, kTensors };  // kTensors: everything that is no tensor and holds none is null
 
   /// Files of arrays go to `recorder`.
-  PythonWalker(msprobe::dump::Recorder& recorder, FrameworkValues& framework, Wanted wanted = Wanted::kAll)
+  PythonValues(msprobe::dump::Recorder& recorder, FrameworkValues& framework, Wanted wanted = Wanted::kAll)
       : recorder_(recorder), framework_(framework), wanted_(wanted) {}
 
   /// One value; `key`: that it stands under, or empty. Throws UnsupportedError for what is nested too deep.
-  void put(PyObject* value, msprobe::dump::ElementWalk& walk, std::string_view key = {});
+  void put(PyObject* value, msprobe::dump::ValueWriter& to, std::string_view key = {});
   /// A value under its key.
-  void put_member(PyObject* key, PyObject* value, msprobe::dump::ElementWalk& walk);
+  void put_member(PyObject* key, PyObject* value, msprobe::dump::ValueWriter& to);
 
   /// Whether a tuple is a namedtuple of Python.
   static bool has_fields(PyObject* tuple);
 
  private:
-  void put_sequence(PyObject* tuple, msprobe::dump::ElementWalk& walk);
-  void put_dict(PyObject* dict, msprobe::dump::ElementWalk& walk);
-  bool put_fields(PyObject* value, msprobe::dump::ElementWalk& walk);
-  bool put_numpy(PyObject* value, msprobe::dump::ElementWalk& walk);
-  void put_array(const pybind11::handle& array, msprobe::dump::ElementWalk& walk);
+  void put_sequence(PyObject* tuple, msprobe::dump::ValueWriter& to);
+  void put_dict(PyObject* dict, msprobe::dump::ValueWriter& to);
+  bool put_fields(PyObject* value, msprobe::dump::ValueWriter& to);
+  bool put_numpy(PyObject* value, msprobe::dump::ValueWriter& to);
+  void put_array(const pybind11::handle& array, msprobe::dump::ValueWriter& to);
 
   msprobe::dump::Recorder& recorder_;
   FrameworkValues& framework_;

@@ -105,9 +105,9 @@ py::list compare_packed_tensors(
     bool tolerant, unsigned threads) {
   std::vector<Place> places;
   std::vector<std::pair<TensorEntries, TensorEntries>> native;
-  for (const auto& [step, rank, reference, target] : pairs) {
+  for (const auto& [step, rank, ours, theirs] : pairs) {
     places.push_back({step, rank});
-    native.emplace_back(entries_of(reference), entries_of(target));
+    native.emplace_back(entries_of(ours), entries_of(theirs));
   }
   std::vector<config_check::TensorComparison> compared;
   {

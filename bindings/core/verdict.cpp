@@ -105,7 +105,7 @@ py::dict plain(const StepWalk& walk) {
   result["largest"] = py::make_tuple(walk.largest.value, walk.largest.name);
   result["largest_gradient"] = py::make_tuple(walk.largest_gradient.value, walk.largest_gradient.name);
   result["closest"] = py::make_tuple(walk.closest.value, walk.closest.name);
-  result["has_diagnosis"] = walk.has_diagnosis;
+  result["has_state"] = walk.has_state;
   result["gradients_agree"] = walk.gradients_agree;
   result["divided_otherwise"] = walk.divided_otherwise;
   result["stranger"] = walk.stranger;
@@ -132,7 +132,7 @@ StepWalk walk_of(const py::dict& from) {
   walk.largest = largest_of(from["largest"]);
   walk.largest_gradient = largest_of(from["largest_gradient"]);
   walk.closest = largest_of(from["closest"]);
-  walk.has_diagnosis = from["has_diagnosis"].cast<bool>();
+  walk.has_state = from["has_state"].cast<bool>();
   walk.gradients_agree = from["gradients_agree"].cast<bool>();
   walk.divided_otherwise = from["divided_otherwise"].cast<bool>();
   walk.stranger = from["stranger"].cast<std::string>();
@@ -194,7 +194,7 @@ void register_verdict(py::module_& m) {
       .def_property_readonly("largest_gradient",
                              [pair_of](const StepWalk& walk) { return pair_of(walk.largest_gradient); })
       .def_property_readonly("closest", [pair_of](const StepWalk& walk) { return pair_of(walk.closest); })
-      .def_readonly("has_diagnosis", &StepWalk::has_diagnosis)
+      .def_readonly("has_state", &StepWalk::has_state)
       .def_readonly("unit", &StepWalk::unit)
       .def_property_readonly("all_equal", &StepWalk::all_equal)
       .def("plain", [](const StepWalk& walk) { return plain(walk); })

@@ -35,8 +35,8 @@ namespace py = pybind11;
 
 namespace {
 
-using msprobe::dump::ElementWalk;
 using msprobe::dump::Session;
+using msprobe::dump::ValueWriter;
 using msprobe::torch_adapter::BackwardWatch;
 using msprobe::torch_adapter::CallOperators;
 using msprobe::torch_adapter::OperatorRecorder;
@@ -272,14 +272,14 @@ class DumpSession : public CallObserver,
     const Session::SavedNames names = session_.number_saved(name);
     attempt(names.value, [&] {
       TorchValues values(describer_);
-      PythonWalker walker(recorder_, values);
-      session_.write_saved(names.value, [&](ElementWalk& walk) { walker.put(value.ptr(), walk); });
+      PythonValues python(recorder_, values);
+      session_.write_saved(names.value, [&](ValueWriter& to) { python.put(value.ptr(), to); });
     });
     if (!with_gradients) return;
     attempt(names.gradients, [&] {
       GradientSlots slots(*this, names.gradients);
-      PythonWalker walker(recorder_, slots, PythonWalker::Wanted::kTensors);
-      session_.write_saved(names.gradients, [&](ElementWalk& walk) { walker.put(value.ptr(), walk); });
+      PythonValues python(recorder_, slots, PythonValues::Wanted::kTensors);
+      session_.write_saved(names.gradients, [&](ValueWriter& to) { python.put(value.ptr(), to); });
     });
   }
 
@@ -309,14 +309,14 @@ class DumpSession : public CallObserver,
     GradientSlots(DumpSession& session, const std::string& record)
         : TorchValues(session.describer_), session_(session), record_(record) {}
 
-    bool put_tensor(PyObject* value, ElementWalk& walk) override {
+    bool put_tensor(PyObject* value, ValueWriter& to) override {
       if (!THPVariable_Check(value)) return false;
       const trace::SlotId slot = session_.recorder_.new_slot();
-      walk.out().slot(slot);
+      to.out().slot(slot);
       const at::Tensor& tensor = THPVariable_Unpack(value);
       if (!tensor.requires_grad()) return true;
       tensor.register_hook([self = session_.weak_from_this(), slot, record = record_,
-                            position = std::string(walk.position())](const at::Tensor& gradient) {
+                            position = std::string(to.position())](const at::Tensor& gradient) {
         const auto session = self.lock();
         if (session) session->fill_gradient(slot, gradient, record, position);
       });

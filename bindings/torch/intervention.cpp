@@ -121,7 +121,7 @@ class InterveningObserver : public CallObserver {
 
 struct Forward {
   PyObject_HEAD vectorcallfunc vectorcall;
-  std::shared_ptr<InterventionSession> session;
+  std::shared_ptr<FunctionInterventions> session;
   std::string name;
   py::object original;
 };
@@ -152,32 +152,32 @@ std::shared_ptr<CallObserver> with_interventions(std::shared_ptr<CallObserver> i
 
 // ---- a session without a recorder
 
-void InterventionSession::begin_step() {
+void FunctionInterventions::begin_step() {
   functions_.begin_step();
   module_calls_.clear();
 }
 
-void InterventionSession::end() {
+void FunctionInterventions::end() {
   active_ = false;
   interventions_->clear();
   for (const py::object& mode : modes_) retire_function_mode(mode);
   modes_.clear();
 }
 
-py::object InterventionSession::wrapper(const py::object& original, const std::string& name,
-                                        bool distributed) {
+py::object FunctionInterventions::wrapper(const py::object& original, const std::string& name,
+                                          bool distributed) {
   return make_wrapper(shared_from_this(), functions_.add(name, distributed), original);
 }
 
-py::object InterventionSession::function_mode() { return make_function_mode(shared_from_this()); }
+py::object FunctionInterventions::function_mode() { return make_function_mode(shared_from_this()); }
 
-void InterventionSession::push_mode(const py::object& mode) {
+void FunctionInterventions::push_mode(const py::object& mode) {
   const auto is_it = [&](const py::object& known) { return known.is(mode); };
   if (std::none_of(modes_.begin(), modes_.end(), is_it)) modes_.push_back(mode);
   push_function_mode(mode);
 }
 
-py::object InterventionSession::make_forward(const py::object& forward, const std::string& name) {
+py::object FunctionInterventions::make_forward(const py::object& forward, const std::string& name) {
   static PyType_Slot slots[] = {{Py_tp_getattro, reinterpret_cast<void*>(&attribute_of_forward)},
                                 {0, nullptr}};
   static PyTypeObject* const type = callable_type<Forward>("msprobe._torch.Forward", slots);
@@ -185,14 +185,14 @@ py::object InterventionSession::make_forward(const py::object& forward, const st
       create<Forward>(type, &call_forward, shared_from_this(), name, forward));
 }
 
-PyObject* InterventionSession::answer_forward(const std::string& name, PyObject* forward,
-                                              const CallArguments& arguments) {
+PyObject* FunctionInterventions::answer_forward(const std::string& name, PyObject* forward,
+                                                const CallArguments& arguments) {
   if (!active_) return arguments.call(forward);
   const std::int64_t number = module_calls_[name]++;
   return interventions_->answer(Call(name, number, true, forward, arguments));
 }
 
-Api* InterventionSession::api_of(PyObject* function) {
+Api* FunctionInterventions::api_of(PyObject* function) {
   try {
     return functions_.find(function);
   } catch (const std::exception&) {  // the name of an unlisted function: it stays without one
@@ -201,9 +201,9 @@ Api* InterventionSession::api_of(PyObject* function) {
   }
 }
 
-bool InterventionSession::is_inside_call() const { return InsideCall::is_so() || in_compiled_backward(); }
+bool FunctionInterventions::is_inside_call() const { return InsideCall::is_so() || in_compiled_backward(); }
 
-PyObject* InterventionSession::observe(Api& api, PyObject* callable, const CallArguments& arguments) {
+PyObject* FunctionInterventions::observe(Api& api, PyObject* callable, const CallArguments& arguments) {
   if (!active_ || is_inside_call()) return arguments.call(callable);
   const InsideCall inside;
   const std::int64_t number = functions_.number_call(api);

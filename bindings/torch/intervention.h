@@ -13,7 +13,7 @@
 ///                         likes
 ///     with_interventions  puts a list between functions and an observer: a dump then records what the rules
 ///                         made of a call. What it records without them does not pass through any of this.
-///     InterventionSession an observer of its own, for when nothing is recorded
+///     FunctionInterventions an observer of its own, for when nothing is recorded
 ///
 /// Functions arrive by the same mode and wrappers as in a dump. Modules are answered at their `forward`
 /// (make_forward): hooks, compiled or not, stay around it. All of it needs the GIL.
@@ -109,9 +109,10 @@ std::shared_ptr<CallObserver> with_interventions(std::shared_ptr<CallObserver> i
                                                  std::shared_ptr<Interventions> interventions);
 
 /// Sees the calls of functions while it is active, and has the rules answer them.
-class InterventionSession : public CallObserver, public std::enable_shared_from_this<InterventionSession> {
+class FunctionInterventions : public CallObserver,
+                              public std::enable_shared_from_this<FunctionInterventions> {
  public:
-  explicit InterventionSession(bool all_functions) : functions_(all_functions) {}
+  explicit FunctionInterventions(bool all_functions) : functions_(all_functions) {}
 
   const std::shared_ptr<Interventions>& interventions() const noexcept { return interventions_; }
   void set_active(bool active) noexcept { active_ = active; }

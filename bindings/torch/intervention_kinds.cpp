@@ -310,17 +310,17 @@ void register_intervention(py::module_& m) {
       .def("add", &add_rule, py::arg("intervener"), py::kw_only(),
            py::arg("calls") = std::vector<std::string>(), py::arg("first") = 0, py::arg("last") = -1)
       .def("clear", &Interventions::clear);
-  py::class_<InterventionSession, std::shared_ptr<InterventionSession>>(m, "InterventionSession",
-                                                                        py::is_final())
+  py::class_<FunctionInterventions, std::shared_ptr<FunctionInterventions>>(m, "FunctionInterventions",
+                                                                            py::is_final())
       .def(py::init<bool>(), py::kw_only(), py::arg("all_functions") = false)
-      .def_property_readonly("interventions", &InterventionSession::interventions)
-      .def("set_active", &InterventionSession::set_active, py::arg("active"))
-      .def("begin_step", &InterventionSession::begin_step)
-      .def("end", &InterventionSession::end)
-      .def("observe_function", &InterventionSession::observe_function, py::arg("function"), py::arg("name"))
-      .def("wrapper", &InterventionSession::wrapper, py::arg("original"), py::arg("name"),
+      .def_property_readonly("interventions", &FunctionInterventions::interventions)
+      .def("set_active", &FunctionInterventions::set_active, py::arg("active"))
+      .def("begin_step", &FunctionInterventions::begin_step)
+      .def("end", &FunctionInterventions::end)
+      .def("observe_function", &FunctionInterventions::observe_function, py::arg("function"), py::arg("name"))
+      .def("wrapper", &FunctionInterventions::wrapper, py::arg("original"), py::arg("name"),
            py::arg("distributed") = false)
-      .def("function_mode", &InterventionSession::function_mode)
-      .def("push_mode", &InterventionSession::push_mode, py::arg("mode"))
-      .def("make_forward", &InterventionSession::make_forward, py::arg("forward"), py::arg("name"));
+      .def("function_mode", &FunctionInterventions::function_mode)
+      .def("push_mode", &FunctionInterventions::push_mode, py::arg("mode"))
+      .def("make_forward", &FunctionInterventions::make_forward, py::arg("forward"), py::arg("name"));
 }

@@ -8,7 +8,6 @@
 #include <torch/version.h>
 
 #include "../summary.h"
-#include "diagnosis.h"
 #include "dump.h"
 #include "free_benchmark.h"
 #include "grad_probe.h"
@@ -18,6 +17,7 @@
 #include "pack_tensors.h"
 #include "replay.h"
 #include "result_error.h"
+#include "training_state.h"
 
 namespace py = pybind11;
 
@@ -47,7 +47,7 @@ PYBIND11_MODULE(_torch, m) {
         py::arg("bounds") = std::vector<float>(), py::arg("signs") = false, py::arg("sketch") = false,
         py::arg("powers") = false, py::arg("small") = 0.0, py::arg("threads") = 1U,
         py::arg("device_path") = false);
-  register_diagnosis(m);
+  register_training_state(m);
   register_grad_probe(m);
   register_intervention(m);
   register_free_benchmark(m);

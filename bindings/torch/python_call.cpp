@@ -8,7 +8,7 @@
 
 namespace py = pybind11;
 
-using msprobe::dump::ElementWalk;
+using msprobe::dump::ValueWriter;
 
 void collect_positional(const CallArguments& arguments, Tensors& tensors) {
   for (Py_ssize_t i = 0; i < arguments.positional; ++i) collect_tensors(arguments.values[i], tensors);
@@ -23,51 +23,50 @@ namespace {
 
 bool is_several(PyObject* result) { return PyTuple_Check(result) != 0 && THPSize_Check(result) == 0; }
 
-void put_item(PythonWalker& walker, ElementWalk& walk, PyObject* value, Py_ssize_t index) {
-  walk.item(static_cast<std::size_t>(index), [&] { walker.put(value, walk); });
+void put_item(PythonValues& python, ValueWriter& to, PyObject* value, Py_ssize_t index) {
+  to.item(static_cast<std::size_t>(index), [&] { python.put(value, to); });
 }
 
 }  // namespace
 
 template <typename Walk>
-void PythonCall::with_walker(Tensors* tensors, const Walk& walk) {
+void PythonCall::with_values(Tensors* tensors, const Walk& to) {
   TorchValues values(means_.describer, tensors);
-  PythonWalker walker(means_.recorder, values);
-  walk(walker);
+  PythonValues python(means_.recorder, values);
+  to(python);
 }
 
-void PythonCall::arguments(ElementWalk& walk) {
+void PythonCall::arguments(ValueWriter& to) {
   inputs_.clear();
-  with_walker(&inputs_, [&](PythonWalker& walker) {
-    for (Py_ssize_t i = 0; i < arguments_.positional; ++i) put_item(walker, walk, arguments_.values[i], i);
+  with_values(&inputs_, [&](PythonValues& python) {
+    for (Py_ssize_t i = 0; i < arguments_.positional; ++i) put_item(python, to, arguments_.values[i], i);
   });
 }
 
-void PythonCall::keywords(ElementWalk& walk) {
-  with_walker(&inputs_, [&](PythonWalker& walker) {
-    arguments_.for_each_keyword([&](PyObject* key, PyObject* value) { walker.put_member(key, value, walk); });
+void PythonCall::keywords(ValueWriter& to) {
+  with_values(&inputs_, [&](PythonValues& python) {
+    arguments_.for_each_keyword([&](PyObject* key, PyObject* value) { python.put_member(key, value, to); });
   });
 }
 
 bool PythonCall::are_results_an_object() const {
-  return result_ != nullptr && is_several(result_) && PythonWalker::has_fields(result_);
+  return result_ != nullptr && is_several(result_) && PythonValues::has_fields(result_);
 }
 
-void PythonCall::results(ElementWalk& walk) {
+void PythonCall::results(ValueWriter& to) {
   outputs_.clear();
-  with_walker(&outputs_, [&](PythonWalker& walker) {
+  with_values(&outputs_, [&](PythonValues& python) {
     if (result_ == nullptr) {
-      for (Py_ssize_t i = 0; i < arguments_.positional; ++i) put_item(walker, walk, arguments_.values[i], i);
+      for (Py_ssize_t i = 0; i < arguments_.positional; ++i) put_item(python, to, arguments_.values[i], i);
       Py_ssize_t index = arguments_.positional;
-      arguments_.for_each_keyword(
-          [&](PyObject*, PyObject* value) { put_item(walker, walk, value, index++); });
+      arguments_.for_each_keyword([&](PyObject*, PyObject* value) { put_item(python, to, value, index++); });
     } else if (are_results_an_object()) {
-      walker.put(result_, walk);
+      python.put(result_, to);
     } else if (is_several(result_)) {
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result_); ++i)
-        put_item(walker, walk, PyTuple_GET_ITEM(result_, i), i);
+        put_item(python, to, PyTuple_GET_ITEM(result_, i), i);
     } else {
-      put_item(walker, walk, result_, 0);
+      put_item(python, to, result_, 0);
     }
   });
 }
@@ -77,19 +76,19 @@ py::dict PythonCall::module_parameters() const {
   return py::handle(module_).attr(name);
 }
 
-void PythonCall::parameters(ElementWalk& walk) {
+void PythonCall::parameters(ValueWriter& to) {
   const py::dict parameters = module_parameters();
   CallArguments named;
   named.dict = parameters.ptr();
   TorchValues values(means_.describer);
-  PythonWalker walker(means_.recorder, values);
+  PythonValues python(means_.recorder, values);
   named.for_each_keyword([&](PyObject* key, PyObject* value) {
     if (value == Py_None) return;
     if (placements_ != nullptr) {
       const auto found = placements_->find(std::string(utf8(key)));
       values.set_placement(found == placements_->end() ? std::string_view() : found->second);
     }
-    walker.put_member(key, value, walk);
+    python.put_member(key, value, to);
   });
 }
 

@@ -44,18 +44,18 @@ class PythonCall final : public msprobe::dump::CallValues {
   /// Its dict `_parameters`.
   pybind11::dict module_parameters() const;
 
-  void arguments(msprobe::dump::ElementWalk& walk) override;
-  void keywords(msprobe::dump::ElementWalk& walk) override;
-  void results(msprobe::dump::ElementWalk& walk) override;
+  void arguments(msprobe::dump::ValueWriter& to) override;
+  void keywords(msprobe::dump::ValueWriter& to) override;
+  void results(msprobe::dump::ValueWriter& to) override;
   bool are_results_an_object() const override;
-  void parameters(msprobe::dump::ElementWalk& walk) override;
+  void parameters(msprobe::dump::ValueWriter& to) override;
   void find_arguments() override;
   void find_results() override;
   msprobe::trace::StackId stack() override;
 
  private:
   template <typename Walk>
-  void with_walker(Tensors* tensors, const Walk& walk);
+  void with_values(Tensors* tensors, const Walk& to);
 
   Means& means_;
   const CallArguments& arguments_;

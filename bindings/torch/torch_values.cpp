@@ -16,7 +16,7 @@ namespace py = pybind11;
 
 namespace {
 
-using msprobe::dump::ElementWalk;
+using msprobe::dump::ValueWriter;
 using msprobe::trace::ElementWriter;
 
 constexpr const char* kDistributed = "torch.distributed.distributed_c10d";
@@ -68,33 +68,33 @@ void put_size(PyObject* size, ElementWriter& out) {
 
 }  // namespace
 
-bool TorchValues::put_tensor(PyObject* value, ElementWalk& walk) {
+bool TorchValues::put_tensor(PyObject* value, ValueWriter& to) {
   if (!THPVariable_Check(value)) return false;
   const at::Tensor& tensor = THPVariable_Unpack(value);
   if (tensors_ != nullptr) tensors_->push_back(tensor);
-  describer_.describe(walk, tensor, placement_);
+  describer_.describe(to, tensor, placement_);
   return true;
 }
 
-bool TorchValues::put_keyed(PyObject* value, std::string_view key, ElementWalk& walk) {
+bool TorchValues::put_keyed(PyObject* value, std::string_view key, ValueWriter& to) {
   if (key == "dtype") {
-    walk.out().typed_text("torch.dtype", text_of(value));
+    to.out().typed_text("torch.dtype", text_of(value));
   } else if (key == "device") {
     if (!THPDevice_Check(value)) {
-      walk.out().typed_text("torch.device", text_of(value));
+      to.out().typed_text("torch.device", text_of(value));
       return true;
     }
     const at::Device& place = reinterpret_cast<THPDevice*>(value)->device;
-    walk.out().typed_text("torch.device", c10::DeviceTypeName(place.type(), /*lower_case=*/true) + ":" +
-                                              (place.has_index() ? std::to_string(place.index()) : "None"));
+    to.out().typed_text("torch.device", c10::DeviceTypeName(place.type(), /*lower_case=*/true) + ":" +
+                                            (place.has_index() ? std::to_string(place.index()) : "None"));
   } else {
     return false;
   }
   return true;
 }
 
-bool TorchValues::put_object(PyObject* value, ElementWalk& walk) {
-  ElementWriter& out = walk.out();
+bool TorchValues::put_object(PyObject* value, ValueWriter& to) {
+  ElementWriter& out = to.out();
   if (THPSize_Check(value)) {
     put_size(value, out);
   } else if (THPMemoryFormat_Check(value)) {
@@ -110,21 +110,21 @@ bool TorchValues::put_object(PyObject* value, ElementWalk& walk) {
              last_part(Py_TYPE(value)->tp_name) == "RedOpType") {
     out.typed_text("torch.distributed.ReduceOp", text_of(value));
   } else if (is_instance_of_loaded(value, kDistributed, "P2POp")) {
-    put_peer_operation(value, walk);
+    put_peer_operation(value, to);
   } else {
     return false;
   }
   return true;
 }
 
-void TorchValues::put_peer_operation(py::handle operation, ElementWalk& walk) {
-  ElementWriter& out = walk.out();
-  walk.object([&] {
+void TorchValues::put_peer_operation(py::handle operation, ValueWriter& to) {
+  ElementWriter& out = to.out();
+  to.object([&] {
     out.key("class_type");
     out.plain_text("torch.distributed.P2POp");
     const py::object tensor = operation.attr("tensor");
-    walk.member("tensor", [&] {
-      if (!put_tensor(tensor.ptr(), walk)) out.null();
+    to.member("tensor", [&] {
+      if (!put_tensor(tensor.ptr(), to)) out.null();
     });
     out.key("op");
     out.plain_text(operation.attr("op").attr("__name__").cast<std::string>());
@@ -143,7 +143,7 @@ void TorchValues::put_peer_operation(py::handle operation, ElementWalk& walk) {
 }
 
 void collect_tensors(PyObject* value, Tensors& out, int depth) {
-  if (depth > ElementWalk::kDeepest || value == Py_None) return;
+  if (depth > ValueWriter::kDeepest || value == Py_None) return;
   if (THPVariable_Check(value)) {
     out.push_back(THPVariable_Unpack(value));
   } else if (PyTuple_Check(value)) {

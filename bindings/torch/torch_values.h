@@ -19,20 +19,20 @@ class TorchValues : public FrameworkValues {
   explicit TorchValues(msprobe::torch_adapter::TensorDescriber& describer, Tensors* tensors = nullptr)
       : describer_(describer), tensors_(tensors) {}
 
-  bool put_tensor(PyObject* value, msprobe::dump::ElementWalk& walk) override;
-  bool put_keyed(PyObject* value, std::string_view key, msprobe::dump::ElementWalk& walk) override;
-  bool put_object(PyObject* value, msprobe::dump::ElementWalk& walk) override;
+  bool put_tensor(PyObject* value, msprobe::dump::ValueWriter& to) override;
+  bool put_keyed(PyObject* value, std::string_view key, msprobe::dump::ValueWriter& to) override;
+  bool put_object(PyObject* value, msprobe::dump::ValueWriter& to) override;
 
   /// Of a tensor that does not tell it itself: TensorDescriber::describe().
   void set_placement(std::string_view placement) { placement_ = placement; }
 
  private:
-  void put_peer_operation(pybind11::handle operation, msprobe::dump::ElementWalk& walk);
+  void put_peer_operation(pybind11::handle operation, msprobe::dump::ValueWriter& to);
 
   msprobe::torch_adapter::TensorDescriber& describer_;
   Tensors* tensors_;
   std::string_view placement_;
 };
 
-/// The tensors inside a value, in the order a walk meets them, without describing them.
+/// The tensors inside a value, in the order a to meets them, without describing them.
 void collect_tensors(PyObject* value, Tensors& out, int depth = 0);

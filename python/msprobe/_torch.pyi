@@ -23,15 +23,15 @@ def summarize(
     threads: int = 1,
     device_path: bool = False,
 ) -> dict[str, float | int | bytes | list[int] | dict[str, float | list[float]] | None]: ...
-def diagnosis_statistics(tensor: torch.Tensor) -> str: ...
-def diagnosis_members(
+def state_statistics(tensor: torch.Tensor) -> str: ...
+def state_members(
     items: list[tuple[str, Any]],
     *,
     of: Literal["value", "parameter", "gradient"],
     otherwise: Callable[[str, Any], str],
     separator: str,
 ) -> str: ...
-def diagnosis_groups(
+def state_groups(
     groups: list[tuple[str, list[tuple[str, Any]]]], *, otherwise: Callable[[str, Any], str]
 ) -> str: ...
 def pack_tensors(
@@ -92,7 +92,7 @@ class Interventions:
     def clear(self) -> None: ...
 
 @final
-class InterventionSession:
+class FunctionInterventions:
     def __init__(self, *, all_functions: bool = False) -> None: ...
     @property
     def interventions(self) -> Interventions: ...

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import Error, log
 from msprobe.recording.losses import LossRecorder
+from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.run_file import RunFile
-from msprobe.recording.session import Session
 from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS, MONITOR
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from msprobe.config_check.checker import ConfigChecker
     from msprobe.dump.data_dump import DataDump
     from msprobe.grad_probe.probe import Probe
-    from msprobe.recording.session import Recorder
+    from msprobe.recording.recorded_training import Recorder
     from msprobe.recording.settings import RunSettings
     from msprobe.training_monitor import Monitoring
 
@@ -37,7 +37,7 @@ class RunRecording:
     def __init__(self, settings: RunSettings, program: list[str], models: list[Any] | None = None) -> None:
         self._settings = settings
         self._program = program
-        self._session = Session(self._make_recorders, models)
+        self._session = RecordedTraining(self._make_recorders, models)
         self._file: RunFile | None = None
         self._recorded: dict[str, str] = {}
         self._dump: _Dump | None = None

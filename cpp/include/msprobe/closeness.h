@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How far two tensors are apart, from what files say of them. One rule for dumps, diagnoses, graphs and
-/// pages.
+/// How far two tensors are apart, from what files say of them. One rule for dumps, training states, graphs
+/// and pages.
 ///
 /// The measure is the relative L2 distance, |a - b| / |b| with the norms over all elements: 1 is "as far as
 /// the tensor is long", the unit roundoff of a dtype is "every element is rounded otherwise". What is

@@ -15,11 +15,11 @@
 #include <string_view>
 #include <vector>
 
-#include "msprobe/diagnosis.h"
 #include "msprobe/export.h"
 #include "msprobe/trace_compare.h"
 #include "msprobe/trace_match.h"
 #include "msprobe/trace_reader.h"
+#include "msprobe/training_state.h"
 
 namespace msprobe::compare {
 
@@ -60,8 +60,8 @@ struct DumpPair {
   std::optional<trace::Construct> target_construct;  // absent where the file is
   std::optional<trace::Construct> reference_construct;
   trace::RecordMatches records;                      // by place; also with data_mapping and fuzzy
-  std::optional<trace::Diagnosis> target_diagnosis;  // absent where the file is, and of debug.json
-  std::optional<trace::Diagnosis> reference_diagnosis;
+  std::optional<trace::TrainingState> target_state;  // absent where the file is, and of debug.json
+  std::optional<trace::TrainingState> reference_state;
 
   /// What save() was given, in debug.json.
   bool is_debug() const { return target.path().filename().native().starts_with("debug"); }

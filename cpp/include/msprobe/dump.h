@@ -178,11 +178,11 @@ class MSPROBE_API Recorder {
 
 /// What a tensor entry of diagnosis.json (docs/formats/diagnosis.md) says of the elements: JSON members from
 /// "crc32" on, without braces.
-MSPROBE_API std::string diagnosis_members(const stats::Summary& summary);
+MSPROBE_API std::string state_members(const stats::Summary& summary);
 
 /// Appends `"name": value` to the members of a JSON object, behind `separator` where there are some. `value`:
 /// JSON.
-MSPROBE_API void append_diagnosis_member(std::string& members, std::string_view separator,
-                                         std::string_view name, std::string_view value);
+MSPROBE_API void append_state_member(std::string& members, std::string_view separator, std::string_view name,
+                                     std::string_view value);
 
 }  // namespace msprobe::dump

@@ -40,25 +40,25 @@ namespace msprobe::dump {
 enum class Files : std::uint8_t { kNone, kAll, kBad };  // kBad: those that hold a NaN or an infinity
 
 /// Writes values as elements, and knows where each stands in its record: that is what files of tensors are
-/// named after. An adapter walks its values with it, whatever its language has for lists and objects:
+/// named after. An adapter puts its values into it, whatever its language has for lists and objects:
 ///
-///     void put(const Value& value, ElementWalk& walk) {
-///       if (value.is_list()) return walk.list(value.size(), [&](std::size_t i) { put(value[i], walk); });
+///     void put(const Value& value, ValueWriter& to) {
+///       if (value.is_list()) return to.list(value.size(), [&](std::size_t i) { put(value[i], to); });
 ///       ...
-///       walk.out().integer(value.number());
+///       to.out().integer(value.number());
 ///     }
-class ElementWalk {
+class ValueWriter {
  public:
   static constexpr int kDeepest = 50;  // of values inside of each other, as the format says
 
-  /// `record`: its name, which has to live as long as the walk; empty: what is walked belongs to none.
-  explicit ElementWalk(trace::ElementWriter& out, std::string_view record = {}, Files files = Files::kNone)
+  /// `record`: its name, which has to live as long as this; empty: what is written belongs to none.
+  explicit ValueWriter(trace::ElementWriter& out, std::string_view record = {}, Files files = Files::kNone)
       : out_(out), record_(record), files_(files) {}
 
   trace::ElementWriter& out() noexcept { return out_; }
   std::string_view record() const noexcept { return record_; }
   Files files() const noexcept { return files_; }
-  /// Of the value that is walked: "input.0", "kwargs.mask". Without files its beginning alone.
+  /// Of the value that is written: "input.0", "kwargs.mask". Without files its beginning alone.
   std::string_view position() const noexcept { return position_; }
 
   /// Whether a tensor that holds this becomes a file.
@@ -70,45 +70,45 @@ class ElementWalk {
   /// Starts with what all positions begin with: "input", "kwargs", "output", "parameters".
   void begin(std::string_view category) { position_.assign(category); }
 
-  /// One of several values, which `walk()` writes.
-  template <typename Walk>
-  void item(std::size_t index, const Walk& walk) {
-    at([&] { return std::to_string(index); }, walk);
+  /// One of several values, which `put()` writes.
+  template <typename Put>
+  void item(std::size_t index, const Put& put) {
+    at([&] { return std::to_string(index); }, put);
   }
   /// The value of a key.
-  template <typename Walk>
-  void member(std::string_view key, const Walk& walk) {
+  template <typename Put>
+  void member(std::string_view key, const Put& put) {
     out_.key(key);
-    at([&] { return key; }, walk);
+    at([&] { return key; }, put);
   }
-  /// A list: walk(0), walk(1), ... write its values.
-  template <typename Walk>
-  void list(std::size_t count, const Walk& walk) {
+  /// A list: put(0), put(1), ... write its values.
+  template <typename Put>
+  void list(std::size_t count, const Put& put) {
     out_.begin_list();
     ++depth_;
-    for (std::size_t i = 0; i < count; ++i) item(i, [&] { walk(i); });
+    for (std::size_t i = 0; i < count; ++i) item(i, [&] { put(i); });
     --depth_;
     out_.end();
   }
-  /// An object: walk() calls member() for each of its keys.
-  template <typename Walk>
-  void object(const Walk& walk) {
+  /// An object: put() calls member() for each of its keys.
+  template <typename Put>
+  void object(const Put& put) {
     out_.begin_object();
     ++depth_;
-    walk();
+    put();
     --depth_;
     out_.end();
   }
 
  private:
-  template <typename Name, typename Walk>
-  void at(const Name& name, const Walk& walk) {
+  template <typename Name, typename Put>
+  void at(const Name& name, const Put& put) {
     if (depth_ > kDeepest) refuse_depth();
-    if (files_ == Files::kNone) return walk();
+    if (files_ == Files::kNone) return put();
     const std::size_t size = position_.size();
     if (size > 0) position_ += '.';
     position_ += name();
-    walk();
+    put();
     position_.resize(size);
   }
   [[noreturn]] MSPROBE_API static void refuse_depth();
@@ -127,14 +127,14 @@ class MSPROBE_API CallValues {
 
   /// Positional arguments, each an item(). The first of the calls for arguments: arguments() and keywords(),
   /// which may come again when more is to be known of them.
-  virtual void arguments(ElementWalk& walk) = 0;
+  virtual void arguments(ValueWriter& to) = 0;
   /// Keyword arguments, each a member().
-  virtual void keywords(ElementWalk& walk);
+  virtual void keywords(ValueWriter& to);
   /// Results, each an item(); where they are one object, that as it is.
-  virtual void results(ElementWalk& walk) = 0;
+  virtual void results(ValueWriter& to) = 0;
   virtual bool are_results_an_object() const;
   /// Parameters of a module, each a member().
-  virtual void parameters(ElementWalk& walk);
+  virtual void parameters(ValueWriter& to);
 
   /// In place of arguments() and keywords(), and of results(), where nothing is written of them although the
   /// backward of the call is watched: an adapter that needs the tensors takes them here.
@@ -277,8 +277,8 @@ class MSPROBE_API Session {
   };
   /// The names of the records of a value saved as `name`, a number for each time in the step.
   SavedNames number_saved(const std::string& name);
-  /// `walk` writes one value.
-  void write_saved(const std::string& record, const std::function<void(ElementWalk&)>& walk);
+  /// `put` writes one value.
+  void write_saved(const std::string& record, const std::function<void(ValueWriter&)>& put);
 
  private:
   struct State;

@@ -54,9 +54,9 @@ class MSPROBE_API TensorDescriber {
   TensorDescriber(const TensorDescriber&) = delete;
   TensorDescriber& operator=(const TensorDescriber&) = delete;
 
-  /// Writes `tensor` where the walk stands, and queues a copy of it when it becomes a file. An undefined
+  /// Writes `tensor` where the writer stands, and queues a copy of it when it becomes a file. An undefined
   /// tensor is null. `placement`: that of a tensor that does not tell it itself.
-  void describe(dump::ElementWalk& walk, const at::Tensor& tensor, std::string_view placement = {});
+  void describe(dump::ValueWriter& to, const at::Tensor& tensor, std::string_view placement = {});
 
   /// The tensor whose memory describe() reads, with where it lies: `tensor` itself, or what FindLocal finds.
   Local local_of(const at::Tensor& tensor) const;
@@ -262,7 +262,7 @@ class MSPROBE_API ModuleScope {
 /// CRC-32 and statistics, behind `requires_grad` where that is wanted. Empty: a tensor without strided memory
 /// of its own, or one that cannot be measured, which summarize() says why. Tensors of a device are fetched
 /// together, with one synchronisation. Reads memory only. Needs no GIL.
-MSPROBE_API std::vector<std::string> diagnosis_entries(const std::vector<at::Tensor>& tensors,
-                                                       bool with_requires_grad = false);
+MSPROBE_API std::vector<std::string> state_entries(const std::vector<at::Tensor>& tensors,
+                                                   bool with_requires_grad = false);
 
 }  // namespace msprobe::torch_adapter

@@ -3,8 +3,9 @@
 #pragma once
 
 /// Do two runs agree, and where do they part? For each step and rank, walk_step() goes over the calls and the
-/// diagnosis of both runs in the order in which a step runs, and finds the places where they differ by more
-/// than what led there explains. judge() chooses among the findings of all steps and ranks (docs/verdict.md).
+/// training state of both runs in the order in which a step runs, and finds the places where they differ by
+/// more than what led there explains. judge() chooses among the findings of all steps and ranks
+/// (docs/verdict.md).
 
 #include <cstdint>
 #include <limits>
@@ -114,13 +115,13 @@ struct StepWalk {
   std::vector<Finding> findings;
   std::uint64_t compared = 0;   // records with tensors on both sides
   std::uint64_t equal = 0;      // of these, all results equal
-  std::uint64_t differing = 0;  // values that differ: rows, and entries of the diagnosis
+  std::uint64_t differing = 0;  // values that differ: rows, and entries of the training state
   std::uint64_t unseen = 0;     // rows of which nothing but NaN or infinities is known
   Largest largest;              // of results of the forward pass
   Largest largest_gradient;     // of gradients of parameters
   /// The largest part of what is allowed, of all that is no finding: 1 would be one.
   Largest closest;
-  bool has_diagnosis = false;
+  bool has_state = false;
   /// The optimizer got the gradients of the reference, but for rounding: all of them were compared.
   bool gradients_agree = false;
   /// The model is called another number of times: the calls of the two runs are not of the same data.
@@ -146,7 +147,7 @@ struct StepWalk {
 MSPROBE_API std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                             unsigned threads = 0);
 
-/// Walks over one step of one rank: over the calls, and over the diagnoses where both runs have one.
+/// Walks over one step of one rank: over the calls, and over the training state where both runs have it.
 /// `distances`: what distances() found. `before`: of the step before, null for the first; without it nothing
 /// explains a difference at the beginning of a step. At most 20000 findings are kept.
 MSPROBE_API StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,

@@ -116,12 +116,12 @@ struct Waiting {
 class CallWalker {
  public:
   CallWalker(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
-             const std::vector<Distance>& distances, const StepWalk* before, bool has_diagnosis)
+             const std::vector<Distance>& distances, const StepWalk* before, bool has_state)
       : pair_(pair),
         metrics_(metrics),
         distances_(distances),
         before_(before),
-        has_diagnosis_(has_diagnosis),
+        has_state_(has_state),
         rows_(pair),
         parents_(pair.target_construct ? &*pair.target_construct : nullptr),
         seen_(pair.target.records().size()),
@@ -670,7 +670,7 @@ class CallWalker {
       visit_parameter(record, row, apart, parameter);
       return;
     }
-    if (has_diagnosis_ && zone_of(record) != Zone::kModel) return;  // told by what is left behind
+    if (has_state_ && zone_of(record) != Zone::kModel) return;  // told by what is left behind
     const Explained explained = explain_input(row, backward);
     const double strength = beyond(apart, explained.allowed);
     note_closest(strength, row);
@@ -683,7 +683,7 @@ class CallWalker {
       if (ours == kNoItem) rearranged_.push_back({finding_number(finding), record, 0});
     } else if (backward) {
       finding.kind = FindingKind::kGradient;
-    } else if (!differs_ && noise_ == 0 && record == 0 && !has_diagnosis_) {
+    } else if (!differs_ && noise_ == 0 && record == 0 && !has_state_) {
       finding.kind = FindingKind::kInputData;
       finding.reason = item_name(row) + ", the first that goes into the model, differs";
     }
@@ -763,7 +763,7 @@ class CallWalker {
 
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& parameter) {
-    if (has_diagnosis_ || zone_of(record) != Zone::kModel) return;
+    if (has_state_ || zone_of(record) != Zone::kModel) return;
     const Item& reference = *pair_.reference_item(row);
     Allowance allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
     if (before_ != nullptr) {
@@ -1246,7 +1246,7 @@ class CallWalker {
   const std::vector<RealMetrics>& metrics_;
   const std::vector<Distance>& distances_;
   const StepWalk* before_;
-  bool has_diagnosis_;
+  bool has_state_;
   Rows rows_;
   trace::ParentCursor parents_;
   std::vector<Seen> seen_;  // by record of the target
@@ -1281,8 +1281,8 @@ class CallWalker {
 }  // namespace
 
 CallWalk walk_calls(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
-                    const std::vector<Distance>& distances, const StepWalk* before, bool has_diagnosis) {
-  return CallWalker(pair, metrics, distances, before, has_diagnosis).run();
+                    const std::vector<Distance>& distances, const StepWalk* before, bool has_state) {
+  return CallWalker(pair, metrics, distances, before, has_state).run();
 }
 
 std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,

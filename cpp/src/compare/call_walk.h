@@ -10,7 +10,7 @@
 
 namespace msprobe::compare {
 
-/// What the walk over the calls of a step hands on to that over the diagnosis.
+/// What the walk over the calls of a step hands on to that over the training state.
 struct CallWalk {
   StepWalk walk;
   /// How far off the results of each module are beyond what is explained, at most: by its path.
@@ -18,8 +18,8 @@ struct CallWalk {
   double gradients = 0;  // the largest distance of a gradient or of what the backward gave
 };
 
-/// `before`: of the step before; null for the first. `has_diagnosis`: parameters and data are told by it.
+/// `before`: of the step before; null for the first. `has_state`: parameters and data are told by it.
 CallWalk walk_calls(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
-                    const std::vector<Distance>& distances, const StepWalk* before, bool has_diagnosis);
+                    const std::vector<Distance>& distances, const StepWalk* before, bool has_state);
 
 }  // namespace msprobe::compare

@@ -30,17 +30,17 @@ DumpPair open_pair(const std::filesystem::path& target, const std::filesystem::p
   const auto construct_beside = [](const std::filesystem::path& dump) {
     return read_if_there(dump.parent_path() / "construct.json", trace::read_construct);
   };
-  const auto diagnosis_beside = [](const std::filesystem::path& dump) {
+  const auto state_beside = [](const std::filesystem::path& dump) {
     const bool is_debug = dump.filename().native().starts_with("debug");
     return is_debug ? std::nullopt
-                    : read_if_there(dump.parent_path() / "diagnosis.json", trace::read_diagnosis);
+                    : read_if_there(dump.parent_path() / "diagnosis.json", trace::read_training_state);
   };
   ThreadPool pool(options.threads);
   pool.parallel_for(2, [&](std::size_t side) {
     const std::filesystem::path& dump = side == 0 ? target : reference;
     (side == 0 ? pair.target : pair.reference) = trace::read_trace(dump);
     (side == 0 ? pair.target_construct : pair.reference_construct) = construct_beside(dump);
-    (side == 0 ? pair.target_diagnosis : pair.reference_diagnosis) = diagnosis_beside(dump);
+    (side == 0 ? pair.target_state : pair.reference_state) = state_beside(dump);
   });
   if (!options.stack_path.empty()) pair.stacks = trace::read_stacks(options.stack_path);
   pair.mode = trace::common_mode(pair.target, pair.reference);

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "compare/call_walk.h"
-#include "compare/diagnosis_walk.h"
+#include "compare/state_walk.h"
 #include "compare/rows.h"
 
 namespace msprobe::compare {
@@ -109,8 +109,8 @@ class Judge {
   bool has_effect(std::size_t index) const {
     const Finding& finding = *findings_[index];
     if (finding.phase == Phase::kUpdate &&
-        (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk_of(finding).has_diagnosis) {
-      return false;  // the diagnosis tells of settings and states by their names
+        (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk_of(finding).has_state) {
+      return false;  // the training state tells of settings and states by their names
     }
     const bool has_measure = std::isfinite(finding.effect);
     if (has_measure && finding.effect >= 1) return true;
@@ -226,9 +226,9 @@ std::string_view status_name(Status status) noexcept {
 
 StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                    const std::vector<Distance>& distances, int step, int rank, const StepWalk* before) {
-  const bool has_diagnosis = pair.target_diagnosis && pair.reference_diagnosis;
-  CallWalk calls = walk_calls(pair, metrics, distances, before, has_diagnosis);
-  if (has_diagnosis) walk_diagnosis(*pair.target_diagnosis, *pair.reference_diagnosis, before, calls);
+  const bool has_state = pair.target_state && pair.reference_state;
+  CallWalk calls = walk_calls(pair, metrics, distances, before, has_state);
+  if (has_state) walk_state(*pair.target_state, *pair.reference_state, before, calls);
   add_places(pair.target, calls.walk.findings);
   calls.walk.step = step;
   calls.walk.rank = rank;

@@ -112,22 +112,22 @@ std::optional<Side> read_side(const PackFile& pack, const TensorEntries& entries
 std::vector<TensorRow> rows_of(const Side& reference, const Side& target, bool tolerant) {
   std::vector<TensorRow> rows;
   rows.reserve(reference.leaves.all().size());
-  for (const auto& [name, reference] : reference.leaves.all()) {
+  for (const auto& [name, ours] : reference.leaves.all()) {
     const Leaf* other = target.leaves.find(name);
     if (other == nullptr) {
       rows.push_back(row_without_differences(name, Verdict::kOnlyReference));
       continue;
     }
-    const std::optional<Statistics>& target = other->statistics;
-    if (!reference && !target) continue;  // texts and numbers are not recorded
-    if (!reference || !target) {
+    const std::optional<Statistics>& theirs = other->statistics;
+    if (!ours && !theirs) continue;  // texts and numbers are not recorded
+    if (!ours || !theirs) {
       rows.push_back(row_without_differences(name, Verdict::kNoTensor));
       continue;
     }
     TensorRow& row = rows.emplace_back();
     row.name = name;
-    const Statistics& a = *reference;
-    const Statistics& b = *target;
+    const Statistics& a = *ours;
+    const Statistics& b = *theirs;
     row.verdict = verdict(a, b, print_of(reference.prints, name), print_of(target.prints, name), tolerant);
     for (std::size_t i = 0; i < a.size(); ++i) row.relative_differences[i] = relative_difference(a[i], b[i]);
   }
@@ -147,10 +147,10 @@ std::vector<TensorComparison> compare_tensors(const PackFile& reference, const P
   ThreadPool pool(options.threads);
   pool.parallel_for(pairs.size(), [&](std::size_t i) {
     TensorComparison& result = results[i];
-    const auto reference = read_side(reference, pairs[i].first, true, options.nested, result.problems);
-    const auto target = read_side(target, pairs[i].second, false, options.nested, result.problems);
-    result.complete = reference && target;
-    if (result.complete) result.rows = rows_of(*reference, *target, options.tolerant);
+    const auto ours = read_side(reference, pairs[i].first, true, options.nested, result.problems);
+    const auto theirs = read_side(target, pairs[i].second, false, options.nested, result.problems);
+    result.complete = ours && theirs;
+    if (result.complete) result.rows = rows_of(*ours, *theirs, options.tolerant);
   });
   return results;
 }

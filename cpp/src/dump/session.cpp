@@ -40,13 +40,13 @@ Session::Kept kept_of(RecordKind kind, const Options& options) {
 
 }  // namespace
 
-void ElementWalk::refuse_depth() {
+void ValueWriter::refuse_depth() {
   throw UnsupportedError("values are nested more than " + std::to_string(kDeepest) + " deep");
 }
 
-void CallValues::keywords(ElementWalk&) {}
+void CallValues::keywords(ValueWriter&) {}
 bool CallValues::are_results_an_object() const { return false; }
-void CallValues::parameters(ElementWalk&) {}
+void CallValues::parameters(ValueWriter&) {}
 void CallValues::find_arguments() {}
 void CallValues::find_results() {}
 trace::StackId CallValues::stack() { return trace::kNoStack; }
@@ -92,14 +92,14 @@ struct Session::State {
   std::unordered_set<std::string_view> gradient_names;
   std::vector<std::shared_ptr<GradientsRecord>> gradients;
 
-  // One part of a record, which `pull(walk)` writes.
+  // One part of a record, which `pull(to)` writes.
   template <typename Pull>
   void write_part(trace::RecordId record, Part part, std::string_view name, std::string_view category,
                   Files files, const Pull& pull) {
     element_buffer.clear();
-    ElementWalk walk(element_buffer, name, files);
-    walk.begin(category);
-    pull(walk);
+    ValueWriter to(element_buffer, name, files);
+    to.begin(category);
+    pull(to);
     recorder.part(record, part, element_buffer.bytes());
   }
 
@@ -107,36 +107,35 @@ struct Session::State {
   template <typename Pull>
   void write_object(trace::RecordId record, Part part, std::string_view name, std::string_view category,
                     Files files, const Pull& pull) {
-    write_part(record, part, name, category, files, [&](ElementWalk& walk) {
+    write_part(record, part, name, category, files, [&](ValueWriter& to) {
       element_buffer.begin_object();
-      pull(walk);
+      pull(to);
       element_buffer.end();
     });
   }
 
   void write_arguments(const Call& call, Files files, CallValues& values) {
     write_part(call.record, Part::kInputArgs, call.name, "input", files,
-               [&](ElementWalk& walk) { values.arguments(walk); });
+               [&](ValueWriter& to) { values.arguments(to); });
     write_object(call.record, Part::kInputKwargs, call.name, "kwargs", files,
-                 [&](ElementWalk& walk) { values.keywords(walk); });
+                 [&](ValueWriter& to) { values.keywords(to); });
   }
 
   void write_results(const Call& call, Files files, CallValues& values) {
     const Part part = values.are_results_an_object() ? Part::kOutputObject : Part::kOutput;
-    write_part(call.record, part, call.name, "output", files,
-               [&](ElementWalk& walk) { values.results(walk); });
+    write_part(call.record, part, call.name, "output", files, [&](ValueWriter& to) { values.results(to); });
     if (!call.returns_arguments) recorder.note_output(call.name, element_buffer.worst());
   }
 
   // Whether something of it holds a NaN or an infinity.
   static bool overflows_in(CallValues& values, bool arguments, bool results) {
     element_buffer.clear();
-    ElementWalk walk(element_buffer);
+    ValueWriter to(element_buffer);
     if (arguments) {
-      values.arguments(walk);
-      values.keywords(walk);
+      values.arguments(to);
+      values.keywords(to);
     }
-    if (results) values.results(walk);
+    if (results) values.results(to);
     return element_buffer.worst() != Badness::kGood;
   }
 };
@@ -269,7 +268,7 @@ void Session::end_module(Call& call, CallValues* values) {
   }
   if (!kept.parameters) return;
   state_->write_object(call.record, Part::kParameters, call.name, "parameters", files,
-                       [&](ElementWalk& walk) { values->parameters(walk); });
+                       [&](ValueWriter& to) { values->parameters(to); });
 }
 
 void Session::open_phase(std::string_view name) {
@@ -287,7 +286,7 @@ void Session::begin_operator(Call& call, bool backward, CallValues& values) {
   if (!kept(kind).inputs) return;
   if (!backward) return state_->write_arguments(call, files_of(call.name), values);
   state_->write_part(call.record, Part::kInput, call.name, "input", files_of(call.name),
-                     [&](ElementWalk& walk) { values.arguments(walk); });
+                     [&](ValueWriter& to) { values.arguments(to); });
 }
 
 void Session::end_operator(Call& call, bool backward, CallValues* values) {
@@ -369,12 +368,12 @@ Session::SavedNames Session::number_saved(const std::string& name) {
   return {name + number, name + "_grad" + number};
 }
 
-void Session::write_saved(const std::string& record, const std::function<void(ElementWalk&)>& walk) {
+void Session::write_saved(const std::string& record, const std::function<void(ValueWriter&)>& put) {
   const trace::RecordId id = state_->recorder.record(RecordKind::kSaved, record);
   // A buffer of its own: what is saved may be values whose tensors the adapter describes elsewhere meanwhile.
   trace::ElementWriter out;
-  ElementWalk values(out, record, files_of(record));
-  walk(values);
+  ValueWriter values(out, record, files_of(record));
+  put(values);
   state_->recorder.part(id, Part::kValue, out.bytes());
 }
 

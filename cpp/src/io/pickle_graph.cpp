@@ -47,9 +47,9 @@ void add_edges(PtValue& value, Edges& edges) {
 }
 
 // Depth first with a stack of its own: a hostile file may nest as deep as it is long.
-class Walk {
+class Traversal {
  public:
-  Walk(std::uint64_t most_steps, PickleValues& values) : most_steps_(most_steps), values_(values) {}
+  Traversal(std::uint64_t most_steps, PickleValues& values) : most_steps_(most_steps), values_(values) {}
 
   void run(PtValue& root) {
     enter(root);
@@ -134,7 +134,7 @@ class Walk {
 }  // namespace
 
 void make_finite(PtValue& root, std::uint64_t most_steps, PickleValues& values) {
-  Walk(most_steps, values).run(root);
+  Traversal(most_steps, values).run(root);
 }
 
 }  // namespace msprobe::io

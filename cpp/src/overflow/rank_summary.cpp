@@ -17,9 +17,9 @@ using trace::Record;
 using trace::Trace;
 
 // Walks through the records of one rank in the order of the file.
-class Walk {
+class RankLook {
  public:
-  Walk(const Trace& trace, RankSummary& summary) : trace_(trace), summary_(summary), reader_(trace) {}
+  RankLook(const Trace& trace, RankSummary& summary) : trace_(trace), summary_(summary), reader_(trace) {}
 
   void run() {
     for (const Record& record : trace_.records()) {
@@ -162,7 +162,7 @@ RankSummary summarize_rank(int rank, const std::filesystem::path& directory) {
   summary.rank = rank;
   summary.directory = directory;
   const Trace trace = trace::read_trace(directory / "dump.json");
-  Walk(trace, summary).run();
+  RankLook(trace, summary).run();
   return summary;
 }
 

@@ -61,22 +61,22 @@ void OneNodeHook::write(const variable_list& leaving, const variable_list& arriv
   thread_local trace::ElementWriter of_inputs;
   of_outputs.clear();
   of_inputs.clear();
-  const auto describe = [&](dump::ElementWalk& walk, std::size_t position, const at::Tensor& gradient) {
-    walk.item(position, [&] { state->describer.describe(walk, gradient); });
+  const auto describe = [&](dump::ValueWriter& to, std::size_t position, const at::Tensor& gradient) {
+    to.item(position, [&] { state->describer.describe(to, gradient); });
   };
   if (is_kept && kept.inputs) {
-    dump::ElementWalk walk(of_outputs, name_text(), files);
-    walk.begin(category_of(true));
+    dump::ValueWriter to(of_outputs, name_text(), files);
+    to.begin(category_of(true));
     std::size_t position = 0;
-    for (const std::uint16_t number : outputs) describe(walk, position++, arriving[number]);
+    for (const std::uint16_t number : outputs) describe(to, position++, arriving[number]);
   }
   if (is_kept && kept.outputs) {
-    dump::ElementWalk walk(of_inputs, name_text(), files);
-    walk.begin(category_of(false));
+    dump::ValueWriter to(of_inputs, name_text(), files);
+    to.begin(category_of(false));
     std::size_t position = 0;
     for (const std::int16_t edge : inputs) {
       if (edge == kHidden) continue;
-      describe(walk, position++, edge == kNone ? at::Tensor() : leaving[static_cast<std::size_t>(edge)]);
+      describe(to, position++, edge == kNone ? at::Tensor() : leaving[static_cast<std::size_t>(edge)]);
     }
   }
   session.write_backward(backward, is_kept, {of_outputs.bytes(), of_outputs.worst()},

@@ -138,15 +138,15 @@ void BackwardState::describe(CallBackward& call, bool of_output, std::size_t ind
   if (!call.kept || !is_wanted || !gradient.shown || !value.defined()) return;
   thread_local trace::ElementWriter out;
   out.clear();
-  dump::ElementWalk walk(out, call.name, is_written ? call.files : dump::Files::kNone);
+  dump::ValueWriter to(out, call.name, is_written ? call.files : dump::Files::kNone);
   std::ptrdiff_t number = 0;
-  if (walk.files() != dump::Files::kNone) {
+  if (to.files() != dump::Files::kNone) {
     number = std::count_if(side.begin(), side.begin() + static_cast<std::ptrdiff_t>(index),
                            [](const Gradient& other) { return other.shown; });
   }
-  walk.begin(category_of(of_output));
-  walk.item(static_cast<std::size_t>(number), [&] {
-    describer.describe(walk, value,
+  to.begin(category_of(of_output));
+  to.item(static_cast<std::size_t>(number), [&] {
+    describer.describe(to, value,
                        gradient.placement ? std::string_view(*gradient.placement) : std::string_view());
   });
   gradient.worst = out.worst();

@@ -95,49 +95,49 @@ bool put_plain(trace::ElementWriter& out, const c10::IValue& value) {
 
 }  // namespace
 
-void OperatorValues::arguments(dump::ElementWalk& walk) {
+void OperatorValues::arguments(dump::ValueWriter& to) {
   const c10::IValue nothing;
   for (std::size_t i = 0; i < std::min(given_.size(), schema_.arguments().size()); ++i) {
     const c10::Argument& argument = schema_.arguments()[i];
     if (argument.kwarg_only() && !backward_) continue;
-    walk.item(i, [&] { put(walk, argument.is_out() ? nothing : given_[i], *argument.real_type()); });
+    to.item(i, [&] { put(to, argument.is_out() ? nothing : given_[i], *argument.real_type()); });
   }
 }
 
-void OperatorValues::keywords(dump::ElementWalk& walk) {
+void OperatorValues::keywords(dump::ValueWriter& to) {
   const c10::IValue nothing;
   for (std::size_t i = 0; i < std::min(given_.size(), schema_.arguments().size()); ++i) {
     const c10::Argument& argument = schema_.arguments()[i];
     if (!argument.kwarg_only()) continue;
-    walk.member(argument.name(),
-                [&] { put(walk, argument.is_out() ? nothing : given_[i], *argument.real_type()); });
+    to.member(argument.name(),
+              [&] { put(to, argument.is_out() ? nothing : given_[i], *argument.real_type()); });
   }
 }
 
-void OperatorValues::results(dump::ElementWalk& walk) {
+void OperatorValues::results(dump::ValueWriter& to) {
   for (std::size_t i = 0; i < given_.size(); ++i) {
     const c10::Type& type =
         i < schema_.returns().size() ? *schema_.returns()[i].real_type() : *c10::AnyType::get();
-    walk.item(i, [&] { put(walk, given_[i], type); });
+    to.item(i, [&] { put(to, given_[i], type); });
   }
 }
 
-void OperatorValues::put(dump::ElementWalk& walk, const c10::IValue& value, const c10::Type& type) {
-  trace::ElementWriter& out = walk.out();
+void OperatorValues::put(dump::ValueWriter& to, const c10::IValue& value, const c10::Type& type) {
+  trace::ElementWriter& out = to.out();
   if (value.isNone()) return out.null();
-  if (type.kind() == c10::TypeKind::OptionalType) return put(walk, value, element_type(type));
-  if (value.isTensor()) return describer_.describe(walk, value.toTensor());
+  if (type.kind() == c10::TypeKind::OptionalType) return put(to, value, element_type(type));
+  if (value.isTensor()) return describer_.describe(to, value.toTensor());
   if (put_enumeration(out, value, type) || put_plain(out, value)) return;
   const auto put_list = [&](c10::ArrayRef<c10::IValue> values, const c10::Type& of_each) {
-    walk.list(values.size(), [&](std::size_t i) { put(walk, values[i], of_each); });
+    to.list(values.size(), [&](std::size_t i) { put(to, values[i], of_each); });
   };
   if (value.isList()) return put_list(value.toListRef(), element_type(type));
   if (value.isTuple()) return put_list(value.toTupleRef().elements(), type);
   if (!value.isGenericDict()) return out.null();  // generators, streams, process groups
-  walk.object([&] {
+  to.object([&] {
     for (const auto& entry : value.toGenericDict()) {
       const std::string key = entry.key().isString() ? entry.key().toStringRef() : c10::str(entry.key());
-      walk.member(key, [&] { put(walk, entry.value(), type); });
+      to.member(key, [&] { put(to, entry.value(), type); });
     }
   });
 }

@@ -22,12 +22,12 @@ class OperatorValues final : public dump::CallValues {
                  c10::ArrayRef<c10::IValue> given)
       : describer_(describer), schema_(schema), backward_(backward), given_(given) {}
 
-  void arguments(dump::ElementWalk& walk) override;
-  void keywords(dump::ElementWalk& walk) override;
-  void results(dump::ElementWalk& walk) override;
+  void arguments(dump::ValueWriter& to) override;
+  void keywords(dump::ValueWriter& to) override;
+  void results(dump::ValueWriter& to) override;
 
  private:
-  void put(dump::ElementWalk& walk, const c10::IValue& value, const c10::Type& type);
+  void put(dump::ValueWriter& to, const c10::IValue& value, const c10::Type& type);
 
   TensorDescriber& describer_;
   const c10::FunctionSchema& schema_;

@@ -81,13 +81,13 @@ void ProgramDump::save(const at::Tensor& tensor, std::string_view name, bool wit
   const dump::Session::SavedNames names = state_->session.number_saved(std::string(name));
   state_->attempt(names.value, [&] {
     state_->session.write_saved(names.value,
-                                [&](dump::ElementWalk& walk) { state_->describer.describe(walk, tensor); });
+                                [&](dump::ValueWriter& to) { state_->describer.describe(to, tensor); });
   });
   if (!with_gradient) return;
   const std::string& record = names.gradients;
   state_->attempt(record, [&] {
     const trace::SlotId slot = state_->session.recorder().new_slot();
-    state_->session.write_saved(record, [&](dump::ElementWalk& walk) { walk.out().slot(slot); });
+    state_->session.write_saved(record, [&](dump::ValueWriter& to) { to.out().slot(slot); });
     if (!tensor.requires_grad()) return;
     tensor.register_hook([weak = std::weak_ptr(state_), slot, record](const at::Tensor& gradient) {
       const auto state = weak.lock();
@@ -124,16 +124,16 @@ struct ModuleScope::Call final : dump::CallValues {
     dump.backward.after_call(before, inputs, outputs, call.name, true);
   }
 
-  void arguments(dump::ElementWalk& walk) override { put(walk, inputs); }
-  void results(dump::ElementWalk& walk) override { put(walk, outputs); }
-  void parameters(dump::ElementWalk& walk) override {
+  void arguments(dump::ValueWriter& to) override { put(to, inputs); }
+  void results(dump::ValueWriter& to) override { put(to, outputs); }
+  void parameters(dump::ValueWriter& to) override {
     for (const auto& [name, parameter] : named_parameters) {
-      walk.member(name, [&, &value = parameter] { dump.describer.describe(walk, value); });
+      to.member(name, [&, &value = parameter] { dump.describer.describe(to, value); });
     }
   }
-  void put(dump::ElementWalk& walk, const std::vector<at::Tensor>& tensors) {
+  void put(dump::ValueWriter& to, const std::vector<at::Tensor>& tensors) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      walk.item(i, [&] { dump.describer.describe(walk, tensors[i]); });
+      to.item(i, [&] { dump.describer.describe(to, tensors[i]); });
     }
   }
 

@@ -74,8 +74,8 @@ struct TensorDescriber::State {
     bool requires_grad;
     std::optional<trace::SlotId> slot;  // that it fills; nothing: it is written where it stands
   };
-  void describe(dump::ElementWalk& walk, const at::Tensor& tensor, const Described& as);
-  void describe_any(const TensorDescriber& describer, dump::ElementWalk& walk, const at::Tensor& tensor,
+  void describe(dump::ValueWriter& to, const at::Tensor& tensor, const Described& as);
+  void describe_any(const TensorDescriber& describer, dump::ValueWriter& to, const at::Tensor& tensor,
                     Described as);
 
   // A tensor whose statistics are on their way.
@@ -97,8 +97,7 @@ struct TensorDescriber::State {
     return (all_as_on_device || !tensor.is_cpu()) && tensor.numel() > 0 && !session.wants_checksums() &&
            !session.keeps_overflows_only();
   }
-  void wait_for(dump::ElementWalk& walk, const at::Tensor& tensor, const Described& as,
-                std::string data_name);
+  void wait_for(dump::ValueWriter& to, const at::Tensor& tensor, const Described& as, std::string data_name);
   void fetch();
 
   void store(const at::Tensor& tensor, std::string data_name) {
@@ -127,22 +126,21 @@ TensorDescriber::Local TensorDescriber::local_of(const at::Tensor& tensor) const
   return {tensor, {}};
 }
 
-void TensorDescriber::describe(dump::ElementWalk& walk, const at::Tensor& tensor,
-                               std::string_view placement) {
+void TensorDescriber::describe(dump::ValueWriter& to, const at::Tensor& tensor, std::string_view placement) {
   if (!tensor.defined()) {
-    walk.out().null();
+    to.out().null();
     return;
   }
-  state_->describe_any(*this, walk, tensor, {placement, tensor.requires_grad(), {}});
+  state_->describe_any(*this, to, tensor, {placement, tensor.requires_grad(), {}});
 }
 
 void TensorDescriber::fill(trace::SlotId slot, const at::Tensor& tensor, std::string_view record,
                            std::string_view position) {
   thread_local trace::ElementWriter out;
   out.clear();
-  dump::ElementWalk walk(out, record, state_->session.files_of(record));
-  walk.begin(position);
-  state_->describe_any(*this, walk, tensor, {{}, tensor.requires_grad(), slot});
+  dump::ValueWriter to(out, record, state_->session.files_of(record));
+  to.begin(position);
+  state_->describe_any(*this, to, tensor, {{}, tensor.requires_grad(), slot});
   if (!out.bytes().empty()) state_->recorder.fill(slot, out.bytes());
 }
 
@@ -150,24 +148,23 @@ void TensorDescriber::fetch() { state_->fetch(); }
 
 void TensorDescriber::treat_all_as_on_device() { state_->all_as_on_device = true; }
 
-void TensorDescriber::State::describe_any(const TensorDescriber& describer, dump::ElementWalk& walk,
+void TensorDescriber::State::describe_any(const TensorDescriber& describer, dump::ValueWriter& to,
                                           const at::Tensor& tensor, Described as) {
   if (!runs_in_python(tensor)) {
-    describe(walk, tensor, as);
+    describe(to, tensor, as);
     return;
   }
   Local local{tensor, {}};
   try {
     local = describer.local_of(tensor);
   } catch (const std::exception& e) {
-    recorder.note_fault(walk.record(), e.what());
+    recorder.note_fault(to.record(), e.what());
   }
   if (as.placement.empty()) as.placement = local.placement;
-  describe(walk, local.tensor, as);
+  describe(to, local.tensor, as);
 }
 
-void TensorDescriber::State::describe(dump::ElementWalk& walk, const at::Tensor& tensor,
-                                      const Described& as) {
+void TensorDescriber::State::describe(dump::ValueWriter& to, const at::Tensor& tensor, const Described& as) {
   trace::TensorElement element;
   element.dtype = dtype_of(tensor.scalar_type());
   std::string dtype_text;
@@ -189,23 +186,23 @@ void TensorDescriber::State::describe(dump::ElementWalk& walk, const at::Tensor&
       const at::Tensor& plain = is_view_of_others ? others : tensor;
       const bool waits = may_wait(plain);
       if (!waits) element.statistics = measure(plain);
-      if (walk.takes_file(element.statistics)) {
-        data_name = recorder.data_name(walk.record(), walk.position());
+      if (to.takes_file(element.statistics)) {
+        data_name = recorder.data_name(to.record(), to.position());
         store(plain, data_name);
         element.data_name = data_name;
       }
       if (waits) {
-        wait_for(walk, plain, as, std::move(data_name));
+        wait_for(to, plain, as, std::move(data_name));
         return;
       }
     } catch (const std::exception& e) {
-      recorder.note_fault(walk.record(), e.what());
+      recorder.note_fault(to.record(), e.what());
     }
   }
-  walk.out().tensor(element);
+  to.out().tensor(element);
 }
 
-void TensorDescriber::State::wait_for(dump::ElementWalk& walk, const at::Tensor& tensor, const Described& as,
+void TensorDescriber::State::wait_for(dump::ValueWriter& to, const at::Tensor& tensor, const Described& as,
                                       std::string data_name) {
   Waiting one;
   one.statistics = launch_statistics(tensor);
@@ -213,9 +210,9 @@ void TensorDescriber::State::wait_for(dump::ElementWalk& walk, const at::Tensor&
   one.requires_grad = as.requires_grad;
   one.placement = as.placement;
   one.data_name = std::move(data_name);
-  if (walk.position().starts_with("output")) one.output_of = walk.record();
+  if (to.position().starts_with("output")) one.output_of = to.record();
   one.slot = as.slot ? *as.slot : recorder.new_slot();
-  if (!as.slot) walk.out().slot(one.slot);
+  if (!as.slot) to.out().slot(one.slot);
   std::size_t count = 0;
   {
     const std::lock_guard lock(waiting_mutex);

@@ -21,9 +21,9 @@ std::optional<std::uint32_t> TextPool::find(std::string_view text) const {
 }
 
 // Puts nodes into post-order, without recursion.
-class NodeTree::Walk {
+class NodeTree::Builder {
  public:
-  Walk(const std::vector<NodePlace>& nodes, std::size_t names, std::uint32_t empty, std::uint32_t root)
+  Builder(const std::vector<NodePlace>& nodes, std::size_t names, std::uint32_t empty, std::uint32_t root)
       : nodes_(nodes), below_(names), parents_(nodes.size(), kNone), depths_(nodes.size(), kNone) {
     std::vector<std::uint32_t> sorted(nodes.size());
     std::iota(sorted.begin(), sorted.end(), 0U);
@@ -88,8 +88,8 @@ class NodeTree::Walk {
 NodeTree::NodeTree(const std::vector<NodePlace>& nodes, std::size_t names, std::uint32_t empty,
                    std::uint32_t root) {
   if (nodes.empty()) return;
-  Walk walk(nodes, names, empty, root);
-  order_ = walk.take_order();
+  Builder builder(nodes, names, empty, root);
+  order_ = builder.take_order();
   places_.resize(order_.size());
   by_name_.assign(names, kNone);
   for (std::uint32_t pos = 0; pos < order_.size(); ++pos) {
@@ -100,10 +100,10 @@ NodeTree::NodeTree(const std::vector<NodePlace>& nodes, std::size_t names, std::
   std::iota(firsts_.begin(), firsts_.end(), 0U);
   children_.assign(order_.size(), 0);
   for (std::uint32_t pos = 0; pos < order_.size(); ++pos) {
-    const std::uint32_t above = walk.parent(order_[pos]);
+    const std::uint32_t above = builder.parent(order_[pos]);
     const std::uint32_t parent = above == kNone ? kNone : places_[above];
     parents_.push_back(parent);
-    depths_.push_back(walk.depth(order_[pos]));
+    depths_.push_back(builder.depth(order_[pos]));
     if (parent == kNone) continue;
     firsts_[parent] = std::min(firsts_[parent], firsts_[pos]);
     ++children_[parent];

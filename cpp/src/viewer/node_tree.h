@@ -58,7 +58,7 @@ class NodeTree {
   std::uint32_t children(std::size_t pos) const { return children_[pos]; }
 
  private:
-  class Walk;
+  class Builder;
   std::vector<std::uint32_t> order_, places_, by_name_, parents_, firsts_, depths_, children_;
 };
 

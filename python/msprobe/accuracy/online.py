@@ -79,16 +79,16 @@ def check_online(
     device = device_of(options.devices[0], options.jit_compile)
     make_directory(options.output)
     arrivals = Arrivals(config.rank_list, _WAITING)
-    session = _Session(options, device)
+    checker = _StepChecker(options, device)
     with ExitStack() as stack:
         stack.enter_context(limited_memory(device))
         ready(_open(stack, config.online, arrivals, options))
         for step in arrivals:
             try:
-                session.check(step)
+                checker.check(step)
             finally:
                 step.discard()
-    return session.results
+    return checker.results
 
 
 def _open(stack: ExitStack, meeting: Meeting, arrivals: Arrivals, options: RunUtOptions) -> int:
@@ -108,7 +108,7 @@ def _open(stack: ExitStack, meeting: Meeting, arrivals: Arrivals, options: RunUt
     return stack.enter_context(server).port
 
 
-class _Session:
+class _StepChecker:
     def __init__(self, options: RunUtOptions, device: str) -> None:
         import torch
 

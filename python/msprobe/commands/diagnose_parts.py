@@ -358,7 +358,7 @@ class Comparison:
         if self.dump_result.status == "differ":
             first = self.dump_result.first_step
             walks = [walk for walk in walks if first is not None and walk.step < first]
-        return frozenset(walk.step for walk in walks if walk.has_diagnosis or not with_gradients)
+        return frozenset(walk.step for walk in walks if walk.has_state or not with_gradients)
 
     def _evidence(self) -> Evidence:
         units = [pair.walk.unit for pair in self.dump_result.pairs] if self.dump_result is not None else []

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config import Config, DumpConfig
 from msprobe.dump.arguments import checked_module, checked_range, named_modules, unsavable
 from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
-from msprobe.dump.diagnosis import Diagnosis
 from msprobe.dump.empty_dumps import EmptyDumps
 from msprobe.dump.placement import gathered_parameters
+from msprobe.dump.training_state import TrainingState
 from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
@@ -59,7 +59,7 @@ class DataDump(Feature):
         os.register_at_fork(after_in_child=self._forget)
         adapter = torch_adapter()
         self._session = adapter.DumpSession(adapter.DumpOptions(config.native), stacks=self._section.stacks)
-        self._diagnosis = Diagnosis(_diagnosis_kinds(self._section))
+        self._training_state = TrainingState(_diagnosis_kinds(self._section))
         self._empty = EmptyDumps(config, self._section)
         if config.enable_dataloader:
             self._fetching = around_every_batch(self.step, lambda: self._start(None))
@@ -93,25 +93,25 @@ class DataDump(Feature):
         directory = self._directory()
         if not directory or not self._open(directory):
             return
-        self._diagnosis.begin_step(model, directory, watches=tokens is not None)
+        self._training_state.begin_step(model, directory, watches=tokens is not None)
         if self._hooks is None:
             self._renew_hooks()
         self._collecting = True
         if tokens is None:
             self._collect()
-            self._diagnosis.watch()
+            self._training_state.watch()
         else:
             self._tokens = CallRange(*tokens, self._collect, self._pause)
 
     def _collect(self) -> None:
         assert self._hooks is not None
         self._session.set_collecting(True)
-        with self._diagnosis.aside():
+        with self._training_state.aside():
             self._hooks.install()
 
     def _pause(self) -> None:
         assert self._hooks is not None
-        with self._diagnosis.aside():
+        with self._training_state.aside():
             self._hooks.remove()
         self._session.set_collecting(False)
 
@@ -124,7 +124,7 @@ class DataDump(Feature):
             self._tokens.remove()
             self._tokens = None
         self._pause()
-        self._diagnosis.end_calls()
+        self._training_state.end_calls()
         self._session.begin_flush()
         report = self._session.report()
         self._tell_first_bad(report["first_non_finite"], report["first_nan"])
@@ -184,7 +184,7 @@ class DataDump(Feature):
         waits = self._waits or self._empty.has_to_count() or self._online is not None
         self._session.close(wait=waits)
         self._count_records()
-        self._diagnosis.end_step()
+        self._training_state.end_step()
         if self._online is not None:
             self._online.end(self._step)
 
@@ -209,14 +209,14 @@ class DataDump(Feature):
             return
         self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
         self._single = Hooks([module_calls(self._session)])
-        with self._diagnosis.aside():
+        with self._training_state.aside():
             self._hooks.remove()
             self._single.install()
 
     def module_dump_end(self) -> None:
         if self._single is None:
             return
-        with self._diagnosis.aside():
+        with self._training_state.aside():
             self._single.remove()
             if self._collecting and self._hooks is not None:
                 self._hooks.install()
@@ -238,7 +238,7 @@ class DataDump(Feature):
             self._renew_hooks()
 
     def _renew_hooks(self) -> None:
-        with self._diagnosis.aside():
+        with self._training_state.aside():
             if self._hooks is not None:
                 self._hooks.remove()
             self._hooks = make_hooks(self._session, self._level, list(self._custom.values()), self._compiled)
@@ -250,7 +250,7 @@ class DataDump(Feature):
             if self._fetching is not None:
                 self._fetching.remove()
             self._stop()
-            self._diagnosis.end_step()
+            self._training_state.end_step()
             self._session.end()
             self._count_records()
             self._empty.ended()
@@ -273,7 +273,7 @@ class DataDump(Feature):
                 self._single.remove()
             assert self._hooks is not None
             self._hooks.remove()
-        self._diagnosis.forget()
+        self._training_state.forget()
         if self._online is not None:
             self._online.forget()
 
@@ -344,7 +344,7 @@ class DataDump(Feature):
 
     def watch_also(self, model: nn.Module, prefix: str) -> None:
         """Records the modules of a further model from its next call on, with `prefix` in front of their
-        paths; the diagnosis stays that of the first. Levels without modules: nothing.
+        paths; the training state stays that of the first. Levels without modules: nothing.
         """
         if self._watched is not None:
             for name, module in named_modules(model):

@@ -18,7 +18,7 @@ from msprobe.training.torch_state import OMITTED, plain
 if TYPE_CHECKING:
     from torch import nn
 
-    from msprobe.dump.diagnosis_report import DiagnosisReport
+    from msprobe.dump.training_state_file import TrainingStateFile
 
 
 class ModuleSettings:
@@ -30,7 +30,7 @@ class ModuleSettings:
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}  # by id: for another module, marks and text would be the same
 
-    def text(self, path: str, module: nn.Module, report: DiagnosisReport) -> Json:
+    def text(self, path: str, module: nn.Module, report: TrainingStateFile) -> Json:
         """Call it inside of report.noting()."""
         attributes = object.__getattribute__(module, "__dict__")
         # A layer without bias has the name `bias` with None.

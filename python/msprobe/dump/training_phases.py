@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds `gradients` and `optimizer` of a diagnosis: what backward, clipping and optimizers leave behind."""
+"""Kinds `gradients` and `optimizer` of the training state: what backward, clipping and optimizers leave."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from msprobe.training.phases import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from msprobe.dump.diagnosis_report import DiagnosisReport
+    from msprobe.dump.training_state_file import TrainingStateFile
     from msprobe.hooks.functions import Exchange
 
     Named = Sequence[tuple[str, Any]]
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class GradientWatch:
     """Measures `.grad` when it arrives, after each backward, around clipping and before optimizer steps."""
 
-    def __init__(self, parameters: Named, report: DiagnosisReport) -> None:
+    def __init__(self, parameters: Named, report: TrainingStateFile) -> None:
         self._parameters = parameters
         self._names = {id(parameter): name for name, parameter in parameters}
         self._report = report
@@ -137,7 +137,7 @@ def _kept_parameters(arguments: dict[str, Any]) -> list[Any]:
 class OptimizerWatch:
     """Records hyper-parameters and state of each optimizer step, and what a GradScaler did."""
 
-    def __init__(self, parameters: Named, report: DiagnosisReport) -> None:
+    def __init__(self, parameters: Named, report: TrainingStateFile) -> None:
         self._names = {id(parameter): name for name, parameter in parameters}
         self._report = report
         self._running: list[dict[str, Any]] = []  # an optimizer may call another one
@@ -157,7 +157,7 @@ class OptimizerWatch:
             self._checks[-1] = StepCheck(optimizer, self._name)
 
     def _missed(self, optimizer: Any) -> None:
-        """The step began before this step of the diagnosis: what its state was is not known any more."""
+        """The step began before this step of the record: what its state was is not known any more."""
         self._count += 1
         record: dict[str, Any] = {}
         self._running.append(record)

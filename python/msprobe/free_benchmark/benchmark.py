@@ -46,7 +46,7 @@ class FreeBenchmark(Feature):
         os.register_at_fork(after_in_child=self._forget)
         adapter = torch_adapter()
         section = self._section
-        self._session = adapter.InterventionSession()
+        self._session = adapter.FunctionInterventions()
         self._benchmark = adapter.FreeBenchmark(
             pert_mode=section.pert_mode,
             fix=section.handler_type == "fix",

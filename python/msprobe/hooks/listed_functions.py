@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Leads calls of the listed functions of torch to a session, each in the way that fits it."""
+"""Leads calls of the listed functions of torch to an observer, each in the way that fits it."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _TOLD_BY_NAME = frozenset(
 )  # fmt: skip
 
 
-class FunctionSession(Protocol):
-    """What calls are led to: `_torch.DumpSession`, `_torch.InterventionSession`."""
+class FunctionObserver(Protocol):
+    """What calls are led to: `_torch.DumpSession`, `_torch.FunctionInterventions`."""
 
     def observe_function(self, function: object, name: str) -> None: ...
 
@@ -45,12 +45,12 @@ class FunctionSession(Protocol):
     def push_mode(self, mode: object) -> None: ...
 
 
-def function_exchanges(session: FunctionSession) -> list[Exchange]:
+def function_exchanges(observer: FunctionObserver) -> list[Exchange]:
     """One exchange for each listed function that a mode does not see well enough, and the mode."""
-    exchanges = list(_listed(session))
+    exchanges = list(_listed(observer))
     exchanges += [CodeExchange(copy, _without_mode) for copy in _copies_of_shards()]
     exchanges.append(HiddenFromQuestions(torch_adapter().call_without_mode))
-    exchanges.append(ModeExchange(session.function_mode(), session.push_mode))
+    exchanges.append(ModeExchange(observer.function_mode(), observer.push_mode))
     return exchanges
 
 
@@ -82,7 +82,7 @@ def _without_mode(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _listed(session: FunctionSession) -> Iterator[Exchange]:
+def _listed(observer: FunctionObserver) -> Iterator[Exchange]:
     import torch
 
     other_operators = {id(torch.Tensor.__rtruediv__)}  # is __rdiv__ as well, which Python no longer calls
@@ -91,18 +91,18 @@ def _listed(session: FunctionSession) -> Iterator[Exchange]:
         if id(api.function) in other_operators:
             continue
         if isinstance(api.function, types.FunctionType):
-            yield CodeExchange(api.function, functools.partial(_wrap, session, api))
+            yield CodeExchange(api.function, functools.partial(_wrap, observer, api))
         elif not _hides_its_name(api):
-            session.observe_function(api.function, api.name)
+            observer.observe_function(api.function, api.name)
         elif OperatorExchange.can_exchange(torch.Tensor, api.attribute):
-            operators[api.attribute] = _wrap(session, api, api.function)
+            operators[api.attribute] = _wrap(observer, api, api.function)
         else:
-            yield AttributeExchange(torch.Tensor, api.attribute, _wrap(session, api, api.function))
+            yield AttributeExchange(torch.Tensor, api.attribute, _wrap(observer, api, api.function))
     yield OperatorExchange(torch.Tensor, operators, torch_adapter().set_class_attributes)
 
 
-def _wrap(session: FunctionSession, api: ListedApi, original: Any) -> Any:
-    return session.wrapper(original, api.name, api.distributed)
+def _wrap(observer: FunctionObserver, api: ListedApi, original: Any) -> Any:
+    return observer.wrapper(original, api.name, api.distributed)
 
 
 def _hides_its_name(api: ListedApi) -> bool:

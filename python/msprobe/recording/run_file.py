@@ -19,7 +19,7 @@ from msprobe.native import InvalidArgument, __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msprobe.recording.session import Seen
+    from msprobe.recording.recorded_training import Seen
     from msprobe.recording.settings import RunSettings
 
 RUN_FILE = re.compile(r"run\.rank([0-9]{1,9})\.json")

@@ -46,7 +46,7 @@ def members(
     once, in native code.
     """
     otherwise = _one_by_one(report, doing, of, separator)
-    return Json(_native().diagnosis_members(list(items), of=of, otherwise=otherwise, separator=separator))
+    return Json(_native().state_members(list(items), of=of, otherwise=otherwise, separator=separator))
 
 
 def groups(
@@ -58,7 +58,7 @@ def groups(
     measured at once.
     """
     listed = [(json_text(name), items) for name, items in named]
-    return Json(_native().diagnosis_groups(listed, otherwise=_one_by_one(report, doing)))
+    return Json(_native().state_groups(listed, otherwise=_one_by_one(report, doing)))
 
 
 def _one_by_one(
@@ -105,7 +105,7 @@ def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
     if part:
         found["part"] = part
     try:
-        statistics = torch_adapter().diagnosis_statistics(memory)
+        statistics = torch_adapter().state_statistics(memory)
     except UnsupportedError as error:
         return Json(json.dumps({**found, "unmeasured": str(error)}))
     return Json(f"{json.dumps(found)[:-1]}, {statistics}}}")

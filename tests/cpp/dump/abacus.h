@@ -34,24 +34,24 @@ class Adapter {
  public:
   explicit Adapter(dump::Options options) : session(std::move(options)) { session.set_collecting(true); }
 
-  static void put(dump::ElementWalk& walk, const std::vector<float>& values) {
+  static void put(dump::ValueWriter& to, const std::vector<float>& values) {
     const std::int64_t shape[] = {static_cast<std::int64_t>(values.size())};
     trace::TensorElement element;
     element.dtype = DType::kFloat32;
     element.shape = shape;
     element.statistics = trace::measure({values.data(), DType::kFloat32, shape, {}}, false);
-    walk.out().tensor(element);
+    to.out().tensor(element);
   }
 
   struct Values final : dump::CallValues {
-    void arguments(dump::ElementWalk& walk) override {
-      walk.item(0, [&] { put(walk, in.values); });
+    void arguments(dump::ValueWriter& to) override {
+      to.item(0, [&] { put(to, in.values); });
     }
-    void results(dump::ElementWalk& walk) override {
-      walk.item(0, [&] { put(walk, out.values); });
+    void results(dump::ValueWriter& to) override {
+      to.item(0, [&] { put(to, out.values); });
     }
-    void parameters(dump::ElementWalk& walk) override {
-      if (weight) walk.member("weight", [&] { walk.out().real(*weight); });
+    void parameters(dump::ValueWriter& to) override {
+      if (weight) to.member("weight", [&] { to.out().real(*weight); });
     }
     Tensor in, out;
     const float* weight = nullptr;
@@ -65,7 +65,7 @@ class Adapter {
     const std::string name = dump::backward_name(forward);
     const dump::Backward backward{name, is_module, in.get()};
     trace::ElementWriter arrived, leaving;
-    dump::ElementWalk of_output(arrived, name), of_input(leaving, name);
+    dump::ValueWriter of_output(arrived, name), of_input(leaving, name);
     put(of_output, *output.gradient);
     put(of_input, *input.gradient);
     session.write_backward(backward, session.keeps(backward), {arrived.bytes(), arrived.worst()},

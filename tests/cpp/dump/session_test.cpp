@@ -27,9 +27,9 @@ trace::TensorElement tensor_of(const std::vector<float>& values, std::vector<std
   return element;
 }
 
-void put(ElementWalk& walk, const std::vector<float>& values) {
+void put(ValueWriter& to, const std::vector<float>& values) {
   std::vector<std::int64_t> shape;
-  walk.out().tensor(tensor_of(values, shape));
+  to.out().tensor(tensor_of(values, shape));
 }
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
@@ -38,16 +38,16 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 struct Values final : CallValues {
   Values(std::vector<float> given, std::vector<float> made) : in(std::move(given)), out(std::move(made)) {}
 
-  void arguments(ElementWalk& walk) override {
+  void arguments(ValueWriter& to) override {
     asked += "a";
-    walk.item(0, [&] { put(walk, in); });
+    to.item(0, [&] { put(to, in); });
   }
-  void keywords(ElementWalk&) override { asked += "k"; }
-  void results(ElementWalk& walk) override {
+  void keywords(ValueWriter&) override { asked += "k"; }
+  void results(ValueWriter& to) override {
     asked += "r";
-    walk.item(0, [&] { put(walk, out); });
+    to.item(0, [&] { put(to, out); });
   }
-  void parameters(ElementWalk&) override { asked += "p"; }
+  void parameters(ValueWriter&) override { asked += "p"; }
   void find_arguments() override { asked += "A"; }
   void find_results() override { asked += "R"; }
   trace::StackId stack() override {
@@ -86,8 +86,8 @@ struct Dump {
   }
   void backward(const std::string& name, bool is_module, float value = 1) {
     trace::ElementWriter out;
-    ElementWalk walk(out, name);
-    put(walk, {value});
+    ValueWriter to(out, name);
+    put(to, {value});
     const Backward backward{name, is_module, nullptr};
     session.write_backward(backward, session.keeps(backward), {out.bytes(), out.worst()},
                            {out.bytes(), out.worst()});
@@ -270,7 +270,7 @@ TEST_CASE("session: what a script saves is numbered in each step") {
     const auto names = dump.session.number_saved("loss");
     CHECK(names.value == "loss." + std::to_string(i) + ".debug");
     CHECK(names.gradients == "loss_grad." + std::to_string(i) + ".debug");
-    dump.session.write_saved(names.value, [](ElementWalk& walk) { walk.out().integer(5); });
+    dump.session.write_saved(names.value, [](ValueWriter& to) { to.out().integer(5); });
   }
   dump.session.end_step();
   CHECK(dump.session.number_saved("loss").value == "loss.0.debug");
@@ -289,21 +289,21 @@ TEST_CASE("session: phases are places at level mix, while collecting") {
   CHECK_FALSE(contains(construct_of(dump.rank), "clip_grad"));
 }
 
-TEST_CASE("element walk: values know where they stand, and do not nest without end") {
+TEST_CASE("element to: values know where they stand, and do not nest without end") {
   trace::ElementWriter out;
-  ElementWalk walk(out, "Torch.f.0.forward", Files::kAll);
-  walk.begin("input");
+  ValueWriter to(out, "Torch.f.0.forward", Files::kAll);
+  to.begin("input");
   std::vector<std::string> positions;
   const auto note = [&] {
-    positions.emplace_back(walk.position());
-    walk.out().null();
+    positions.emplace_back(to.position());
+    to.out().null();
   };
-  walk.item(0, note);
-  walk.item(1, [&] { walk.list(2, [&](std::size_t) { walk.object([&] { walk.member("a.b", note); }); }); });
+  to.item(0, note);
+  to.item(1, [&] { to.list(2, [&](std::size_t) { to.object([&] { to.member("a.b", note); }); }); });
   CHECK(positions == std::vector<std::string>{"input.0", "input.1.0.a.b", "input.1.1.a.b"});
-  CHECK(walk.position() == "input");
+  CHECK(to.position() == "input");
 
-  ElementWalk plain(out);
+  ValueWriter plain(out);
   plain.begin("output");
   plain.item(3, [&] { CHECK(plain.position() == "output"); });
 
@@ -311,6 +311,6 @@ TEST_CASE("element walk: values know where they stand, and do not nest without e
     if (depth == 0) return plain.out().null();
     plain.list(1, [&](std::size_t) { nest(depth - 1); });
   };
-  CHECK_NOTHROW(plain.item(0, [&] { nest(ElementWalk::kDeepest); }));
-  CHECK_THROWS_AS(plain.item(0, [&] { nest(ElementWalk::kDeepest + 1); }), UnsupportedError);
+  CHECK_NOTHROW(plain.item(0, [&] { nest(ValueWriter::kDeepest); }));
+  CHECK_THROWS_AS(plain.item(0, [&] { nest(ValueWriter::kDeepest + 1); }), UnsupportedError);
 }

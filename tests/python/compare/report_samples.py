@@ -60,7 +60,7 @@ _EMPTY: dict[str, Any] = {
     **dict.fromkeys(("largest", "largest_gradient", "closest"), (0.0, "")),
     **dict.fromkeys(("last_agreeing", "first_differing", "stranger"), ""),
     **dict.fromkeys(("gradients_agree", "divided_otherwise"), False),
-    "has_diagnosis": False,
+    "has_state": False,
     "unit": 0.0,
 }
 

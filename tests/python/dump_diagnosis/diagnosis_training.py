@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A small training whose every step can be recorded by a Diagnosis."""
+"""A small training whose every step can be recorded by a TrainingState."""
 
 from __future__ import annotations
 

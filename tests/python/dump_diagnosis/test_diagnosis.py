@@ -18,16 +18,16 @@ import numpy as np
 import pytest
 import torch
 from diagnosis_training import KINDS, SECTIONS, Net, Read, same
-from msprobe.dump.diagnosis import Diagnosis
-from msprobe.dump.diagnosis_report import DiagnosisReport
 from msprobe.dump.surroundings import ModuleSettings
+from msprobe.dump.training_state import TrainingState
+from msprobe.dump.training_state_file import TrainingStateFile
 from torch import nn
 
 clip_early = nn.utils.clip_grad_norm_  # as a script that imports the name has it
 ALWAYS = {"version", "kinds", "faults"}
 
 
-def train(diagnosis: Diagnosis | None, folder: Path, *, steps: int = 3, micro: int = 2) -> list[Any]:
+def train(diagnosis: TrainingState | None, folder: Path, *, steps: int = 3, micro: int = 2) -> list[Any]:
     """Everything a training leaves behind, to be compared bit by bit."""
     torch.manual_seed(7)
     random.seed(7)
@@ -72,7 +72,7 @@ def test_the_training_is_bit_equal_and_the_file_has_the_sections_of_the_kinds(
 ) -> None:
     before = patched()
     plain = train(None, tmp_path)
-    observed = train(Diagnosis(kinds), tmp_path)
+    observed = train(TrainingState(kinds), tmp_path)
     assert len(plain) == len(observed)
     assert all(torch.equal(a, b) for a, b in zip(plain, observed))
     # no hook is left
@@ -97,7 +97,7 @@ def test_values_are_those_of_torch(tmp_path: Path, read: Read) -> None:
         ],
         lr=0.25,
     )
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     for step in range(2):
         before = {name: value.clone() for name, value in model.state_dict().items()}
         state = copy.deepcopy(optimizer.state_dict()["state"])
@@ -159,7 +159,7 @@ def test_values_are_those_of_torch(tmp_path: Path, read: Read) -> None:
 
 
 def test_every_micro_step_is_recorded(tmp_path: Path, read: Read) -> None:
-    train(Diagnosis(("inputs", "gradients")), tmp_path, steps=1, micro=4)
+    train(TrainingState(("inputs", "gradients")), tmp_path, steps=1, micro=4)
     record = read()
     assert len(record["inputs"]) == len(record["backward"]) == 4
     sums = [item["tensors"]["args.0"]["crc32"] for item in record["inputs"]]
@@ -169,7 +169,7 @@ def test_every_micro_step_is_recorded(tmp_path: Path, read: Read) -> None:
 
 def test_a_list_of_models_gives_names_with_the_index(tmp_path: Path, read: Read) -> None:
     models = [nn.Linear(2, 2), nn.Linear(2, 1)]
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step(models, tmp_path / "step0")
     models[1](models[0](torch.ones(1, 2))).sum().backward()
     diagnosis.end_step()
@@ -184,7 +184,7 @@ def test_a_list_of_models_gives_names_with_the_index(tmp_path: Path, read: Read)
 def test_settings_of_modules(tmp_path: Path, read: Read) -> None:
     model = Net()
     model.body[3].eval()
-    diagnosis = Diagnosis(("modules",))
+    diagnosis = TrainingState(("modules",))
     diagnosis.begin_step(model, tmp_path / "step0")
     diagnosis.end_step()
     modules = read()["modules"]
@@ -248,7 +248,7 @@ def test_settings_that_change_between_steps(tmp_path: Path) -> None:
     known = ModuleSettings()
     for number, change in enumerate((lambda: None, *changes)):
         change()
-        report = DiagnosisReport(tmp_path / "diagnosis.json", ("modules",))
+        report = TrainingStateFile(tmp_path / "diagnosis.json", ("modules",))
         text = known.text("", module, report)
         assert text == ModuleSettings().text("", module, report), number
         module.q = number  # in another place than where it was
@@ -260,7 +260,7 @@ def test_settings_keep_nothing_alive(tmp_path: Path) -> None:
     module = torch.nn.Linear(2, 2)
     module.function = lambda held=module: held
     module.held = tensor = torch.ones(3)
-    report = DiagnosisReport(tmp_path / "diagnosis.json", ("modules",))
+    report = TrainingStateFile(tmp_path / "diagnosis.json", ("modules",))
     known = ModuleSettings()
     known.text("", module, report)
     ends = weakref.ref(module), weakref.ref(tensor)
@@ -273,7 +273,7 @@ def test_checksums_of_random_generators(tmp_path: Path, read: Read) -> None:
     torch.manual_seed(3)
     random.seed(3)
     np.random.seed(3)
-    diagnosis = Diagnosis(("rng",))
+    diagnosis = TrainingState(("rng",))
     expected = f"{zlib.crc32(torch.get_rng_state().numpy().tobytes()):08x}"
     diagnosis.begin_step(None, tmp_path / "step0")
     torch.rand(1)
@@ -297,7 +297,7 @@ def test_checksums_of_random_generators(tmp_path: Path, read: Read) -> None:
 
 def test_switches_at_start_and_in_the_forward(tmp_path: Path, read: Read) -> None:
     model = nn.Linear(2, 2)
-    diagnosis = Diagnosis(("determinism",))
+    diagnosis = TrainingState(("determinism",))
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         diagnosis.begin_step(model, tmp_path / "step0")
@@ -332,7 +332,7 @@ def test_scaled_gradients(tmp_path: Path, read: Read) -> None:
     model = nn.Linear(2, 1, bias=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
-    diagnosis = Diagnosis(("gradients", "optimizer"))
+    diagnosis = TrainingState(("gradients", "optimizer"))
     for step, factor in enumerate((1.0, float("inf"))):
         diagnosis.begin_step(model, tmp_path / f"step{step}")
         optimizer.zero_grad()
@@ -350,7 +350,7 @@ def test_scaled_gradients(tmp_path: Path, read: Read) -> None:
 def test_clipping_by_value_an_unnamed_tensor_and_the_old_name(tmp_path: Path, read: Read) -> None:
     stranger = torch.ones(3, requires_grad=True)
     model = nn.Linear(3, 1)
-    diagnosis = Diagnosis(("gradients",))
+    diagnosis = TrainingState(("gradients",))
     diagnosis.begin_step(model, tmp_path / "step0")
     (stranger * 5).sum().backward()
     nn.utils.clip_grad_value_(stranger, 2)
@@ -374,7 +374,7 @@ def test_backward_inside_of_backward_is_one_backward(tmp_path: Path, read: Read)
     from torch.utils.checkpoint import checkpoint
 
     model = nn.Linear(2, 2)
-    diagnosis = Diagnosis(("gradients",))
+    diagnosis = TrainingState(("gradients",))
     diagnosis.begin_step(model, tmp_path / "step0")
     checkpoint(model, torch.ones(1, 2, requires_grad=True), use_reentrant=True).sum().backward()
     diagnosis.end_step()
@@ -393,7 +393,7 @@ def test_an_optimizer_that_calls_backward_itself(tmp_path: Path, read: Read) -> 
         loss.backward()
         return loss
 
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step(model, tmp_path / "step0")
     optimizer.step(closure)
     diagnosis.end_step()
@@ -420,7 +420,7 @@ def test_unusual_tensors(tmp_path: Path, read: Read) -> None:
             return self.table(batch["ids"][0])
 
     model = Odd()
-    diagnosis = Diagnosis(("inputs", "parameters", "gradients"))
+    diagnosis = TrainingState(("inputs", "parameters", "gradients"))
     diagnosis.begin_step(model, tmp_path / "step0")
     model({"ids": (torch.tensor([1, 1, 2]), "text"), "other": object(), 3: None}).sum().backward()
     diagnosis.end_step()

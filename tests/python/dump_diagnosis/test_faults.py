@@ -14,7 +14,7 @@ import msprobe
 import pytest
 import torch
 from diagnosis_training import KINDS, Net, Read, same
-from msprobe.dump.diagnosis import Diagnosis
+from msprobe.dump.training_state import TrainingState
 from torch import nn
 
 
@@ -56,7 +56,7 @@ def test_faults_are_lines_of_the_file_and_one_warning(
     tmp_path: Path, read: Read, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Hostile()
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     for step in range(2):
         diagnosis.begin_step(model, tmp_path / f"step{step}")
         model(torch.ones(1, 2)).sum().backward()
@@ -78,7 +78,7 @@ def test_faults_are_lines_of_the_file_and_one_warning(
 def test_without_a_model_the_other_kinds_are_recorded(tmp_path: Path, read: Read, model: Any) -> None:
     weight = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.5)
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step(model, tmp_path / "step0")
     weight.sum().backward()
     optimizer.step()
@@ -98,7 +98,7 @@ def test_exceptions_of_the_training_pass_unchanged(tmp_path: Path, read: Read) -
 
     model = nn.Linear(2, 2)
     optimizer = Failing(model.parameters(), lr=0.1)
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step(model, tmp_path / "step0")
     with pytest.raises(RuntimeError, match="shapes"):
         model(torch.ones(1, 3))
@@ -138,7 +138,7 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path, caplog: pytest.LogCapture
 
 
 def check_unwritable(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    diagnosis = Diagnosis(("rng",))
+    diagnosis = TrainingState(("rng",))
     for _ in range(2):
         diagnosis.begin_step(None, folder)
         diagnosis.end_step()
@@ -147,7 +147,7 @@ def check_unwritable(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_the_folder_may_vanish(tmp_path: Path, read: Read) -> None:
-    diagnosis = Diagnosis(("rng",))
+    diagnosis = TrainingState(("rng",))
     (tmp_path / "step0").mkdir()
     diagnosis.begin_step(None, tmp_path / "step0")
     (tmp_path / "step0").rmdir()
@@ -157,7 +157,7 @@ def test_the_folder_may_vanish(tmp_path: Path, read: Read) -> None:
 
 def test_calls_out_of_order(tmp_path: Path, read: Read) -> None:
     model = nn.Linear(2, 2)
-    diagnosis = Diagnosis(("inputs", "rng"))
+    diagnosis = TrainingState(("inputs", "rng"))
     diagnosis.end_step()
     diagnosis.forget()
     with diagnosis.aside():
@@ -178,7 +178,7 @@ def test_calls_out_of_order(tmp_path: Path, read: Read) -> None:
 
 def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
     call = nn.Module.__call__
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step(Net(), tmp_path / "step0")
     diagnosis.forget()
     diagnosis.end_step()
@@ -202,7 +202,7 @@ def test_hooks_stand_on_those_of_others(tmp_path: Path, read: Read) -> None:
     others = Hooks([CodeExchange(nn.utils.clip_grad_norm_, other)])
     model = nn.Linear(2, 2)
     model(torch.ones(1, 2)).sum().backward()
-    diagnosis = Diagnosis(("gradients",))
+    diagnosis = TrainingState(("gradients",))
     others.install()
     diagnosis.begin_step(model, tmp_path / "step0")
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)  # both
@@ -225,7 +225,7 @@ def test_modes_of_the_program_see_nothing_of_it(tmp_path: Path) -> None:
             calls.append(getattr(func, "__name__", str(func)))
             return func(*args, **(kwargs or {}))
 
-    def run(diagnosis: Diagnosis | None) -> list[str]:
+    def run(diagnosis: TrainingState | None) -> list[str]:
         calls.clear()
         torch.manual_seed(0)
         model = Net()
@@ -240,7 +240,7 @@ def test_modes_of_the_program_see_nothing_of_it(tmp_path: Path) -> None:
                 diagnosis.end_step()
         return list(calls)
 
-    assert run(Diagnosis(KINDS)) == run(None)
+    assert run(TrainingState(KINDS)) == run(None)
 
 
 @pytest.mark.parametrize("compiled_before", [False, True])
@@ -272,7 +272,7 @@ def test_a_compiled_model_is_not_compiled_for_a_step(
     outer = Outer()
     if compiled_before:
         run()
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step([outer, outer.model], tmp_path / "step0")
     run()
     diagnosis.end_step()
@@ -291,7 +291,7 @@ def test_the_file_is_json_whatever_names_and_values_there_are(tmp_path: Path, re
     model.add_module("näme", nn.Linear(1, 1))
     model.big = 10**5000  # json refuses the conversion
     model.text = "x" * 5000 + "\ud800"
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step(model, tmp_path / "step0")
     diagnosis.end_step()
     record = read()
@@ -313,7 +313,7 @@ def test_call_stacks_show_no_frame_of_it(tmp_path: Path) -> None:
 
     weight = torch.ones(2, requires_grad=True)
     weight.register_hook(keep)
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     for observed in (False, True):
         if observed:
             diagnosis.begin_step(nn.Linear(1, 1), tmp_path / "step0")

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from msprobe.dump.diagnosis_report import DiagnosisReport
+from msprobe.dump.training_state_file import TrainingStateFile
 from msprobe.training.measurement import groups, measure, members
 from msprobe.training.phases import CallWatch
 
 
 @pytest.fixture
 def report():
-    return DiagnosisReport(Path("diagnosis.json"), ["parameters"])
+    return TrainingStateFile(Path("diagnosis.json"), ["parameters"])
 
 
 def measured(items, report, **options):

@@ -15,7 +15,7 @@ import pytest
 import torch
 import torch.multiprocessing
 from diagnosis_training import KINDS, same
-from msprobe.dump.diagnosis import Diagnosis
+from msprobe.dump.training_state import TrainingState
 from torch import nn
 
 RANKS = 2
@@ -55,7 +55,7 @@ def gradients_of_a_rank(rank: int, number: int) -> dict[str, Any]:
     return {f"module.{name}": parameter.grad for name, parameter in model.named_parameters()}
 
 
-def train(rank: int, options: dict[str, Any], diagnosis: Diagnosis | None, folder: Path) -> list[Any]:
+def train(rank: int, options: dict[str, Any], diagnosis: TrainingState | None, folder: Path) -> list[Any]:
     model = nn.parallel.DistributedDataParallel(network(), **options)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
     left = []
@@ -76,7 +76,7 @@ def train(rank: int, options: dict[str, Any], diagnosis: Diagnosis | None, folde
 
 def ddp(rank: int, options: dict[str, Any], folder: Path) -> None:
     plain = train(rank, options, None, folder)
-    observed = train(rank, options, Diagnosis(KINDS), folder)
+    observed = train(rank, options, TrainingState(KINDS), folder)
     assert all(torch.equal(a, b) for a, b in zip(plain, observed))
 
     record = json.loads((folder / "step0" / f"rank{rank}" / "diagnosis.json").read_text())
@@ -126,7 +126,7 @@ def fsdp(rank: int, folder: Path) -> None:
     model = network()
     fully_shard(model, mesh=init_device_mesh("cpu", (RANKS,)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    diagnosis = Diagnosis(KINDS)
+    diagnosis = TrainingState(KINDS)
     diagnosis.begin_step(model, folder / f"rank{rank}")
     model(batch(rank, 1)).square().sum().backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1e9)

@@ -13,7 +13,7 @@ from children import run
 
 
 class Session:
-    """An InterventionSession with its hooks, for a block."""
+    """FunctionInterventions with its hooks, for a block."""
 
     def __init__(self) -> None:
         from msprobe.hooks.functions import Hooks
@@ -21,7 +21,7 @@ class Session:
         from msprobe.native import torch_adapter
 
         self.adapter = torch_adapter()
-        self.session = self.adapter.InterventionSession()
+        self.session = self.adapter.FunctionInterventions()
         self._hooks = Hooks(function_exchanges(self.session))
 
     def add(self, kind: str, *, calls: Any = (), first: int = 0, last: int = -1, **settings: Any) -> None:

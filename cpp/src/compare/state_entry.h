@@ -8,7 +8,7 @@
 #include <string>
 
 #include "msprobe/closeness.h"
-#include "msprobe/diagnosis.h"
+#include "msprobe/training_state.h"
 
 namespace msprobe::compare {
 

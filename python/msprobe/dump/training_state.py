@@ -12,9 +12,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.dump.diagnosis_report import FILE, LINE, DiagnosisReport
 from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
+from msprobe.dump.training_state_file import FILE, LINE, TrainingStateFile
 from msprobe.hooks.functions import Hooks, OffWhileCompiled
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import import_torch, log
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 _OF_A_MODEL = ("inputs", "parameters", "gradients", "modules")
 
 
-class Diagnosis:
+class TrainingState:
     """Records the kinds of the configuration key "diagnosis", from begin_step() to end_step() of a step.
 
     Without kinds every method does nothing. After construction nothing here raises because of what is
     measured or written: a fault becomes a line of the file, and the first one of the process a warning.
 
-    Hooks that were installed after those of the diagnosis must be taken off before: other hooks come and go
-    inside of `with diagnosis.aside():`.
+    Hooks that were installed after those of this must be taken off before: other hooks come and go
+    inside of `with state.aside():`.
     """
 
     def __init__(self, kinds: Sequence[str]) -> None:
@@ -69,7 +69,7 @@ class Diagnosis:
                 self._step.takes_calls = True
                 return
             self.end_step()
-        self._step = _Step(self._kinds, model, DiagnosisReport(path, self._kinds), self._settings)
+        self._step = _Step(self._kinds, model, TrainingStateFile(path, self._kinds), self._settings)
         self._step.install_permanent()
         if watches:
             self.watch()
@@ -86,7 +86,7 @@ class Diagnosis:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """No hook of the diagnosis is installed inside."""
+        """No hook of this is installed inside."""
         step = self._step
         was_installed = step is not None and step.take_aside()
         try:
@@ -105,9 +105,9 @@ class Diagnosis:
         problem = step.report.write()
         fault = step.report.first_fault
         if problem:
-            self._warn("the diagnosis of a step is not on disk: %s", problem)
+            self._warn("the training state of a step is not on disk: %s", problem)
         elif fault:
-            self._warn("the diagnosis could not measure everything, see %s: %s", step.report.path, fault)
+            self._warn("the training state could not measure everything, see %s: %s", step.report.path, fault)
 
     def forget(self) -> None:
         """In a forked child: takes the hooks off and writes nothing, the file is the parent's."""
@@ -122,10 +122,10 @@ class Diagnosis:
 
 
 class _Step:
-    """One step of one diagnosis."""
+    """One recorded step."""
 
     def __init__(
-        self, kinds: tuple[str, ...], model: object, report: DiagnosisReport, settings: ModuleSettings
+        self, kinds: tuple[str, ...], model: object, report: TrainingStateFile, settings: ModuleSettings
     ) -> None:
         self.report = report
         self._settings = settings

@@ -28,7 +28,7 @@ void append_member(std::string& text, std::string_view name, const std::optional
 
 }  // namespace
 
-std::string diagnosis_members(const stats::Summary& summary) {
+std::string state_members(const stats::Summary& summary) {
   std::string text;
   if (summary.crc32) {
     append_key(text, "crc32");
@@ -57,8 +57,8 @@ std::string diagnosis_members(const stats::Summary& summary) {
   return text;
 }
 
-void append_diagnosis_member(std::string& members, std::string_view separator, std::string_view name,
-                             std::string_view value) {
+void append_state_member(std::string& members, std::string_view separator, std::string_view name,
+                         std::string_view value) {
   if (!members.empty()) members += separator;
   trace::append_json_string(members, name);
   members.append(": ").append(value);

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "compare/diagnosis_walk.h"
+#include "compare/state_walk.h"
 
 #include <algorithm>
 #include <array>
@@ -11,9 +11,9 @@
 #include <span>
 
 #include "base/non_finite.h"
-#include "compare/diagnosis_entry.h"
 #include "compare/rounding_model.h"
 #include "compare/rows.h"
+#include "compare/state_entry.h"
 
 namespace msprobe::compare {
 namespace {
@@ -86,9 +86,9 @@ double negligible(const std::vector<EntryPair>& entries) {
 
 using Reached = std::map<std::string, Distance, std::less<>>;
 
-class DiagnosisWalker {
+class StateWalker {
  public:
-  DiagnosisWalker(const Json& target, const Json& reference, const StepWalk* before, CallWalk& calls)
+  StateWalker(const Json& target, const Json& reference, const StepWalk* before, CallWalk& calls)
       : target_(target), reference_(reference), before_(before), calls_(calls) {}
 
   void run() {
@@ -101,7 +101,7 @@ class DiagnosisWalker {
     clipping(reached);
     at_optimizer(reached);
     optimizer(reached);
-    calls_.walk.has_diagnosis = true;
+    calls_.walk.has_state = true;
     auto& findings = calls_.walk.findings;
     std::stable_sort(findings.begin(), findings.end(),
                      [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
@@ -603,9 +603,9 @@ class DiagnosisWalker {
 
 }  // namespace
 
-void walk_diagnosis(const trace::Diagnosis& target, const trace::Diagnosis& reference, const StepWalk* before,
-                    CallWalk& calls) {
-  DiagnosisWalker(target.root, reference.root, before, calls).run();
+void walk_state(const trace::TrainingState& target, const trace::TrainingState& reference,
+                const StepWalk* before, CallWalk& calls) {
+  StateWalker(target.root, reference.root, before, calls).run();
 }
 
 }  // namespace msprobe::compare

@@ -26,7 +26,7 @@ std::string entry(const at::Tensor& tensor, bool with_requires_grad, const stats
     if (text.back() != '[') text += ", ";
     text += std::to_string(size);
   }
-  return text.append("], ").append(dump::diagnosis_members(summary)).append("}");
+  return text.append("], ").append(dump::state_members(summary)).append("}");
 }
 
 bool is_plain(const at::Tensor& tensor) {
@@ -36,7 +36,7 @@ bool is_plain(const at::Tensor& tensor) {
 
 }  // namespace
 
-std::vector<std::string> diagnosis_entries(const std::vector<at::Tensor>& tensors, bool with_requires_grad) {
+std::vector<std::string> state_entries(const std::vector<at::Tensor>& tensors, bool with_requires_grad) {
   stats::SummaryOptions options;
   options.checksum = stats::SummaryOptions::Checksum::kNative;
   std::vector<std::string> entries(tensors.size());

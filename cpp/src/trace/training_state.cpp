@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/diagnosis.h"
+#include "msprobe/training_state.h"
 
 #include <algorithm>
 #include <cmath>
@@ -93,14 +93,14 @@ class JsonBuilder : public io::JsonHandler<JsonBuilder> {
   std::string key_;
 };
 
-Diagnosis read_diagnosis(const std::filesystem::path& path) {
+TrainingState read_training_state(const std::filesystem::path& path) {
   JsonBuilder builder;
   io::JsonScanner scanner(path);
   if (scanner.size() > kLargestFile) throw FormatError(path.string(), "", "expected at most 1 GiB");
   io::parse_json(scanner, builder);
-  Diagnosis diagnosis{path, builder.take()};
-  if (!diagnosis.root.is_object()) throw FormatError(path.string(), "", "expected an object");
-  return diagnosis;
+  TrainingState state{path, builder.take()};
+  if (!state.root.is_object()) throw FormatError(path.string(), "", "expected an object");
+  return state;
 }
 
 }  // namespace msprobe::trace

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis.h"
+#include "training_state.h"
 
 #include <torch/csrc/utils/pybind.h>
 
@@ -25,7 +25,7 @@ std::string statistics_text(const at::Tensor& tensor) {
   msprobe::stats::SummaryOptions options;
   options.checksum = msprobe::stats::SummaryOptions::Checksum::kNative;
   options.sketch = tensor.is_cpu() && tensor.dim() > 0;
-  return msprobe::dump::diagnosis_members(msprobe::torch_adapter::summarize(tensor, options));
+  return msprobe::dump::state_members(msprobe::torch_adapter::summarize(tensor, options));
 }
 
 // What of the values of a list is measured.
@@ -65,7 +65,7 @@ class Measurement {
   void measure() {
     std::optional<py::gil_scoped_release> no_gil;
     if (elements_ >= kElementsWithoutGil) no_gil.emplace();
-    entries_ = msprobe::torch_adapter::diagnosis_entries(tensors_, of_ == Of::kParameter);
+    entries_ = msprobe::torch_adapter::state_entries(tensors_, of_ == Of::kParameter);
   }
 
   // Of the values from number `first` to `last`.
@@ -78,8 +78,8 @@ class Measurement {
       const bool is_known = one.is_null || (one.tensor && !entries_[*one.tensor].empty());
       const char* const name = is_known ? PyUnicode_AsUTF8(one.name.ptr()) : nullptr;
       if (name != nullptr) {
-        msprobe::dump::append_diagnosis_member(
-            text, separator, name, one.is_null ? std::string_view("null") : entries_[*one.tensor]);
+        msprobe::dump::append_state_member(text, separator, name,
+                                           one.is_null ? std::string_view("null") : entries_[*one.tensor]);
         continue;
       }
       PyErr_Clear();
@@ -144,9 +144,9 @@ std::string groups(const py::list& groups, const py::function& otherwise) {
 
 }  // namespace
 
-void register_diagnosis(py::module_& m) {
-  m.def("diagnosis_statistics", &statistics_text, py::arg("tensor"));
-  m.def("diagnosis_members", &members, py::arg("items"), py::kw_only(), py::arg("of"), py::arg("otherwise"),
+void register_training_state(py::module_& m) {
+  m.def("state_statistics", &statistics_text, py::arg("tensor"));
+  m.def("state_members", &members, py::arg("items"), py::kw_only(), py::arg("of"), py::arg("otherwise"),
         py::arg("separator"));
-  m.def("diagnosis_groups", &groups, py::arg("groups"), py::kw_only(), py::arg("otherwise"));
+  m.def("state_groups", &groups, py::arg("groups"), py::kw_only(), py::arg("otherwise"));
 }

@@ -23,7 +23,7 @@ _MOST_FAULTS = 100
 _LONGEST_FAULT = 500
 
 
-class DiagnosisReport:
+class TrainingStateFile:
     """Sections of one file. A value is turned into text when it is given, as thousands of small objects would
     need many times the memory.
     """
@@ -111,7 +111,7 @@ class _Noting:
 
     __slots__ = ("_doing", "_guard", "_report")
 
-    def __init__(self, report: DiagnosisReport, doing: str) -> None:
+    def __init__(self, report: TrainingStateFile, doing: str) -> None:
         import torch
 
         self._report = report

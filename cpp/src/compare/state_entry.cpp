@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "compare/diagnosis_entry.h"
+#include "compare/state_entry.h"
 
 #include <cmath>
 

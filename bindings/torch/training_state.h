@@ -4,4 +4,4 @@
 
 #include <pybind11/pybind11.h>
 
-void register_diagnosis(pybind11::module_& m);
+void register_training_state(pybind11::module_& m);

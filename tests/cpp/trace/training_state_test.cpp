@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/diagnosis.h"
+#include "msprobe/training_state.h"
 
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@
 
 using namespace msprobe;
 using trace::Json;
-using trace::read_diagnosis;
+using trace::read_training_state;
 
 namespace {
 
@@ -25,13 +25,13 @@ class Folder {
  public:
   Json read(const std::string& text) {
     test::write_bytes(path(), text);
-    return read_diagnosis(path()).root;
+    return read_training_state(path()).root;
   }
   std::filesystem::path path() const { return folder_ / "diagnosis.json"; }
   // What is said; empty: it is read.
   std::string refusal() const {
     try {
-      (void)read_diagnosis(path());
+      (void)read_training_state(path());
     } catch (const Error& error) {
       return error.what();
     }
@@ -44,7 +44,7 @@ class Folder {
 
 }  // namespace
 
-TEST_CASE("diagnosis: values are as they stand in the file") {
+TEST_CASE("training state: values are as they stand in the file") {
   Folder folder;
   const Json root =
       folder.read(R"({"a": {"b": [1, -2.5e3, true, null, "x\u00e9"]}, "n": NaN, "i": -Infinity})");
@@ -63,7 +63,7 @@ TEST_CASE("diagnosis: values are as they stand in the file") {
   CHECK(root.keys() == std::vector<std::string>{"a", "n", "i"});
 }
 
-TEST_CASE("diagnosis: what is not there is null, whatever is asked") {
+TEST_CASE("training state: what is not there is null, whatever is asked") {
   Folder folder;
   const Json root = folder.read(R"({"a": 3, "l": [1]})");
   CHECK(root["x"].is_null());
@@ -75,7 +75,7 @@ TEST_CASE("diagnosis: what is not there is null, whatever is asked") {
   CHECK(root.find("x") == nullptr);
 }
 
-TEST_CASE("diagnosis: of a key that occurs twice the last counts") {
+TEST_CASE("training state: of a key that occurs twice the last counts") {
   Folder folder;
   CHECK(folder.read(R"({"a": 1, "b": 2, "a": 3})")["a"].number() == 3);
   std::string many = "{";
@@ -87,7 +87,7 @@ TEST_CASE("diagnosis: of a key that occurs twice the last counts") {
   CHECK(root["k"].is_null());
 }
 
-TEST_CASE("diagnosis: equality is that of content") {
+TEST_CASE("training state: equality is that of content") {
   Folder folder;
   const auto value = [&](const std::string& text) { return folder.read(R"({"v": )" + text + "}")["v"]; };
   CHECK(value("1") == value("1.0"));
@@ -100,7 +100,7 @@ TEST_CASE("diagnosis: equality is that of content") {
   CHECK(value("true") == value("1"));  // a flag that one version writes as a number
 }
 
-TEST_CASE("diagnosis: what is none is refused, with its path") {
+TEST_CASE("training state: what is none is refused, with its path") {
   Folder folder;
   for (const char* text : {"", "{", "[]", "3", "null", "\"x\"", "{\"a\": }", "{\"a\": 1,}", "{} {}",
                            "{\"a\": \"\xff\"}", "{\"a\": 01}", "{\"a\": tru}", "{'a': 1}"}) {
@@ -110,7 +110,7 @@ TEST_CASE("diagnosis: what is none is refused, with its path") {
   }
 }
 
-TEST_CASE("diagnosis: nesting without end is refused") {
+TEST_CASE("training state: nesting without end is refused") {
   Folder folder;
   for (const int depth : {65, 1000, 1000000}) {
     for (const std::string open : {"[", "{\"a\": "}) {
@@ -123,7 +123,7 @@ TEST_CASE("diagnosis: nesting without end is refused") {
   CHECK(folder.read("{\"a\": " + std::string(60, '[') + std::string(60, ']') + "}")["a"].is_list());
 }
 
-TEST_CASE("diagnosis: a file that is cut anywhere is refused") {
+TEST_CASE("training state: a file that is cut anywhere is refused") {
   Folder folder;
   const std::string whole =
       R"({"version": 1, "inputs": [{"model": "", "tensors": {"x": {"dtype": "torch.float32"}}}]})";
@@ -133,7 +133,7 @@ TEST_CASE("diagnosis: a file that is cut anywhere is refused") {
   }
 }
 
-TEST_CASE("diagnosis: devices, pipes, folders and what is not there are refused at once") {
+TEST_CASE("training state: devices, pipes, folders and what is not there are refused at once") {
   Folder folder;
   CHECK(test::contains(folder.refusal(), folder.path().string()));
   std::filesystem::create_symlink("/dev/zero", folder.path());
@@ -149,7 +149,7 @@ TEST_CASE("diagnosis: devices, pipes, folders and what is not there are refused 
   CHECK(test::contains(folder.refusal(), folder.path().string()));
 }
 
-TEST_CASE("diagnosis: a file above 1 GiB is refused before it is read") {
+TEST_CASE("training state: a file above 1 GiB is refused before it is read") {
   Folder folder;
   test::write_bytes(folder.path(), "{}");
   std::filesystem::resize_file(folder.path(), (std::uintmax_t{1} << 30) + 1);

@@ -51,8 +51,8 @@ class MSPROBE_API Json {
   std::vector<std::string> keys_;
 };
 
-/// The diagnosis of one step and rank.
-struct Diagnosis {
+/// The state of the training at one step and rank.
+struct TrainingState {
   std::filesystem::path path;
   Json root;  // an object
 };
@@ -60,6 +60,6 @@ struct Diagnosis {
 /// Throws IoError; FormatError for what is no JSON or no object, for a file that is none (a device, a pipe),
 /// and for one above 1 GiB. What stands inside is looked at when it is needed: another form counts as not
 /// there.
-MSPROBE_API Diagnosis read_diagnosis(const std::filesystem::path& path);
+MSPROBE_API TrainingState read_training_state(const std::filesystem::path& path);
 
 }  // namespace msprobe::trace

@@ -51,7 +51,7 @@ class Seen:
     notes: list[str] = field(default_factory=list)
 
 
-class Session:
+class RecordedTraining:
     """One training that is recorded, from install() to close().
 
     A model is a module with parameters to be trained that is called, with gradients enabled and in training
