@@ -4,7 +4,7 @@
 
 type Pair = [english: string, chinese: string];
 
-// ---- findings of a file: "KIND NAME in MODULE: REASON", see cpp/src/compare/call_walk.cpp and diagnosis_walk.cpp
+// ---- findings of a file: "KIND NAME in MODULE: REASON", see cpp/src/compare/call_walk.cpp and state_walk.cpp
 
 const KINDS: Record<string, string> = {
   "input data": "输入数据", weight: "权重", buffer: "缓冲区", argument: "参数", "module attribute": "模块属性", operator: "算子",

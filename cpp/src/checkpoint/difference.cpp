@@ -98,8 +98,8 @@ Difference difference_of(const TensorView& reference, const TensorView& target) 
           .both_non_finite = found.both_non_finite,
           .one_sided = found.one_sided,
           .equal_bits = found.equal_bits,
-          .reference = side_of(found.reference),
-          .target = side_of(found.target),
+          .reference = side_of(found.target),  // what is measured there, against the second
+          .target = side_of(found.reference),
           .dot = found.dot,
           .squared_distance = found.squared_distance,
           .max_absolute = found.max_absolute,

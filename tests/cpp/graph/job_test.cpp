@@ -60,7 +60,7 @@ class Runs {
       const std::string name = "rank" + std::to_string(rank);
       GraphUnit unit;
       unit.target.push_back({rank, dir_ / "target" / name});
-      if (compares) unit.golden.push_back({rank, dir_ / "golden" / name});
+      if (compares) unit.reference.push_back({rank, dir_ / "golden" / name});
       job.units.push_back(unit);
     }
     job.output = dir_ / output;
@@ -200,7 +200,7 @@ TEST_CASE("write_graph_file: units that do not go together are refused") {
   job.units.clear();
   CHECK(has(problem(job), "there is no rank"));
   job = runs.job();
-  job.units[1].golden.clear();
+  job.units[1].reference.clear();
   CHECK(has(problem(job), "some ranks have a reference"));
   job = runs.job();
   job.units[1].target[0].rank = 0;

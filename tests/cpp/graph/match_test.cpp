@@ -26,12 +26,12 @@ using Matched = std::map<std::string, std::string>;
 Matched matched(const Graph& target, const Graph& golden, const MatchOptions& options = {}) {
   const NodeMatches matches = match_nodes(target, golden, options);
   REQUIRE(matches.of_target.size() == target.nodes().size());
-  REQUIRE(matches.of_golden.size() == golden.nodes().size());
+  REQUIRE(matches.of_reference.size() == golden.nodes().size());
   Matched result;
   for (NodeId node = 0; node < matches.of_target.size(); ++node) {
     const NodeId other = matches.of_target[node];
     if (other == kNoNode) continue;
-    CHECK(matches.of_golden[other] == node);
+    CHECK(matches.of_reference[other] == node);
     result.emplace(target[node].name, golden[other].name);
   }
   result.erase("DefaultModel");

@@ -91,10 +91,10 @@ Construct construct_of(const TempDir& dir, const std::string& text) {
 }  // namespace
 
 TEST_CASE("match: a call that only one run has shifts the counts of the later ones, not the pairs") {
-  const std::vector<Call> golden = {{"Torch.add"}, {"Torch.mul"}, {"Torch.add"}, {"Torch.add"}};
-  std::vector<Call> target = golden;
-  target.insert(target.begin(), Call{"Torch.add", "[7]"});
-  const Trace target = run_of(target), reference = run_of(golden);
+  const std::vector<Call> one = {{"Torch.add"}, {"Torch.mul"}, {"Torch.add"}, {"Torch.add"}};
+  std::vector<Call> more = one;
+  more.insert(more.begin(), Call{"Torch.add", "[7]"});
+  const Trace target = run_of(more), reference = run_of(one);
   CHECK(told(target, reference, match(target, reference)) ==
         Lines{"Torch.add.0.forward (none)", "Torch.add.1.forward = Torch.add.0.forward (aligned)",
               "Torch.mul.0.forward = Torch.mul.0.forward (exact)",

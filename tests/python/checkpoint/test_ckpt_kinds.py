@@ -65,7 +65,7 @@ def test_prefixes_of_wrappers_are_left_out(tmp_path: Path) -> None:
     right = save(tmp_path / "b.pt", {f"module.{name}": value for name, value in STATE.items()})
     result = compare_checkpoints(left, right)
     assert result.same
-    assert result.notes == ['names of the right checkpoint are taken without "module."']
+    assert result.notes == ['names of the target checkpoint are taken without "module."']
 
 
 def test_whole_module(tmp_path: Path) -> None:

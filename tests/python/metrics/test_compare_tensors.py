@@ -98,7 +98,7 @@ def check(left: torch.Tensor, right: torch.Tensor, **options: Any) -> dict[str, 
     en, eb = n.astype(extended), b.astype(extended)
     assert close(m["dot"], (en.conj() * eb).real)
     assert close(m["squared_distance"], np.abs((n - b).astype(extended)) ** 2)
-    for side, x in (("left", en), ("right", eb)):
+    for side, x in (("target", en), ("reference", eb)):
         assert close(m[f"{side}_sum"], x.real)
         assert close(m[f"{side}_sum_imag"], x.imag)
         assert close(m[f"{side}_squares"], np.abs(x) ** 2)
@@ -411,9 +411,9 @@ for name in ("float32", "float64", "float16"):
     found[f"{name} equal"] = {k: v.hex() if isinstance(v, float) else v for k, v in m.items()}
 n = g.integers(0, 65536, 70001).astype(np.uint16)
 b = g.integers(0, 65536, 70001).astype(np.uint16)
-m = _core.compare_tensors(n, b, left_dtype="bfloat16", right_dtype="bfloat16")
+m = _core.compare_tensors(n, b, target_dtype="bfloat16", reference_dtype="bfloat16")
 found["bfloat16"] = {k: v.hex() if isinstance(v, float) else v for k, v in m.items()}
-m = _core.compare_tensors(n, b, left_dtype="float16", right_dtype="float16", float16_arithmetic=True)
+m = _core.compare_tensors(n, b, target_dtype="float16", reference_dtype="float16", float16_arithmetic=True)
 found["every float16"] = {k: v.hex() if isinstance(v, float) else v for k, v in m.items()}
 json.dump(found, sys.stdout)
 """

@@ -133,7 +133,7 @@ def test_log_probability_numbers_are_those_of_numpy(save: Save) -> None:
     assert found["sum_k3"] == pytest.approx((np.exp(d) - 1 - d).sum())
     assert found["sum_squared_ratio"] == pytest.approx((np.exp(d) ** 2).sum())
     assert found["max_probability_difference"] == pytest.approx(np.abs(p - q).max())
-    assert found["sum_left_right"] == pytest.approx((p * q).sum())
+    assert found["sum_reference_target"] == pytest.approx((p * q).sum())
     edges = [-np.inf, *core.RL_RATIO_BOUNDS, np.inf]
     ratio = np.exp(d)
     counts = [int(((ratio > low) & (ratio <= high)).sum()) for low, high in zip(edges, edges[1:])]
@@ -148,14 +148,14 @@ def test_what_only_one_record_has(save: Save, tmp_path: Path, capsys: pytest.Cap
     assert run(left, right, "-o", tmp_path / "out") == 0
     said = capsys.readouterr().out
     assert f"note: only {left} has the key own" in said
-    assert "note: not compared: step 2 (only in the left record)" in said
+    assert "note: not compared: step 2 (only in the reference record)" in said
     (left / "data/x/step1/rank0/micro_step0/x.npy").rename(left / "data/x/step1/rank0/micro_step0/x.1.npy")
     assert run(left, right, "-o", tmp_path / "out") == 1
     found = verdict(tmp_path / "out")
     assert found["verdict"] == "incomplete"
     assert [one["kind"] for one in found["findings"]] == ["missing", "missing"]
     assert capsys.readouterr().out.startswith(
-        "No difference was seen, but: x: only the left record has 1 array"
+        "No difference was seen, but: x: only the reference record has 1 array"
     )
 
 
