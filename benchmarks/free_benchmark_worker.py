@@ -44,7 +44,7 @@ class Training:
         path.write_text(json.dumps(content))
         self._debugger: Any = PrecisionDebugger(path)
         adapter = torch_adapter()
-        self._session: Any = adapter.InterventionSession()
+        self._session: Any = adapter.FunctionInterventions()
         self._session.interventions.add(adapter.intervener("call_twice"))
         self._hooks = Hooks(function_exchanges(self._session))
 

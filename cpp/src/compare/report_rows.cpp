@@ -72,7 +72,7 @@ std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::ve
 struct PageEntry {
   std::uint32_t place = 0;  // a record of the run under test
   bool is_behind = false;   // behind what stands there
-  std::size_t index = 0;    // of the row, or of `right_only`
+  std::size_t index = 0;    // of the row, or of `reference_only`
   bool is_of_reference = false;
 
   bool operator<(const PageEntry& other) const {
@@ -111,26 +111,27 @@ class GradientPlaces {
 std::vector<PageEntry> page_entries(const DumpPair& pair, const std::vector<std::size_t>& chosen,
                                     std::size_t most) {
   const auto& rows = pair.matches.pairs;
-  const auto& right_only = pair.matches.right_only;
-  const GradientPlaces ours(pair.left), theirs(pair.right);
+  const auto& reference_only = pair.matches.reference_only;
+  const GradientPlaces ours(pair.target), theirs(pair.reference);
   std::vector<PageEntry> entries;
-  entries.reserve(chosen.size() + std::min(right_only.size(), most));
+  entries.reserve(chosen.size() + std::min(reference_only.size(), most));
   for (const std::size_t index : chosen) {
-    const std::uint32_t record = rows[index].left_record;
-    const bool is_gradient = trace::holds_gradients(pair.left.name(pair.left.records()[record]));
+    const std::uint32_t record = rows[index].target_record;
+    const bool is_gradient = trace::holds_gradients(pair.target.name(pair.target.records()[record]));
     entries.push_back({is_gradient ? ours.place(record) : record, is_gradient, index, false});
   }
   // Of each record of the reference the one of the run under test that it stands at or behind.
-  std::vector<std::uint32_t> places(right_only.empty() ? 0 : pair.right.records().size());
+  std::vector<std::uint32_t> places(reference_only.empty() ? 0 : pair.reference.records().size());
   std::uint32_t last = 0;
   for (std::uint32_t i = 0; i < places.size(); ++i) {
-    const bool is_gradient = trace::holds_gradients(pair.right.name(pair.right.records()[i]));
-    if (pair.records.of_right[i] && !is_gradient) last = pair.records.of_right[i].index;
+    const bool is_gradient = trace::holds_gradients(pair.reference.name(pair.reference.records()[i]));
+    if (pair.records.of_reference[i] && !is_gradient) last = pair.records.of_reference[i].index;
     places[i] = last;
   }
-  for (std::size_t i = 0; i < std::min(right_only.size(), most); ++i) {
-    std::uint32_t record = right_only[i].record;
-    if (trace::holds_gradients(pair.right.name(pair.right.records()[record]))) record = theirs.place(record);
+  for (std::size_t i = 0; i < std::min(reference_only.size(), most); ++i) {
+    std::uint32_t record = reference_only[i].record;
+    if (trace::holds_gradients(pair.reference.name(pair.reference.records()[record])))
+      record = theirs.place(record);
     entries.push_back({places[record], true, i, true});
   }
   std::stable_sort(entries.begin(), entries.end());
@@ -245,12 +246,12 @@ class RowColumns {
   }
 
   // What only the reference has, under its name there.
-  void add_of_reference(const trace::RightItem& one) {
+  void add_of_reference(const trace::ReferenceItem& one) {
     row_.add(std::int64_t{0});
-    left_.read(pair_.right, one.record, pair_.right.all_items()[one.item]);
-    record_.add(last_record_.index(strings_, left_.record()));
-    item_.add(strings_.index(left_.item()));
-    type_.add(last_type_.index(strings_, left_.type));
+    target_.read(pair_.reference, one.record, pair_.reference.all_items()[one.item]);
+    record_.add(last_record_.index(strings_, target_.record()));
+    item_.add(strings_.index(target_.item()));
+    type_.add(last_type_.index(strings_, target_.type));
     other_record_.add(std::int64_t{kNone});
     other_item_.add(std::int64_t{kNone});
     other_type_.add(std::int64_t{kNone});
@@ -384,7 +385,7 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
                        const std::vector<Distance>& distances, std::size_t most) {
   const std::vector<ItemPair>& rows = pair.matches.pairs;
   ReportRows report;
-  report.rows = rows.size() + pair.matches.right_only.size();
+  report.rows = rows.size() + pair.matches.reference_only.size();
   for (std::size_t i = 0; i < rows.size(); ++i) count_difference(pair, report, rows[i], distances[i]);
   const std::vector<std::size_t> chosen = choose(rows, distances, most);
   const std::vector<PageEntry> entries = page_entries(pair, chosen, most);
@@ -395,7 +396,7 @@ ReportRows report_rows(const DumpPair& pair, const std::vector<RealMetrics>& met
   std::size_t begin = 0, end = 0;
   for (const PageEntry& entry : entries) {
     if (entry.is_of_reference) {
-      columns.add_of_reference(pair.matches.right_only[entry.index]);
+      columns.add_of_reference(pair.matches.reference_only[entry.index]);
       continue;
     }
     const std::size_t index = entry.index;

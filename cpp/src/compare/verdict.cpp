@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "compare/call_walk.h"
-#include "compare/state_walk.h"
 #include "compare/rows.h"
+#include "compare/state_walk.h"
 
 namespace msprobe::compare {
 namespace {
