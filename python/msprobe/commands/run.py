@@ -101,7 +101,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="msprobe run",
         usage="msprobe run [options] SCRIPT [ARGUMENTS] | msprobe run [options] -m MODULE [ARGUMENTS]",
         description="Runs a training script, which need not be changed, and records it: the set-up, losses, "
-        "gradients, and what modules and functions got and gave. Models and steps are found by themselves.",
+        "gradients, and the inputs and outputs of modules and functions. Models and steps are found "
+        "by themselves.",
         epilog=_EPILOG,
     )
     add = parser.add_argument

@@ -47,7 +47,8 @@ def _plain(culprit: Culprit) -> str:
         name = thing
         if culprit.kind in ("module_attribute", "optimizer_setting", "optimizer_state"):
             name, called = culprit.name, ""
-        return f"{name} is {ours or 'absent'}, in the reference {theirs or 'absent'}{called}"
+        ours, theirs = _told_apart(ours or "absent", theirs or "absent")
+        return f"{name} is {ours}, in the reference {theirs}{called}"
     if culprit.kind in ("operator", "reduction", "randomness"):
         from_equal = culprit.reason.startswith("what goes into")
         what = (
@@ -59,6 +60,19 @@ def _plain(culprit: Culprit) -> str:
     if culprit.kind == "argument":
         return f"{thing} holds something else{called}"
     return culprit.reason or culprit.where
+
+
+def _told_apart(a: str, b: str) -> tuple[str, str]:
+    """Two numbers with as many digits as it takes to tell them apart; anything else as it is."""
+    try:
+        x, y = float(a), float(b)
+    except ValueError:
+        return a, b
+    for digits in range(3, 17):
+        short = f"{x:.{digits}g}", f"{y:.{digits}g}"
+        if short[0] != short[1]:
+            return (min(short[0], a, key=len), min(short[1], b, key=len))
+    return a, b
 
 
 def _at(culprit: Culprit) -> str:

@@ -78,7 +78,7 @@ def _ranked(ranked: list[Ranked]) -> str:
 def _check(check: CheckResult) -> str:
     rows = [row for row in check.rows if _differs(check, row)]
     head = "".join(f"<th>{escape(name)}</th>" for name in check.columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows[:_MOST_ROWS])
+    body = "".join(f"<tr>{''.join(map(_cell, check.columns, row))}</tr>" for row in rows[:_MOST_ROWS])
     badge = "agree" if check.passed else "differ"
     word = "pass" if check.passed else "fail"
     count = f"{len(check.rows)} rows, {len(rows)} differ"
@@ -100,10 +100,10 @@ def _differs(check: CheckResult, row: list[Cell]) -> bool:
     return True
 
 
-def _cell(cell: Cell) -> str:
+def _cell(column: str, cell: Cell) -> str:
     """Numbers with the digits that a person reads; result.xlsx has all."""
     if isinstance(cell, float):
-        return f'<td class="n">{cell:.3g}</td>'
+        return f'<td class="n">{cell:{".3g" if "diff" in column else ".6g"}}</td>'
     return f"<td>{'' if cell is None else _text(shown(cell))}</td>"
 
 

@@ -278,3 +278,14 @@ def test_a_culprit_is_said_in_plain_words(changes, said):
     (culprit,) = culprits_of(compared, lambda _: FRAMES)
     assert culprit.plain == said
     assert sentence(compared, [culprit]) == f"First difference: step 0, {said}"
+
+
+def test_values_have_the_digits_that_tell_them_apart():
+    values = {"target_value": "0.30000001192092896", "reference_value": "0.3"}
+    compared = a_difference(kind="module_attribute", name="drop.p", distance=math.inf, **values)
+    (culprit,) = culprits_of(compared)
+    assert culprit.plain == "drop.p is 0.30000001, in the reference 0.3"
+    values = {"target_value": "0.100000001", "reference_value": "1e-05"}
+    compared = a_difference(kind="module_attribute", name="norm.eps", distance=math.inf, **values)
+    (culprit,) = culprits_of(compared)
+    assert culprit.plain == "norm.eps is 0.1, in the reference 1e-05"

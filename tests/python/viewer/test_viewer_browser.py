@@ -421,3 +421,36 @@ def test_a_large_graph_is_exported_in_part(tmp_path, monkeypatch):
     assert "suspicious part" in said
     with pytest.raises(ValueError, match="no step 5"):
         export(write(tmp_path / "b.vis.db"), tmp_path / "out.html", step=5, rank=0)
+
+
+def test_a_large_graph_is_fitted_as_bars_with_names(page, tmp_path):
+    """A row is a fifth of a pixel there: what is seen is the worst of each line, and as many names as fit."""
+
+    def named(name, children=(), kind=1, index=0.0):
+        return Node(name, list(children), kind, index, peer=name)
+
+    def side():
+        calls = [named(f"Functional.f.{i}.forward", index=float(i >= 2000)) for i in range(4000)]
+        layers = [named(f"Module.l{i}.L.forward.0", calls[200 * i : 200 * i + 200], 0) for i in range(20)]
+        return named("DefaultModel", layers, 0)
+
+    graph = {(0, 0): (side(), side())}
+    with shown(page, write(tmp_path / "a.vis.db", graph), tmp_path / "state") as address:
+        open_page(page, address)
+        page.run("""
+            const box = document.querySelector("select[aria-label=Levels]");
+            box.value = "100";
+            box.dispatchEvent(new Event("change", {bubbles: true}));
+        """)
+        settle(page)
+        page.run("document.activeElement.blur()")
+        tap(page, "0")
+        settle(page)
+        names, colours = page.run("""
+            const canvas = document.querySelector(".pane canvas"), high = canvas.height;
+            const line = canvas.getContext("2d").getImageData(canvas.width >> 1, 0, 1, high).data;
+            const pixel = y => line.slice(4 * Math.round(y), 4 * Math.round(y) + 3).join();
+            return [Number(canvas.dataset.boxes), [pixel(0.3 * high), pixel(0.8 * high)]];
+        """)
+        assert 5 < names < 60
+        assert colours[0] != colours[1]  # the worse half
