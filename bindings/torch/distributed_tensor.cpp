@@ -4,6 +4,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -58,6 +59,26 @@ std::optional<Local> local_of(const py::object& tensor) {
   return local;
 }
 
+// Whether a placement is of this kind, as its method `question` says.
+bool is_placement(py::handle placement, const char* question) {
+  return placement.attr(question)().cast<bool>();
+}
+
+std::optional<HeldPart> held_part_of(const py::object& tensor) {
+  const auto local = local_of(tensor);
+  if (!local || class_name(tensor.ptr()) != "DTensor") return std::nullopt;
+  HeldPart part{local->tensor, false, false};
+  const py::object coordinate = tensor.attr("device_mesh").attr("get_coordinate")();
+  std::size_t dimension = 0;
+  for (const py::handle placement : tensor.attr("placements")) {
+    part.is_partial = part.is_partial || is_placement(placement, "is_partial");
+    const bool elsewhere = !coordinate.is_none() && coordinate[py::int_(dimension)].cast<std::int64_t>() != 0;
+    part.is_repeated = part.is_repeated || (elsewhere && is_placement(placement, "is_replicate"));
+    ++dimension;
+  }
+  return part;
+}
+
 }  // namespace
 
 std::string placement_element(py::handle placement) {
@@ -72,4 +93,12 @@ std::optional<Local> find_local(const at::Tensor& tensor) {
   const auto object = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
   if (!object) throw py::error_already_set();
   return local_of(object);
+}
+
+std::optional<HeldPart> find_held_part(const at::Tensor& tensor) {
+  const py::gil_scoped_acquire gil;
+  const KeepPythonError no_error_of_ours;
+  const auto object = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+  if (!object) throw py::error_already_set();
+  return held_part_of(object);
 }

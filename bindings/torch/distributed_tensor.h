@@ -14,6 +14,15 @@
 /// other classes. Issues no collective. Takes the GIL, and sets no Python error.
 std::optional<msprobe::torch_adapter::TensorDescriber::Local> find_local(const at::Tensor& tensor);
 
+/// What this process holds of a DTensor, for statistics that processes add up.
+struct HeldPart {
+  at::Tensor tensor;
+  bool is_partial;   // one of the terms of a sum that nobody has yet: not the values of the tensor
+  bool is_repeated;  // another process holds the same part, and has a lower rank
+};
+/// Nothing for what is no DTensor. Issues no collective. Takes the GIL, and sets no Python error.
+std::optional<HeldPart> find_held_part(const at::Tensor& tensor);
+
 /// A placement as msprobe.dump.placement makes it, as one element for TensorElement::placement. Needs the
 /// GIL; throws pybind11::error_already_set.
 std::string placement_element(pybind11::handle placement);

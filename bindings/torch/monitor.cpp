@@ -138,9 +138,10 @@ std::vector<double> as_numbers(const at::Tensor& tensor) {
 
 // What processes add up, and what they take the largest of.
 std::pair<at::Tensor, at::Tensor> pack(const monitor::Frame& frame, std::vector<std::uint32_t> labels,
-                                       std::vector<std::uint32_t> counted, std::vector<std::size_t> counts) {
+                                       std::vector<std::uint32_t> counted, std::vector<std::size_t> counts,
+                                       std::vector<std::uint32_t> left) {
   const monitor::Packed packed =
-      monitor::pack(frame, {std::move(labels), std::move(counted), std::move(counts)});
+      monitor::pack(frame, {std::move(labels), std::move(counted), std::move(counts), std::move(left)});
   return {as_tensor(packed.summed), as_tensor(packed.largest)};
 }
 
@@ -184,7 +185,8 @@ void register_monitor(py::module_& m) {
       .def("pairs", &pairs, py::arg("left"), py::arg("right"))
       .def("fetch", &TensorMeter::fetch, py::call_guard<py::gil_scoped_release>());
   m.def("monitor_spectra", &spectra, py::arg("matrices"));
-  m.def("monitor_pack", &pack, py::arg("frame"), py::arg("labels"), py::arg("counted"), py::arg("counts"));
+  m.def("monitor_pack", &pack, py::arg("frame"), py::arg("labels"), py::arg("counted"), py::arg("counts"),
+        py::arg("left") = std::vector<std::uint32_t>());
   m.def("monitor_unpack", &unpack, py::arg("frame"), py::arg("labels"), py::arg("counted"), py::arg("counts"),
         py::arg("summed"), py::arg("largest"));
 }

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <optional>
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "distributed_tensor.h"
 #include "interception.h"
 #include "measured_tensors.h"
 #include "module_calls.h"
@@ -78,12 +80,28 @@ struct Settings {
   std::optional<std::uint32_t> gradient_group;  // labels of gradients are others, in this group
   std::int32_t
       micro_steps;  // of a step; the counters of a module begin anew behind so many; 0: nothing is counted
+  bool merges;      // rows are parts of whole tensors, which processes add up
+  bool settles;     // settle_module() tells what a call returns behind the module's own hooks
 
   std::int32_t behind(std::int32_t micro_step) const {
     return micro_steps == 0 ? 0 : (micro_step + 1) % micro_steps;
   }
   std::int32_t written(std::int32_t micro_step) const { return micro_steps == 0 ? -1 : micro_step; }
 };
+
+// Whether a tensor stands for elements that this process has to count. Not a term of a sum that is not made
+// yet, and, where processes add up, not what another one counts.
+bool counts_here(const at::Tensor& tensor, const Settings& settings) {
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->is_python_dispatch()) return true;
+  const auto part = find_held_part(tensor);
+  return !part || (!part->is_partial && !(settings.merges && part->is_repeated));
+}
+
+bool is_partial(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->is_python_dispatch()) return false;
+  const auto part = find_held_part(tensor);
+  return part && part->is_partial;
+}
 
 // All that listeners, which may outlive a step, share with the watch.
 struct Shared {
@@ -133,6 +151,10 @@ class GradientRows final : public CallGradients::Listener {
     if (index >= all.size() || !gradient.defined()) return;
     all[index] = true;
     if (side == Side::kInput && !shared_->settings.inputs) return;
+    if (shared_->settings.settles && !counts_here(gradient, shared_->settings)) {
+      all[index] = false;
+      return;
+    }
     const std::int32_t micro = shared_->settings.written(micro_step());
     const TensorMeter::Item item{shared_->label(*watched_, side, index, all.size(), true), micro, gradient};
     shared_->meter->measure(*shared_->backward, {&item, 1}, nullptr);
@@ -186,6 +208,13 @@ struct OpenWatchedCall {
   Tensors inputs;
 };
 thread_local std::vector<OpenWatchedCall> open_watched_calls;
+
+// A call whose outputs are sums that the module's own hooks will make.
+struct UnsettledCall {
+  const void* owner;
+  std::shared_ptr<Watched> watched;
+};
+thread_local std::vector<UnsettledCall> unsettled_calls;
 
 bool is_attribute_true(PyObject* object, const char* attribute) {
   const auto value = py::reinterpret_steal<py::object>(PyObject_GetAttrString(object, attribute));
@@ -321,6 +350,25 @@ class ModuleWatch : public ModuleObserver,
     open_watched_calls.erase(std::prev(open.base()), open_watched_calls.end());
     if (result == nullptr || !recording_) return;
     attempt([&] { end(call, result); });
+  }
+
+  // What a call of a module with hooks of its own has returned; None: it raised.
+  void settle_module(const py::object& module, const py::object& result) {
+    while (!unsettled_calls.empty()) {
+      const UnsettledCall call = unsettled_calls.back();
+      const bool is_this = call.owner == this && call.watched->module.is(module);
+      // Those of calls that ended by an exception are in the way.
+      const auto known = std::any_of(unsettled_calls.begin(), unsettled_calls.end(), [&](const auto& one) {
+        return one.owner == this && one.watched->module.is(module);
+      });
+      if (!known) return;
+      unsettled_calls.pop_back();
+      if (!is_this) continue;
+      if (recording_ && !result.is_none()) {
+        attempt([&] { measure_outputs(*call.watched, outputs_of(result.ptr())); });
+      }
+      return;
+    }
   }
 
   // ---- attention
@@ -465,11 +513,11 @@ class ModuleWatch : public ModuleObserver,
       for (const std::uint32_t label : call.input_labels) {
         shared_->forward->set_call(label, micro, shared_->calls->next());
       }
-      std::vector<std::uint32_t> labels;
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        labels.push_back(shared_->label(watched, Side::kOutput, i, outputs.size(), false));
+      if (shared_->settings.settles && std::any_of(outputs.begin(), outputs.end(), &is_partial)) {
+        unsettled_calls.push_back({this, call.watched});
+      } else {
+        measure_outputs(watched, outputs);
       }
-      measure(labels, outputs, watched, shared_->calls.get());
       watched.forward_micro_step = shared_->settings.behind(watched.forward_micro_step);
     }
     if (call.before) {
@@ -479,12 +527,21 @@ class ModuleWatch : public ModuleObserver,
     }
   }
 
+  void measure_outputs(Watched& watched, const Tensors& outputs) {
+    std::vector<std::uint32_t> labels;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      labels.push_back(shared_->label(watched, Side::kOutput, i, outputs.size(), false));
+    }
+    measure(labels, outputs, watched, shared_->calls.get());
+  }
+
   void measure(const std::vector<std::uint32_t>& labels, const Tensors& tensors, const Watched& watched,
                monitor::CallCounter* calls) {
     std::vector<TensorMeter::Item> items;
     std::int64_t elements = 0;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       if (!tensors[i].defined() && shared_->settings.micro_steps == 0) continue;  // no tensor is no number
+      if (shared_->settings.settles && !counts_here(tensors[i], shared_->settings)) continue;
       items.push_back({labels[i], shared_->settings.written(watched.forward_micro_step), tensors[i]});
       if (tensors[i].defined() && !tensors[i].is_nested()) elements += tensors[i].numel();
     }
@@ -510,22 +567,23 @@ class ModuleWatch : public ModuleObserver,
 
 void register_monitor_modules(py::module_& m) {
   py::class_<ModuleWatch, std::shared_ptr<ModuleWatch>>(m, "MonitorModules", py::is_final())
-      .def(py::init([](SharedMeter meter, std::shared_ptr<monitor::CallCounter> calls,
-                       std::shared_ptr<monitor::Labels> labels, SharedFrame forward, SharedFrame backward,
-                       bool measure_forward, bool measure_inputs, bool measure_backward,
-                       bool only_in_training, bool positional_gradients,
-                       std::optional<std::uint32_t> gradient_group, std::int32_t micro_steps) {
-             return std::make_shared<ModuleWatch>(
-                 std::move(meter), std::move(calls), std::move(labels), std::move(forward),
-                 std::move(backward),
-                 Settings{measure_forward, measure_inputs, measure_backward, only_in_training,
-                          positional_gradients, gradient_group, std::max(0, micro_steps)});
-           }),
-           py::arg("meter"), py::arg("calls"), py::arg("labels"), py::arg("forward"), py::arg("backward"),
-           py::kw_only(), py::arg("measure_forward") = true, py::arg("measure_inputs") = true,
-           py::arg("measure_backward") = true, py::arg("only_in_training") = true,
-           py::arg("positional_gradients") = false, py::arg("gradient_group") = py::none(),
-           py::arg("micro_steps") = 1)
+      .def(
+          py::init([](SharedMeter meter, std::shared_ptr<monitor::CallCounter> calls,
+                      std::shared_ptr<monitor::Labels> labels, SharedFrame forward, SharedFrame backward,
+                      bool measure_forward, bool measure_inputs, bool measure_backward, bool only_in_training,
+                      bool positional_gradients, std::optional<std::uint32_t> gradient_group,
+                      std::int32_t micro_steps, bool merges, bool settles) {
+            return std::make_shared<ModuleWatch>(
+                std::move(meter), std::move(calls), std::move(labels), std::move(forward),
+                std::move(backward),
+                Settings{measure_forward, measure_inputs, measure_backward, only_in_training,
+                         positional_gradients, gradient_group, std::max(0, micro_steps), merges, settles});
+          }),
+          py::arg("meter"), py::arg("calls"), py::arg("labels"), py::arg("forward"), py::arg("backward"),
+          py::kw_only(), py::arg("measure_forward") = true, py::arg("measure_inputs") = true,
+          py::arg("measure_backward") = true, py::arg("only_in_training") = true,
+          py::arg("positional_gradients") = false, py::arg("gradient_group") = py::none(),
+          py::arg("micro_steps") = 1, py::arg("merges") = false, py::arg("settles") = false)
       .def("__len__", &ModuleWatch::size)
       .def("watch", &ModuleWatch::watch, py::arg("module"), py::arg("stage"), py::arg("name"),
            py::arg("measured") = true, py::arg("group") = py::none())
@@ -539,6 +597,7 @@ void register_monitor_modules(py::module_& m) {
       .def("forget_modules", &ModuleWatch::forget_modules)
       .def("set_recording", &ModuleWatch::set_recording, py::arg("recording"))
       .def("end_step", &ModuleWatch::end_step)
+      .def("settle_module", &ModuleWatch::settle_module, py::arg("module"), py::arg("result"))
       .def("module_call", &ModuleWatch::module_call, py::arg("original"), py::arg("with_hooks"))
       .def("before_module", &ModuleWatch::before_module, py::arg("module"), py::arg("args"))
       .def("after_module", &ModuleWatch::after_module);

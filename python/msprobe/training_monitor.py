@@ -9,7 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config import Config, MonitorConfig, check_keys, did_you_mean, keys_of, load_config, read_file
+from msprobe.config import (
+    Config,
+    DumpConfig,
+    MonitorConfig,
+    check_keys,
+    did_you_mean,
+    keys_of,
+    load_config,
+    read_file,
+    words_of,
+)
 from msprobe.debugger import call_at_exit
 from msprobe.feature import Feature
 from msprobe.monitoring.monitor import Monitor, first_step
@@ -32,6 +42,7 @@ def monitor(
     *,
     config: str | os.PathLike[str] | None = None,
     callback: Callable[..., Any] | None = None,
+    rule: Callable[..., Any] | None = None,
     **settings: Any,
 ) -> Monitoring:
     """Records what a training does, step by step: `msprobe.monitor(model, optimizer)` before the first step.
@@ -43,6 +54,8 @@ def monitor(
     config: config.json or config.yaml with a section `monitor`.
     callback: called as `callback(numbers, step=step)` with the numbers of each recorded step by their keys,
         as `wandb.log` takes them. The first error ends it.
+    rule: a rule of your own beside those of `rules`: `rule(numbers, step=step)` returns the key of the series
+        that is wrong, several keys, or None. The first error ends it.
     settings: keys of the section `monitor`, which win over the file: `every=10`, `quantities=["all"]`.
         docs/monitor.md has them all.
 
@@ -54,7 +67,7 @@ def monitor(
     optimizers = _optimizers(optimizer)
     loaded = monitor_config(config, output, settings)
     assert isinstance(loaded.section, MonitorConfig)
-    return Monitoring(loaded, models, optimizers, callback)
+    return Monitoring(loaded, models, optimizers, callback, rule)
 
 
 class Monitoring:
@@ -66,6 +79,7 @@ class Monitoring:
         models: Sequence[Any],
         optimizers: Sequence[Any],
         callback: Callable[..., Any] | None = None,
+        rule: Callable[..., Any] | None = None,
         *,
         dumps_after: int | None = -1,
     ) -> None:
@@ -84,6 +98,7 @@ class Monitoring:
             ranks=config.ranks,
             steps=config.steps,
             sinks=[] if callback is None else [CallbackSink(callback)],
+            rules=[] if rule is None else [rule],
             on_alarm=None if self._dumps is None else self._dumps.arm,
             on_step_end=None if self._dumps is None else self._dumps.step_ended,
         )
@@ -161,7 +176,9 @@ class ArmedDumps:
 
         if self._dump is None:
             config = load_config(None, task=self._task, dump_path=self._folder, level="mix")
-            self._dump = DataDump(config)
+            assert isinstance(config.section, DumpConfig)
+            section = replace(config.section, diagnosis=words_of("diagnosis"))
+            self._dump = DataDump(replace(config, section=section))
         self._dump.set_init_step(step)
         self._dump.start(self._models[0] if len(self._models) == 1 else self._models)
         self._running = True

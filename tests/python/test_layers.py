@@ -27,8 +27,12 @@ MODULE_OF_PUBLIC_HEADER = {
     ),
     **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file", "document"), "io"),
     "dump_session": "dump",
-    **dict.fromkeys(("torch_dump", "torch_debugger", "torch_monitor", "torch_perturb"), "torch"),
-    **dict.fromkeys(("monitor_rules", "monitor_store", "monitor_plan", "monitor_parting"), "monitor"),
+    **dict.fromkeys(
+        ("torch_dump", "torch_debugger", "torch_monitor", "torch_perturb", "torch_program_monitor"), "torch"
+    ),
+    **dict.fromkeys(
+        ("monitor_alarms", "monitor_rules", "monitor_store", "monitor_plan", "monitor_parting"), "monitor"
+    ),
     **dict.fromkeys(("trace_reader", "trace_match", "trace_compare", "training_state"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     **dict.fromkeys(("closeness", "result_error"), "metrics"),

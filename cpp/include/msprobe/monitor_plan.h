@@ -58,6 +58,8 @@ struct Packing {
   /// Of rows that hold counts: their labels, and how many counts each has in any process.
   std::vector<std::uint32_t> counted;
   std::vector<std::size_t> counts;
+  /// Labels of rows that this process leaves to another one, which has measured the same.
+  std::vector<std::uint32_t> left = {};
 };
 MSPROBE_API Packed pack(const Frame& frame, const Packing& packing);
 /// Puts merged numbers back: rows that this process does not have appear, and rows that no process has do

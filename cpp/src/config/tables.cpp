@@ -124,6 +124,7 @@ constexpr Word kQuantities[] = {{"training", "losses, learning rates"},
                                 {"activation_gradient", ""},
                                 {"attention", ""},
                                 {"experts", ""},
+                                {"communication", "results of collectives"},
                                 {"matrix", "spectra"}};
 constexpr Word kMonitorLevels[] = {{"parameter", ""}, {"layer", ""}, {"model", ""}};
 constexpr Word kSinks[] = {{"store", ""}, {"csv", ""}, {"tensorboard", ""}};

@@ -4,7 +4,7 @@
 
 namespace msprobe::monitor {
 
-// Calibrated with tests/python/monitoring/planted.py: healthy trainings raise none of them.
+// Calibrated with tests/python/monitoring/monitor_events.py: healthy trainings raise none of them.
 std::vector<Rule> default_rules() {
   using Kind = Rule::Kind;
   std::vector<Rule> rules;

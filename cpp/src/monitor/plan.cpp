@@ -88,8 +88,13 @@ Packed pack(const Frame& frame, const Packing& packing) {
   Packed packed;
   packed.summed.reserve(packing.labels.size() * kSummed);
   packed.largest.reserve(packing.labels.size() * (kExtremes + 1));
+  std::vector<std::uint32_t> left = packing.left;
+  std::sort(left.begin(), left.end());
+  const auto find_own = [&](std::uint32_t label) {
+    return std::binary_search(left.begin(), left.end(), label) ? nullptr : find(frame, label);
+  };
   for (const std::uint32_t label : packing.labels) {
-    const Row* row = find(frame, label);
+    const Row* row = find_own(label);
     std::array<double, kSummed> summed{};
     std::array<double, kExtremes> extremes{};
     pack(row != nullptr ? row->sums : Sums{}, summed, extremes);
@@ -99,7 +104,7 @@ Packed pack(const Frame& frame, const Packing& packing) {
     packed.largest.push_back(row != nullptr ? static_cast<double>(row->kind) : -1);
   }
   for (std::size_t i = 0; i < packing.counted.size(); ++i) {
-    const Row* row = find(frame, packing.counted[i]);
+    const Row* row = find_own(packing.counted[i]);
     std::vector<double> counts = row != nullptr ? row->counts : std::vector<double>();
     counts.resize(packing.counts[i], 0);
     packed.summed.insert(packed.summed.end(), counts.begin(), counts.end());

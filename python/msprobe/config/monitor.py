@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Quantity = Literal[
     "training", "gradient", "weight", "moment", "update", "direction", "activation", "activation_gradient",
-    "attention", "experts", "matrix",
+    "attention", "experts", "communication", "matrix",
 ]  # fmt: skip
 Level = Literal["parameter", "layer", "model"]
 Sink = Literal["store", "csv", "tensorboard"]

@@ -11,6 +11,8 @@ import functools
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from msprobe.training.fully_sharded import parameter_groups
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -71,7 +73,7 @@ def gathered_parameters(model: nn.Module) -> Iterator[tuple[nn.Module, dict[str,
     """
     found: dict[nn.Module, dict[str, Placement]] = {}
     for module in model.modules():
-        for group in _parameter_groups(module):
+        for group in parameter_groups(module):
             names = group.mesh_info.mesh.mesh_dim_names
             for parameter in group.fsdp_params:
                 placement = _gathered(parameter.sharded_param._spec, names)
@@ -88,18 +90,6 @@ def _gathered(spec: Any, names: tuple[str, ...] | None) -> Placement:
         for dim, text in zip(dims, placement["placements"])
     ]
     return {**placement, "placements": kept}
-
-
-def _parameter_groups(module: Any) -> list[Any]:
-    """Of a module that fully_shard() was called for. Releases of torch differ in how they keep them."""
-    ask = getattr(module, "_get_fsdp_state", None)
-    if ask is None:
-        return []
-    state = ask()
-    groups = getattr(state, "_fsdp_param_groups", None)
-    if groups is None:
-        groups = [getattr(state, "_fsdp_param_group", None)]
-    return [group for group in groups if group is not None]
 
 
 def _owners(info: Any) -> Iterator[tuple[nn.Module, str]]:

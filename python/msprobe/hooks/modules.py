@@ -30,9 +30,18 @@ class ModuleHooks:
     nn.TransformerEncoderLayer does to choose a fast path.
     """
 
-    def __init__(self, before: Callable[[Any, Any], None], after: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        before: Callable[[Any, Any], None],
+        after: Callable[..., None],
+        settled: Callable[[Any, Any], None] | None = None,
+    ) -> None:
+        """settled(module, result): what a call has returned behind the hooks of the module itself, which may
+        have made something else of what `after` saw; None: it raised. Only by way of ModuleCalls.
+        """
         self._before = before
         self._after = after
+        self.settled = settled
         self._handles: list[Removable] = []
 
     def install(self) -> None:
@@ -90,9 +99,13 @@ class ModuleCalls:
         self._inside += 1
         if self._inside == 1:
             self._hooks.install()
+        result = None
         try:
-            return original(*args, **kwargs)
+            result = original(*args, **kwargs)
         finally:
             self._inside -= 1
             if self._inside == 0:
                 self._hooks.remove()
+            if self._hooks.settled is not None:
+                self._hooks.settled(args[0], result)
+        return result

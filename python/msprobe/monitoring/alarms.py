@@ -78,8 +78,10 @@ def rule_names(wanted: Sequence[RuleConfig] | None) -> list[str]:
 class Alarms:
     """Watches the numbers of each step. Nothing here raises.
 
-    on_alarm: called with the first alarm of a step and the number of the next step, at most once in a
-        cooldown.
+    on_alarm: called with the first alarm of a step, at most once in a cooldown.
+    functions: rules of the user: function(numbers, step=step) returns the keys of the series that alarm it.
+    tells: False: another process sees the same numbers and says what there is to say; this one only calls
+        on_alarm.
     """
 
     def __init__(
@@ -89,9 +91,15 @@ class Alarms:
         folder: Path,
         rank: int,
         on_alarm: Callable[[Alarm], None] | None = None,
+        *,
+        functions: Sequence[Callable[..., Any]] = (),
+        tells: bool = True,
     ) -> None:
+        self._tells = tells
         self._rules = rules_of(rules)
         self._names = rule_names(rules)
+        self._functions = dict(enumerate(functions, len(self._names)))
+        self._names += [getattr(one, "__name__", type(one).__name__) for one in functions]
         self._actions = actions
         self._folder = folder
         self._rank = rank
@@ -112,17 +120,41 @@ class Alarms:
         self._rules.check(step, numbers)
 
     def check(self, step: int, numbers: MonitorNumbers) -> list[Alarm]:
-        found = self._rules.check(step, numbers)
+        found = [*self._rules.check(step, numbers), *self._ask_functions(step, numbers)]
         if not found:
             return []
         alarms = [self._alarm(step, *one) for one in found[:_MOST_OF_STEP]]
-        more = f"; {len(found) - 1} other series, too" if len(found) > 1 else ""
-        log.warning("%s%s", alarms[0].message, more)
-        self._write(alarms, [one[0] for one in found[:_MOST_OF_STEP]])
+        if self._tells:
+            more = f"; {len(found) - 1} other series, too" if len(found) > 1 else ""
+            log.warning("%s%s", alarms[0].message, more)
+            self._write(alarms, [one[0] for one in found[:_MOST_OF_STEP]])
         if self._quiet_until is None or step >= self._quiet_until:
             self._quiet_until = step + self._actions.cooldown
             self._act(alarms[0])
         return alarms
+
+    def _ask_functions(
+        self, step: int, numbers: MonitorNumbers
+    ) -> list[tuple[int, int, float, float, float]]:
+        """As the native rules answer: series, rule, value, expected, score."""
+        if not self._functions:
+            return []
+        found = []
+        values = {self._keys[series]: value for series, value in numbers.present()}
+        for place, function in list(self._functions.items()):
+            try:
+                answer = function(dict(values), step=step)
+                for key in [answer] if isinstance(answer, str) else answer or ():
+                    found.append((self._keys.index(key), place, values[key], float("nan"), 1.0))
+            except Exception as error:
+                log.warning(
+                    "monitor: rule %s: %s: %s: it is not asked any more",
+                    self._names[place],
+                    type(error).__name__,
+                    error,
+                )
+                del self._functions[place]
+        return found
 
     def _alarm(self, step: int, series: int, rule: int, value: float, expected: float, score: float) -> Alarm:
         key = self._keys[series]
@@ -166,9 +198,9 @@ class Alarms:
     # ---- actions
 
     def _act(self, alarm: Alarm) -> None:
-        if self._actions.command:
+        if self._actions.command and self._tells:
             self._guarded("command", lambda: self._call_command(alarm))
-        if self._actions.webhook:
+        if self._actions.webhook and self._tells:
             threading.Thread(
                 target=self._guarded, args=("webhook", lambda: self._call_webhook(alarm)), daemon=True
             ).start()

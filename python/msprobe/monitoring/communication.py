@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the collectives of a training are given and give, as TrainerMon records it."""
+"""What the collectives of a training are given and give."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from msprobe.training.phases import CallWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from msprobe._core import MonitorCalls, MonitorFrame
     from msprobe._torch import MonitorMeter
     from msprobe.monitoring.trainer_settings import Communication
 
@@ -32,29 +33,20 @@ _NOT_SHOWN = re.compile(
 )
 
 
-class CommunicationWatch:
-    """Measures the tensors of collectives while installed; of one inside of another nothing.
+class CollectiveCalls:
+    """Sees the collectives of torch.distributed while installed; of one inside of another nothing.
 
-    The functions lead to us whatever name they were imported under. An asynchronous one is measured when its
+    The functions lead to us whatever name they were imported under. An asynchronous one is seen when its
     handle has been waited for.
     """
 
-    def __init__(self, settings: Communication, numbers: Sequence[str], meter: MonitorMeter) -> None:
-        self._settings = settings
-        self._numbers = list(numbers)
-        self._meter = meter
-        self._patterns = [re.compile(line) for line in settings.codeline]
+    def __init__(self) -> None:
         self._watches: list[CallWatch] = []
         self._depth = 0
-        self._found: dict[tuple[str, str], dict[str, list[float]]] = {}
-        self.stacks: dict[str, list[str]] = {}
 
     def install(self) -> None:
         from torch import distributed
 
-        if not distributed.is_available() or not distributed.is_initialized():
-            log.warning("cc_distribution: torch.distributed is not initialised: no communication is recorded")
-            return
         for name in COLLECTIVES:
             function = getattr(distributed, name, None)
             if isinstance(function, types.FunctionType):
@@ -66,6 +58,99 @@ class CommunicationWatch:
         for watch in reversed(self._watches):
             watch.remove()
         self._watches = []
+
+    def measure(self, name: str, when: str, groups: list[list[Any]]) -> None:
+        """The tensors of a call: "pre", "post"; those of a list count as one."""
+        raise NotImplementedError
+
+    def wants(self, name: str) -> tuple[bool, bool]:
+        """Whether a call is measured before it, and behind."""
+        raise NotImplementedError
+
+    def _observer(self, name: str) -> Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]:
+        def observe(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if self._depth > 0:
+                return original(*args, **kwargs)
+            self._depth += 1
+            try:
+                return self._call(name, original, args, kwargs)
+            finally:
+                self._depth -= 1
+
+        return observe
+
+    def _call(self, name: str, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        before, behind = self.wants(name)
+        if before:
+            self._measure(name, "pre", args, kwargs)
+        result = original(*args, **kwargs)
+        if not behind:
+            return result
+        handle = watched(result, lambda: self._measure(name, "post", args, kwargs))
+        if handle is not None:
+            return handle
+        self._measure(name, "post", args, kwargs)
+        return result
+
+    def _measure(self, name: str, when: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            values = (*args, *kwargs.values())
+            self.measure(name, when, [tensors for value in values if (tensors := _tensors(value))])
+        except Exception as error:
+            log.warning("monitor: %s is not measured: %s: %s", name, type(error).__name__, error)
+
+
+class CommunicationRows(CollectiveCalls):
+    """Results of collectives as rows of a frame, for msprobe.monitor.
+
+    label: makes a label for a collective.
+    """
+
+    def __init__(
+        self, meter: MonitorMeter, frame: MonitorFrame, calls: MonitorCalls, label: Callable[[str], int]
+    ) -> None:
+        super().__init__()
+        self._meter = meter
+        self._frame = frame
+        self._calls = calls
+        self._label = label
+        self._labels: dict[str, int] = {}
+
+    def wants(self, name: str) -> tuple[bool, bool]:
+        return False, True
+
+    def measure(self, name: str, when: str, groups: list[list[Any]]) -> None:
+        if not groups:
+            return
+        label = self._labels.get(name)
+        if label is None:
+            label = self._labels[name] = self._label(name)
+        tensors = groups[-1] if name == "gather" else groups[0]  # what a collective fills, or sends
+        self._meter.measure(self._frame, [label] * len(tensors), tensors, self._calls)
+
+
+class CommunicationWatch(CollectiveCalls):
+    """As TrainerMon records it: numbers of all that collectives are given and give."""
+
+    def __init__(self, settings: Communication, numbers: Sequence[str], meter: MonitorMeter) -> None:
+        super().__init__()
+        self._settings = settings
+        self._numbers = list(numbers)
+        self._meter = meter
+        self._patterns = [re.compile(line) for line in settings.codeline]
+        self._found: dict[tuple[str, str], dict[str, list[float]]] = {}
+        self.stacks: dict[str, list[str]] = {}
+
+    def install(self) -> None:
+        from torch import distributed
+
+        if not distributed.is_available() or not distributed.is_initialized():
+            log.warning("cc_distribution: torch.distributed is not initialised: no communication is recorded")
+            return
+        super().install()
+
+    def remove(self) -> None:
+        super().remove()
         self._found = {}
 
     def take(self) -> Iterator[tuple[str, str, list[tuple[str, float]]]]:
@@ -83,33 +168,19 @@ class CommunicationWatch:
     def stacks_as_json(self) -> str:
         return json.dumps({name: [stack.split(";") for stack in all_] for name, all_ in self.stacks.items()})
 
-    def _observer(self, name: str) -> Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]:
-        def observe(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if self._depth > 0:
-                return original(*args, **kwargs)
-            self._depth += 1
-            try:
-                return self._call(name, original, args, kwargs)
-            finally:
-                self._depth -= 1
-
-        return observe
-
-    def _call(self, name: str, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def wants(self, name: str) -> tuple[bool, bool]:
         if self._settings.log_only:
             self._log(name)
-            return original(*args, **kwargs)
+            return False, False
         wanted = self._is_wanted()
-        if wanted and self._settings.pre_hook:
-            self._measure(name, "pre", args, kwargs)
-        result = original(*args, **kwargs)
-        if not wanted:
-            return result
-        handle = watched(result, lambda: self._measure(name, "post", args, kwargs))
-        if handle is not None:
-            return handle
-        self._measure(name, "post", args, kwargs)
-        return result
+        return wanted and self._settings.pre_hook, wanted
+
+    def measure(self, name: str, when: str, groups: list[list[Any]]) -> None:
+        for index, tensors in enumerate(groups):
+            measured = self._meter.merged_values(tensors, self._numbers)
+            numbers = self._found.setdefault((name, f"{when}_{index}"), {})
+            for op, value in zip(self._numbers, measured):
+                numbers.setdefault(op, []).append(value)
 
     def _log(self, name: str) -> None:
         stack = ";".join(_stack())
@@ -122,17 +193,6 @@ class CommunicationWatch:
             return True
         text = ";".join(_stack())[:_LONGEST_STACK]
         return any(pattern.search(text) for pattern in self._patterns)
-
-    def _measure(self, name: str, when: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        try:
-            groups = [tensors for value in (*args, *kwargs.values()) if (tensors := _tensors(value))]
-            for index, tensors in enumerate(groups):
-                measured = self._meter.merged_values(tensors, self._numbers)
-                numbers = self._found.setdefault((name, f"{when}_{index}"), {})
-                for op, value in zip(self._numbers, measured):
-                    numbers.setdefault(op, []).append(value)
-        except Exception as error:
-            log.warning("monitor: %s is not measured: %s: %s", name, type(error).__name__, error)
 
 
 def _tensors(value: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from msprobe.hooks.functions import (
     OffWhileCompiled,
 )
 from msprobe.hooks.modules import ModuleCalls, ModuleHooks
-from msprobe.monitoring.layers import plain_name
+from msprobe.monitoring.layers import PlainNames
 from msprobe.monitoring.parameter_rows import is_wanted
 from msprobe.monitoring.quantities import quantity
 from msprobe.native import torch_adapter
@@ -36,7 +36,8 @@ _TOP = ("top_k", "num_experts_per_tok", "topk", "k", "moe_router_topk", "num_sel
 class ModuleRows:
     """Hooks on the modules of the models, installed for recorded steps only.
 
-    label: makes a label for a quantity and a module.
+    label: makes a label for a quantity and a module. merges: values are put together with those of other
+        processes, so what several have is measured by one.
     """
 
     def __init__(
@@ -48,6 +49,8 @@ class ModuleRows:
         frame: MonitorFrame,
         calls: MonitorCalls,
         label: Callable[[str, str], int],
+        *,
+        merges: bool,
     ) -> None:
         quantities = settings.quantities
         self._attention = "attention" in quantities
@@ -62,6 +65,8 @@ class ModuleRows:
             measure_backward="activation_gradient" in quantities,
             gradient_group=quantity("activation_gradient").number,
             micro_steps=0,
+            merges=merges,
+            settles=True,
         )
         measured = "activation" in quantities or "activation_gradient" in quantities
         self.count = 0
@@ -106,8 +111,9 @@ class ModuleRows:
     ) -> list[Any]:
         routers = dict(_routers(model)) if "experts" in settings.quantities else {}
         compiled = []
+        names = PlainNames(model)
         for name, module in model.named_modules():
-            full = prefix + plain_name(name)
+            full = prefix + names.of(name)
             wanted = is_wanted(full, settings.targets) and type(module).__name__ not in _CONTAINERS
             if type(module).__name__ in _WRAPPERS or name.rpartition(".")[2] == "_orig_mod":
                 continue  # of what torch.compile() returned the outside is called, under the same name
@@ -132,7 +138,8 @@ class ModuleRows:
 
     def _exchanges(self, compiled: Sequence[Any]) -> list[Exchange]:
         """Inside of what is compiled nothing is hooked; a compiled module itself is called through us."""
-        hooks = ModuleHooks(self._watch.before_module, self._watch.after_module)
+        watch = self._watch
+        hooks = ModuleHooks(watch.before_module, watch.after_module, watch.settle_module)
         inner: list[Exchange] = [ModuleCalls(hooks, self._watch.module_call)]
         if self._attention:
             inner.append(HiddenFromQuestions(torch_adapter().call_without_mode))

@@ -10,16 +10,18 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from msprobe.monitoring.alarms import FILE as ALARMS
 from msprobe.monitoring.alarms import Alarms
-from msprobe.monitoring.layers import layer_of, plain_name, unwrapped
+from msprobe.monitoring.communication import CommunicationRows
+from msprobe.monitoring.layers import PlainNames, layer_of, unwrapped
 from msprobe.monitoring.module_rows import ModuleRows
 from msprobe.monitoring.parameter_rows import ParameterRows, is_wanted, parameters_of, spectra
 from msprobe.monitoring.quantities import QUANTITIES, check_metrics, quantity
 from msprobe.monitoring.series_table import SeriesTable
 from msprobe.monitoring.sinks import CsvSink, Sinks, TensorBoardSink
-from msprobe.monitoring.store_files import open_store, store_name
+from msprobe.monitoring.store_files import continue_alarms, open_store, store_name
 from msprobe.monitoring.training_numbers import TrainingNumbers
-from msprobe.monitoring.whole_tensors import WholeTensors, share_parameters
+from msprobe.monitoring.whole_tensors import WholeTensors, peers_of, share_parameters
 from msprobe.native import Error, __version__, core, log, torch_adapter
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from msprobe.monitoring.alarms import Alarm
     from msprobe.monitoring.sinks import Sink
 
+    # Series as the arguments of MonitorSeries, steps, and a column of numbers for each series.
+    _Past = tuple[list[tuple[str, str, str, str, int, str]], list[int], list[list[float | None]]]
+
 _STEPS_TO_LEARN = 400  # of an earlier record, which the rules see again when it goes on
 
 
@@ -41,8 +46,9 @@ class Monitor:
     A fault of ours ends the monitor with an error in the log, and never the training. Where several processes
     take part, each of them must step its monitor as often as the others.
 
-    ranks, steps: those that are recorded; empty: all. sinks: beside those of the settings. on_alarm: told of
-        the first alarm of a step, once in a cooldown.
+    ranks, steps: those that are recorded; empty: all. sinks, rules: beside those of the settings. on_alarm:
+        told of the first alarm of a step, once in a cooldown: in every process, when the values are those of
+        all.
     """
 
     def __init__(
@@ -53,6 +59,7 @@ class Monitor:
         ranks: Sequence[int] = (),
         steps: Sequence[int] = (),
         sinks: Sequence[Sink] = (),
+        rules: Sequence[Callable[..., Any]] = (),
         on_alarm: Callable[[Alarm], None] | None = None,
         on_step_end: Callable[[int], None] | None = None,
     ) -> None:
@@ -64,6 +71,7 @@ class Monitor:
         self._ranks = tuple(ranks)
         self._steps = frozenset(steps)
         self._given_sinks = list(sinks)
+        self._given_rules = list(rules)
         self._on_alarm = on_alarm
         self._on_step_end = on_step_end
         self._process = os.getpid()
@@ -97,10 +105,13 @@ class Monitor:
         self._known_labels = 0
         self._store: Any = None
         self._alarms: Alarms | None = None
+        self._past: _Past | None = None
         self._sinks = Sinks([])
         self._series_count = 0
         if self._writes:
             self._open_outputs(models)
+        elif self._on_alarm is not None:
+            self._alarms = self._make_alarms(tells=False)
         self._table = SeriesTable(self.settings, self._add_series)
         self._models = list(models)
         self._merger: WholeTensors | None = None
@@ -109,8 +120,20 @@ class Monitor:
             parameters, self.settings, self._meter, self._frame, self._calls, self._label
         )
         self._module_rows = ModuleRows(
-            named, self.settings, self._meter, self._labels, self._frame, self._calls, self._label
+            named,
+            self.settings,
+            self._meter,
+            self._labels,
+            self._frame,
+            self._calls,
+            self._label,
+            merges=self._merges,
         )
+        self._communication: CommunicationRows | None = None
+        if distributed and "communication" in self.settings.quantities:
+            self._communication = CommunicationRows(
+                self._meter, self._frame, self._calls, lambda name: self._label("communication", name)
+            )
         wants_matrices = "matrix" in self.settings.quantities
         self._matrices = [
             one
@@ -131,6 +154,8 @@ class Monitor:
             return
         self._open = False
         leave = () if self._merger is None else (self._merger.leave,)
+        if self._communication is not None:
+            leave = (self._communication.remove, *leave)
         for doing in (
             self._training.remove, self._module_rows.close, self._sinks.close, self._flush, *leave
         ):  # fmt: skip
@@ -185,29 +210,43 @@ class Monitor:
                 error,
             )
             log.debug("monitor: where it happened", exc_info=True)
-            self.close()
+        else:
+            return
+        self.close()  # not before: what the error holds on to would keep the connections of the processes
 
     def _begin_step(self) -> None:
         self._stepped = set()
-        self._module_rows.set_recording(self.wants(self.step))
+        wanted = self.wants(self.step)
+        self._module_rows.set_recording(wanted)
+        if wanted and self._communication is not None:
+            self._communication.install()
 
     def _measure_before(self, optimizer: Any) -> None:
-        self._join()
+        self._join([optimizer])
         self._optimizers.setdefault(id(optimizer), optimizer)
         self._parameter_rows.before_update(
             optimizer, recorded=self.wants(self.step), next_recorded=self.wants(self.step + 1)
         )
 
-    def _join(self) -> None:
+    def _join(self, optimizers: Sequence[Any] = ()) -> None:
         """Meets the other processes. In the first optimizer step and not before: all of them get there, while
         the stages of a pipeline call their models when the one before them has done its part.
         """
         if self._merges and self._merger is None:
-            self._merger = WholeTensors(self._labels)
-            share_parameters(self._parameter_rows.parameters, self._models)
+            if self._communication is not None:
+                self._communication.remove()
+            self._merger = WholeTensors(self._labels, peers_of(self._models))
+            views = [self._parameter_rows.view(one) for one in optimizers]
+            share_parameters(self._parameter_rows.parameters, self._models, views)
+            if self._on_alarm is not None:
+                self._share_past()
+            if self._communication is not None and self.wants(self.step):
+                self._communication.install()
 
     def _end_step(self) -> None:
         self._join()
+        if self._communication is not None:
+            self._communication.remove()  # what comes now is ours
         recorded = self.wants(self.step)
         optimizers = list(self._optimizers.values())
         self._module_rows.end_step()
@@ -221,8 +260,7 @@ class Monitor:
         if recorded:
             self._add_matrices()
             self.recorded += 1
-            if self._writes:
-                self._write()
+            self._write()
             self._frame.clear()
             self._calls.reset()
             self._numbers.clear()
@@ -237,7 +275,7 @@ class Monitor:
         if self._merger is not None:
             loss = self._merger.merge(self._frame, self._module_rows.expert_counts, loss)
         self._register_labels()
-        if self._writes:
+        if self._alarms is not None:
             self._table.evaluate(self._frame, self._numbers)
         return loss
 
@@ -258,14 +296,14 @@ class Monitor:
         self._known_labels = len(all_)
 
     def _add_number(self, quantity: str, name: str, value: float) -> None:
-        if self._writes:
+        if self._writes or (self._alarms is not None and quantity != "step_seconds"):
             self._numbers.set(self._table.number_of(quantity, "", name), value)
 
     def _add_matrices(self) -> None:
         if not self._matrices or self.recorded % self.settings.matrix_every != 0:
             return
         for one, (norm, rank) in zip(self._matrices, spectra(self._matrices)):
-            if self._writes:
+            if self._alarms is not None:
                 for metric, value in (("spectral_norm", norm), ("stable_rank", rank)):
                     number = self._table.number_of("matrix", metric, one.name, "parameter", _layer(one.name))
                     self._numbers.set(number, value)
@@ -275,18 +313,35 @@ class Monitor:
     def _open_outputs(self, models: Sequence[Any]) -> None:
         settings, folder = self.settings, self.output
         alone = None if self.settings.scope == "whole" else self._rank
-        self._alarms = Alarms(settings.rules, settings.alarm, folder, self._rank, self._on_alarm)
+        self._alarms = self._make_alarms(tells=True)
         if "store" in settings.sinks:
             path = folder / store_name(alone)
             self._store = open_store(path, self._start, self._info(models))
             if self._store.last_step is not None:
-                self._learn(path)
+                self._past = self._read_past(path)
+                if self._past is not None:
+                    self._learn(self._past)
+        if self._rank == 0:
+            continue_alarms(folder / ALARMS, self._start)
         sinks: list[Sink] = list(self._given_sinks)
         if "csv" in settings.sinks:
-            sinks.append(CsvSink(folder / f"monitor{'' if alone is None else f'.rank{alone}'}.csv"))
+            path = folder / f"monitor{'' if alone is None else f'.rank{alone}'}.csv"
+            sinks.append(CsvSink(path, self._start))
         if "tensorboard" in settings.sinks:
-            sinks.append(TensorBoardSink(folder / "tensorboard" / f"rank{self._rank}"))
+            sinks.append(TensorBoardSink(folder / "tensorboard" / f"rank{self._rank}", self._start))
         self._sinks = Sinks(sinks)
+
+    def _make_alarms(self, *, tells: bool) -> Alarms:
+        settings = self.settings
+        return Alarms(
+            settings.rules,
+            settings.alarm,
+            self.output,
+            self._rank,
+            self._on_alarm,
+            functions=self._given_rules,
+            tells=tells,
+        )
 
     def _info(self, models: Sequence[Any]) -> dict[str, str]:
         import torch
@@ -309,29 +364,44 @@ class Monitor:
                 self._alarms.add_series(series.key)
         return number
 
-    def _learn(self, path: Path) -> None:
-        """The rules look at the end of the earlier record, as if they had been there."""
-        assert self._alarms is not None
+    def _read_past(self, path: Path) -> _Past | None:
+        """The end of the earlier record."""
         try:
             reader = core.MonitorStoreReader(path)
             series = reader.series()
-            for one in series:
-                self._add_series(one)
             _, _, last = reader.extent()
             steps, columns = reader.values(
                 list(range(len(series))), max(0, last - _STEPS_TO_LEARN * self.settings.every), last
             )
         except Error as error:
             log.warning("monitor: the rules begin anew: %s", error)
-            return
+            return None
+        named = [(one.quantity, one.metric, one.name, one.scope, one.layer, one.unit) for one in series]
+        return named, steps, columns
+
+    def _learn(self, past: _Past) -> None:
+        """The rules look at the end of the earlier record, as if they had been there."""
+        assert self._alarms is not None
+        named, steps, columns = past
+        places = [self._add_series(core.MonitorSeries(*one)) for one in named]
         numbers = core.MonitorNumbers()
         for row, step in enumerate(steps):
             numbers.clear()
-            for number, column in enumerate(columns):
+            for number, column in zip(places, columns):
                 value = column[row]
                 if value is not None:
                     numbers.set(number, value)
             self._alarms.learn(step, numbers)
+
+    def _share_past(self) -> None:
+        """Alarms that all processes act on need rules that have seen the same in all of them."""
+        assert self._merger is not None
+        past = self._merger.of_first(self._past)
+        self._past = None
+        if past is not None and not self._writes:
+            self._learn(past)
+            for number, one in enumerate(past[0]):
+                self._table.know(core.MonitorSeries(*one), number)
 
     def _write(self) -> None:
         if self._store is not None:
@@ -351,8 +421,11 @@ class Monitor:
     def _warn_of_unmatched(self, named: Sequence[tuple[str, Any]]) -> None:
         from msprobe.config import did_you_mean
 
-        names = [prefix + plain_name(name) for prefix, model in named for name, _ in model.named_parameters()]
-        names += [prefix + plain_name(name) for prefix, model in named for name, _ in model.named_modules()]
+        names: list[str] = []
+        for prefix, model in named:
+            plain = PlainNames(model)
+            for parts in (model.named_parameters(), model.named_modules()):
+                names += [prefix + plain.of(name) for name, _ in parts]
         for pattern in self.settings.targets:
             if not any(is_wanted(name, [pattern]) for name in names):
                 hint = did_you_mean(pattern, names)

@@ -39,6 +39,11 @@ class OptimizerView(Protocol):
     def master(self, parameter: Any) -> Any:
         """The numbers that are updated: the parameter, or its copy in float32."""
 
+    def piece(self, parameter: Any) -> tuple[Any, ...] | None:
+        """Which elements of what the process has of the parameter gradient(), moments() and master() are
+        about; the last member is how many. Empty: none; None: all.
+        """
+
 
 def view_of(optimizer: Any, *, main_grad: bool) -> OptimizerView:
     """By the class of the optimizer and what it has; anything else is taken for one of torch.
@@ -54,7 +59,23 @@ def view_of(optimizer: Any, *, main_grad: bool) -> OptimizerView:
     masters: dict[Any, Any] = {}
     for part in parts:
         masters.update(_masters(part))
-    return PlainView(parts, masters, main_grad=main_grad)
+    is_sharded = any(hasattr(part, "shard_fp32_from_float16_groups") for part in parts)
+    return PlainView(parts, masters, main_grad=main_grad, is_sharded=is_sharded)
+
+
+def gradient_scale(optimizer: Any) -> float:
+    """What gradients are still multiplied with when step() is called, as it divides them itself: a fused
+    optimizer of torch, Megatron's, DeepSpeed's.
+    """
+    ask = getattr(optimizer, "get_loss_scale", None)
+    for found in (
+        getattr(optimizer, "grad_scale", None),
+        ask() if callable(ask) else None,
+        getattr(optimizer, "loss_scale", None),
+    ):
+        if found is not None:
+            return float(found)
+    return 1.0
 
 
 def _parts(optimizer: Any) -> list[Any]:
@@ -65,6 +86,7 @@ def _parts(optimizer: Any) -> list[Any]:
 
 _MASTER_GROUPS = (
     ("float16_groups", "fp32_from_float16_groups"),  # Float16OptimizerWithFloat16Params
+    ("model_float16_groups", "shard_float16_groups"),  # DistributedOptimizer that keeps masters itself
     ("model_float16_groups", "shard_fp32_from_float16_groups"),  # DistributedOptimizer
     ("model_fp32_groups", "shard_fp32_groups"),
 )
@@ -82,13 +104,18 @@ class PlainView:
     of the parameter.
     """
 
-    def __init__(self, parts: list[Any], masters: dict[Any, Any], *, main_grad: bool) -> None:
+    def __init__(
+        self, parts: list[Any], masters: dict[Any, Any], *, main_grad: bool, is_sharded: bool = False
+    ) -> None:
         self._parts = parts
         self._masters = masters
         self._main_grad = main_grad
+        self._is_sharded = is_sharded  # each process has masters of what it updates, and of nothing else
         self._groups: dict[int, dict[str, Any]] = {}
 
     def keeps(self, parameter: Any) -> bool:
+        if self._is_sharded:
+            return parameter in self._masters
         return not self._masters or parameter in self._masters or not self._is_low_precision(parameter)
 
     def gradient(self, parameter: Any) -> Any:
@@ -96,13 +123,27 @@ class PlainView:
         master = self._masters.get(parameter)
         if gradient is None or master is None or master.numel() == parameter.numel():
             return gradient
+        start = self._start(parameter, master)
+        return gradient.reshape(-1)[start : start + master.numel()]
+
+    def _start(self, parameter: Any, master: Any) -> int:
         starts = (_start_of_shard(part, parameter) for part in self._parts)
         start = next((found for found in starts if found is not None), None)
         if start is None:
             # Buffers are cut between two parameters: the first one in a shard has its end there, the last one
             # its beginning.
             start = parameter.numel() - master.numel() if parameter is next(iter(self._masters)) else 0
-        return gradient.reshape(-1)[start : start + master.numel()]
+        return start
+
+    def piece(self, parameter: Any) -> tuple[Any, ...] | None:
+        if not self.keeps(parameter):
+            return ()
+        master = self._masters.get(parameter)
+        if master is None or not self._is_sharded:
+            return None
+        if master.numel() == parameter.numel():
+            return ("shard", 0, master.numel())
+        return ("shard", self._start(parameter, master), master.numel())
 
     def master(self, parameter: Any) -> Any:
         return self._masters.get(parameter, parameter)
@@ -170,9 +211,21 @@ class FragmentView:
             return None
         index = getattr(parameter, "_index_in_param_group", None)
         try:
-            return fragment.get_lp_grad_fragment(index)
+            gradient = fragment.get_lp_grad_fragment(index)
         except (KeyError, IndexError, ValueError, AttributeError):
             return None
+        address = getattr(fragment, "lp_fragment_address", None)
+        if gradient is None or address is None or gradient.numel() == address.numel:
+            return gradient
+        # BF16_Optimizer has the whole gradient in every process.
+        return gradient.reshape(-1)[address.start : address.start + address.numel]
+
+    def piece(self, parameter: Any) -> tuple[Any, ...] | None:
+        fragment = getattr(parameter, "_hp_mapping", None)
+        if fragment is None:
+            return ()
+        address = fragment.lp_fragment_address
+        return ("fragment", address.start, address.numel)
 
     def master(self, parameter: Any) -> Any:
         fragment = getattr(parameter, "_hp_mapping", None)
@@ -200,22 +253,57 @@ class Stage3View:
         return hasattr(parameter, "ds_id")
 
     def gradient(self, parameter: Any) -> Any:
-        try:
-            return self._optimizer.get_local_fp32_grad_for_param(parameter)
-        except (KeyError, IndexError, ValueError, AttributeError, AssertionError):
-            return None
+        return self._ask("get_local_fp32_grad_for_param", parameter)
 
     def master(self, parameter: Any) -> Any:
+        found = self._ask("get_local_fp32_param", parameter)
+        return shard_of(parameter) if found is None else found
+
+    def piece(self, parameter: Any) -> tuple[Any, ...] | None:
+        return None
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
         try:
-            return self._optimizer.get_local_fp32_param(parameter)
+            found = getattr(self._optimizer, method)(*arguments)
         except (KeyError, IndexError, ValueError, AttributeError, AssertionError):
-            return getattr(parameter, "ds_tensor", None)
+            return None
+        return without_padding(arguments[0], found)
 
     def moments(self, parameter: Any) -> Moments:
-        try:
-            first = self._optimizer.get_local_fp32_param(parameter, "exp_avg")
-            second = self._optimizer.get_local_fp32_param(parameter, "exp_avg_sq")
-        except (KeyError, IndexError, ValueError, AttributeError, AssertionError):
+        first = self._ask("get_local_fp32_param", parameter, "exp_avg")
+        second = self._ask("get_local_fp32_param", parameter, "exp_avg_sq")
+        if first is None or second is None:
             return Moments()
         groups = getattr(self._optimizer, "param_groups", None) or [{}]
         return Moments(first, second, groups[0].get("step"), groups[0])
+
+
+def shard_of(parameter: Any) -> Any:
+    """What this process has of a parameter, where it is not the tensor itself: with ZeRO 3 that is empty
+    between two uses. None: the tensor itself.
+    """
+    shard = getattr(parameter, "ds_tensor", None)
+    if shard is not None:
+        return without_padding(parameter, shard)
+    padding = getattr(parameter, "_shard_numel_padded", 0)  # of FSDP's FlatParameter
+    if padding and parameter.dim() == 1 and parameter.numel() > padding:
+        return parameter[: parameter.numel() - padding]
+    return None
+
+
+def without_padding(parameter: Any, shard: Any) -> Any:
+    """ZeRO 3 splits a parameter into equal shards: behind its end they are filled up."""
+    whole = getattr(parameter, "ds_numel", None)
+    if shard is None or whole is None:
+        return shard
+    begin = _rank_in(getattr(parameter, "ds_process_group", None)) * shard.numel()
+    real = max(0, min(int(whole) - begin, shard.numel()))
+    return shard.reshape(-1)[:real]
+
+
+def _rank_in(group: Any) -> int:
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_initialized():
+        return 0
+    return int(distributed.get_rank(group))

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from msprobe.monitoring.layers import plain_name
-from msprobe.monitoring.optimizers import view_of
+from msprobe.monitoring.layers import PlainNames
+from msprobe.monitoring.optimizers import gradient_scale, shard_of, view_of
 from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class WatchedParameter:
     tensor: Any
     labels: dict[str, int] = field(default_factory=dict)
     is_measured_here: bool = True  # False: another process of the group does it
+    is_kept_here: bool = True  # the same of its gradient, and of what the optimizer keeps of it
     before: Any = None  # weights before the step
     last_gradient: Any = None
 
@@ -38,10 +39,11 @@ def parameters_of(models: Sequence[tuple[str, Any]], patterns: Sequence[str]) ->
     found: list[WatchedParameter] = []
     seen: set[int] = set()
     for prefix, model in models:
+        names = PlainNames(model)
         for name, tensor in model.named_parameters():
             if not tensor.requires_grad or id(tensor) in seen:
                 continue
-            full = prefix + plain_name(name)
+            full = prefix + names.of(name)
             if is_wanted(full, patterns):
                 seen.add(id(tensor))
                 found.append(WatchedParameter(full, tensor))
@@ -110,7 +112,8 @@ class ParameterRows:
     def end_step(self, optimizers: Sequence[Any]) -> None:
         """Behind the last optimizer of a recorded step."""
         if "weight" in self._quantities:
-            self._measure("weight", self.parameters, [one.tensor for one in self.parameters])
+            chosen = [one for one in self.parameters if one.is_measured_here]
+            self._measure("weight", chosen, [_weight(one.tensor) for one in chosen])
         for optimizer in optimizers:
             view, parameters = self._view(optimizer)
             if "moment" in self._quantities:
@@ -128,10 +131,10 @@ class ParameterRows:
     ) -> None:
         if "gradient" in self._quantities:
             self._measure("gradient", parameters, gradients)
-            scale = getattr(optimizer, "grad_scale", None)  # a fused optimizer divides inside of its kernel
-            if scale is not None:
+            scale = gradient_scale(optimizer)
+            if scale not in (0.0, 1.0):
                 labels = [one.labels["gradient"] for one in parameters]
-                self._frame.scale(labels, 1.0 / float(scale))
+                self._frame.scale(labels, 1.0 / scale)
         if "direction" in self._quantities:
             first = [view.moments(one.tensor).first for one in parameters]
             self._measure_pairs("gradient_moment", parameters, gradients, first)
@@ -144,7 +147,7 @@ class ParameterRows:
         chosen = [
             (one.labels[quantity], tensor)
             for one, tensor in zip(parameters, tensors)
-            if tensor is not None and one.is_measured_here
+            if tensor is not None and (one.is_kept_here or quantity == "weight")
         ]
         if chosen:
             labels, values = zip(*chosen)
@@ -156,11 +159,14 @@ class ParameterRows:
         chosen = [
             (one.labels[quantity], a, b)
             for one, a, b in zip(parameters, left, right)
-            if a is not None and b is not None and one.is_measured_here
+            if a is not None and b is not None and one.is_kept_here
         ]
         if chosen:
             labels, lefts, rights = zip(*chosen)
             self._meter.measure_pairs(self._frame, list(labels), list(lefts), list(rights))
+
+    def view(self, optimizer: Any) -> OptimizerView:
+        return self._view(optimizer)[0]
 
     def _view(self, optimizer: Any) -> tuple[OptimizerView, list[WatchedParameter]]:
         """How the optimizer keeps things, and which parameters are its own."""
@@ -174,6 +180,11 @@ class ParameterRows:
         return self._views[key], self._of_optimizer[key]
 
 
+def _weight(tensor: Any) -> Any:
+    shard = shard_of(tensor)
+    return tensor if shard is None else shard
+
+
 def _keep(parameters: Sequence[WatchedParameter], place: str, tensors: Sequence[Any]) -> None:
     """Copies, into memory that the next step uses again."""
     import torch
@@ -181,7 +192,7 @@ def _keep(parameters: Sequence[WatchedParameter], place: str, tensors: Sequence[
     with torch.no_grad():
         for one, tensor in zip(parameters, tensors):
             local = local_part(tensor)
-            if local is None or not one.is_measured_here:
+            if local is None or not one.is_kept_here:
                 setattr(one, place, None)
                 continue
             kept = getattr(one, place)

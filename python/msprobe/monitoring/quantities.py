@@ -102,6 +102,11 @@ QUANTITIES = (
         "a softmax of the router's logits", scope="module",
     ),
     Quantity(
+        "communication", "communication", "tensor",
+        "results of a collective that Python calls, all calls of a step as one",
+        ("norm", "abs_max", "nonfinite", "numel"), "one read of the results", scope="module",
+    ),
+    Quantity(
         "matrix", "matrix", "number", "of chosen weights, every matrix_every recorded steps",
         ("spectral_norm", "stable_rank"), "a product of each matrix with itself",
         "Rudelson and Vershynin 2007; through the eigenvalues of the Gram matrix",

@@ -43,6 +43,11 @@ class SeriesTable:
             self._keys[known] = series.key
         return known
 
+    def know(self, series: MonitorSeries, number: int) -> None:
+        """A series that has its number already."""
+        self._numbers[series.key] = number
+        self._keys[number] = series.key
+
     @property
     def keys(self) -> dict[int, str]:
         """Of the series, by their numbers."""

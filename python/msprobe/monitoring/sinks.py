@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.files.append_file import append_lines
 from msprobe.files.atomic_file import make_directory
+from msprobe.monitoring.store_files import continue_csv
 from msprobe.native import IoError, UnsupportedError, log
 
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ class CsvSink:
 
     name = "csv"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, start: int) -> None:
+        """start: the first step. What an earlier training has written from there on goes. Raises IoError."""
         make_directory(path.parent)
+        continue_csv(path, start)
         self._path = path
         self._complained = False
 
@@ -63,7 +66,8 @@ class TensorBoardSink:
 
     name = "tensorboard"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, start: int) -> None:
+        """start: the first step. tensorboard hides what an earlier training has written from there on."""
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
@@ -72,7 +76,7 @@ class TensorBoardSink:
                 "`pip install tensorboard`"
             ) from error
         make: Any = SummaryWriter
-        self._writer = make(str(make_directory(folder)))
+        self._writer = make(str(make_directory(folder)), purge_step=start or None)
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
         for key, value in numbers.items():

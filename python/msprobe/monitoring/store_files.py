@@ -1,14 +1,17 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The store of a run: a new one, or that of the training which goes on."""
+"""The files of a run: new ones, or those of the training which goes on."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from msprobe.native import Error, core, log
+from msprobe.files.atomic_file import write_text
+from msprobe.native import Error, IoError, core, log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +49,59 @@ def open_store(path: Path, start: int, info: dict[str, str]) -> MonitorStoreWrit
     if resumes:
         log.info("%s: the record goes on at step %d", path, start)
     return store
+
+
+def continue_csv(path: Path, start: int) -> None:
+    """Lines of a csv of the monitor from step `start` on go: that training writes them anew. At step 0 the
+    file is kept under another name. Raises IoError.
+    """
+    try:
+        if not path.is_file():
+            return
+        if start == 0:
+            os.rename(path, _free_name(path))
+            return
+        with path.open("r+b") as file:
+            at = 0
+            for line in file:
+                if _step_of_row(line) >= start:
+                    file.truncate(at)
+                    return
+                at += len(line)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+
+
+def continue_alarms(path: Path, start: int) -> None:
+    """The same of alarms, of which some processes may write into one file."""
+    try:
+        if not path.is_file():
+            return
+        if start == 0:
+            os.rename(path, _free_name(path))
+            return
+        lines = path.read_text("utf-8", "replace").splitlines(keepends=True)
+        kept = [line for line in lines if _step_of_alarm(line) < start]
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    if len(kept) < len(lines):
+        write_text(path, "".join(kept))
+
+
+def _step_of_row(line: bytes) -> int:
+    step = line.partition(b",")[0]
+    return int(step) if step.isdigit() else -1
+
+
+def _step_of_alarm(line: str) -> int:
+    with contextlib.suppress(ValueError, RecursionError):
+        step = json.loads(line).get("step") if line.startswith("{") else -1
+        return step if isinstance(step, int) else -1
+    return -1
+
+
+def _cannot_write(path: Path, error: OSError) -> IoError:
+    return IoError(f"cannot write {path}: {error.strerror}")
 
 
 def _put_aside(path: Path) -> None:

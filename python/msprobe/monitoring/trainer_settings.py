@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -289,6 +290,14 @@ class _Check:
                 raise TypeError(
                     f'{self._where}: "cc_distribution.{key}": expected {expected}, found {entry!r}'
                 )
+        for line in value.get("cc_codeline", []):
+            try:
+                re.compile(str(line))
+            except re.error as error:
+                raise ValueError(
+                    f'{self._where}: "cc_distribution.cc_codeline": expected regular expressions, found '
+                    f"{line!r}: {error}"
+                ) from None
         return Communication(
             enable=value.get("enable", False),
             codeline=tuple(str(line) for line in value.get("cc_codeline", [])),

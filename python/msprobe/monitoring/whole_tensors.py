@@ -8,36 +8,46 @@ collectives merge all rows of a step. A tensor that several processes have is me
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+from msprobe.monitoring.quantities import QUANTITIES
 from msprobe.native import log, torch_adapter
+from msprobe.training.fully_sharded import parameter_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from msprobe._core import MonitorFrame, MonitorLabels
+    from msprobe.monitoring.optimizers import OptimizerView
     from msprobe.monitoring.parameter_rows import WatchedParameter
+
+    _Key = tuple[str, int]  # name and group of a label
 
 _TIMEOUT_SECONDS = 600
 
 
 class WholeTensors:
-    """Merges the frames of all processes. Each of them must call merge() for the same steps."""
+    """Merges the frames of all processes. Each of them must call merge() for the same steps.
 
-    def __init__(self, labels: MonitorLabels) -> None:
+    peers: the processes, this one among them, that work on the same data with other parts of the model. What
+        several of them have of a module, to the last bit, is the same tensor, and is counted once.
+    """
+
+    def __init__(self, labels: MonitorLabels, peers: Sequence[int] = ()) -> None:
         from datetime import timedelta
 
         from torch import distributed
 
         self._labels = labels
+        self._peers = tuple(peers)
         # A group of our own: what goes wrong in it does not end the training's.
-        self._group = distributed.new_group(backend="gloo", timeout=timedelta(seconds=_TIMEOUT_SECONDS))
+        self._group: Any = distributed.new_group(backend="gloo", timeout=timedelta(seconds=_TIMEOUT_SECONDS))
         self._known = 0  # labels of this process that all know
-        self._shared: dict[
-            tuple[str, int], int
-        ] = {}  # label here, by name and group, of all that any process has
-        self._order: list[tuple[str, int]] = []
-        self._counts: dict[tuple[str, int], int] = {}
+        self._shared: dict[_Key, int] = {}  # label here, of all that any process has
+        self._order: list[_Key] = []
+        self._counts: dict[_Key, int] = {}
+        self._left: set[int] = set()  # labels of rows that a peer counts
         self.collectives = 0  # in the last merge(), for tests
 
     def merge(self, frame: MonitorFrame, counts: dict[int, int], loss: float | None) -> float | None:
@@ -50,42 +60,53 @@ class WholeTensors:
         from torch import distributed
 
         self.collectives = 0
+        has_news = len(self._labels) > self._known
+        seen = self._fingerprints(frame, counts) if has_news else {}
         if self._known == 0:
-            self._exchange(counts)
+            self._exchange(counts, seen)
+            has_news = False
         labels = [self._shared[key] for key in self._order]
         counted = [key for key in self._order if self._counts.get(key)]
         packing = (labels, [self._shared[key] for key in counted], [self._counts[key] for key in counted])
-        summed, largest = torch_adapter().monitor_pack(frame, *packing)
+        summed, largest = torch_adapter().monitor_pack(frame, *packing, left=sorted(self._left))
         losses = [0.0, 0.0] if loss is None else [loss, 1.0]
         summed = torch.cat([summed, torch.tensor(losses, dtype=torch.float64)])
-        news = torch.tensor([float(len(self._labels) > self._known)], dtype=torch.float64)
-        largest = torch.cat([largest, news])
+        largest = torch.cat([largest, torch.tensor([float(has_news)], dtype=torch.float64)])
         distributed.all_reduce(summed, group=self._group)
         distributed.all_reduce(largest, op=distributed.ReduceOp.MAX, group=self._group)
         self.collectives += 2
         torch_adapter().monitor_unpack(frame, *packing, summed[:-2], largest[:-1])
         if largest[-1] > 0:
-            self._exchange(counts)
+            self._exchange(counts, seen)
         total, count = summed[-2:].tolist()
         return total / count if count else None
+
+    def of_first(self, value: Any) -> Any:
+        """What the first process has."""
+        from torch import distributed
+
+        values = [value]
+        distributed.broadcast_object_list(values, 0, group=self._group)
+        return values[0]
 
     def leave(self) -> None:
         """The others, should they wait for this process, get an error at once."""
         from torch import distributed
 
-        if distributed.is_initialized():
-            distributed.destroy_process_group(self._group)
+        group, self._group = self._group, None  # its connections are closed with the last reference
+        if group is not None and distributed.is_initialized():
+            distributed.destroy_process_group(group)
 
-    def _exchange(self, counts: dict[int, int]) -> None:
-        """Which labels there are, in any process."""
+    def _exchange(self, counts: dict[int, int], seen: dict[_Key, tuple[float, ...]]) -> None:
+        """Which labels there are, in any process, and which rows of peers are the same."""
         from torch import distributed
 
         mine = self._labels.all()
         names = {(name, group): counts.get(label, 0) for label, (_, name, group) in enumerate(mine)}
         everyone: list[Any] = [None] * distributed.get_world_size(self._group)
-        distributed.all_gather_object(everyone, names, group=self._group)
+        distributed.all_gather_object(everyone, (names, seen), group=self._group)
         here = {(name, group): label for label, (_, name, group) in enumerate(mine)}
-        for names in everyone:
+        for names, _ in everyone:
             for key, count in names.items():
                 if key not in self._shared:
                     label = here.get(key)
@@ -94,23 +115,101 @@ class WholeTensors:
                     self._shared[key] = label
                 if count:
                     self._counts[key] = max(count, self._counts.get(key, 0))
+        before = [everyone[peer][1] for peer in self._peers if peer < distributed.get_rank()]
+        for key, numbers in seen.items():
+            if any(one.get(key) == numbers for one in before):
+                self._left.add(here[key])
         self._order = sorted(self._shared)
         self._known = len(self._labels)
 
+    def _fingerprints(self, frame: MonitorFrame, counts: dict[int, int]) -> dict[_Key, tuple[float, ...]]:
+        """What was measured of modules, of labels that are new. Rows that could be the same by chance, as
+        those of tensors that are all zero, are left out: in their shares and means it makes no difference.
+        """
+        all_ = self._labels.all()
+        labels = list(range(self._known, len(all_)))
+        if len(self._peers) < 2 or not labels:
+            return {}
+        sizes = {label: counts[label] for label in labels if counts.get(label)}
+        packed = torch_adapter().monitor_pack(frame, labels, list(sizes), list(sizes.values()))
+        summed, largest = (tensor.tolist() for tensor in packed)
+        width, height = (len(summed) - sum(sizes.values())) // len(labels), len(largest) // len(labels)
+        at = width * len(labels)
+        found = {}
+        for place, label in enumerate(labels):
+            tally = summed[at : at + sizes.get(label, 0)]
+            at += len(tally)
+            most, least_negated, kind = largest[place * height : (place + 1) * height]
+            is_telling = len(set(tally)) > 1 if tally else most != -least_negated
+            _, name, group = all_[label]
+            of = QUANTITIES[group]
+            if kind >= 0 and is_telling and of.scope == "module" and of.name != "communication":
+                found[name, group] = (*summed[place * width : (place + 1) * width], most, *tally)
+        return found
+
+
+def peers_of(models: Sequence[Any]) -> tuple[int, ...]:
+    """The processes of tensor parallelism that this one belongs to: along the dimensions of a mesh over which
+    parameters are split, without those of fully_shard(); with Megatron, as it says.
+    """
+    import sys
+
+    from torch import distributed
+
+    state = sys.modules.get("megatron.core.parallel_state")
+    with contextlib.suppress(AssertionError, RuntimeError, AttributeError):
+        if state is not None:
+            return tuple(distributed.get_process_group_ranks(state.get_tensor_model_parallel_group()))
+    rank = _rank()
+    same_parameters = {rank}
+    for model in models:
+        for module in model.modules():
+            for group in parameter_groups(module):
+                same_parameters.update(group.mesh_info.mesh.mesh.flatten().tolist())
+    peers = {rank}
+    for model in models:
+        for parameter in model.parameters():
+            if getattr(parameter, "placements", None) is not None:
+                peers.update(_along_split(parameter, same_parameters, rank))
+    return tuple(sorted(peers))
+
+
+def _along_split(parameter: Any, same_parameters: set[int], rank: int) -> set[int]:
+    mesh, coordinate = parameter.device_mesh, parameter.device_mesh.get_coordinate()
+    if coordinate is None:
+        return set()
+    index: list[Any] = list(coordinate)
+    for dim, placement in enumerate(parameter.placements):
+        line = [*coordinate[:dim], slice(None), *coordinate[dim + 1 :]]
+        others = set(mesh.mesh[tuple(line)].tolist()) & same_parameters
+        if placement.is_shard() and others <= {rank}:
+            index[dim] = slice(None)
+    return set(mesh.mesh[tuple(index)].reshape(-1).tolist())
+
 
 def share_parameters(
-    parameters: Sequence[WatchedParameter], models: Sequence[Any], group: Any = None
+    parameters: Sequence[WatchedParameter],
+    models: Sequence[Any],
+    views: Sequence[OptimizerView] = (),
+    group: Any = None,
 ) -> None:
-    """Decides which process measures a piece of a parameter that several have: they take turns."""
+    """Decides which process measures a piece of a parameter that several have: they take turns. What the
+    optimizers of `views` keep of it may be another piece than what the model has.
+    """
     from torch import distributed
 
     rank = distributed.get_rank()
-    mine = [(one.name, piece_of(one.tensor, models)) for one in parameters]
+    mine: list[tuple[Any, Any]] = []
+    for one in parameters:
+        of_model = piece_of(one.tensor, models)
+        kept = next((found for view in views if (found := view.piece(one.tensor)) is not None), None)
+        of_optimizer = of_model if kept is None else (*of_model[:-1], *kept) if kept else None
+        mine.append(((one.name, of_model), None if of_optimizer is None else (one.name, of_optimizer)))
     everyone: list[Any] = [None] * distributed.get_world_size(group)
-    distributed.all_gather_object(everyone, mine, group=group)
+    distributed.all_gather_object(everyone, [list({*pair} - {None}) for pair in mine], group=group)
     holders: dict[Any, list[int]] = {}
     for holder, pieces in enumerate(everyone):
-        for piece in pieces:
+        for piece in (piece for pair in pieces for piece in pair):
             holders.setdefault(piece, []).append(holder)
     loads = [0] * len(everyone)
     chosen = {}
@@ -119,8 +218,9 @@ def share_parameters(
         best = min(holders[piece], key=lambda holder: (loads[holder], holder))
         loads[best] += piece[1][-1]
         chosen[piece] = best
-    for one, piece in zip(parameters, mine):
+    for one, (piece, kept) in zip(parameters, mine):
         one.is_measured_here = chosen[piece] == rank
+        one.is_kept_here = kept is not None and chosen[kept] == rank
 
 
 def piece_of(tensor: Any, models: Sequence[Any] = ()) -> tuple[Any, ...]:
@@ -130,20 +230,27 @@ def piece_of(tensor: Any, models: Sequence[Any] = ()) -> tuple[Any, ...]:
     placements = getattr(tensor, "placements", None)
     if placements is not None:
         return (*_box_of(tensor), tensor.to_local().numel())
-    if getattr(tensor, "_hp_mapping", None) is not None:  # DeepSpeed
-        address = tensor._hp_mapping.lp_fragment_address
-        return ("fragment", address.start, address.numel)
     if hasattr(tensor, "ds_id"):
         return ("stage 3", _rank(), int(getattr(tensor, "ds_numel", tensor.numel())))
     if getattr(tensor, "tensor_model_parallel", False):  # Megatron
         return ("tensor parallel", _rank_in_megatron("tensor_model_parallel"), tensor.numel())
     if getattr(tensor, "allreduce", True) is False:
         return ("expert parallel", _rank_in_megatron("expert_model_parallel"), tensor.numel())
-    if any(
-        type(module).__name__ == "FullyShardedDataParallel" for model in models for module in model.modules()
-    ):
-        return ("flat shard", _rank(), tensor.numel())
+    for model in models:
+        for module in model.modules():
+            if type(module).__name__ == "FullyShardedDataParallel" and _is_sharded(module):
+                return ("flat shard", _rank_in(module.process_group), tensor.numel())
     return ("whole", tensor.numel())
+
+
+def _is_sharded(module: Any) -> bool:
+    return "NO_SHARD" not in str(getattr(module, "sharding_strategy", ""))
+
+
+def _rank_in(group: Any) -> int:
+    from torch import distributed
+
+    return int(distributed.get_rank(group))
 
 
 def _box_of(tensor: Any) -> tuple[Any, ...]:

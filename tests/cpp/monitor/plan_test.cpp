@@ -135,6 +135,23 @@ TEST_CASE("pack: what processes have in part becomes whole in each") {
   }
 }
 
+TEST_CASE("pack: what another process has measured, too, counts once") {
+  const Packing packing{{0, 3}, {3}, {2}};
+  Packing with_left = packing;
+  with_left.left = {3, 0};
+  Frame first(Frame::Again::kMerges);
+  Frame second(Frame::Again::kMerges);
+  for (Frame* frame : {&first, &second}) {
+    frame->add(row_of(0, 3));
+    frame->add(counts_of(3, {1, 2}));
+  }
+  const Packed whole = all_reduce({pack(first, packing), pack(second, with_left)});
+  unpack(second, with_left, whole);
+  CHECK(second.rows()[second.position(0, -1)].sums.squares == 9);
+  CHECK(second.rows()[second.position(0, -1)].sums.count == 1);
+  CHECK(second.rows()[second.position(3, -1)].counts == std::vector<double>{1, 2});
+}
+
 TEST_CASE("pack: numbers of another packing are refused") {
   Frame frame;
   CHECK_THROWS_AS(unpack(frame, {{0}, {}, {}}, {}), InvalidArgument);

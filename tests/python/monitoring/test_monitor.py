@@ -334,7 +334,8 @@ def test_every_row_of_the_table_is_recorded(start: Any, record: Any) -> None:
     monitor.close()
     found = record()
     kinds = {f"{one.quantity}.{one.metric}" if one.metric else one.quantity for one in found.series.values()}
-    assert {key for key, *_ in table()} == kinds
+    of_one_process = {key for key, *_ in table() if not key.startswith("communication.")}
+    assert of_one_process == kinds
     assert found["custom/accuracy"] == {1: 0.5}
     assert set(found["loss_scale"].values()) == {4.0}
     assert len({one.name for one in QUANTITIES}) == len(QUANTITIES)
@@ -410,6 +411,21 @@ def test_an_optimizer_that_is_made_later_is_found(start: Any, record: Any) -> No
     assert len(found["gradient.norm/fc1.weight"]) == 3
 
 
+def test_layers_of_a_stage_have_the_numbers_of_the_whole_model(start: Any, record: Any) -> None:
+    """As Megatron numbers them: the second of two stages has the layers 2 and 3."""
+    net, optimizer = make_training()
+    for number, layer in enumerate(net.layers, 3):
+        layer.layer_number = number
+    monitor = start(net, optimizer, quantities=["gradient", "activation"], targets=["layers.3", "fc1"])
+    train(net, optimizer, steps=1)
+    monitor.close()
+    found = record()
+    assert {key.partition("/")[2] for key in found.keys("activation.rms/")} == {
+        "fc1", "layers.3", "layers.3.fc", "layers.3.norm",
+    }  # fmt: skip
+    assert found.series["gradient.norm/layers.3.fc.weight"].layer == 3
+
+
 def test_two_optimizers_make_one_step(start: Any, record: Any) -> None:
     torch.manual_seed(0)
     net = Net()
@@ -476,6 +492,90 @@ def test_an_earlier_record_is_kept(start: Any, record: Any, tmp_path: Path) -> N
     assert {path.name for path in (tmp_path / "run").glob("monitor.db*")} == {
         "monitor.db", "monitor.db.1", "monitor.db.2",
     }  # fmt: skip
+
+
+def test_files_beside_the_store_have_no_step_twice(start: Any, tmp_path: Path) -> None:
+    limit = {"rule": "limit", "series": ["weight.norm"], "threshold": 1e-6, "warm_up": 1, "cooldown": 1}
+    sinks = ["store", "csv"]
+
+    def go(first: int, steps: int) -> None:
+        net, optimizer = make_training()
+        monitor = start(net, optimizer, start=first, sinks=sinks, rules=[limit])
+        train(net, optimizer, steps=steps)
+        monitor.close()
+
+    def steps_of(name: str) -> list[int]:
+        text = (tmp_path / "run" / name).read_text()
+        if name.endswith("l"):
+            return [json.loads(line)["step"] for line in text.splitlines()]
+        rows = [line.split(",") for line in text.splitlines()]
+        return [int(row[0]) for row in rows if row[1] == "gradient.norm"]
+
+    go(0, 5)
+    assert steps_of("monitor.csv") == [0, 1, 2, 3, 4]
+    first_alarms = steps_of("alarms.jsonl")
+    assert first_alarms
+    go(3, 4)
+    assert steps_of("monitor.csv") == [0, 1, 2, 3, 4, 5, 6]
+    assert [step for step in steps_of("alarms.jsonl") if step < 3] == [s for s in first_alarms if s < 3]
+    assert len(set(steps_of("alarms.jsonl"))) == len(steps_of("alarms.jsonl"))
+    go(0, 1)  # another training: nothing of the first is taken for its own
+    assert steps_of("monitor.csv") == [0]
+    assert not (tmp_path / "run" / "alarms.jsonl").exists()
+    assert steps_of("monitor.csv.1") == [0, 1, 2, 3, 4, 5, 6]
+    assert (tmp_path / "run" / "alarms.jsonl.1").exists()
+
+
+def test_a_module_that_is_computed_again_counts_once(start: Any, record: Any) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    class Checkpointed(Net):
+        def forward(self, x: Any) -> Any:
+            x = self.fc1(x)
+            for block in self.layers:
+                x = checkpoint(block, x, use_reentrant=False)
+            return self.fc2(x)
+
+    found = []
+    for kind in (Net, Checkpointed):
+        torch.manual_seed(0)
+        net = kind()
+        optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+        monitor = start(
+            net, optimizer, quantities=["activation", "activation_gradient"], metrics=["norm", "numel"]
+        )
+        train(net, optimizer, steps=2)
+        monitor.close()
+        one = record()
+        found.append({key: one[key] for key in one.series})
+    assert found[0] == found[1]
+    assert found[0]["activation.numel/layers.0.fc"] == {0: 36, 1: 36}
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_autocast(scaled: bool, start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, enabled=scaled)
+    monitor = start(net, optimizer, quantities=["training", "gradient", "activation"])
+    norms, losses, outputs = [], [], []
+    net.fc1.register_forward_hook(lambda m, a, out: outputs.append(out.detach()))
+    for _ in range(3):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = net(torch.randn(3, 4)).float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        losses.append(loss.item())
+        norms.append(float(net.fc1.weight.grad.double().norm()))
+        scaler.step(optimizer)
+        scaler.update()
+    monitor.close()
+    found = record()
+    assert list(found["loss"].values()) == pytest.approx(losses)
+    assert list(found["gradient.norm/fc1.weight"].values()) == pytest.approx(norms)
+    assert outputs[0].dtype == torch.bfloat16
+    rms = [float(out.double().square().mean().sqrt()) for out in outputs]
+    assert list(found["activation.rms/fc1"].values()) == pytest.approx(rms)
 
 
 # ---- settings
@@ -590,6 +690,25 @@ def test_a_callback_that_raises_is_told_once(
     assert calls == [0]
     assert sum("mine" in entry.message for entry in caplog.records) == 1
     assert record().steps == [0, 1, 2]
+
+
+def test_a_rule_of_the_user(start: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    asked = []
+
+    def loss_is_odd(numbers: dict[str, float], step: int) -> str | None:
+        asked.append((step, "gradient.norm/fc1.weight" in numbers))
+        if step == 3:
+            return "no such series"
+        return "loss" if step == 1 else None
+
+    net, optimizer = make_training()
+    monitor = start(net, optimizer, rules=[], rule=loss_is_odd)
+    train(net, optimizer, steps=6)
+    monitor.close()
+    assert asked == [(step, True) for step in range(4)]  # behind the error nobody asks any more
+    (alarm,) = [json.loads(line) for line in (tmp_path / "run" / "alarms.jsonl").read_text().splitlines()]
+    assert (alarm["step"], alarm["rule"], alarm["series"]) == (1, "loss_is_odd", "loss")
+    assert sum("it is not asked any more" in entry.message for entry in caplog.records) == 1
 
 
 def test_csv_and_tensorboard(start: Any, record: Any, tmp_path: Path) -> None:

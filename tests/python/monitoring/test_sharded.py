@@ -20,10 +20,14 @@ from torch import nn
 BATCH = 12  # rows of a step, over all processes
 STEPS = 4
 SETTINGS = {
-    "quantities": ["training", "gradient", "weight", "moment", "update", "direction", "activation", "matrix"],
+    "quantities": [
+        "training", "gradient", "weight", "moment", "update", "direction", "activation",
+        "activation_gradient", "matrix",
+    ],
+    "metrics": ["norm", "rms", "mean", "abs_max", "kurtosis", "zeros", "nonfinite", "numel"],
     "matrix_every": 2,
     "levels": ["parameter", "layer", "model"],
-}
+}  # fmt: skip
 
 
 class Block(nn.Module):
@@ -157,9 +161,28 @@ def both(rank: int, folder: Path) -> None:
     run(net, folder, part(rank // 2, 2), count_collectives(folder, rank))
 
 
-split_activations = pytest.mark.xfail(
-    strict=True, reason="activations of layers that are split are those of one process"
-)
+def sequence_parallel(rank: int, folder: Path) -> None:
+    """Between the split layers each process has some of the rows."""
+    from torch.distributed.tensor import Replicate, Shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    net = make_net()
+    mesh = torch.distributed.init_device_mesh("cpu", (2,))
+    plan = {
+        "up": ColwiseParallel(input_layouts=Shard(0)),
+        "down": RowwiseParallel(output_layouts=Shard(0)),
+    }
+    for layer in net.layers:
+        parallelize_module(layer, mesh, plan)
+    outer = {
+        "first": ColwiseParallel(output_layouts=Shard(0)),
+        "last": RowwiseParallel(input_layouts=Shard(0), output_layouts=Replicate()),
+    }
+    parallelize_module(net, mesh, outer)
+    run(net, folder, before=count_collectives(folder, rank))
+
+
+_ALL_ROWS = (tensor_parallel, sequence_parallel)  # work on all rows of a step in each process
 
 
 @pytest.mark.parametrize(
@@ -167,8 +190,9 @@ split_activations = pytest.mark.xfail(
     [
         (data_parallel, 2),
         pytest.param(fully_sharded, 3, marks=processes),
-        pytest.param(tensor_parallel, 2, marks=[processes, split_activations]),
-        pytest.param(both, 4, marks=[processes, split_activations]),
+        pytest.param(tensor_parallel, 2),
+        pytest.param(sequence_parallel, 2, marks=processes),
+        pytest.param(both, 4, marks=processes),
     ],
 )
 def test_the_record_is_that_of_one_process(
@@ -179,8 +203,8 @@ def test_the_record_is_that_of_one_process(
     assert record.steps == unsharded.steps == list(range(STEPS))
     assert set(record.series) == set(unsharded.series)
     for key in unsharded.series:
-        if key == "step_seconds":
-            continue
+        if key == "step_seconds" or (work not in _ALL_ROWS and key.startswith("activation_gradient")):
+            continue  # of the loss of a process, which is that of its rows
         found, expected = record[key], unsharded[key]
         assert found.keys() == expected.keys(), key
         for step, number in expected.items():
@@ -263,6 +287,73 @@ def test_experts_of_several_processes(tmp_path: Path) -> None:
     for key in one.series:
         if key not in ("step_seconds", "loss"):  # the loss is the sum here, where the mean is taken
             assert two[key] == pytest.approx(one[key], rel=2e-5, abs=1e-7), key
+
+
+# ---- communication
+
+
+def communicate(rank: int, folder: Path) -> None:
+    from torch import distributed as dist
+
+    net = make_net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with msprobe.monitor(net, optimizer, folder, quantities=["gradient", "communication"], every=2):
+        for step in range(4):
+            optimizer.zero_grad()
+            net(data_of(step)[part(rank, 2)]).square().mean().backward()
+            work = dist.all_reduce(torch.full((3,), 1.0 + rank), async_op=True)
+            assert work is not None
+            work.wait()
+            dist.all_reduce(torch.tensor([4.0]))
+            dist.all_gather([torch.zeros(2), torch.zeros(2)], torch.ones(2))
+            optimizer.step()
+    assert isinstance(dist.all_reduce(torch.ones(1), async_op=True), dist.Work)
+
+
+@processes
+def test_results_of_collectives(tmp_path: Path) -> None:
+    """Those of the training alone, of both processes: 3 elements of 3 and one of 8, 4 elements of 1."""
+    launch(communicate, tmp_path)
+    record = Record(tmp_path)
+    steps = (0, 2)
+    assert record["communication.numel/all_reduce"] == dict.fromkeys(steps, 8)
+    norm = math.sqrt(2 * (3 * 9 + 64))
+    assert record["communication.norm/all_reduce"] == dict.fromkeys(steps, pytest.approx(norm))
+    assert record["communication.abs_max/all_reduce"] == dict.fromkeys(steps, 8)
+    assert record["communication.numel/all_gather"] == dict.fromkeys(steps, 8)
+    assert record.keys("communication.numel") == [
+        "communication.numel/all_reduce", "communication.numel/all_gather",
+    ]  # fmt: skip
+
+
+# ---- alarms
+
+
+def alarming(rank: int, folder: Path, first: int) -> None:
+    model = nn.parallel.DistributedDataParallel(make_net())
+    optimizer = torch.optim.AdamW(model.parameters())
+    # More numbers than one run has: the second one knows those of the first.
+    limit = {"rule": "limit", "series": ["weight.norm"], "threshold": 1e-6, "warm_up": 4}
+    with msprobe.monitor(
+        model, optimizer, folder, start=first, rules=[limit], alarm={"dump": True, "most_dumps": 1}
+    ):
+        for step in range(first, first + 4):
+            optimizer.zero_grad()
+            model(data_of(step)[part(rank, 2)]).square().mean().backward()
+            optimizer.step()
+
+
+@processes
+def test_an_alarm_arms_the_dump_of_all_processes(tmp_path: Path) -> None:
+    launch(alarming, tmp_path, 0)
+    assert not (tmp_path / "dump").exists()
+    launch(alarming, tmp_path, 4)
+    (alarm,) = [json.loads(line) for line in (tmp_path / "alarms.jsonl").read_text().splitlines()]
+    (step,) = (tmp_path / "dump").iterdir()
+    assert step.name == f"step{alarm['step'] + 1}"
+    assert {path.name for path in step.iterdir()} == {"rank0", "rank1"}
+    for rank in step.iterdir():
+        assert {"dump.json", "diagnosis.json"} <= {path.name for path in rank.iterdir()}
 
 
 # ---- faults, and each process for itself

@@ -55,6 +55,7 @@ def test_without_targets_activations_are_those_of_all_modules() -> None:
         ("cc_distribution", {"cc_lines": []}, TypeError),
         ("cc_distribution", {"enable": 1}, TypeError),
         ("cc_distribution", {"cc_codeline": "x"}, TypeError),
+        ("cc_distribution", {"cc_codeline": ["a[0"]}, ValueError),
         ("alert", [], TypeError),
         ("alert", {"dump": 1}, TypeError),
         ("alert", {"rules": {}}, TypeError),
