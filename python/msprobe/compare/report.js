@@ -12,7 +12,7 @@ const MATCHES = {1: "same name and place", 2: "aligned: another name, the same p
                  [ONLY_IN_REFERENCE]: "only the reference has it"};
 const FAR = 10000;   // rounding errors; where the warm colour becomes a hot one
 const CLASSES = [
-  ["equal", "equal"], ["rounding", `up to ${data.small} rounding errors`], ["beyond", `up to ${FAR}`], ["far", "more"],
+  ["equal", "equal"], ["rounding", `up to ${data.small} rounding errors`], ["beyond", "up to 10,000"], ["far", "more"],
   ["unmeasured", "differs without a measure (NaN on one side, flags, integers)"], ["alone", "no counterpart"],
 ];
 

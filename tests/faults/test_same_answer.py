@@ -90,6 +90,10 @@ def test_all_pages_name_the_same_culprit(recorded: Path, browser: Browser, name:
     assert verdict["culprits"][0]["name"] in cause["name"]
     assert verdict["sentence"] == answer["sentence"]
 
+    if cause["record"]:
+        browser.run("document.querySelector('#culprits button').click()")
+        assert cause["record"] in shown(browser, "#window .row.picked .mono")
+
     # The graph is opened at the cause: it is selected, and "First divergence" leads there.
     browser.open(out / "graph.html")
     first = '.finding.first[aria-current="true"]'
