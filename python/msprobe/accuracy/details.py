@@ -7,7 +7,7 @@ of its operator and judged.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -75,12 +75,12 @@ class Detail:
 
     def cells(self, precision: int = 14) -> list[str]:
         """As the file has them, without the name."""
-        return [_text(getattr(self, one.name), precision) for one in fields(self)]
+        return [_text(cell, precision) for cell in vars(self).values()]
 
 
 def _text(cell: Any, precision: int) -> str:
-    if cell is None:
-        return " "
+    if cell is None:  # most are
+        return NONE
     return f"{cell:.{precision}f}" if isinstance(cell, float) else str(cell)
 
 

@@ -56,6 +56,7 @@ _HARMLESS_TEXTS = frozenset(
 )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=1024)
 def parts_of(name: str) -> tuple[str, str]:
     """Prefix and function of a call: "Functional", "linear" of "Functional.linear.0", "Torch", "linalg.inv"
     of "Torch.linalg.inv.0". Two empty texts: the name has another form.
