@@ -51,7 +51,11 @@ def _rates(worker: Worker, reference: str | None, folder: Path, rounds: int) -> 
             share, theirs = "", ""
             if job == "run_ut":
                 share = f"{statistics.median(shares):.2f}"
-                theirs = f"{_reference_rate(reference, dump, folder / kind):.1f}" if reference else ""
+                theirs = (
+                    f"{_reference_rate(reference, dump, folder / f'reference_{kind}'):.1f}"
+                    if reference
+                    else ""
+                )
             rows.append([f"`{job}`", kind, f"{rate:.0f}", share, theirs])
     header = [
         "command",
@@ -84,15 +88,18 @@ def _processor_seconds(words: list[str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _memory(worker: Worker, folder: Path) -> str:
+def _memory(python: str, folder: Path) -> str:
+    """Each figure in a process of its own, which has run a few calls before."""
     rows = []
     for calls, elements in _DUMPS:
-        name = f"{calls}_{elements}"
-        dump = worker.ask("make_dump", str(folder / name), calls, elements)
-        cells = [
-            f"{worker.ask('peak_mib', job, dump, str(folder / f'{job}_{name}')):.0f} MiB"
-            for job in ("run_ut", "check")
-        ]
+        cells = []
+        for job in ("run_ut", "check"):
+            inside = folder / f"{job}_{calls}_{elements}"
+            with Worker(python, "operators_worker.py", {}, folder / "memory.txt") as worker:
+                warm = worker.ask("make_dump", str(inside / "warm"), 8, 12)
+                worker.ask(job, warm, str(inside / "warm_out"))
+                dump = worker.ask("make_dump", str(inside / "dump"), calls, elements)
+                cells.append(f"{worker.ask('peak_mib', job, dump, str(inside / 'out')):.0f} MiB")
         size = elements * 4
         largest = f"{size / measure.MIB:.0f} MiB" if size >= measure.MIB else f"{size} bytes"
         rows.append([f"{calls:,}", largest, *cells])
@@ -107,7 +114,10 @@ def _online(folder: Path, rounds: int) -> str:
     path = folder / "checker.json"
     path.write_text(json.dumps({"run_ut": {"is_online": True, "host": "127.0.0.1", "port": port}}))
     words = [sys.executable, "-m", "msprobe", "run_ut", "-config", str(path), "-o", str(folder / "out")]
-    checker = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as the training
+    checker = subprocess.Popen(
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment
+    )
     assert checker.stderr is not None
     checker.stderr.readline()  # it waits for trainings
     tensor, online = (
@@ -160,10 +170,7 @@ def benchmark(python: str, reference: str | None, out: Path, rounds: int) -> str
         folder = Path(name)
         with Worker(python, "operators_worker.py", {}, folder / "log.txt") as worker:
             tables = [_rates(worker, reference, folder, rounds)]
-            print(tables[-1], flush=True)
-            tables.append(_memory(worker, folder))
-            print(tables[-1], flush=True)
-        tables.append(_online(folder, rounds))
+        tables += [_memory(python, folder), _online(folder, (rounds + 1) // 2)]
     markdown = "\n".join(tables)
     measure.write_results(out, "operators", tables, markdown)
     return markdown

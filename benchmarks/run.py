@@ -30,6 +30,7 @@ import grad_compare
 import grad_probe
 import graph
 import measure
+import operators
 import reference_env
 import start_up
 
@@ -87,6 +88,10 @@ def _free_benchmark(setting: Setting) -> str:
     return free_benchmark.benchmark(sys.executable, setting.out, 3 if setting.quick else 9)
 
 
+def _operators(setting: Setting) -> str:
+    return operators.benchmark(sys.executable, setting.reference, setting.out, 3 if setting.quick else 9)
+
+
 def _compare(setting: Setting) -> str:
     return compare.benchmark(sys.executable, setting.reference, setting.out, 2 if setting.quick else 5)
 
@@ -113,6 +118,7 @@ _BENCHMARKS: dict[str, Callable[[Setting], str]] = {
     "grad_compare": _grad_compare,
     "dump": _dump,
     "free_benchmark": _free_benchmark,
+    "operators": _operators,
     "compare": _compare,
     "checkpoint": _checkpoint,
     "config_check": _config_check,
