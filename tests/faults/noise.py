@@ -72,7 +72,9 @@ class RoundingNoise(TorchDispatchMode):
         if of_the_whole:
             whole = finite.square().mean().sqrt().mul(of_the_whole)
             size = size.add(finite.ne(0).mul(whole))
-        tensor.copy_(exact.add(self._draw(tensor.shape).mul(size).mul(eps)))
+        largest = torch.finfo(tensor.dtype).max  # no kernel that rounds makes an infinity of a mask
+        disturbed = exact.add(self._draw(tensor.shape).mul(size).mul(eps))
+        tensor.copy_(disturbed.clamp(-largest, largest).where(exact.isfinite(), exact))
 
     def _draw(self, shape: torch.Size) -> torch.Tensor:
         """Evenly, from -1 to 1."""

@@ -35,6 +35,7 @@ constexpr int kDeepest = 64;  // modules inside of modules
 // computes by other calls) may be off by this many times what goes in. In the healthy runs of tests/faults a
 // single call makes 2 of 1 at most, and several do not make more.
 constexpr double kComposite = 3;
+constexpr double kOneCall = 2;
 
 // Without modules and without values that can be followed, what comes of a call is looked for in so many of
 // the next ones.
@@ -97,12 +98,14 @@ struct Alone {
   std::string name;
   std::uint32_t first = 0;  // record
   std::uint32_t count = 0;
+  std::uint32_t computing = 0;  // functions of floating point in these calls
   double order = 0;
   bool is_missing = false;
   std::string_view around;  // the module that both runs have
   bool exact_before = true;
   double effect = kUnknown;
   bool is_update = false;  // behind the backward pass, outside of modules
+  bool is_looked_at = false;
 };
 
 // A finding that waits for its effect, the record that shows it, and how far two numbers are apart: infinite
@@ -118,6 +121,7 @@ class CallWalker {
   CallWalker(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
              const std::vector<Distance>& distances, const StepWalk* before, bool has_state)
       : pair_(pair),
+        records_(pair.records),
         metrics_(metrics),
         distances_(distances),
         before_(before),
@@ -126,8 +130,10 @@ class CallWalker {
         parents_(pair.target_construct ? &*pair.target_construct : nullptr),
         seen_(pair.target.records().size()),
         differs_(before != nullptr && !before->all_equal()) {
-    collect_missing();
+    set_aside_.resize(pair.target.records().size());
     collect_reference_only();
+    set_strangers_aside();
+    collect_missing();
     negligible_gradient_ = negligible_gradient();
     coarsest_unit_ = coarsest_unit();
     collect_gradients();
@@ -140,7 +146,7 @@ class CallWalker {
       note_place(i);
       if (trace::holds_gradients(name(i))) {
         gradients_.push_back(i);
-      } else if (!pair_.records.of_target[i]) {
+      } else if (!records_.of_target[i]) {
         add_extra(i);
       } else {
         visit(i);
@@ -150,6 +156,7 @@ class CallWalker {
     for (const std::uint32_t i : gradients_) visit_gradients(i);
     for (const Waiting& one : waiting_) find_effect(one);
     for (const Waiting& one : rearranged_) find_effect_of_rearranged(one);
+    for (const Waiting& one : chosen_) find_effect_of_choice(one);
     for (Alone& alone : alone_) tell(alone);
     summarize();
     return std::move(result_);
@@ -219,7 +226,7 @@ class CallWalker {
   // ---- Calls of one side only
 
   void collect_missing() {
-    const auto& of_reference = pair_.records.of_reference;
+    const auto& of_reference = records_.of_reference;
     std::uint32_t before = 0;
     for (std::uint32_t i = 0; i < of_reference.size(); ++i) {
       if (!of_reference[i]) {
@@ -242,9 +249,71 @@ class CallWalker {
     }
   }
 
+  // Where a module computes the same by other calls, some of one run may be paired with others of the same
+  // name that do something else. They tell by their shapes, and count as calls of one run only.
+  void set_strangers_aside() {
+    std::unordered_set<std::string_view> other_calls;  // modules with calls of one run only
+    const auto collect = [&](const Trace& trace, const std::vector<trace::Match>& matches,
+                             const std::optional<trace::Construct>& construct) {
+      for (std::uint32_t i = 0; construct && i < matches.size(); ++i) {
+        if (matches[i]) continue;
+        const std::string_view around = construct->parent(trace.name(trace.records()[i]));
+        if (!around.empty()) other_calls.insert(around);
+      }
+    };
+    collect(pair_.target, records_.of_target, pair_.target_construct);
+    collect(pair_.reference, records_.of_reference, pair_.reference_construct);
+    for (std::uint32_t i = 0; i < records_.of_target.size(); ++i) {
+      if (records_.of_target[i] && is_stranger(i, other_calls)) set_aside(i);
+    }
+    for (std::uint32_t i = 0; i < records_.of_target.size(); ++i) {  // with its gradients
+      if (!records_.of_target[i] || !is_backward(name(i))) continue;
+      const auto forward = forward_of(i);
+      if (forward && set_aside_[*forward]) set_aside(i);
+    }
+  }
+
+  bool is_stranger(std::uint32_t record, const std::unordered_set<std::string_view>& other_calls) {
+    if (is_module(name(record)) || trace::holds_gradients(name(record))) return false;
+    const std::uint32_t other = records_.of_target[record].index;
+    const auto has_other_calls = [&](const std::optional<trace::Construct>& construct,
+                                     std::string_view call) {
+      return construct && other_calls.contains(construct->parent(call));
+    };
+    const bool is_repeated = pair_.target.records()[record].is_recompute;
+    const bool is_moved = records_.of_target[record].how == trace::MatchKind::kMoved;
+    if (is_moved && is_repeated != pair_.reference.records()[other].is_recompute) return true;
+    if (!is_moved && !has_other_calls(pair_.target_construct, name(record)) &&
+        !has_other_calls(pair_.reference_construct, reference_name(other))) {
+      return false;
+    }
+    const auto rows = rows_.of_record(record);
+    return reference_only_tensors(record) > 0 ||
+           std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+             return pair_.target_item(row).kind == Item::Kind::kTensor && !row.reference &&
+                    row.reason == trace::NoMatchReason::kShape;
+           });
+  }
+
+  void set_aside(std::uint32_t record) {
+    set_aside_[record] = true;
+    records_.of_reference[records_.of_target[record].index] = {};
+    records_.of_target[record] = {};
+  }
+
+  // The row of an item, unless its record is set aside.
+  std::uint32_t row_of_reference(ItemIndex item) const {
+    const std::uint32_t row = rows_.of_reference(item);
+    return row == kNoRow || set_aside_[rows_[row].target_record] ? kNoRow : row;
+  }
+  std::uint32_t row_of_target(ItemIndex item) const {
+    const std::uint32_t row = rows_.of_target(item);
+    return row == kNoRow || set_aside_[rows_[row].target_record] ? kNoRow : row;
+  }
+
   void collect_reference_only() {
     for (const trace::ReferenceItem& one : pair_.matches.reference_only) {
-      if (pair_.records.of_reference[one.record]) reference_only_[one.record].push_back(one.item);
+      if (records_.of_reference[one.record]) reference_only_[one.record].push_back(one.item);
     }
   }
 
@@ -264,7 +333,7 @@ class CallWalker {
   };
   Place place_of(std::string_view call, bool is_missing) const {
     const auto& construct = is_missing ? pair_.reference_construct : pair_.target_construct;
-    const auto& matches = is_missing ? pair_.records.of_reference : pair_.records.of_target;
+    const auto& matches = is_missing ? records_.of_reference : records_.of_target;
     const Trace& trace = is_missing ? pair_.reference : pair_.target;
     Place place{call, {}};
     if (!construct) return place;
@@ -305,14 +374,15 @@ class CallWalker {
     const std::size_t now = is_missing ? last_missing_ : last_extra_;
     if (now == kNoAlone) return;
     ++alone_[now].count;
+    alone_[now].computing += functions_in(is_missing ? pair_.reference : pair_.target, record);
     (is_missing ? alone_of_reference_ : alone_of_target_)[record] = now;
   }
 
   void tell(Alone& alone) {
     if (alone.is_update) {
       if (alone.effect < 1) alone.effect = kUnknown;  // what is changed in place leaves no result
-    } else if (std::isnan(alone.effect)) {
-      alone.effect = effect_around(alone.around, alone.is_missing, alone.order);
+    } else {
+      alone.effect = effect_of(static_cast<std::size_t>(&alone - alone_.data()));
     }
     auto& findings = result_.walk.findings;
     if (findings.size() >= kMostFindings) return;
@@ -343,12 +413,63 @@ class CallWalker {
     finding.exact_before = alone.exact_before;
   }
 
+  // 1 where numbers of floating point come out that are not just moved, 2 where they are sums of products:
+  // with those, terms may cancel out.
+  std::uint32_t functions_in(const Trace& trace, std::uint32_t record) const {
+    const Record& one = trace.records()[record];
+    const OperatorTraits traits = traits_of_record(trace.name(one));
+    if (is_module(trace.name(one)) || only_moves(traits)) return 0;
+    const auto items = trace.items(one);
+    const bool computes = std::any_of(items.begin(), items.end(), [&](const Item& item) {
+      return !is_input(item.part) && metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype))) > 0;
+    });
+    const bool sums = traits.growth == Growth::kProduct || traits.growth == Growth::kAttention ||
+                      traits.growth == Growth::kRecurrent;
+    return computes ? (sums ? 2 : 1) : 0;
+  }
+
+  // What is computed from them; where that are calls of this run only, too, what comes of those.
+  double effect_of(std::size_t index) {
+    Alone& alone = alone_[index];
+    if (!std::isnan(alone.effect) || alone.is_looked_at) return alone.effect;
+    alone.is_looked_at = true;
+    double effect = kUnknown;
+    for (const std::size_t next : consumers(alone)) {
+      const double there = effect_of(next);
+      if (!std::isnan(there)) effect = std::isnan(effect) ? there : std::max(effect, there);
+    }
+    if (std::isnan(effect)) effect = effect_around(alone.around, alone.is_missing, alone.order);
+    return alone_[index].effect = effect;
+  }
+
+  // The groups of calls that take a result of these.
+  std::vector<std::size_t> consumers(const Alone& alone) {
+    const Trace& trace = alone.is_missing ? pair_.reference : pair_.target;
+    const Flow& flow = alone.is_missing ? reference_flow() : target_flow();
+    const auto& groups = alone.is_missing ? alone_of_reference_ : alone_of_target_;
+    std::vector<std::size_t> found;
+    for (std::uint32_t i = alone.first; i < alone.first + alone.count; ++i) {
+      const Record& one = trace.records()[i];
+      for (ItemIndex item = one.first_item; item < one.first_item + one.item_count; ++item) {
+        if (is_input(trace.all_items()[item].part)) continue;
+        for (ItemIndex next = flow.follower(item); next != kNoItem; next = flow.follower(next)) {
+          const auto group = groups.find(flow.record(next));
+          if (group == groups.end() || &alone_[group->second] == &alone) continue;
+          if (is_input(trace.all_items()[next].part)) found.push_back(group->second);
+        }
+      }
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
   // ---- Calls of both sides
 
   void visit(std::uint32_t record) {
     Seen& seen = seen_[record];
     const auto rows = rows_.of_record(record);
-    const auto only = reference_only_.find(pair_.records.of_target[record].index);
+    const auto only = reference_only_.find(records_.of_target[record].index);
     const bool is_alike =
         only == reference_only_.end() && std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
           return row.reference && distance_of(row).equal && distance_of(row).high == 0 &&
@@ -408,14 +529,17 @@ class CallWalker {
     seen.in_is_equal &= one.distance.equal && one.distance.high == 0;
   }
 
-  std::optional<std::uint32_t> forward_record(std::uint32_t record) const {
+  std::optional<std::uint32_t> forward_of(std::uint32_t record) const {
     std::string forward(name(record));
     const std::size_t at = forward.find(".backward");
     if (at == std::string::npos) return std::nullopt;
     forward.replace(at, 9, ".forward");
     const auto found = pair_.target.find(forward);
-    if (!found || !pair_.records.of_target[*found]) return std::nullopt;
-    return static_cast<std::uint32_t>(*found);
+    return found ? std::optional(static_cast<std::uint32_t>(*found)) : std::nullopt;
+  }
+  std::optional<std::uint32_t> forward_record(std::uint32_t record) const {
+    const auto forward = forward_of(record);
+    return forward && records_.of_target[*forward] ? forward : std::nullopt;
   }
 
   // False when a tensor goes in that cannot be compared. `is_saved`: of the forward call, of which the
@@ -438,7 +562,7 @@ class CallWalker {
   }
 
   std::size_t reference_only_tensors(std::uint32_t record) const {
-    const auto found = reference_only_.find(pair_.records.of_target[record].index);
+    const auto found = reference_only_.find(records_.of_target[record].index);
     if (found == reference_only_.end()) return 0;
     return static_cast<std::size_t>(
         std::count_if(found->second.begin(), found->second.end(), [&](std::uint32_t i) {
@@ -456,6 +580,10 @@ class CallWalker {
     result.norm = result.typical * std::sqrt(result.count);
     result.largest = facts.largest();
     result.unit = metrics::unit_roundoff(facts.dtype);
+    // Flags and indices of equal statistics may be others, once some of them are.
+    if (result.unit == 0 && has_flips_ && facts.checksum.empty()) {
+      result.distance.high = std::max(result.distance.high, 1.0);
+    }
     result.is_saved = is_saved;
     result.is_directed = before_ != nullptr;
     const std::string_view shape = pair_.reference.text(reference.shape);
@@ -498,6 +626,11 @@ class CallWalker {
         found += add_value(record, item_name(row), show(pair_.target, &item),
                            other != nullptr ? show(pair_.reference, other) : std::string(reason(row.reason)),
                            item.kind == Item::Kind::kTensor, other != nullptr ? apart.value : kInfinity);
+        if (item.kind == Item::Kind::kTensor && other == nullptr && is_other_choice(row)) {
+          chosen_.push_back(waiting_.back());
+          waiting_.pop_back();
+          continue;
+        }
         // A rate or a coefficient; what it makes of elements next to nothing is no measure.
         if (zone == Zone::kOptimizer && std::isfinite(apart.low) &&
             apart.low > composite(noise_, noise_, 0x1p-24).magnitude) {
@@ -508,14 +641,13 @@ class CallWalker {
         visit_input(record, row, apart);
       }
     }
-    const auto only = reference_only_.find(pair_.records.of_target[record].index);
+    const auto only = reference_only_.find(records_.of_target[record].index);
     if (only == reference_only_.end()) return found;
     for (const std::uint32_t index : only->second) {
       const Item& item = pair_.reference.all_items()[index];
       if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
         continue;
-      const std::string place =
-          trace::item_name(pair_.reference, pair_.records.of_target[record].index, index);
+      const std::string place = trace::item_name(pair_.reference, records_.of_target[record].index, index);
       found += add_value(record, place, "nothing", show(pair_.reference, &item), false, kInfinity);
     }
     return found;
@@ -562,7 +694,7 @@ class CallWalker {
       return shapes;
     };
     const Record& ours = pair_.target.records()[record];
-    const Record& theirs = pair_.reference.records()[pair_.records.of_target[record].index];
+    const Record& theirs = pair_.reference.records()[records_.of_target[record].index];
     const bool has_lone_tensor =
         std::any_of(rows_.of_record(record).begin(), rows_.of_record(record).end(), [&](const ItemPair& row) {
           return !row.reference && pair_.target_item(row).kind == Item::Kind::kTensor;
@@ -584,7 +716,7 @@ class CallWalker {
     Explained result;
     result.source = reference_flow().source(row.reference.index);
     if (result.source != kNoItem) {
-      if (const std::uint32_t known = rows_.of_reference(result.source); known != kNoRow) {
+      if (const std::uint32_t known = row_of_reference(result.source); known != kNoRow) {
         const Distance& there = distances_[known];
         const double count = std::max(trace::element_count(pair_.reference.text(reference.shape)), 1.0);
         result.allowed = {there.high, there.bias + there.high / std::sqrt(count), there.value};
@@ -597,7 +729,8 @@ class CallWalker {
       if (const auto found = alone_of_reference_.find(record); found != alone_of_reference_.end()) {
         result.alone = found->second;
         const Resolved led = resolved(record);
-        result.allowed = composite(led.high, led.value, std::max(unit_of(reference), coarsest_unit_));
+        result.allowed = through(alone_[found->second], led, std::max(unit_of(reference), coarsest_unit_),
+                                 std::max(trace::element_count(pair_.reference.text(reference.shape)), 1.0));
       } else {  // a result that cannot be compared
         result.allowed = {kInfinity, kInfinity};
       }
@@ -642,7 +775,22 @@ class CallWalker {
   struct Resolved {
     double high = 0;
     double value = 0;
+    double bias = 0;
   };
+
+  // What comes out of calls of one run may be off by. A single one is a call like others, of which the inputs
+  // are known.
+  static Allowance through(const Alone& alone, const Resolved& led, double unit, double count) {
+    if (alone.computing > 1) return composite(led.high, led.value, unit);
+    const double own = kRoundingModel.own * unit;
+    const double bias = kRoundingModel.bias * unit + own / std::sqrt(count);
+    return {kOneCall * led.high + own, kOneCall * led.bias + bias, kOneCall * led.value + own};
+  }
+  Resolved known(std::uint32_t row) const {
+    const Distance& apart = distances_[row];
+    const double count = trace::element_count(pair_.reference.text(pair_.reference_item(rows_[row])->shape));
+    return {apart.high, apart.value, apart.bias + apart.high / std::sqrt(std::max(count, 1.0))};
+  }
   Resolved resolved(std::uint32_t record) {
     const auto [place, is_new] = resolved_.try_emplace(record);
     if (!is_new) return place->second;
@@ -652,11 +800,16 @@ class CallWalker {
       const Item& item = pair_.reference.all_items()[i];
       if (item.kind != Item::Kind::kTensor || !is_input(item.part)) continue;
       const ItemIndex source = reference_flow().source(i);
-      if (source == kNoItem) continue;
-      const std::uint32_t row = rows_.of_reference(source);
-      const Resolved there = row != kNoRow ? Resolved{distances_[row].high, distances_[row].value}
-                                           : resolved(reference_flow().record(source));
+      if (source == kNoItem) {  // what an optimizer left behind
+        if (before_ == nullptr) continue;
+        const double left = updated_before(item).value_or(before_->noise);
+        led = {std::max(led.high, left), std::max(led.value, left), std::max(led.bias, left)};
+        continue;
+      }
+      const std::uint32_t row = row_of_reference(source);
+      const Resolved there = row != kNoRow ? known(row) : resolved(reference_flow().record(source));
       led.high = std::max(led.high, there.high);
+      led.bias = std::max(led.bias, there.bias);
       led.value = std::max(led.value, there.value);
     }
     resolved_[record] = led;
@@ -703,17 +856,28 @@ class CallWalker {
 
   // A difference that comes out of calls which only one run has is theirs.
   bool credit_alone(const Explained& explained, ItemIndex ours, double strength) {
-    std::size_t alone = explained.alone;
-    if (ours != kNoItem && rows_.of_target(ours) == kNoRow) {
+    std::size_t extra = kNoAlone;
+    if (ours != kNoItem && row_of_target(ours) == kNoRow) {
       const auto found = alone_of_target_.find(target_flow().record(ours));
-      if (found != alone_of_target_.end()) {
-        credit(found->second, strength);
-        if (alone == kNoAlone) return true;
-      }
+      if (found != alone_of_target_.end()) extra = found->second;
     }
-    if (alone == kNoAlone) return false;
-    credit(alone, strength);
-    return true;
+    const std::size_t missing = explained.alone;
+    const auto is_one_function = [&](std::size_t alone) {
+      return alone != kNoAlone && alone_[alone].computing == 1 && !is_backward(alone_[alone].name);
+    };
+    if (is_one_function(missing) && is_one_function(extra))
+      strength *= kRoundingModel.visible / kRoundingModel.visible_of_one;
+    if (extra != kNoAlone) credit(extra, strength);
+    if (missing != kNoAlone) credit(missing, strength);
+    return extra != kNoAlone || missing != kNoAlone;
+  }
+
+  // The result of a module is that of the last call inside, which may be of one run only.
+  void credit_module(const ItemPair& row, const Distance& apart) {
+    const ItemIndex source = reference_flow().source(row.reference.index);
+    if (source == kNoItem || !alone_of_reference_.contains(reference_flow().record(source))) return;
+    const Explained explained = explain_input(row, false);
+    credit_alone(explained, target_flow().source(row.target), visible(apart, explained.allowed));
   }
   void credit(std::size_t alone, double strength) {
     double& effect = alone_[alone].effect;
@@ -722,7 +886,7 @@ class CallWalker {
 
   // A value that the reference has from an earlier place unchanged, and the run under test has not.
   void tell_in_place(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) {
-    const std::uint32_t known = rows_.of_reference(source);
+    const std::uint32_t known = row_of_reference(source);
     if (known == kNoRow) return;
     const std::string from = item_name(rows_[known]);
     finding.kind = FindingKind::kInPlace;
@@ -824,8 +988,10 @@ class CallWalker {
       const Item& item = pair_.target_item(row);
       if (is_input(item.part)) continue;
       if (!row.reference) {
-        if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype)
+        if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype &&
+            !is_other_choice(row)) {
           seen.effect = kInfinity;
+        }
         visit_lone_result(record, row, item, influences, knows_inputs, arguments, traits);
         continue;
       }
@@ -834,6 +1000,7 @@ class CallWalker {
       const Distance apart = distance_of(row, floor);
       seen.high = std::max(seen.high, apart.high);
       seen.out_is_equal &= apart.equal;
+      if (is_module(call) && !backward) credit_module(row, apart);
       if (apart.equal) continue;
       const Result result = result_of(row, backward);
       Allowance allowed = allowed_of(record, traits, result, influences, knows_inputs);
@@ -909,6 +1076,11 @@ class CallWalker {
       finding.kind = FindingKind::kRandomness;
       finding.reason += " (a random operator)";
     }
+  }
+
+  // Where elements were near a limit, as of a router, others are chosen, and another number of them.
+  bool is_other_choice(const ItemPair& row) const {
+    return has_flips_ && !row.reference && row.reason == trace::NoMatchReason::kShape;
   }
 
   // A result that cannot be compared: of another dtype or shape.
@@ -1025,7 +1197,7 @@ class CallWalker {
   }
 
   void visit_gradients(std::uint32_t record) {
-    if (!pair_.records.of_target[record]) return;
+    if (!records_.of_target[record]) return;
     Allowance of_module{-1, 0};
     for (const ItemPair& row : rows_.of_record(record)) {
       if (!row.reference) continue;
@@ -1041,7 +1213,7 @@ class CallWalker {
       allowed.bias += kComposite * unit;
       // The gradient is the very result of a backward call.
       if (const ItemIndex source = backward_result(row.reference.index); source != kNoItem) {
-        const std::uint32_t known = rows_.of_reference(source);
+        const std::uint32_t known = row_of_reference(source);
         if (known != kNoRow) {
           const Distance there = distance_of(rows_[known], negligible_gradient_);
           const double count =
@@ -1133,6 +1305,12 @@ class CallWalker {
     result_.walk.findings[waiting.finding].effect = effect_around(around, false, waiting.record + 1);
   }
 
+  void find_effect_of_choice(const Waiting& waiting) {
+    if (waiting.finding == kNoAlone) return;
+    result_.walk.findings[waiting.finding].effect =
+        effect_around(parent_of(waiting.record), false, waiting.record + 1);
+  }
+
   // The result of the innermost call of a module around that both runs have; without one, what goes into the
   // next calls.
   double effect_around(std::string_view module, bool of_reference, double order) {
@@ -1141,7 +1319,7 @@ class CallWalker {
     for (int depth = 0; construct && !module.empty() && depth < kDeepest; ++depth) {
       if (const auto found = trace.find(module)) {
         const auto index = static_cast<std::uint32_t>(*found);
-        const std::uint32_t ours = of_reference ? pair_.records.of_reference[index].index : index;
+        const std::uint32_t ours = of_reference ? records_.of_reference[index].index : index;
         if (ours != kNoMatch && (seen_[ours].has_result || seen_[ours].effect > 0)) return seen_[ours].effect;
       }
       module = construct->parent(module);
@@ -1150,8 +1328,7 @@ class CallWalker {
     int looked_at = 0;
     for (auto i = static_cast<std::size_t>(std::max(std::ceil(order), 0.0));
          i < seen_.size() && looked_at < kCallsToLookAt; ++i) {
-      if (!pair_.records.of_target[i] || trace::holds_gradients(name(static_cast<std::uint32_t>(i))))
-        continue;
+      if (!records_.of_target[i] || trace::holds_gradients(name(static_cast<std::uint32_t>(i)))) continue;
       effect = std::max(effect, seen_[i].effect);
       ++looked_at;
     }
@@ -1189,6 +1366,7 @@ class CallWalker {
       const bool is_result = row.reference && !is_input(pair_.target_item(row).part) && !holds_nothing(row) &&
                              zone_of(row.target_record) == Zone::kModel;
       if (!is_result || unit_of(*pair_.reference_item(row)) == 0 || apart.norm == 0) continue;
+      if (set_aside_[row.target_record] || !began_before(row.target_record, most)) continue;
       if (is_backward(name(row.target_record))) continue;  // some are nothing but rounding
       const bool is_gradient = trace::holds_gradients(name(row.target_record));
       const double low = is_gradient ? distance_of(row, negligible_gradient_).low / 4 : apart.low;
@@ -1199,6 +1377,16 @@ class CallWalker {
       if (apart.high <= most / 16) result_.walk.last_agreeing = item_name(row);
     }
     result_.walk.last_agreeing.clear();
+  }
+
+  // False where a call has inputs that are too far off, and no result before was: they come from a place that
+  // is not recorded, or the call is another one. Modules tell in any case.
+  bool began_before(std::uint32_t record, double most) const {
+    const auto rows = rows_.of_record(record);
+    return is_module(name(record)) || trace::holds_gradients(name(record)) ||
+           std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+             return !is_input(pair_.target_item(row).part) || !row.reference || distance_of(row).low <= most;
+           });
   }
 
   // Of what no finding tells: another shape or dtype, or values that have little in common.
@@ -1224,6 +1412,7 @@ class CallWalker {
       const Distance& apart = distance_of(row);
       if (!row.reference || holds_nothing(row)) continue;
       if (!apart.equal) ++walk.differing;
+      if (set_aside_[row.target_record]) continue;
       if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk.unseen;
       const bool is_forward_result = !is_input(pair_.target_item(row).part) &&
                                      !is_backward(name(row.target_record)) &&
@@ -1243,6 +1432,7 @@ class CallWalker {
   static constexpr std::size_t kNoAlone = static_cast<std::size_t>(-1);
 
   const DumpPair& pair_;
+  trace::RecordMatches records_;  // without the pairs that are set aside
   const std::vector<RealMetrics>& metrics_;
   const std::vector<Distance>& distances_;
   const StepWalk* before_;
@@ -1261,6 +1451,7 @@ class CallWalker {
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   std::vector<Waiting> waiting_;
   std::vector<Waiting> rearranged_;
+  std::vector<Waiting> chosen_;  // tensors of other elements than in the reference
   std::vector<std::uint32_t> gradients_;
   std::unordered_set<std::uint64_t> equal_calls_;  // operators and shapes seen with equal inputs and results
   std::vector<std::uint32_t> equal_records_;       // those to be added to them
@@ -1274,6 +1465,7 @@ class CallWalker {
   double largest_gradient_ = 0;  // distance
   bool has_flips_ = false;       // integers or flags that were computed differ
   const ItemPair* largest_row_ = nullptr;
+  std::vector<bool> set_aside_;  // by record of the target
   Finding discarded_;
   CallWalk result_;
 };

@@ -26,7 +26,7 @@ double cancellation(const OperatorTraits& traits, const Result& result,
   const bool sums_products = traits.growth == Growth::kProduct || result.is_backward;
   double terms = 0;
   for (const Influence& one : influences) {
-    if (one.is_saved) continue;
+    if (one.is_saved || is_mask(one)) continue;  // what is masked is no term
     // A sum over the elements that come in: of n each for one that comes out, sqrt(n) times a typical one.
     terms = std::max(terms, one.typical * std::sqrt(std::max(one.count / result.count, 1.0)));
   }
@@ -36,6 +36,7 @@ double cancellation(const OperatorTraits& traits, const Result& result,
     for (std::size_t i = 0; i < influences.size(); ++i) {
       for (std::size_t k = i + 1; k < influences.size(); ++k) {
         if (influences[i].is_saved && influences[k].is_saved) continue;
+        if (is_mask(influences[i]) || is_mask(influences[k])) continue;
         const double extent = std::sqrt(influences[i].count * influences[k].count / result.count);
         largest = std::max(largest,
                            influences[i].typical * influences[k].typical * std::sqrt(std::max(extent, 1.0)));
@@ -109,6 +110,17 @@ double terms_of(const OperatorTraits& traits, const Result& result, std::span<co
   return terms;
 }
 
+namespace {
+
+// The gradient of what was repeated or looked up is the sum over all its uses.
+bool is_sum_of_moved(const Result& result, std::span<const Influence> influences) {
+  return result.is_backward && std::any_of(influences.begin(), influences.end(), [&](const Influence& one) {
+           return !one.is_saved && one.count > result.count;
+         });
+}
+
+}  // namespace
+
 Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
                     double noise) {
   Allowance allowed;
@@ -124,9 +136,13 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
     const double likely = is_mask(one) ? std::max(one.distance.value, noise) : one.distance.value;
     const double grown = growth(traits, result, one, cancelled);
     allowed.magnitude += grown * high;
+    if (only_moves(traits))
+      allowed.magnitude += std::min((kModel.moved - 1) * high, kModel.most_moved) * grown;
     allowed.expected += grown * likely;
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less.
-    allowed.bias += grown * (one.distance.bias + high / std::sqrt(std::max(one.count, 1.0)));
+    // Of a sum there are as many as there are results.
+    const double errors = std::max(result.is_backward ? std::min(one.count, result.count) : one.count, 1.0);
+    allowed.bias += grown * (one.distance.bias + high / std::sqrt(errors));
     if (one.unit > 0) discrete = std::max(discrete, high);
     if (one.unit > 0 && (one.is_saved || !result.is_backward)) kink = std::max(kink, high);
   }
@@ -139,7 +155,7 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
     allowed.magnitude += kModel.kink * std::sqrt(std::min(kink, 1.0));
     allowed.expected += kModel.kink * std::sqrt(std::min(kink, 1.0));
   }
-  if (!only_moves(traits)) {
+  if (!only_moves(traits) || is_sum_of_moved(result, influences)) {
     const double repeated = traits.growth == Growth::kRecurrent ? kModel.recurrent : 1;
     const double rounding = repeated * kModel.own + sum_roundings(terms_of(traits, result, influences), unit);
     const double lost = unit * lost_units(traits, result, unit, cancelled);

@@ -37,6 +37,9 @@ struct RoundingModel {
   /// What comes of another argument, or of a call that one run has not, shows when it is so many times what
   /// is expected without: there is a reason to look, so this needs no outlier.
   double visible = 2;
+  /// The same where one function stands in the place of another in the forward pass: its own rounding is
+  /// known and nothing comes on top of it. Healthy pairs make less than half of what is expected.
+  double visible_of_one = 0.9;
   /// Of the share e of elements that an error takes over a jump of the derivative, the result is off by
   /// sqrt(e).
   double kink = 1;
@@ -50,6 +53,11 @@ struct RoundingModel {
   /// Nor are its gradients off by more than this share in a coarse dtype: an eighth of a bit of bfloat16 for
   /// each of its eight, as a batch that is divided otherwise makes.
   double most_of_gradients = 1.0 / 16;
+  /// A sketch depends on the order of the elements, and it sees less of a difference that is the same for
+  /// many neighbours, as that of a bias: where elements are moved it may see so many times as much
+  /// afterwards; no more than `most_moved` is explained by that.
+  double moved = 16;
+  double most_moved = 0.05;
   /// What a recurrent network makes of an error, of its inputs or its own, through all its time steps.
   double recurrent = 3;
   /// Growth where nothing is known of an operator: at most this.

@@ -379,6 +379,7 @@ class StateWalker {
   }
 
   void clipping(Reached& reached) {
+    before_clipping_ = reached;
     const auto& ours = target_["clipping"].items();
     const auto& theirs = reference_["clipping"].items();
     for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
@@ -392,6 +393,7 @@ class StateWalker {
               finding.target_value = shown(a);
               finding.reference_value = shown(b);
               finding.effect = kInfinity;
+              ways_of_clipping_.push_back(calls_.walk.findings.size() - 1);
             });
       }
       const Reached before =
@@ -400,6 +402,7 @@ class StateWalker {
                   return reached.empty() ? Allowance{kInfinity, kInfinity} : after(reached, entry);
                 });
       const Reached& known = before.empty() ? reached : before;
+      if (i == 0) before_clipping_ = known;
       const double everything = largest_of(known);  // the total norm spreads every difference
       reached = stage(FindingKind::kClipping, Phase::kClipping, "the clipped gradient of", ours[i]["after"],
                       theirs[i]["after"], [&](const EntryPair& entry) {
@@ -411,7 +414,35 @@ class StateWalker {
           "gradients are clipped " + std::to_string(ours.size()) + " times, in the reference " +
               std::to_string(theirs.size()))
           .effect = kInfinity;
+      ways_of_clipping_.push_back(calls_.walk.findings.size() - 1);
     }
+  }
+
+  // Another way to clip is a cause where the optimizer gets other gradients than before the clipping.
+  void find_effect_of_clipping(const Json& ours, const Json& theirs) {
+    const double before = largest_of(before_clipping_);  // the total norm spreads every difference
+    const std::vector<EntryPair> entries = common(ours, theirs);
+    if (ways_of_clipping_.empty() || entries.empty() || before_clipping_.empty()) return;
+    const double floor = negligible(entries);
+    double effect = 0, bias = 0, unit = 0, count = 0;
+    std::array<double, 2> squares{};
+    for (const auto& [name, apart] : before_clipping_) bias = std::max(bias, apart.bias);
+    for (const EntryPair& entry : entries) {
+      const Allowance allowed = plus(rounding(*entry.reference), kThroughAllCalls * before);
+      effect = std::max(effect, beyond(entry_distance(*entry.target, *entry.reference, floor), allowed));
+      const auto a = tensor_of(*entry.target), b = tensor_of(*entry.reference);
+      if (!a || !b) continue;
+      squares[0] += a->count * a->typical() * a->typical();
+      squares[1] += b->count * b->typical() * b->typical();
+      unit = std::max(unit, unit_of(*entry.reference));
+      count += b->count;
+    }
+    if (squares[1] > 0) {  // all of them are multiplied by one number, and errors average out in their norm
+      const double apart = std::abs(std::sqrt(squares[0] / squares[1]) - 1);
+      const double allowed = bias + unit + (before + unit) / std::sqrt(std::max(count, 1.0));
+      effect = std::max(effect, apart / (kRoundingModel.beyond * allowed));
+    }
+    for (const std::size_t index : ways_of_clipping_) calls_.walk.findings[index].effect = effect;
   }
 
   void at_optimizer(Reached& reached) {
@@ -424,6 +455,7 @@ class StateWalker {
                 ours[i]["gradients"], theirs[i]["gradients"], [&](const EntryPair& entry) {
                   return reached.empty() ? Allowance{kInfinity, kInfinity} : after(reached, entry);
                 });
+      if (i == 0) find_effect_of_clipping(ours[i]["gradients"], theirs[i]["gradients"]);
       for (const auto& [name, apart] : now) reached[name] = apart;
       all_agree &= agree(now, ours[i]["gradients"], theirs[i]["gradients"]);
     }
@@ -598,7 +630,9 @@ class StateWalker {
   const StepWalk* before_;
   CallWalk& calls_;
   double order_ = 0;
-  double apart_at_start_ = 0;  // of parameters
+  double apart_at_start_ = 0;                  // of parameters
+  Reached before_clipping_;                    // the gradients
+  std::vector<std::size_t> ways_of_clipping_;  // findings
 };
 
 }  // namespace

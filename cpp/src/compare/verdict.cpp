@@ -94,7 +94,7 @@ class Judge {
     const Finding& finding = *findings_[index];
     if (finding.phase == Phase::kRandomState) return false;
     const bool is_of_data = finding.phase == Phase::kInputs || finding.phase == Phase::kCalls ||
-                            (finding.phase == Phase::kGradients && is_lone_call(finding));
+                            finding.phase == Phase::kGradients;
     const StepWalk& walk = walk_of(finding);
     if (is_of_data && walk.divided_otherwise && walk.gradients_agree) return false;
     const double known = noise_ == nullptr ? 0 : noise_->strength(finding);

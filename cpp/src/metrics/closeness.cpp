@@ -17,6 +17,12 @@ namespace {
 constexpr double kSketchedLow = 1 / 1.66;
 constexpr double kSketchedHigh = 1 / 0.41;
 
+// A sketch that finds less than this part of the norm of its own tensor is blind to it: the signs of equal
+// neighbours, as an expanded tensor has them, cancel out. Of a chi-squared variable of 8 degrees of freedom
+// over 8 one in a million is below the square. What differs may be as structured as the tensor; below
+// `kAllBlind` nothing is believed.
+constexpr double kBlind = 0.15, kAllBlind = 0.02;
+
 // Where few elements differ, by one rounding each, two of them may cancel out in a sum: 16 such elements, and
 // those four times the size of a typical one, are the most that may go unseen.
 constexpr double kUnseenElements = 16, kLargeElement = 4;
@@ -78,6 +84,15 @@ bool same_non_finite(const TensorFacts& a, const TensorFacts& b) {
          same_kind(a.norm, b.norm);
 }
 
+// Which part of its tensor's norm a sketch finds.
+double seen_by_sketch(const TensorFacts& facts) {
+  if (!facts.sketch) return 1;
+  double squares = 0;
+  for (const double sum : facts.sketch->sums) squares += sum * sum;
+  const double norm = std::abs(facts.sketch->norm);
+  return norm > 0 ? std::sqrt(squares) / norm : 1;
+}
+
 bool same_sketch(const TensorFacts& a, const TensorFacts& b) {
   if (!a.sketch || !b.sketch) return true;
   return a.sketch->sums == b.sketch->sums && a.sketch->mean == b.sketch->mean &&
@@ -113,6 +128,12 @@ class PairOfFacts {
 
   // Sums of masks of the smallest float32 run over in files.
   bool has_sketches() const { return std::isfinite(sketched()); }
+
+  // Which part of a distance the sketches may be expected to see: 1 unless they are blind to the tensors.
+  double seen() const {
+    const double part = std::min(seen_by_sketch(a_), seen_by_sketch(b_));
+    return part < kBlind ? part : 1;
+  }
 
   // Infinite: there are none.
   double sketched() const {
@@ -220,11 +241,12 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
   result.low = pair.at_least();
   if (same) {
     result.high = pair.unseen();
-  } else if (pair.has_sketches()) {
+  } else if (pair.has_sketches() && pair.seen() >= kAllBlind) {
+    const double seen = pair.seen();
     result.value = pair.sketched();
-    result.peak = pair.peak();
+    if (seen == 1) result.peak = pair.peak();
     result.low = std::max(result.low, result.value * kSketchedLow - kSketchNoise);
-    result.high = result.value * kSketchedHigh + kSketchNoise + pair.cancelled();
+    result.high = (result.value * kSketchedHigh + kSketchNoise) / seen + pair.cancelled();
   } else {
     result.high = std::max(pair.guess(), pair.unseen());
   }

@@ -60,19 +60,24 @@ class Side {
     return token_of(call.callee, trace_, trace_.records()[record]);
   }
 
-  // By the call of the module in which they ran, without the module's class.
+  // By the call of the module in which they ran, without the module's class. What runs again in the backward
+  // pass is another group.
   void group_by_place() {
     ParentCursor parents(construct_);
     std::string_view last;
+    bool last_is_repeated = false;
     std::vector<std::uint32_t>* group = nullptr;  // of the calls in `last`
     for (std::uint32_t i = 0; i < calls.size(); ++i) {
       const std::uint32_t record = calls[i].forward != kNoMatch ? calls[i].forward : calls[i].backward;
       const std::string_view parent = parents.parent(trace_.name(trace_.records()[record]));
-      if (group == nullptr || parent != last) {
+      const bool is_repeated = trace_.records()[record].is_recompute;
+      if (group == nullptr || parent != last || is_repeated != last_is_repeated) {
         std::string place;
         append_without_count(place, parent);
+        if (is_repeated) place += " again";  // no name of a module has a blank
         group = &by_place_[place];
         last = parent;
+        last_is_repeated = is_repeated;
       }
       group->push_back(i);
     }

@@ -267,3 +267,16 @@ TEST_CASE("closeness: elements that were compared one by one leave no doubt") {
   CHECK(metrics::distance_of_elements(a, a, 0, true).equal);
   CHECK(is_unmeasured(metrics::distance_of_elements(a, a, kNaN, false)));
 }
+
+TEST_CASE("closeness: a sketch that does not see its own tensor is not believed") {
+  // 64 equal neighbours each, as the gradient of a mean over the last dimension: their signs cancel out.
+  const std::vector<float> of_rows = normal(96, 5), of_others = normal(96, 6);
+  std::vector<float> rows, others;
+  for (std::size_t i = 0; i < of_rows.size(); ++i) {
+    rows.insert(rows.end(), 64, of_rows[i]);
+    others.insert(others.end(), 64, of_rows[i] + 0.01F * of_others[i]);
+  }
+  const Distance apart = distance(all_of(rows), all_of(others));
+  CHECK(apart.high > 0.01);
+  CHECK(apart.low < 0.015);
+}

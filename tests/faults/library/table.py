@@ -61,6 +61,8 @@ def _faults() -> list[Pair]:
         target = (*reference, "--fault", fault.name)
         column = f"faults/{fault.dtype}"
         found.append(Pair(fault.name, f"{column}/quiet", reference, target, fault.place, fault.step))
+        if fault.is_rounding:
+            continue
         noisy = (*target, "--noise", "5")
         found.append(
             Pair(f"{fault.name}.noise", f"{column}/noise", reference, noisy, fault.place, fault.step)
@@ -263,6 +265,64 @@ def text_of(cells: dict[str, dict[str, dict[str, Any]]]) -> str:
     return "\n".join(lines)
 
 
+_TOP = """# How often the verdict is right in models of a library
+
+Made by one command, which plants {faults} faults in functions of `transformers`, one changed line each, and
+records them and {healthy} healthy differences with `msprobe run`, in a script that knows nothing of it. Then
+it asks `msprobe diagnose` and judges the answers:
+
+    python tests/faults/library/table.py OUT -o RESULTS --page docs/verdict_library.md
+
+`tests/faults/README.md` says more; `tests/faults/library/sources.py` has the changed lines. Made
+with msprobe {version}, transformers {transformers}. The other table: [planted faults](verdict_table.md).
+
+* Models: Llama with grouped queries, Mixtral, BERT with padding, ResNet, ViT; float32, or all in bfloat16.
+* **noise**: another device's rounding in every kernel of the target, forward, backward and optimizer.
+* **healthy**: other threads, fused attention, fused and foreach optimizers, compile, checkpointing, another
+  memory format, micro-batches, another script that does the same.
+* **first**: the first cause is at the changed line. **named**: another of the causes is. **called the same**:
+  it is said that the runs follow each other. **accused**: it is said of a healthy pair that they do not.
+
+| what | dtype | noise | pairs | first | named | other cause | no cause | called the same | accused |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def page_of(cells: dict[str, dict[str, dict[str, Any]]]) -> str:
+    import msprobe
+    import transformers
+
+    def pairs_of(kind: str) -> int:
+        return len(
+            {
+                name.removesuffix(".noise")
+                for c, items in cells.items()
+                if c.startswith(kind)
+                for name in items
+            }
+        )
+
+    text = _TOP.format(
+        faults=pairs_of("faults"), healthy=pairs_of("healthy"),
+        version=msprobe.__version__, transformers=transformers.__version__,
+    )  # fmt: skip
+    for column in sorted(cells, key=lambda name: name.split("/")[::-1]):
+        kind, dtype, mode = (*column.split("/"), "quiet")[:3]
+        outcomes = [cell["outcome"] for cell in cells[column].values()]
+        is_healthy = kind == "healthy"
+        of_faults = [outcomes.count(word) for word in ("first", "named", "other", "unexplained", "same")]
+        row = [kind, dtype, "yes" if mode == "noise" else "no", len(outcomes)]
+        row += ["", "", "", "", "", outcomes.count("accused")] if is_healthy else [*of_faults, ""]
+        text += f"| {' | '.join(map(str, row))} |\n"
+    wrong = [
+        f"* `{column}`, {cell['outcome']}: {name}\n"
+        for column in sorted(cells)
+        for name, cell in cells[column].items()
+        if cell["outcome"] not in ("first", "clear")
+    ]
+    return text + ("\n## Which ones\n\n" + "".join(wrong) if wrong else "")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -272,6 +332,7 @@ def main() -> int:
     add("--no-record", action="store_true")
     add("--workers", type=int, default=2)
     add("--large", action="store_true", help="the large ones, too: minutes and gigabytes each")
+    add("--page", type=Path, help="writes the page of the documentation")
     options = parser.parse_args()
     pairs = [p for p in PAIRS if options.large or not p.column.startswith("large")]
     if options.only:
@@ -296,6 +357,8 @@ def main() -> int:
         cells.setdefault(pair.column, {})[pair.name] = judged(options.out, pair, took.get(pair.name, 0.0))
     options.results.write_text(json.dumps({"format": 1, "cells": cells}, indent=0) + "\n")
     print(text_of(cells))
+    if options.page:
+        options.page.write_text(page_of(cells))
     return 0
 
 
