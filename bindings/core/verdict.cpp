@@ -3,6 +3,7 @@
 #include "msprobe/verdict.h"
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -143,7 +144,8 @@ StepWalk walk_of(const py::dict& from) {
 }
 
 Verdict judge(const std::vector<const StepWalk*>& walks,
-              const std::vector<std::vector<const StepWalk*>>& noise) {
+              const std::vector<std::vector<const StepWalk*>>& noise,
+              const std::map<std::string, double>& amplification) {
   const auto copies = [](const std::vector<const StepWalk*>& some) {
     std::vector<StepWalk> result;
     for (const StepWalk* one : some) result.push_back(*one);
@@ -151,7 +153,9 @@ Verdict judge(const std::vector<const StepWalk*>& walks,
   };
   KnownNoise seen;
   for (const auto& run : noise) seen.add(copies(run));
-  return compare::judge(copies(walks), noise.empty() ? nullptr : &seen);
+  for (const auto& [record, factor] : amplification) seen.add_amplification(record, factor);
+  const bool is_known = !noise.empty() || !amplification.empty();
+  return compare::judge(copies(walks), is_known ? &seen : nullptr);
 }
 
 }  // namespace
@@ -210,5 +214,6 @@ void register_verdict(py::module_& m) {
       .def_readonly("has_noise", &Verdict::has_noise);
 
   m.def("judge", &judge, py::arg("walks"), py::kw_only(),
-        py::arg("noise") = std::vector<std::vector<const StepWalk*>>());
+        py::arg("noise") = std::vector<std::vector<const StepWalk*>>(),
+        py::arg("amplification") = std::map<std::string, double>());
 }

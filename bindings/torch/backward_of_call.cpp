@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "changed_arguments.h"
-#include "free_benchmark.h"
 #include "inside_call.h"
 #include "msprobe/torch_perturb.h"
 #include "unseen.h"
@@ -93,7 +92,7 @@ BackwardOfCall::~BackwardOfCall() {
   repetition_.reset();
 }
 
-std::string BackwardOfCall::watch(std::weak_ptr<FreeBenchmark> owner, std::uint64_t step, const Call& call,
+std::string BackwardOfCall::watch(std::weak_ptr<BackwardObserver> owner, std::uint64_t step, const Call& call,
                                   std::unique_ptr<Repetition> repetition, PyObject* result,
                                   std::uint64_t first_node) {
   const std::vector<at::Tensor> outputs = tensors_of(result);
@@ -152,7 +151,7 @@ void BackwardOfCall::arrive(std::size_t output, const at::Tensor& gradient) {
     arrived_[output] = gradient;
     if (--missing_ > 0) return;
   }
-  const std::shared_ptr<FreeBenchmark> owner = owner_.lock();
+  const std::shared_ptr<BackwardObserver> owner = owner_.lock();
   if (owner && Py_IsInitialized() != 0) {
     const py::gil_scoped_acquire gil;
     const InsideCall inside;
@@ -186,8 +185,17 @@ std::optional<BackwardOfCall::Gradients> BackwardOfCall::compute_twice(Mode mode
   return found;
 }
 
+std::vector<at::Tensor> BackwardOfCall::compute_changed(const Change& change) {
+  std::vector<at::Tensor> inputs;
+  for (PyObject* input : inputs_) {
+    const at::Tensor before = repetition_->before(input).detach();
+    inputs.push_back(change ? change(before) : before);
+  }
+  return compute(inputs, false, true, change);
+}
+
 std::vector<at::Tensor> BackwardOfCall::compute(const std::vector<at::Tensor>& inputs, bool on_cpu,
-                                                bool as_in_forward) {
+                                                bool as_in_forward, const Change& change) {
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_(true));
   const bool improves = !as_in_forward;
@@ -203,6 +211,7 @@ std::vector<at::Tensor> BackwardOfCall::compute(const std::vector<at::Tensor>& i
     }
     at::Tensor other = repetition_->before(value).detach();
     if (improves) other = improved(other, on_cpu);
+    if (change) other = change(other);
     return python_tensor(repetition_->is_changed(value) ? other.clone() : other);
   };
   const AutocastAgain autocast(autocast_.device, autocast_.enabled && as_in_forward, autocast_.dtype);
@@ -214,7 +223,8 @@ std::vector<at::Tensor> BackwardOfCall::compute(const std::vector<at::Tensor>& i
   for (std::size_t i = 0; i < results.size() && i < arrived_.size(); ++i) {
     if (!results[i].requires_grad() || !arrived_[i].defined()) continue;
     outputs.push_back(results[i]);
-    gradients.push_back(arrived_[i].detach().to(results[i].options()));
+    const at::Tensor arrived = arrived_[i].detach();
+    gradients.push_back((change ? change(arrived) : arrived).to(results[i].options()));
   }
   if (outputs.empty()) return std::vector<at::Tensor>(inputs.size());
   const Unseen unseen;

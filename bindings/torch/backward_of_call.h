@@ -6,6 +6,7 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,7 +18,15 @@
 #include "msprobe/perturb.h"
 #include "repetition.h"
 
-class FreeBenchmark;
+class BackwardOfCall;
+
+/// Has the backward of calls looked at. Needs the GIL.
+class BackwardObserver {
+ public:
+  virtual ~BackwardObserver() = default;
+  /// The gradients of all results have come. Never throws.
+  virtual void check_backward(BackwardOfCall& call) = 0;
+};
 
 /// The number that the next node of autograd's graph gets on this thread.
 std::uint64_t next_node();
@@ -28,7 +37,7 @@ class BackwardOfCall {
  public:
   /// After a call, whose nodes are those from `first_node` on. Returns why it cannot be watched; empty: it
   /// is, or it has no backward.
-  static std::string watch(std::weak_ptr<FreeBenchmark> owner, std::uint64_t step, const Call& call,
+  static std::string watch(std::weak_ptr<BackwardObserver> owner, std::uint64_t step, const Call& call,
                            std::unique_ptr<Repetition> repetition, PyObject* result,
                            std::uint64_t first_node);
 
@@ -51,12 +60,21 @@ class BackwardOfCall {
   /// Nothing: the mode changes nothing. Throws what torch throws. Needs the GIL.
   std::optional<Gradients> compute_twice(msprobe::perturb::Mode mode);
 
+  /// The gradients with each floating-point tensor that goes in, also those of the results, as `change` gives
+  /// it; null: as they are. One for each of inputs(); undefined: none. Throws what torch throws.
+  using Change = std::function<at::Tensor(const at::Tensor&)>;
+  std::vector<at::Tensor> compute_changed(const Change& change);
+
+  /// The gradients that came, for each tensor of the result; undefined: none came.
+  const std::vector<at::Tensor>& arrived() const noexcept { return arrived_; }
+
   struct Arrival;  // a hook on a node
   void arrive(std::size_t output, const at::Tensor& gradient);
 
  private:
   BackwardOfCall() = default;
-  std::vector<at::Tensor> compute(const std::vector<at::Tensor>& inputs, bool on_cpu, bool as_in_forward);
+  std::vector<at::Tensor> compute(const std::vector<at::Tensor>& inputs, bool on_cpu, bool as_in_forward,
+                                  const Change& change = {});
 
   // Autocast as it was in the forward.
   struct Autocast {
@@ -65,7 +83,7 @@ class BackwardOfCall {
     at::ScalarType dtype = at::kBFloat16;
   };
 
-  std::weak_ptr<FreeBenchmark> owner_;
+  std::weak_ptr<BackwardObserver> owner_;
   std::uint64_t step_ = 0;
   std::string api_;
   std::string name_;

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backward_of_call.h"
 #include "intervention.h"
 #include "msprobe/perturb.h"
 #include "msprobe/trace.h"
@@ -32,12 +33,12 @@ struct FreeBenchmarkOptions {
   std::int64_t max_sample = 20;
 };
 
-class BackwardOfCall;
-
 /// The free benchmark: makes every call a second time with a small change. In check mode a result that is
 /// then too far off becomes a row of free_benchmark.csv, and nothing of the training changes; in fix mode the
 /// second result takes the place of the first. Needs the GIL.
-class FreeBenchmark : public Intervener, public std::enable_shared_from_this<FreeBenchmark> {
+class FreeBenchmark : public Intervener,
+                      public BackwardObserver,
+                      public std::enable_shared_from_this<FreeBenchmark> {
  public:
   explicit FreeBenchmark(FreeBenchmarkOptions options);
 
@@ -58,7 +59,7 @@ class FreeBenchmark : public Intervener, public std::enable_shared_from_this<Fre
   Report end_step();
 
   PyObject* answer(const Call& call) override;
-  void check_backward(BackwardOfCall& call);
+  void check_backward(BackwardOfCall& call) override;
 
  private:
   using Finding = msprobe::perturb::Finding;

@@ -4,6 +4,7 @@
 // The interveners that Python makes, by their kind, and the sessions that they work in.
 
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
@@ -17,6 +18,7 @@
 #include "intervention.h"
 #include "msprobe/error.h"
 #include "msprobe/log.h"
+#include "msprobe/torch_perturb.h"
 #include "native_type.h"
 #include "repetition.h"
 
@@ -230,6 +232,38 @@ class Precision : public Intervener {
   Faults faults_;
 };
 
+// What is computed is rounded otherwise, as another device or kernel does: each floating-point result is off
+// by a unit in the last place, up or down at random. It is written into the result itself: the graph, and
+// what it saved, stay as they are.
+class RoundOtherwise : public Intervener {
+ public:
+  explicit RoundOtherwise(std::uint64_t seed) : seed_(seed) {}
+
+  PyObject* answer(const Call& call) override {
+    PyObject* result = call.make();
+    if (result == nullptr || call.of_module()) return result;
+    const KeepPythonError no_error_of_ours;
+    try {
+      if (msprobe::perturb::arithmetic_of(call.api()) == msprobe::perturb::Arithmetic::kNone) return result;
+      for (const at::Tensor& tensor : tensors_of(result)) {
+        if (tensor.numel() == 0 || !msprobe::torch_adapter::why_unperturbable(tensor).empty()) continue;
+        const at::Tensor other = msprobe::torch_adapter::with_random_ulps(
+            tensor.detach(), seed_ ^ (0x9E3779B97F4A7C15U * ++calls_));
+        const at::AutoDispatchBelowADInplaceOrView below_autograd;  // and no version counts it
+        tensor.copy_(other);
+      }
+    } catch (const std::exception& error) {
+      faults_.note(call, error.what());
+    }
+    return result;
+  }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t calls_ = 0;
+  Faults faults_;
+};
+
 // ---- the table of kinds
 
 py::object taken(py::dict& settings, const char* key) {
@@ -278,6 +312,11 @@ constexpr std::array kKinds{
            return std::make_shared<CallTwice>(std::move(change), taken(settings, "compare"));
          }},
     Kind{"precision", &make_precision},
+    Kind{"round_otherwise",
+         [](py::dict& settings) -> std::shared_ptr<Intervener> {
+           const py::object seed = taken(settings, "seed");
+           return std::make_shared<RoundOtherwise>(seed.is_none() ? 0 : seed.cast<std::uint64_t>());
+         }},
 };
 
 std::shared_ptr<Intervener> make_intervener(const std::string& kind, const py::kwargs& given) {

@@ -9,6 +9,7 @@
 
 #include "../summary.h"
 #include "dump.h"
+#include "fragility.h"
 #include "free_benchmark.h"
 #include "grad_probe.h"
 #include "intervention.h"
@@ -51,6 +52,7 @@ PYBIND11_MODULE(_torch, m) {
   register_grad_probe(m);
   register_intervention(m);
   register_free_benchmark(m);
+  register_fragility(m);
   register_dump_options(m);
   register_dump(m);
   register_pack_tensors(m);

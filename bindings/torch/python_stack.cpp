@@ -48,9 +48,7 @@ std::string source_line(PyCodeObject* code, int line) {
 StackCollector::StackCollector(msprobe::dump::Recorder& recorder)
     : recorder_(recorder), known_(kFewestPlaces) {}
 
-// Null for what stack.json leaves out: our own frames, those by which torch comes to our mode, and those
-// without source.
-const std::string* StackCollector::text_of(const CodePosition& position) {
+const std::string* FrameTexts::text_of(const CodePosition& position) {
   const auto known = texts_.find(position);
   if (known != texts_.end()) return known->second;
   const std::string* text = nullptr;
@@ -60,7 +58,7 @@ const std::string* StackCollector::text_of(const CodePosition& position) {
     const int line = line_of(position.code, position.instruction);
     const std::string source = source_line(position.code, line);
     if (!source.empty()) {
-      text = &*distinct_texts_
+      text = &*distinct_
                    .insert("File " + file + ", line " + std::to_string(line) + ", in " +
                            std::string(utf8(position.code->co_name)) + ", \n " + source)
                    .first;
@@ -110,7 +108,7 @@ StackCollector::Shown& StackCollector::add(std::uint64_t hash) {
   const std::vector<CodePosition> positions = stack_;  // looking up source lines runs Python code
   std::vector<const std::string*> texts;
   for (const CodePosition& position : positions) {
-    if (const std::string* text = text_of(position)) texts.push_back(text);
+    if (const std::string* text = texts_.text_of(position)) texts.push_back(text);
   }
   stack_ = positions;
   if (2 * (known_count_ + 1) > known_.size()) grow();

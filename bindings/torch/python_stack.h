@@ -11,6 +11,20 @@
 #include "../python_frames.h"
 #include "msprobe/dump.h"
 
+/// The text of a place in the code, as stack.json has it: "File F, line N, in f, \n source". Made once for
+/// each place, and kept as long as this. Needs the GIL.
+class FrameTexts {
+ public:
+  /// Null for what stack.json leaves out: our own frames, those by which torch comes to our mode, and those
+  /// without source.
+  const std::string* text_of(const CodePosition& position);
+
+ private:
+  std::unordered_map<CodePosition, const std::string*, CodePositionHash>
+      texts_;  // keeps the code objects of its keys alive
+  std::unordered_set<std::string> distinct_;
+};
+
 /// Python call stacks as stack.json has them. A stack is known by its code positions, and stays known from
 /// one step to the next; the text of a position, with its source line, is made once in the life of the
 /// process. Needs the GIL.
@@ -44,7 +58,6 @@ class StackCollector {
   Known* place_of(std::uint64_t hash);
   Shown& add(std::uint64_t hash);
   void grow();
-  const std::string* text_of(const CodePosition& position);
 
   msprobe::dump::Recorder& recorder_;
   std::uint64_t step_ = 1;
@@ -53,7 +66,5 @@ class StackCollector {
   std::vector<Known> known_;             // by hash, the next free place after it; a power of two of places
   std::size_t known_count_ = 0;
   std::map<std::vector<const std::string*>, Shown> shown_;
-  std::unordered_map<CodePosition, const std::string*, CodePositionHash>
-      texts_;  // keeps the code objects of its keys alive
-  std::unordered_set<std::string> distinct_texts_;
+  FrameTexts texts_;
 };

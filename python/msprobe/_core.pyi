@@ -1,7 +1,7 @@
 """Native core: statistics and gradient-probe comparison. Needs no torch."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypedDict, final
@@ -561,7 +561,12 @@ class Verdict:
     @property
     def has_noise(self) -> bool: ...
 
-def judge(walks: Sequence[StepWalk], *, noise: Sequence[Sequence[StepWalk]] = ...) -> Verdict: ...
+def judge(
+    walks: Sequence[StepWalk],
+    *,
+    noise: Sequence[Sequence[StepWalk]] = ...,
+    amplification: Mapping[str, float] = ...,
+) -> Verdict: ...
 
 @final
 class TableSummary:

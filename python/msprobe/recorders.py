@@ -12,13 +12,14 @@ from msprobe.native import Error, log
 from msprobe.recording.losses import LossRecorder
 from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.run_file import RunFile
-from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS, MONITOR
+from msprobe.recording.settings import CONFIG_PACK, DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR, PERTURB
 
 if TYPE_CHECKING:
     from msprobe.config import Config
     from msprobe.config_check.checker import ConfigChecker
     from msprobe.dump.data_dump import DataDump
     from msprobe.grad_probe.probe import Probe
+    from msprobe.perturb.recorder import Perturbation
     from msprobe.recording.recorded_training import Recorder
     from msprobe.recording.settings import RunSettings
     from msprobe.training_monitor import Monitoring
@@ -32,10 +33,25 @@ class RunRecording:
 
     program: what is run, the words behind `python`.
     models: those to record; None: they are found.
+    shows_progress, junit: of a perturbation.
     """
 
-    def __init__(self, settings: RunSettings, program: list[str], models: list[Any] | None = None) -> None:
+    def __init__(
+        self,
+        settings: RunSettings,
+        program: list[str],
+        models: list[Any] | None = None,
+        *,
+        shows_progress: bool = False,
+        junit: bool = False,
+    ) -> None:
         self._settings = settings
+        self._shows_progress = shows_progress
+        self._junit = junit
+        self.perturbation: Perturbation | None = None
+        """What was perturbed, when something was."""
+        self.benchmark: _FreeBenchmark | None = None
+        """The free benchmark, when there is one."""
         self._program = program
         self._session = RecordedTraining(self._make_recorders, models)
         self._file: RunFile | None = None
@@ -119,7 +135,10 @@ class RunRecording:
         """Whether a part was recorded at all; a note says why it was not. (The others are always written, but
         by another rank, it may be.)
         """
-        return part not in ("gradients", "dump", "monitor") or (self._settings.output / path).exists()
+        return (
+            part not in ("gradients", "dump", "monitor", "perturb", "free_benchmark")
+            or (self._settings.output / path).exists()
+        )
 
     # ---- recorders
 
@@ -147,6 +166,24 @@ class RunRecording:
         if self._settings.monitor is not None:
             self._recorded["monitor"] = MONITOR
             result.append(_Monitor(self._settings.monitor, self._settings.last_step if self._dump else -1))
+        if self._settings.free_benchmark is not None:
+            self._recorded["free_benchmark"] = FREE_BENCHMARK
+            self.benchmark = _FreeBenchmark(self._settings.free_benchmark)
+            result.append(self.benchmark)
+        if self._settings.perturb:
+            from msprobe.perturb.recorder import Perturbation
+
+            several = os.environ.get("WORLD_SIZE", "1") != "1"
+            place = f"{PERTURB}/rank{self._file.rank}" if several else PERTURB
+            self._recorded["perturb"] = place
+            self.perturbation = Perturbation(
+                self._settings.output / place,
+                self._settings.perturb,
+                self._settings.steps,
+                shows_progress=self._shows_progress,
+                junit=self._junit,
+            )
+            result.append(self.perturbation)
         self._file.write("running", self._session.seen, self._recorded)
         return result
 
@@ -241,6 +278,43 @@ class _Dump:
     def release(self) -> None:
         self._models, self._start = [], None
         self._dump.release()
+
+
+class _FreeBenchmark:
+    name = "free benchmark"
+
+    def __init__(self, config: Config) -> None:
+        from msprobe.free_benchmark.benchmark import FreeBenchmark
+
+        self._benchmark = FreeBenchmark(config)
+        self._begun = False
+
+    @property
+    def exit_code(self) -> int:
+        """After close(): 0 all calls are consistent, 1 some are not, 2 none was made again."""
+        return 1 if self._benchmark.inconsistent else 0 if self._benchmark.checked else 2
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self._benchmark.checked} calls were made again, {self._benchmark.inconsistent} results are "
+            "inconsistent"
+        )
+
+    def models_found(self, models: list[Any]) -> None:
+        pass
+
+    def begin_step(self, step: int) -> None:
+        if self._begun:
+            self._benchmark.step()  # here, not at end_step: the backward of the step is over for sure
+        self._begun = True
+        self._benchmark.start()
+
+    def end_step(self, step: int) -> None:
+        self._benchmark.stop()
+
+    def close(self) -> None:
+        self._benchmark.close()
 
 
 class _Monitor:

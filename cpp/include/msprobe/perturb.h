@@ -3,11 +3,13 @@
 #pragma once
 
 /// Calls that are made a second time with a small change, and what the change tells of them: the free
-/// benchmark of mindstudio-probe (docs/formats/free_benchmark.md), and the size of rounding.
+/// benchmark of mindstudio-probe (docs/formats/free_benchmark.md), and what calls make of rounding
+/// (docs/perturb.md).
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,11 +54,11 @@ MSPROBE_API double add_noise(DType dtype, const void* from, void* to, std::size_
 /// flip_last_bits: the last bit of x is the other one where |x| is finite and above the smallest normal
 /// number.
 MSPROBE_API double flip_last_bits(DType dtype, const void* from, void* to, std::size_t count);
-/// add_random_ulps: one unit in the last place more or less in magnitude, by a random sign that depends on
-/// `seed` and the element's position `first` + i alone. 0, NaN, Inf and the largest number stay what they
-/// are.
+/// add_random_ulps: 2^`power` units in the last place more or less in magnitude, by a random sign that
+/// depends on `seed` and the element's position `first` + i alone; more where less would lead past 0. 0, NaN,
+/// Inf and what would become infinite stay what they are. `power` is 0 ... 51.
 MSPROBE_API double add_random_ulps(DType dtype, const void* from, void* to, std::size_t count,
-                                   std::uint64_t seed, std::uint64_t first = 0);
+                                   std::uint64_t seed, std::uint64_t first = 0, int power = 0);
 
 // ---- comparing two results
 
@@ -194,5 +196,107 @@ class MSPROBE_API RowFile {
   std::int64_t size_ = 0;  // of the file
   int descriptor_ = -1;
 };
+
+// ---- what calls make of rounding
+
+/// Bits of the significand of a supported dtype: 53, 24, 11, 8. 0 for others.
+constexpr int digits_of(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat64: return 53;
+    case DType::kFloat32: return 24;
+    case DType::kFloat16: return 11;
+    case DType::kBFloat16: return 8;
+    default: return 0;
+  }
+}
+
+/// What a function computes, as far as it matters for its sensitivity.
+enum class Arithmetic : std::uint8_t {
+  kNone,  // it moves or draws numbers, or decides by them: nothing is rounded there, or any change is a jump
+  kOther,
+  kSum,
+  kDifference,
+  kProduct,
+  kSoftmax,
+  kExponential,
+  kLogarithm,
+  kQuotient,
+  kRoot,  // reciprocal square root, reciprocal
+  kNorm
+};
+
+/// Of "Torch.sub", "Tensor.__truediv__", "Functional.softmax", ...
+MSPROBE_API Arithmetic arithmetic_of(std::string_view api);
+
+/// How far a tensor moved, over the elements that are finite before and after.
+struct MSPROBE_API Change {
+  double difference = 0;                                   // sum of squares
+  double size = 0;                                         // sum of squares before
+  double largest = 0;                                      // magnitude before
+  double least = std::numeric_limits<double>::infinity();  // magnitude before
+  std::int64_t count = 0;
+  std::int64_t not_finite = 0;  // before
+
+  void add(const Change& other) noexcept;
+  /// In the L2 norm; NaN where there is nothing to be relative to.
+  double relative() const noexcept;
+};
+
+/// Of `count` contiguous elements, real dtypes.
+MSPROBE_API Change change(DType dtype, const void* before, const void* after, std::size_t count);
+
+/// What was measured of a call. NaN: was not.
+struct CallMeasure {
+  Arithmetic arithmetic = Arithmetic::kOther;
+  DType dtype = DType::kFloat32;  // the coarsest of what goes in and comes out
+  /// Relative change of the results over that of the arguments, when these are rounded otherwise. The largest
+  /// of several tries, and of several results.
+  double forward = std::numeric_limits<double>::quiet_NaN();
+  /// The same of the gradients of the arguments.
+  double backward = std::numeric_limits<double>::quiet_NaN();
+  /// What the operator's condition number allows for `forward`.
+  double condition = std::numeric_limits<double>::quiet_NaN();
+  /// Share of the rows of a softmax in which all but one probability are 0.
+  double saturated = 0;
+  double least_argument = std::numeric_limits<double>::quiet_NaN();  // magnitude: of a logarithm, a divisor
+  double largest_argument = 0;                                       // magnitudes that are finite
+  double largest_result = 0;
+  double largest_gradient = 0;
+  std::int64_t arguments_not_finite = 0;
+  std::int64_t results_not_finite = 0;
+  std::int64_t gradients_not_finite = 0;  // of those that come in: 0
+};
+
+/// Why a call is fragile.
+enum class FragilityKind : std::uint8_t {
+  kOverflow,      // infinities or NaN out of finite numbers
+  kNearOverflow,  // less than 2 bits to the largest number of the dtype
+  kNearZero,      // a logarithm of, or a quotient by, next to nothing
+  kSaturated,     // a softmax over large numbers
+  kCancellation,  // a small sum of large terms
+  kUnstable,      // far more than its condition number allows
+  kAmplification  // any other
+};
+
+/// "overflow", "near_overflow", "near_zero", "saturated_softmax", "cancellation", "unstable",
+/// "amplification".
+MSPROBE_API std::string_view fragility_name(FragilityKind kind) noexcept;
+
+struct Fragility {
+  FragilityKind kind = FragilityKind::kAmplification;
+  bool backward = false;
+  double severity = 0;  // 0 ... 2; the worst first
+  std::string reason;   // for a person
+};
+
+/// Bits that a call may lose of digits_of(dtype): half of them for float64 and float32, all but 3 and 2 for
+/// float16 and bfloat16.
+MSPROBE_API double most_lost_bits(DType dtype) noexcept;
+
+/// Bits between `largest` and the largest number of the dtype; infinite for 0.
+MSPROBE_API double overflow_margin(DType dtype, double largest) noexcept;
+
+/// The worst that there is to say of a call; nothing: it is healthy.
+MSPROBE_API std::optional<Fragility> judge(const CallMeasure& measure);
 
 }  // namespace msprobe::perturb

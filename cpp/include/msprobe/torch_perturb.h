@@ -25,8 +25,20 @@ MSPROBE_API std::string why_unperturbable(const at::Tensor& tensor);
 /// kept where memory is dense.
 MSPROBE_API at::Tensor perturbed(const at::Tensor& tensor, perturb::Mode mode);
 
-/// A copy in which every element is off by one unit in the last place, up or down at random.
-MSPROBE_API at::Tensor with_random_ulps(const at::Tensor& tensor, std::uint64_t seed);
+/// A copy in which every element is off by 2^`power` units in the last place, up or down at random.
+MSPROBE_API at::Tensor with_random_ulps(const at::Tensor& tensor, std::uint64_t seed, int power = 0);
+
+/// How far a tensor moved. Both have one shape; real dtypes.
+MSPROBE_API perturb::Change change(const at::Tensor& before, const at::Tensor& after);
+
+/// Of a softmax of `tensor` along `dim`: the largest number that a result which is not next to 0 is made of,
+/// which is its condition number, and the share of rows in which all results but one are 0. What a mask sets
+/// (-1e4 and below) does not count.
+struct SoftmaxState {
+  double condition = 0;
+  double saturated = 0;
+};
+MSPROBE_API SoftmaxState softmax_state(const at::Tensor& tensor, std::int64_t dim);
 
 /// Of two results of the same shape, the first taken to the dtype of the second, unless both are integers:
 /// those are compared as float32. Throws InvalidArgument for other dtypes or shapes.

@@ -180,12 +180,16 @@ struct Verdict {
 class MSPROBE_API KnownNoise {
  public:
   void add(const std::vector<StepWalk>& run);
-  bool empty() const noexcept { return seen_.empty(); }
+  /// A call is known to make so many roundings of one ("Torch.sub.3.forward"), as a perturbed training shows
+  /// it: a place there has to be farther off than that many times what is explained.
+  void add_amplification(const std::string& record, double amplification);
+  bool empty() const noexcept { return seen_.empty() && amplification_.empty(); }
   /// The largest strength of a finding at this place; 0: none.
   double strength(const Finding& finding) const;
 
  private:
   std::map<std::string, double, std::less<>> seen_;
+  std::map<std::string, double, std::less<>> amplification_;
 };
 
 /// The verdict over all steps and ranks; `walks` in any order. `noise`: null: none is known.

@@ -248,9 +248,19 @@ void KnownNoise::add(const std::vector<StepWalk>& run) {
   }
 }
 
+void KnownNoise::add_amplification(const std::string& record, double amplification) {
+  double& known = amplification_[record];
+  known = std::max(known, amplification);
+}
+
 double KnownNoise::strength(const Finding& finding) const {
   const auto found = seen_.find(key_of(finding));
-  return found == seen_.end() ? 0 : found->second;
+  const double known = found == seen_.end() ? 0 : found->second;
+  if (finding.phase != Phase::kCalls || !std::isfinite(finding.distance.low)) return known;
+  auto amplified = amplification_.find(finding.name);
+  if (amplified == amplification_.end()) amplified = amplification_.find(finding.record);
+  // Of what is measured, not of what happened once: without the margin that noise has.
+  return amplified == amplification_.end() ? known : std::max(known, amplified->second / kAboveNoise);
 }
 
 Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {

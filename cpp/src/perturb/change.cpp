@@ -129,15 +129,15 @@ double flip_last_bits(DType dtype, const void* from, void* to, std::size_t count
 }
 
 double add_random_ulps(DType dtype, const void* from, void* to, std::size_t count, std::uint64_t seed,
-                       std::uint64_t first) {
+                       std::uint64_t first, int power) {
   return with_format(dtype, [&](auto format) {
     using F = decltype(format);
     using Word = typename F::Word;
+    const auto step = static_cast<Word>(Word{1} << power);
     return copy_changed(format, from, to, count, [=](Word word, Word magnitude, std::size_t i) {
-      const bool up = random_word(seed ^ random_word(first + i)) >> 63 != 0;
-      const bool stays = magnitude == 0 || magnitude >= F::kInfinity - 1;
-      const Word step = stays ? Word{0} : up ? Word{1} : static_cast<Word>(~Word{0});
-      return static_cast<Word>(word + step);
+      if (magnitude == 0 || magnitude >= F::kInfinity - step) return word;
+      const bool up = magnitude <= step || random_word(seed ^ random_word(first + i)) >> 63 != 0;
+      return static_cast<Word>(up ? word + step : word - step);
     });
   });
 }

@@ -233,16 +233,16 @@ at::Tensor perturbed(const at::Tensor& given, Mode mode) {
   return largest >= noise ? result : at::Tensor();
 }
 
-at::Tensor with_random_ulps(const at::Tensor& given, std::uint64_t seed) {
+at::Tensor with_random_ulps(const at::Tensor& given, std::uint64_t seed, int power) {
   if (const std::string reason = why_unperturbable(given); !reason.empty()) {
     throw UnsupportedError("perturb: the tensor " + reason);
   }
   const Aside aside;
   const at::Tensor tensor = resolved(given);
   if (is_on_host(tensor)) {
-    const auto copy = [seed](DType dtype, const void* from, void* to, std::size_t count,
-                             std::uint64_t first) {
-      return perturb::add_random_ulps(dtype, from, to, count, seed, first);
+    const auto copy = [seed, power](DType dtype, const void* from, void* to, std::size_t count,
+                                    std::uint64_t first) {
+      return perturb::add_random_ulps(dtype, from, to, count, seed, first, power);
     };
     return copied_on_host(tensor, copy).first;
   }
@@ -254,9 +254,11 @@ at::Tensor with_random_ulps(const at::Tensor& given, std::uint64_t seed) {
     hash = hash.bitwise_xor(hash.bitwise_right_shift(29));
   }
   const at::ScalarType integer = integer_of(tensor);
-  const at::Tensor step = hash.ge(0).to(integer).mul(2).sub(1).view(tensor.sizes());
+  const std::int64_t size = std::int64_t{1} << power;
   at::Tensor result = tensor.clone(at::MemoryFormat::Contiguous);
   const at::Tensor magnitude = result.abs();
+  const at::Tensor up = hash.ge(0).view(tensor.sizes()).logical_or(magnitude.view(integer).le(size));
+  const at::Tensor step = up.to(integer).mul(2).sub(1).mul(size);
   const at::Tensor next = result.view(integer).add(step).view(tensor.scalar_type());
   const at::Tensor moves = magnitude.gt(0).logical_and(next.isfinite()).logical_and(result.isfinite());
   return at::where(moves, next, result);
@@ -287,6 +289,68 @@ Ratios ratios(const at::Tensor& original, const at::Tensor& perturbed, bool back
     left = left.to(right.scalar_type());
   }
   return on_host ? ratios_on_host(left, right, floor) : ratios_on_device(left, right, floor);
+}
+
+perturb::Change change(const at::Tensor& before, const at::Tensor& after) {
+  if (before.sizes() != after.sizes()) throw InvalidArgument("perturb: expected two tensors of one shape");
+  const Aside aside;
+  at::Tensor left = resolved(before);
+  at::Tensor right = resolved(after);
+  if (left.numel() == 0) return {};
+  if (right.scalar_type() != left.scalar_type()) right = right.to(left.scalar_type());
+  const auto type = dtype_of(left.scalar_type());
+  if (!type) throw UnsupportedError("perturb: a tensor of an unknown dtype");
+  perturb::Change all;
+  if (!is_on_host(left)) {
+    const at::Tensor wide = left.to(at::kDouble);
+    const at::Tensor apart = right.to(left.device()).to(at::kDouble).sub(wide).nan_to_num(0, 0, 0);
+    const at::Tensor finite = wide.isfinite();
+    const at::Tensor size = at::where(finite, wide.abs(), at::zeros_like(wide));
+    const at::Tensor least = at::where(finite, wide.abs(), at::full_like(wide, all.least)).min();
+    const at::Tensor found = at::stack({apart.square().sum(), size.square().sum(), size.max(), least,
+                                        finite.logical_not().sum().to(at::kDouble)})
+                                 .cpu();
+    const auto* const values = found.const_data_ptr<double>();
+    all = {values[0], values[1], values[2], values[3], left.numel(), static_cast<std::int64_t>(values[4])};
+    return all;
+  }
+  if (right.device() != left.device()) right = right.to(left.device());
+  if (left.strides() != right.strides() || !left.is_non_overlapping_and_dense()) {
+    left = left.contiguous();
+    right = right.contiguous();
+  }
+  const void* const a = left.const_data_ptr();
+  const void* const b = right.const_data_ptr();
+  c10::SmallVector<perturb::Change, 8> pieces(piece_count(left.numel()));
+  for_pieces(left.numel(), [&](std::size_t piece, std::int64_t first, std::int64_t count) {
+    pieces[piece] = perturb::change(*type, at_element(a, first, *type), at_element(b, first, *type),
+                                    static_cast<std::size_t>(count));
+  });
+  for (const perturb::Change& piece : pieces) all.add(piece);
+  return all;
+}
+
+SoftmaxState softmax_state(const at::Tensor& given, std::int64_t dim) {
+  constexpr double kMask = -9e3;      // -1e4 as float16 has it, and all below
+  constexpr double kNextToZero = 30;  // exp(-30) is beyond the digits of float32
+  constexpr double kZero = 88;        // exp(-88) is 0 in float32
+  const Aside aside;
+  const at::Tensor tensor = resolved(given);
+  if (tensor.dim() == 0 || tensor.numel() == 0 || tensor.size(dim) < 2) return {};
+  at::Tensor values = tensor.to(tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor is_masked = values.le(kMask).logical_or(values.isnan()).logical_or(values.isinf());
+  values = values.masked_fill(is_masked, -std::numeric_limits<double>::infinity());
+  const at::Tensor two = std::get<0>(values.topk(2, dim));
+  const at::Tensor first = two.select(dim, 0);
+  const at::Tensor second = two.select(dim, 1);
+  const at::Tensor counts = values.gt(first.unsqueeze(dim).sub(kNextToZero));
+  const at::Tensor largest = at::where(counts, values.abs(), at::zeros_like(values)).max();
+  const at::Tensor has_two = second.isfinite();
+  const at::Tensor alone = first.sub(second).gt(kZero).logical_and(has_two);
+  const at::Tensor found =
+      at::stack({largest.to(at::kDouble), alone.sum().to(at::kDouble), has_two.sum().to(at::kDouble)}).cpu();
+  const auto* const numbers = found.const_data_ptr<double>();
+  return {numbers[0], numbers[2] > 0 ? numbers[1] / numbers[2] : 0};
 }
 
 perturb::Distance distance(const at::Tensor& original, const at::Tensor& cpu) {

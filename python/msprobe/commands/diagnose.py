@@ -38,6 +38,9 @@ def main(arguments: list[str]) -> int:
             parser.error(f"{path}: expected the folder of a run")
         if _would_harm(Path(asked.output), Path(path)):
             parser.error(f"{asked.output}: holds {path}, which would be written over; choose another -o")
+    for path in asked.noise:
+        if not os.path.exists(path):
+            parser.error(f"{path}: there is no such file or folder")
     from msprobe.commands.diagnose_parts import Comparison
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json, console_text
     from msprobe.diagnose.page import page_html
@@ -48,7 +51,9 @@ def main(arguments: list[str]) -> int:
     a, b, output = Path(asked.a), Path(asked.b), Path(asked.output)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         runs = find_run(a), find_run(b)
-        comparison = Comparison(*runs, output, shows_progress=not asked.quiet)
+        comparison = Comparison(
+            *runs, output, shows_progress=not asked.quiet, noise=[Path(run) for run in asked.noise]
+        )
         make_directory(output)
         _remove_earlier(output)
         answer = _diagnose(comparison, *runs, with_graph=not asked.no_graph)
@@ -271,6 +276,15 @@ def _parser() -> argparse.ArgumentParser:
     add("b", metavar="RUN_B", help="the run under test")
     add("-o", "--output", metavar="OUT", default="./diagnosis", help="folder for the results, made if needed "
         "(default: ./diagnosis)")  # fmt: skip
+    add(
+        "--noise",
+        metavar="RUN",
+        nargs="+",
+        action="extend",
+        default=[],
+        help="what msprobe run --perturb left of the reference, or dumps of repeated runs of it: a "
+        "difference is judged against what these show",
+    )
     add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
     add_screen(parser, "print the answer as JSON, as in diagnose.json")
     return parser

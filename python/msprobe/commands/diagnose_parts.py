@@ -15,10 +15,11 @@ from msprobe.diagnose.answer import Cause, PartResult
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
 from msprobe.files.dump_folders import STEP, numbered
+from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.native import Error, log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from msprobe.compare.result import CompareResult
@@ -52,7 +53,20 @@ _PLACE = re.compile(r"at step ([0-9]{1,9}), rank ([0-9]{1,9})")
 class Comparison:
     """The comparison of two runs, part by part; reports go below `output`."""
 
-    def __init__(self, a: RunFolder, b: RunFolder, output: Path, *, shows_progress: bool) -> None:
+    def __init__(
+        self,
+        a: RunFolder,
+        b: RunFolder,
+        output: Path,
+        *,
+        shows_progress: bool,
+        noise: Sequence[Path] = (),
+    ) -> None:
+        """noise: answers of `msprobe run --perturb`, or repeated runs of the reference. Raises FormatError
+        and IoError.
+        """
+        self._noise = list(noise)
+        self._known = merged(read_answer(file) for run in noise for file in find_answers(run))
         self._a = a
         self._b = b
         self._output = output
@@ -290,7 +304,11 @@ class Comparison:
         result = compare_runs(
             Paths(target=self._b.dump, reference=self._a.dump),
             CompareOptions(
-                output=self._output / "dump", table="csv", advice=False, shows_progress=self._shows_progress
+                output=self._output / "dump",
+                table="csv",
+                advice=False,
+                noise=[*map(_dump_of, self._noise)],
+                shows_progress=self._shows_progress,
             ),
         )
         assert result is not None  # there is one process
@@ -363,7 +381,7 @@ class Comparison:
     def _evidence(self) -> Evidence:
         units = [pair.walk.unit for pair in self.dump_result.pairs] if self.dump_result is not None else []
         roundoff = max((unit for unit in units if unit > 0), default=Evidence.roundoff)
-        return Evidence(roundoff, self._explained_steps())
+        return Evidence(roundoff, self._explained_steps(), self._known)
 
     # ---- the graph at the culprit
 
@@ -416,6 +434,12 @@ class Comparison:
             log.warning("no page of the graph is made: %s", error)
             return None
         return page
+
+
+def _dump_of(noise: Path) -> Path:
+    """The dump in the folder of a repeated run; anything else is what it is."""
+    dump = noise / "dump"
+    return dump if not find_answers(noise) and dump.is_dir() else noise
 
 
 def _place(difference: Any) -> tuple[int | None, int | None]:

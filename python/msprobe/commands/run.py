@@ -1,7 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
 """msprobe run: runs a training script unchanged, and records it. The exit code is that of the script; 2
-before it has begun.
+before it has begun. With --perturb, 1 where the script ends well and a call is fragile, 2 where nothing could
+be measured.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.recorders import RunRecording
 
-_WITH_VALUE = ("-c", "--config", "-o", "--output", "--steps", "--level", "--without")
+_WITH_VALUE = ("-c", "--config", "-o", "--output", "--steps", "--level", "--without", "--format")
 
-_EPILOG = """exit code: that of the script; 2 when it was not begun.
+# As in recording/settings.py, which is not loaded to answer a wrong command line.
+_PERTURB = (
+    "all", "calls", "modules",
+    "improve_precision", "add_noise", "bit_noise", "change_value", "no_change", "to_cpu",
+)  # fmt: skip
+
+_EPILOG = """exit code: that of the script; 2 when it was not begun. With --perturb, when the script ends
+well: 0 no call is fragile, 1 one is, 2 nothing could be measured.
 example: msprobe run -o run_a train.py --lr 1e-3
          torchrun --nproc-per-node 2 -m msprobe run -o run_a train.py"""
 
@@ -37,7 +45,13 @@ def main(arguments: list[str]) -> int:
     from msprobe.recording.settings import run_settings
 
     settings = run_settings(
-        asked.config, asked.output, asked.steps, asked.level, asked.without, monitor=asked.monitor
+        asked.config,
+        asked.output,
+        asked.steps,
+        asked.level,
+        asked.without,
+        monitor=asked.monitor,
+        perturb=asked.perturb or "",
     )
     program = Program(words, is_module=is_module)
     if rank_of_process() == 0:  # the others begin when this one does
@@ -47,9 +61,28 @@ def main(arguments: list[str]) -> int:
         if earlier is not None:
             _remove_run(settings.output)
     disarm()
-    recording = RunRecording(settings, [*(["-m"] if is_module else []), *words])
+    recording = RunRecording(
+        settings,
+        [*(["-m"] if is_module else []), *words],
+        shows_progress=not asked.quiet,
+        junit="junit" in asked.format,
+    )
     when_torch_is_imported(recording.begin)
-    return program.run(lambda ending: _end(recording, ending, quiet=asked.quiet))
+    try:
+        code = program.run(lambda ending: _end(recording, ending, quiet=asked.quiet))
+    except SystemExit as ending:
+        if ending.code or not asked.perturb:  # that of the script
+            raise
+        code = 0
+    return code or _code_of_perturbation(recording, asked_for=bool(asked.perturb))
+
+
+def _code_of_perturbation(recording: RunRecording, *, asked_for: bool) -> int:
+    if not asked_for:
+        return 0
+    if recording.benchmark is not None:
+        return recording.benchmark.exit_code
+    return 2 if recording.perturbation is None else recording.perturbation.result.exit_code
 
 
 def _split(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
@@ -59,14 +92,29 @@ def _split(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
         word = arguments[place]
         if word in ("-m", "--"):
             return arguments[:place], word == "-m", arguments[place + 1 :]
-        place += 2 if word in _WITH_VALUE else 1
+        has_mode = (
+            word == "--perturb" and arguments[place + 1 : place + 2] and arguments[place + 1] in _PERTURB
+        )
+        place += 2 if word in _WITH_VALUE or has_mode else 1
     return arguments[:place], False, arguments[place:]
 
 
 def _end(recording: RunRecording, ending: BaseException | None, *, quiet: bool) -> None:
     recording.end(_outcome(ending), always=True)
-    if not quiet and recording.summary:
+    if quiet:
+        return
+    if recording.summary:
         print(f"msprobe: {recording.summary}", file=sys.stderr, flush=True)
+    if recording.benchmark is not None:
+        print(f"msprobe: {recording.benchmark.sentence}", file=sys.stderr, flush=True)
+    if recording.perturbation is not None and recording.perturbation.files:
+        from msprobe.perturb.console import console_text
+        from msprobe.terminal.colour import Paint
+
+        sys.stdout.flush()  # of the script
+        text = console_text(recording.perturbation.result, recording.perturbation.files, Paint(sys.stderr))
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def _outcome(ending: BaseException | None) -> str:
@@ -84,11 +132,19 @@ def _remove_run(folder: os.PathLike[str]) -> None:
     from pathlib import Path
 
     from msprobe.native import InvalidArgument
-    from msprobe.recording.settings import CONFIG_PACK, DUMP, GRADIENTS, MONITOR
+    from msprobe.recording.settings import (
+        CONFIG_PACK,
+        DUMP,
+        FREE_BENCHMARK,
+        GRADIENTS,
+        MONITOR,
+        PERTURB,
+    )
 
+    folders = (DUMP, GRADIENTS, MONITOR, PERTURB, FREE_BENCHMARK)
     try:
         for path in sorted(Path(folder).iterdir()):
-            if path.name in (DUMP, GRADIENTS, MONITOR) and path.is_dir() and not path.is_symlink():
+            if path.name in folders and path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             elif path.name == CONFIG_PACK or path.match("run.rank*.json") or path.match("losses.rank*.csv"):
                 path.unlink()
@@ -119,6 +175,24 @@ def _parser() -> argparse.ArgumentParser:
         help="leave out config, losses, gradients or dump; may be repeated",
     )
     add("--monitor", action="store_true", help="also record the training at every step; see docs/monitor.md")
+    add(
+        "--perturb",
+        nargs="?",
+        const="all",
+        choices=_PERTURB,
+        metavar="MODE",
+        help="find what is fragile, without a second run: make every call again with other rounding (calls), "
+        "and see what rounding in each module does to the loss (modules); all: both, which is the default. "
+        "bit_noise and the other modes of the free benchmark: make every call again with that change",
+    )
+    add(
+        "--format",
+        metavar="FORMAT",
+        action="append",
+        choices=("junit",),
+        default=[],
+        help="junit: with --perturb, also a report for automatic checks",
+    )
     add("--force", action="store_true", help="replace a run that is in OUT already")
     add("--quiet", action="store_true", help="print nothing of our own but errors")
     add("-m", dest="module", metavar="MODULE", help="run a module, as python -m does; ends our options")

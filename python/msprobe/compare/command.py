@@ -202,7 +202,8 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         action="extend",
         default=[],
-        help="repeated runs of the reference: a difference is judged against their spread",
+        help="repeated runs of the reference: a difference is judged against their spread; or what "
+        "msprobe run --perturb left of it",
     )
     add(
         "--bitwise",

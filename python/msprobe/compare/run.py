@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRow
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.dump_folders import form_of
 from msprobe.files.meeting import Meeting, Process
+from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.result_time import unused_time
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.terminal.progress import Progress
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeVar
 
     from msprobe._core import DumpPair, StepWalk
+    from msprobe.files.noise_answer import NoiseAnswer
 
     _Copied = TypeVar("_Copied", TableSummary, ReportRows)
 
@@ -59,7 +61,7 @@ class CompareOptions:
     """No others; None: all."""
     steps: Collection[int] | None = None
     noise: list[Path] = field(default_factory=list)
-    """Repeated runs of the reference, in the same form as it."""
+    """Repeated runs of the reference, in the same form as it, and answers of `msprobe run --perturb`."""
     threads: int = 0
     """0: all cores."""
     shows_progress: bool = True
@@ -80,6 +82,9 @@ def compare_runs(
     """
     start = time.monotonic()
     inputs = find_pairs(paths, ranks=options.ranks, steps=options.steps)
+    given = options.noise
+    known = merged(read_answer(file) for run in given for file in find_answers(run))
+    options = replace(options, noise=[run for run in given if not find_answers(run)])
     for run in options.noise:
         if (form := form_of(run)) is not inputs.form:
             raise InvalidArgument(
@@ -91,7 +96,7 @@ def compare_runs(
     if process is None:
         comparison = _Comparison(paths, options, _free_time(options, inputs.pairs), count)
         part = comparison.run(inputs.pairs, repeated)
-        return _conclude(paths, options, inputs, [part], start)
+        return _conclude(paths, options, inputs, [part], start, known, given)
     with Meeting(options.output, process, options.timeout, name="compare") as meeting:
         moment = meeting.agree_on(lambda: _free_time(options, inputs.pairs))
         comparison = _Comparison(paths, options, moment, count)
@@ -103,11 +108,18 @@ def compare_runs(
             return None
         delivered, lost = meeting.collect()
     missing = [Part([], lost_share(inputs.pairs, number, process.count)) for number in lost]
-    return _conclude(paths, options, inputs, [part, *map(of_json, delivered), *missing], start)
+    parts = [part, *map(of_json, delivered), *missing]
+    return _conclude(paths, options, inputs, parts, start, known, given)
 
 
 def _conclude(
-    paths: Paths, options: CompareOptions, inputs: Inputs, parts: list[Part], start: float
+    paths: Paths,
+    options: CompareOptions,
+    inputs: Inputs,
+    parts: list[Part],
+    start: float,
+    known: NoiseAnswer,
+    noise: list[Path],
 ) -> CompareResult:
     pairs = sorted((pair for part in parts for pair in part.pairs), key=_place)
     if not pairs:
@@ -116,10 +128,14 @@ def _conclude(
         target=paths.target,
         reference=paths.reference,
         output=options.output,
-        verdict=core.judge([pair.walk for pair in pairs], noise=_noise(options, parts)),
+        verdict=core.judge(
+            [pair.walk for pair in pairs],
+            noise=_noise(options, parts),
+            amplification=known.amplification,
+        ),
         pairs=pairs,
         left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
-        noise=list(options.noise),
+        noise=list(noise),
         seconds=time.monotonic() - start,
     )
 

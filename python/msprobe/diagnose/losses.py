@@ -7,9 +7,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.noise_answer import NoiseAnswer
 from msprobe.native import IoError
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ CLEAR = 0.01
 # that follows.
 _ROUNDINGS = 64
 _GROWTH = 4
+
+# What a perturbed training expects is one sample of what may come: as in the verdict of dumps.
+_ABOVE_EXPECTED = 3
 
 _LARGEST_LOG = 256 << 20
 _MOST_STEPS = 10_000_000
@@ -43,6 +47,8 @@ class Evidence:
     """The coarsest unit roundoff of what the model computes; without a dump that of float32."""
     explained: frozenset[int] = frozenset()
     """Steps in which every recorded difference is rounding."""
+    known: NoiseAnswer = field(default_factory=NoiseAnswer)
+    """What two healthy runs are known to differ by."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,8 @@ def _beyond(steps: list[int], a: dict[int, float], b: dict[int, float], evidence
             continue
         since += 1
         own = min(_ROUNDINGS * evidence.roundoff * (place + 1), CLEAR)
-        if apart > max(own, _GROWTH * known * since):
+        expected = _ABOVE_EXPECTED * evidence.known.loss_at(step)
+        if apart > max(own, expected, _GROWTH * known * since):
             return step
     return None
 

@@ -37,6 +37,9 @@ class FreeBenchmark(Feature):
         self._folder: Path | None = None  # of the open step
         self._rank = 0
         self._ended = False
+        self.checked = 0
+        self.inconsistent = 0
+        """Calls that were made again, and results that were then too far off, in all steps."""
         self._collecting = False
         self._hooks: Hooks | None = None
         self._custom: dict[tuple[int, str], AttributeExchange] = {}
@@ -161,6 +164,8 @@ class FreeBenchmark(Feature):
         for name, reason in self._left_out.items():
             report["left_out"].setdefault(reason, {})[name] = None
         self._tell(report)
+        self.checked += report["checked"]
+        self.inconsistent += report["inconsistent"]
         content = {
             "format": 1,
             "msprobe": __version__,

@@ -11,17 +11,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config import Config, DumpConfig, load_config, read_file, words_of
+from msprobe.config import Config, DumpConfig, FreeBenchmarkConfig, load_config, read_file, words_of
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PARTS = ("config", "losses", "gradients", "dump", "monitor")
+PARTS = ("config", "losses", "gradients", "dump", "monitor", "perturb", "free_benchmark")
 CAN_BE_LEFT_OUT = PARTS[:4]
 
 # Parts that a task leaves out.
-_LEFT_OUT = {"grad_probe": ("dump",), "monitor": CAN_BE_LEFT_OUT}
+_LEFT_OUT = {
+    "grad_probe": ("dump",),
+    "monitor": CAN_BE_LEFT_OUT,
+    "free_benchmark": ("config", "gradients", "dump"),
+}
+
+# What `perturb` may be: of the perturbation, and the modes of the free benchmark.
+PERTURBATIONS = ("all", "calls", "modules")
+CHANGES = ("improve_precision", "add_noise", "bit_noise", "change_value", "no_change", "to_cpu")
 
 DEFAULT_OUTPUT = "msprobe_run"
 DEFAULT_STEPS = "0-2"
@@ -31,6 +39,8 @@ DEFAULT_LEVEL = "mix"
 DUMP = "dump"
 GRADIENTS = "grad_probe"
 MONITOR = "monitor"
+PERTURB = "perturb"
+FREE_BENCHMARK = "free_benchmark"
 CONFIG_PACK = "config_check.zip"
 
 
@@ -45,6 +55,9 @@ class RunSettings:
     dump: Config | None
     gradients: Config | None
     monitor: Config | None = None
+    perturb: str = ""
+    """What is perturbed, out of PERTURBATIONS; empty: nothing."""
+    free_benchmark: Config | None = None
 
     @property
     def goes_on(self) -> bool:
@@ -65,6 +78,7 @@ def run_settings(
     without: Sequence[str] = (),
     *,
     monitor: bool = False,
+    perturb: str = "",
 ) -> RunSettings:
     """Raises InvalidArgument for anything wrong, before anything is done.
 
@@ -76,6 +90,8 @@ def run_settings(
     level: without it that of the file, else mix.
     without: parts that are not recorded, out of CAN_BE_LEFT_OUT.
     monitor: record the monitor, too: at all steps, and not only those of `steps`.
+    perturb: what is perturbed in `steps`, out of PERTURBATIONS; or how the free benchmark changes calls, out
+        of CHANGES. Beside it only the losses are recorded: calls that are made again would be in a dump.
     """
     content: dict[str, Any] = {} if config is None else read_file(config)
     for part in without:
@@ -92,6 +108,12 @@ def run_settings(
         return load_config(config, task=task, dump_path=folder / place, level=level, step=wanted)
 
     left_out = {*without, *_LEFT_OUT.get(task, ())}
+    if perturb and (monitor or task == "monitor"):
+        raise InvalidArgument(
+            "perturb: expected no monitor beside it, which would see what is not the training"
+        )
+    if perturb:
+        left_out |= set(_LEFT_OUT["free_benchmark"])
     gradients = None if "gradients" in left_out else load("grad_probe", GRADIENTS)
     if "dump" in left_out:
         dump = None
@@ -100,19 +122,30 @@ def run_settings(
         if "diagnosis" not in content.get(task, {}):
             dump = _with_diagnosis(dump)
     watched = replace(load("monitor", MONITOR), steps=()) if monitor or task == "monitor" else None
-    loaded = dump or gradients
+    benchmark = None
+    if perturb in CHANGES or (task == "free_benchmark" and not perturb):
+        benchmark = replace(load("free_benchmark", FREE_BENCHMARK), enable_dataloader=False)
+        assert isinstance(benchmark.section, FreeBenchmarkConfig)
+        if perturb:
+            benchmark = replace(benchmark, section=replace(benchmark.section, pert_mode=perturb))
+    loaded = dump or gradients or benchmark
     if dump is not None:
         dump = replace(dump, enable_dataloader=False)  # steps are those of the optimizer
+    wanted_parts = {
+        "monitor": watched is not None,
+        "perturb": perturb in PERTURBATIONS,
+        "free_benchmark": benchmark is not None,
+    }
     return RunSettings(
         output=folder,
         steps=load_config(None, dump_path=folder, step=wanted).steps if loaded is None else loaded.steps,
         level=level,
-        parts=tuple(
-            part for part in PARTS if (watched is not None if part == "monitor" else part not in left_out)
-        ),
+        parts=tuple(part for part in PARTS if wanted_parts.get(part, part not in left_out)),
         dump=dump,
         gradients=gradients,
         monitor=watched,
+        perturb=perturb if perturb in PERTURBATIONS else "",
+        free_benchmark=benchmark,
     )
 
 

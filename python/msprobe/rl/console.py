@@ -37,7 +37,8 @@ def console_text(result: RlResult, files: Sequence[Path], paint: Paint = PLAIN) 
         if found is not None and found.max_absolute > 0:
             lines += ["", *_log_probs(found, result.rule.log_prob_tolerance, paint)]
     if result.weights is not None:
-        lines += ["", result.weights.sentence]
+        if result.weights.sentence != result.sentence:
+            lines += ["", result.weights.sentence]
         lines += [
             f"  {printable(one.name)}: {one.reason}" for one in result.weights.differing[1:_MOST_WEIGHTS]
         ]

@@ -64,9 +64,10 @@ def _of_torch(tensor: Any) -> tuple[Buffer, str | None]:
 
 
 def _of_mindspore(tensor: Any) -> tuple[Buffer, str | None]:
-    array = tensor.asnumpy()
-    name = str(array.dtype)
-    return (array.view("int16"), name) if name == "bfloat16" else (array, None)
+    dtype = getattr(tensor, "dtype", None)
+    if str(dtype).startswith(("BFloat16", "Float8")):  # asnumpy() has no form for them
+        tensor = tensor.astype(sys.modules["mindspore"].float32)
+    return tensor.asnumpy(), None
 
 
 def rank_of_process(framework: str) -> int:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,20 @@ from msprobe.hooks.functions import AttributeExchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+_calls_of_ours = threading.local()
+
+
+@contextlib.contextmanager
+def calls_of_ours() -> Iterator[None]:
+    """Calls of modules that this thread makes meanwhile are none of the training's: nobody is told."""
+    before = getattr(_calls_of_ours, "on", False)
+    _calls_of_ours.on = True
+    try:
+        yield
+    finally:
+        _calls_of_ours.on = before
 
 
 class OutermostCalls:
@@ -45,7 +60,7 @@ class OutermostCalls:
         inside = threading.local()
 
         def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if hasattr(inside, "call") or not self._active:
+            if hasattr(inside, "call") or not self._active or getattr(_calls_of_ours, "on", False):
                 return original(module, *args, **kwargs)
             inside.call = True
             try:

@@ -353,6 +353,30 @@ def test_what_repeated_runs_show_is_noise(runs: Path) -> None:
     assert run(*words, "--noise", runs / "same") == 1
 
 
+def test_what_a_call_is_known_to_amplify_is_no_culprit(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.004)}
+    write_run(runs / "target", ["rank0", "rank1"], [0], off)
+    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet")
+
+    def known(name: str, amplification: object) -> Path:
+        folder = runs / name / "perturb"  # as msprobe run --perturb leaves it in the folder of a run
+        folder.mkdir(parents=True)
+        content = {"format": 1, "tool": "perturb", "amplification": amplification, "expected_loss": []}
+        (folder / "verdict.json").write_text(json.dumps(content))
+        return runs / name
+
+    assert run(*words) == 1
+    assert run(*words, "--noise", known("far", {"Torch.add.1.forward": 1e5})) == 0
+    assert run(*words, "--noise", known("near", {"Torch.add.1.forward": 20.0})) == 1
+    assert run(*words, "--noise", known("another", {"Torch.add.0.forward": 1e5})) == 1
+    assert run(*words, "--noise", known("healthy", {})) == 1
+    capsys.readouterr()
+    assert run(*words, "--noise", known("broken", 3)) == 2
+    assert '"amplification": expected an object, found 3' in capsys.readouterr().err
+
+
 def test_a_repeated_run_that_cannot_be_read_is_an_error(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -122,6 +122,11 @@ def _graphs(records: Path, folder: Path) -> None:
     _copies(golden_dump="run_a/dump/step0", target_dump="run_b/dump/step0")(records, folder)
 
 
+def _perturbed(records: Path, folder: Path) -> None:
+    shutil.copy(REPOSITORY / "examples/first_hour/train.py", folder)
+    _copies(run_a="run_a", run_b="run_b")(records, folder)
+
+
 PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "README.md": _training_script,
     "docs/accuracy.md": _copies(dump__json="tensors/step0/rank0/dump.json"),
@@ -137,6 +142,7 @@ PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "docs/graph.md": _copies(dump_a="run_a/dump", dump_b="run_b/dump"),
     "docs/limits.md": _copies(dump_a="run_a/dump", pack__zip="run_a/config_check.zip"),
     "docs/operator_script.md": _copies(dump="tensors"),
+    "docs/perturb.md": _perturbed,
     "docs/overflow.md": _copies(dump="nan"),
     "docs/rl.md": _copies(dump_a="rl_a", dump_b="rl_b", sent__bin="a.bin", received__bin="a.bin"),
     "docs/show.md": _copies(model__bin="a.bin", other__bin="b.bin", dump="nan"),

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +289,70 @@ def test_saving_without_rights(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(IoError, match="cannot"):
         SingleSave(tmp_path / "record")
+
+
+class _OfMindSpore:
+    """What SingleSave asks of a tensor of MindSpore."""
+
+    def __init__(self, array: Any, dtype: str = "Float32") -> None:
+        self._array = np.asarray(array)
+        self.dtype = dtype
+
+    def asnumpy(self) -> Any:
+        if self.dtype == "BFloat16":
+            raise TypeError("NumPy has no bfloat16")
+        return self._array
+
+    def astype(self, dtype: str) -> _OfMindSpore:
+        return _OfMindSpore(self._array, dtype)
+
+
+@pytest.fixture
+def mindspore(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A stand-in: what is tested here is what is written of its tensors."""
+    module = types.ModuleType("mindspore")
+    module.Tensor = _OfMindSpore  # type: ignore[attr-defined]
+    module.float32 = "Float32"  # type: ignore[attr-defined]
+    communication = types.ModuleType("mindspore.communication")
+    communication.GlobalComm = types.SimpleNamespace(INITED=True)  # type: ignore[attr-defined]
+    communication.get_rank = lambda: 3  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mindspore", module)
+    monkeypatch.setitem(sys.modules, "mindspore.communication", communication)
+    return module
+
+
+@pytest.mark.usefixtures("mindspore")
+def test_tensors_of_mindspore_make_the_same_record(save: Save, caplog: pytest.LogCaptureFixture) -> None:
+    for dtype in (np.float32, np.float16, np.int64, np.bool_):
+        array = np.arange(6).reshape(2, 3).astype(dtype)
+        t, m = torch.from_numpy(array), _OfMindSpore(array)
+        ours = save(f"torch_{dtype.__name__}", {"response": t, "pair": [t, t], "named": {"a": t, "b": t}})
+        theirs = save(
+            f"ms_{dtype.__name__}",
+            {"response": m, "pair": [m, m], "named": {"a": m, "b": m}},
+            fmk="mindspore",
+        )
+        found = {name.replace("rank3", "rank0"): text for name, text in files_below(theirs).items()}
+        assert found == files_below(ours)
+    array = np.arange(6, dtype=np.float32)
+    ours = save("torch_half", {"x": torch.from_numpy(array).bfloat16()})
+    theirs = save("ms_half", {"x": _OfMindSpore(array, "BFloat16")}, fmk="mindspore")
+    assert npy(ours, "x").dtype == np.float32
+    assert [*files_below(theirs).values()] == [*files_below(ours).values()]
+    save("other", {"x": torch.ones(1)}, fmk="mindspore")
+    assert "'x': expected a tensor, or a list or dict of tensors, found Tensor" in caplog.text
+
+
+def test_a_record_of_mindspore_is_compared_where_there_is_none(
+    save: Save, tmp_path: Path, mindspore: types.ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, extra in (("a", 0.0), ("b", 0.5)):
+        array = np.arange(6, dtype=np.float32) + extra
+        save(name, {"rewards": _OfMindSpore(array)}, fmk="mindspore")
+    monkeypatch.delitem(sys.modules, "mindspore")
+    monkeypatch.delitem(sys.modules, "mindspore.communication")
+    code = "import sys; from msprobe.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = ["rl_compare", str(tmp_path / "a"), str(tmp_path / "b"), "-o", str(tmp_path / "out")]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stderr
+    assert "rewards, step 0, rank 3" in done.stdout

@@ -1,0 +1,328 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What calls make of rounding: measuring, and when a call counts as fragile.
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <unordered_map>
+
+#include "base/convert.h"
+#include "base/float_environment.h"
+#include "msprobe/error.h"
+#include "msprobe/perturb.h"
+
+namespace msprobe::perturb {
+namespace {
+
+constexpr std::size_t kChangeBlock = 1024;
+
+// More than its condition number: random changes reach a part of it only, so a factor of this is not chance.
+constexpr double kMuchMore = 16;
+
+// Bits to the largest number: below, the next step of a training may overflow.
+constexpr double kFewBits = 2;
+
+// Numbers that are so much larger than all arguments were made by the call.
+constexpr double kMadeByCall = 4;
+
+// A share of rows.
+constexpr double kManyRows = 0.5;
+
+struct Family {
+  Arithmetic arithmetic;
+  std::string_view names;  // between blanks
+};
+
+// Names without underscores, in small letters. What is not listed is kOther.
+constexpr std::array kFamilies{
+    Family{
+        Arithmetic::kNone,
+        // moves
+        "unbind split chunk getitem narrow select cat concat concatenate stack hstack vstack dstack expand "
+        "expandas view viewas reshape reshapeas flatten unflatten squeeze unsqueeze transpose permute "
+        "swapaxes swapdims movedim moveaxis t mt contiguous clone to type typeas float half bfloat16 double "
+        "long int bool byte char short cpu cuda npu detach copy index indexselect indexcopy indexput "
+        "indexfill gather take takealongdim embedding repeat repeatinterleave tile broadcastto roll flip "
+        "fliplr flipud rot90 pad unfold asstrided diag diagembed diagflat diagonal diagonalscatter tril "
+        "triu where maskedselect maskedscatter maskedfill setitem fill filldiagonal zero scatter "
+        "tensorsplit hsplit vsplit dsplit item tolist pixelshuffle pixelunshuffle channelshuffle ravel "
+        "upsamplenearest sort msort topk kthvalue tensor astensor fulllike full zeroslike oneslike emptylike "
+        "newtensor newfull newzeros newones newempty requiresgrad numel size abs absolute neg negative "
+        "positive conj real imag relu relu6 leakyrelu prelu clamp clampmin clampmax clip max min amax amin "
+        "maximum minimum fmax fmin maxpool1d maxpool2d maxpool3d maxpool1dwithindices maxpool2dwithindices "
+        "maxpool3dwithindices adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d "
+        "adaptivemaxpool1dwithindices adaptivemaxpool2dwithindices adaptivemaxpool3dwithindices "
+        "fractionalmaxpool2d fractionalmaxpool3d maxunpool1d maxunpool2d maxunpool3d threshold hardtanh "
+        "hardshrink softshrink copysign sparsemask packpaddedsequence padpackedsequence "
+        // decides
+        "sign sgn floor ceil round trunc fix frac remainder fmod mod imod rmod floordivide floordiv "
+        "ifloordiv heaviside argmax argmin argsort argwhere eq ne lt le gt ge equal greater less "
+        "greaterequal lessequal allclose isclose isfinite isinf isnan all any nonzero logicaland logicalor "
+        "logicalnot logicalxor and or xor invert bincount histc histogram searchsorted bucketize unique "
+        "uniqueconsecutive median nanmedian mode cummax cummin aminmax quantize quantizepertensor "
+        "fakequantize fakequantizepertensoraffine fakequantizeperchannelaffine onehot countnonzero "
+        "nextafter nantonum "
+        // draws
+        "dropout dropout1d dropout2d dropout3d alphadropout featuredropout featurealphadropout rrelu rand "
+        "randn randint randlike randnlike randintlike randperm bernoulli multinomial normal uniform "
+        "exponential lognormal cauchy geometric random poisson gumbelsoftmax arange linspace eye"},
+    Family{
+        Arithmetic::kSum,
+        "add iadd radd sum nansum mean nanmean addn cumsum avgpool1d avgpool2d avgpool3d adaptiveavgpool1d "
+        "adaptiveavgpool2d adaptiveavgpool3d scatteradd indexadd trace fold"},
+    Family{Arithmetic::kDifference, "sub isub subtract"},
+    Family{Arithmetic::kProduct,
+           "linear matmul imatmul rmatmul mm bmm mv dot vdot inner einsum tensordot conv1d conv2d conv3d "
+           "convtranspose1d convtranspose2d convtranspose3d addmm addmv addbmm baddbmm chainmatmul multidot "
+           "scaledmm groupedmm"},
+    Family{Arithmetic::kSoftmax, "softmax safesoftmax"},
+    Family{Arithmetic::kExponential, "exp exp2 expm1"},
+    Family{Arithmetic::kLogarithm, "log log2 log10"},
+    Family{Arithmetic::kQuotient, "div divide truedivide truediv itruediv rtruediv idiv rdiv"},
+    Family{Arithmetic::kRoot, "rsqrt reciprocal"},
+    Family{Arithmetic::kNorm, "norm vectornorm linalgvectornorm matrixnorm"},
+};
+
+std::unordered_map<std::string_view, Arithmetic> make_families() {
+  std::unordered_map<std::string_view, Arithmetic> table;
+  for (const Family& family : kFamilies) {
+    for (std::string_view rest = family.names; !rest.empty();) {
+      const std::size_t end = rest.find(' ');
+      table.emplace(rest.substr(0, end), family.arithmetic);
+      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
+    }
+  }
+  return table;
+}
+
+// Below this a number is next to nothing beside 1. Of float16: where digits are lost.
+double next_to_nothing(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64: return 0x1p-53;
+    case DType::kFloat16: return 0x1p-14;
+    default: return 0x1p-24;
+  }
+}
+
+double largest_number(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat64: return std::numeric_limits<double>::max();
+    case DType::kFloat16: return 65504;
+    case DType::kBFloat16: return 0x1.FEp127;
+    default: return static_cast<double>(std::numeric_limits<float>::max());
+  }
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+std::string of_digits(double amplification, DType dtype) {
+  const int digits = digits_of(dtype);
+  const double lost = std::min(std::log2(amplification), static_cast<double>(digits));
+  char text[64];
+  std::snprintf(text, sizeof text, "%.0f of the %d bits of %s are lost", lost, digits,
+                std::string(dtype_name(dtype)).c_str());
+  return text;
+}
+
+std::optional<Fragility> near_zero(const CallMeasure& measure) {
+  const double limit = next_to_nothing(measure.dtype);
+  const double least = measure.least_argument;
+  std::string what;
+  if (measure.arithmetic == Arithmetic::kLogarithm && least <= limit) {
+    what = "the logarithm of " + short_number(least);
+  } else if (measure.arithmetic == Arithmetic::kQuotient && least <= limit &&
+             measure.largest_result >= 1 / std::sqrt(limit)) {
+    what = "a quotient by " + short_number(least);
+  } else if (measure.arithmetic == Arithmetic::kRoot && measure.largest_result >= 1 / limit) {
+    what = "the root or the reciprocal of " + short_number(least);
+  }
+  if (what.empty()) return std::nullopt;
+  const double bits = least > 0 ? -std::log2(least) : 1e3;
+  const double severity = 0.5 + 0.5 * std::min(1.0, bits / (-2 * std::log2(limit)));
+  const std::string slope =
+      least > 0 ? "its derivative is as large as " + short_number(1 / least) : "its derivative is infinite";
+  return Fragility{FragilityKind::kNearZero, false, severity, what + ": " + slope};
+}
+
+std::optional<Fragility> amplified(const CallMeasure& measure, bool backward) {
+  const double amplification = backward ? measure.backward : measure.forward;
+  const double lost = std::log2(amplification);
+  // In the backward pass gradients are measured against each other, which is coarser.
+  if (!(lost >= most_lost_bits(measure.dtype) + (backward ? 1 : 0))) return std::nullopt;
+  Fragility found;
+  found.backward = backward;
+  const int digits = digits_of(measure.dtype);
+  found.severity = std::min(1.0, lost / digits);
+  const std::string times = short_number(amplification);
+  found.reason = (backward ? "gradients differ by " : "a rounding of its arguments becomes ") + times +
+                 (backward ? " times what goes in differs by" : " roundings") + ": " +
+                 of_digits(amplification, measure.dtype);
+  found.kind = FragilityKind::kAmplification;
+  if (backward) return found;
+  if (measure.condition >= 1 && amplification > kMuchMore * measure.condition) {
+    found.kind = FragilityKind::kUnstable;
+    found.reason += "; its condition number allows " + short_number(measure.condition);
+    return found;
+  }
+  switch (measure.arithmetic) {
+    case Arithmetic::kSum:
+    case Arithmetic::kDifference:
+    case Arithmetic::kProduct:
+      found.kind = FragilityKind::kCancellation;
+      found.reason = "a small sum of large terms: " + found.reason;
+      break;
+    case Arithmetic::kSoftmax: found.kind = FragilityKind::kSaturated; break;
+    default: break;
+  }
+  return found;
+}
+
+std::optional<Fragility> saturated(const CallMeasure& measure) {
+  if (measure.arithmetic != Arithmetic::kSoftmax) return std::nullopt;
+  const double lost = measure.condition >= 1 ? std::log2(measure.condition) : 0;
+  const bool is_large = lost >= most_lost_bits(measure.dtype);
+  if (!is_large && measure.saturated < kManyRows) return std::nullopt;
+  Fragility found{FragilityKind::kSaturated, false, 0, "a softmax over numbers as large as "};
+  found.severity = std::clamp(lost / digits_of(measure.dtype), 0.5, 1.0);
+  found.reason += short_number(measure.condition);
+  if (is_large) found.reason += ": " + of_digits(measure.condition, measure.dtype);
+  if (measure.saturated > 0) {
+    char text[96];
+    std::snprintf(text, sizeof text, "; in %.0f %% of its rows all but one result are 0, without a gradient",
+                  100 * measure.saturated);
+    found.reason += text;
+  }
+  return found;
+}
+
+std::optional<Fragility> overflowed(const CallMeasure& measure) {
+  if (measure.arguments_not_finite == 0 && measure.results_not_finite > 0) {
+    std::string reason = std::to_string(measure.results_not_finite) +
+                         " infinities or NaN come out of finite numbers as large as " +
+                         short_number(measure.largest_argument);
+    if (measure.arithmetic == Arithmetic::kLogarithm || measure.arithmetic == Arithmetic::kQuotient ||
+        measure.arithmetic == Arithmetic::kRoot) {
+      reason += " and as small as " + short_number(measure.least_argument);
+    }
+    return Fragility{FragilityKind::kOverflow, false, 2, std::move(reason)};
+  }
+  if (measure.arguments_not_finite == 0 && measure.gradients_not_finite > 0) {
+    return Fragility{
+        FragilityKind::kOverflow, true, 2,
+        std::to_string(measure.gradients_not_finite) + " gradients are infinite or NaN, out of finite ones"};
+  }
+  const double margin = overflow_margin(measure.dtype, measure.largest_result);
+  const bool is_fill = measure.largest_result >= largest_number(measure.dtype);  // of a mask
+  if (margin >= kFewBits || is_fill || measure.largest_result < kMadeByCall * measure.largest_argument) {
+    return std::nullopt;
+  }
+  char text[96];
+  std::snprintf(text, sizeof text, "%.1f bits to the largest number of %s: results are as large as %.3g",
+                margin, std::string(dtype_name(measure.dtype)).c_str(), measure.largest_result);
+  return Fragility{FragilityKind::kNearOverflow, false, 1 - margin / (2 * kFewBits), text};
+}
+
+}  // namespace
+
+Arithmetic arithmetic_of(std::string_view api) {
+  static const std::unordered_map<std::string_view, Arithmetic> table = make_families();
+  if (api.starts_with("Distributed.")) return Arithmetic::kNone;
+  std::string key;
+  for (const char c : api.substr(api.rfind('.') + 1)) {
+    if (c != '_') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  const auto found = table.find(key);
+  if (found != table.end()) return found->second;
+  if (key == "rsub") return Arithmetic::kDifference;
+  return Arithmetic::kOther;
+}
+
+void Change::add(const Change& other) noexcept {
+  difference += other.difference;
+  size += other.size;
+  largest = std::max(largest, other.largest);
+  least = std::min(least, other.least);
+  count += other.count;
+  not_finite += other.not_finite;
+}
+
+double Change::relative() const noexcept {
+  return size > 0 ? std::sqrt(difference / size) : std::numeric_limits<double>::quiet_NaN();
+}
+
+Change change(DType dtype, const void* before, const void* after, std::size_t count) {
+  if (is_complex(dtype)) throw InvalidArgument("perturb: expected real tensors, found complex ones");
+  const FloatEnvironment environment;
+  Change result;
+  double left[kChangeBlock];
+  double right[kChangeBlock];
+  for (std::size_t begin = 0; begin < count; begin += kChangeBlock) {
+    const std::size_t size = std::min(kChangeBlock, count - begin);
+    const std::size_t offset = begin * element_size(dtype);
+    convert_to_double(static_cast<const char*>(before) + offset, dtype, size, left);
+    convert_to_double(static_cast<const char*>(after) + offset, dtype, size, right);
+    Change block;
+    for (std::size_t i = 0; i < size; ++i) {
+      const double x = left[i];
+      const bool is_finite = std::isfinite(x);
+      const double magnitude = is_finite ? std::abs(x) : 0;
+      const double apart = right[i] - x;
+      block.not_finite += is_finite ? 0 : 1;
+      block.difference += std::isfinite(apart) ? apart * apart : 0;
+      block.size += magnitude * magnitude;
+      block.largest = std::max(block.largest, magnitude);
+      block.least = std::min(block.least, is_finite ? magnitude : block.least);
+    }
+    block.count = static_cast<std::int64_t>(size);
+    result.add(block);
+  }
+  return result;
+}
+
+std::string_view fragility_name(FragilityKind kind) noexcept {
+  switch (kind) {
+    case FragilityKind::kOverflow: return "overflow";
+    case FragilityKind::kNearOverflow: return "near_overflow";
+    case FragilityKind::kNearZero: return "near_zero";
+    case FragilityKind::kSaturated: return "saturated_softmax";
+    case FragilityKind::kCancellation: return "cancellation";
+    case FragilityKind::kUnstable: return "unstable";
+    case FragilityKind::kAmplification: return "amplification";
+  }
+  return "";
+}
+
+double most_lost_bits(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kFloat64: return 26;
+    case DType::kFloat16: return 8;
+    case DType::kBFloat16: return 6;
+    default: return 12;
+  }
+}
+
+double overflow_margin(DType dtype, double largest) noexcept {
+  return largest > 0 ? std::log2(largest_number(dtype)) - std::log2(largest)
+                     : std::numeric_limits<double>::infinity();
+}
+
+std::optional<Fragility> judge(const CallMeasure& measure) {
+  std::optional<Fragility> worst;
+  for (std::optional<Fragility> one : {overflowed(measure), near_zero(measure), saturated(measure),
+                                       amplified(measure, false), amplified(measure, true)}) {
+    if (one && (!worst || one->severity > worst->severity)) worst = std::move(one);
+  }
+  return worst;
+}
+
+}  // namespace msprobe::perturb

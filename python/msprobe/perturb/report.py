@@ -1,0 +1,178 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""report.html of a perturbed training: one page that needs nothing but a browser, and runs no script."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING
+
+from msprobe.files.page import base_style, file_beside
+from msprobe.native import __version__
+from msprobe.perturb.console import notes_of
+from msprobe.terminal.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from msprobe.perturb.result import PerturbedCall, PerturbResult
+
+_MOST_FRAGILE = 200
+_MOST_CALLS = 500  # of the healthy ones; calls.csv has all
+
+_BADGES = {"healthy": "agree", "fragile": "differ", "nothing": "incomplete"}
+
+
+def report_html(result: PerturbResult) -> str:
+    """The whole text."""
+    cards = [
+        _header(result),
+        _card("Fragile calls", _fragile(result.fragile)),
+        _card("What rounding in each module does to the loss", _modules(result)),
+        _card("What two healthy runs may differ by", _expected(result)),
+        _card("All calls, the most amplifying first", _calls(result)),
+        _card("Notes", _list(notes_of(result))),
+    ]
+    content = "\n".join(filter(None, cards))
+    return f"""<!DOCTYPE html>
+<!-- Copyright 2026 The msprobe authors. SPDX-License-Identifier: Apache-2.0 -->
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>Fragile calls</title>
+<style>
+{base_style()}{file_beside(__file__, "report.css")}</style>
+</head>
+<body>
+<main>
+{content}
+<footer>Made by msprobe {_text(__version__)}</footer>
+</main>
+</body>
+</html>
+"""
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
+
+def _card(title: str, lines: list[str]) -> str:
+    """Nothing where there are no lines."""
+    if not lines:
+        return ""
+    return "\n".join(['<section class="card">', f"<h2>{title}</h2>", *lines, "</section>"])
+
+
+def _list(texts: Iterable[str]) -> list[str]:
+    items = [f"<li>{_text(text)}</li>" for text in texts]
+    return ['<ul class="notes">', *items, "</ul>"] if items else []
+
+
+def _header(result: PerturbResult) -> str:
+    most = max((call.forward or 0 for call in result.calls.values()), default=0)
+    margins = [call.margin_bits for call in result.calls.values() if call.margin_bits is not None]
+    tiles = [
+        ("calls measured", str(len(result.calls))),
+        ("fragile", str(len(result.fragile))),
+        ("bits lost at most", f"{max(0.0, math.log2(most)) if most else 0:.0f}"),
+        ("bits to overflow", f"{min(margins):.0f}" if margins else "-"),
+        ("steps", ", ".join(map(str, result.steps)) or "-"),
+    ]
+    return "\n".join(
+        [
+            '<header class="card top">',
+            f'<span class="badge {_BADGES[result.status]}">{result.status}</span>',
+            f'<h1 id="sentence">{_text(result.sentence)}</h1>',
+            '<dl class="tiles">',
+            *(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in tiles),
+            "</dl>",
+            "</header>",
+        ]
+    )
+
+
+def _fragile(calls: list[PerturbedCall]) -> list[str]:
+    lines = []
+    for call in calls[:_MOST_FRAGILE]:
+        lines += [
+            "<li>",
+            f"<p><b>{_text(call.name)}</b> <code>{_text(call.module)}</code>"
+            f' <span class="kind">{_text((call.kind or "").replace("_", " "))}, {call.stage}</span></p>',
+            f"<p>{_text(call.reason)}</p>",
+            *(["<pre>" + "\n".join(map(_text, call.stack)) + "</pre>"] if call.stack else []),
+            "</li>",
+        ]
+    if not lines:
+        return []
+    rest = len(calls) - _MOST_FRAGILE
+    more = [f'<p class="soft">{rest} more are in calls.csv.</p>'] if rest > 0 else []
+    return ['<ol class="fragile">', *lines, "</ol>", *more]
+
+
+def _modules(result: PerturbResult) -> list[str]:
+    modules = sorted(result.modules, key=lambda one: -one.loss)
+    if not modules:
+        return []
+    most = modules[0].loss or 1.0
+    rows = [
+        f"<tr><td><code>{_text(one.name)}</code></td><td>{_text(one.dtype)}</td>"
+        f'<td class="number">{one.loss:.2g}</td><td class="number">{one.roundings:.2g}</td>'
+        f'<td class="number">{one.output:.2g}</td>'
+        f'<td class="bar"><span style="width:{100 * one.loss / most:.1f}%"></span></td></tr>'
+        for one in modules
+    ]
+    return [
+        '<div class="scroll"><table><tr><th>module</th><th>dtype</th><th class="number">loss moves by</th>'
+        '<th class="number">in roundings</th><th class="number">output moves by</th><th></th></tr>',
+        *rows,
+        "</table></div>",
+        '<p class="soft hint">Every call of the module is off by one rounding, up or down at random. What '
+        "stands first gains most from more digits, as those of float32.</p>",
+    ]
+
+
+def _expected(result: PerturbResult) -> list[str]:
+    if not result.expected_loss:
+        return []
+    rows = [
+        f'<tr><td class="number">{step}</td><td class="number">{value:.2g}</td></tr>'
+        for step, value in sorted(result.expected_loss.items())
+    ]
+    return [
+        '<table class="narrow"><tr><th class="number">step</th><th class="number">of the loss</th></tr>',
+        *rows,
+        "</table>",
+        '<p class="soft hint">Give this folder to <code>msprobe compare --noise</code> or '
+        "<code>msprobe diagnose --noise</code> in place of a second run.</p>",
+    ]
+
+
+def _calls(result: PerturbResult) -> list[str]:
+    calls = sorted(result.calls.values(), key=lambda call: (-call.severity, -(call.forward or 0)))
+    rows = [
+        f"<tr{' class=bad' if call.kind else ''}><td>{_text(call.name)}</td>"
+        f"<td><code>{_text(call.module)}</code></td><td>{_text(call.place)}</td><td>{_text(call.dtype)}</td>"
+        + "".join(
+            f'<td class="number">{"-" if value is None else f"{value:.3g}"}</td>'
+            for value in (call.forward, call.condition, call.backward, call.margin_bits)
+        )
+        + "</tr>"
+        for call in calls[:_MOST_CALLS]
+    ]
+    if not rows:
+        return []
+    rest = len(calls) - _MOST_CALLS
+    more = [f'<p class="soft">{rest} more are in calls.csv.</p>'] if rest > 0 else []
+    return [
+        '<div class="scroll"><table><tr><th>call</th><th>module</th><th>line</th><th>dtype</th>'
+        '<th class="number">amplification</th><th class="number">allowed</th>'
+        '<th class="number">of gradients</th>'
+        '<th class="number">bits to overflow</th></tr>',
+        *rows,
+        "</table></div>",
+        *more,
+    ]
