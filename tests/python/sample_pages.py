@@ -132,6 +132,7 @@ def made(folder: Path) -> dict[str, Path]:
     run("records.py")
     msprobe("rl_compare", "rl_a", "rl_b", "-o", "rl")
     msprobe("check", "tensors", "-o", "check")
+    msprobe("run", "-o", "run_p", "--perturb", "--steps", "0-1", "train.py")
     pages = {
         "diagnosis": folder / "answer/index.html",
         "comparison": folder / "answer/dump/report.html",
@@ -141,6 +142,7 @@ def made(folder: Path) -> dict[str, Path]:
         "checkpoint": folder / "checkpoint.html",
         "rl": folder / "rl/report.html",
         "check": folder / "check/report.html",
+        "perturb": folder / "run_p/perturb/report.html",
     }
     for name, path in pages.items():
         assert path.is_file(), f"there is no page of {name}: {sorted(folder.rglob('*.html'))}"

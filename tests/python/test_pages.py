@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("MSPROBE_TEST_PAGES") != "1", reason="MSPROBE_TEST_PAGES is not 1"),
 ]
 
-NAMES = ("diagnosis", "comparison", "graph", "config", "gradients", "checkpoint", "rl", "check")
+NAMES = ("diagnosis", "comparison", "graph", "config", "gradients", "checkpoint", "rl", "check", "perturb")
 
 
 @pytest.fixture(scope="module")
