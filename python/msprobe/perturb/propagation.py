@@ -228,7 +228,8 @@ class Propagation:
                     with torch.no_grad():
                         other = again(functools.partial(noise.choose, name, self._seed))
                     noise.choose(None, 0)
-                    self._note_change(name, noise.dtype_of(name), plain, other, weights)
+                    dtype = _coarser(noise.dtype_of(name), call.autocast)
+                    self._note_change(name, dtype, plain, other, weights)
             self._follow(step, again, plain, weights, noise)
 
     def _note_change(
@@ -387,6 +388,13 @@ def _dtype_of(module: Any) -> str:
         if parameter.is_floating_point():
             return str(parameter.dtype).rpartition(".")[2]
     return "float32"
+
+
+def _coarser(dtype: str, autocast: tuple[str, bool, Any]) -> str:
+    """What a module computes in, where autocast is on."""
+    _, enabled, other = autocast
+    name = str(other).rpartition(".")[2]
+    return name if enabled and _ROUNDOFF.get(name, 0) > _ROUNDOFF.get(dtype, 1) else dtype
 
 
 def _take_hooks_off(model: Any) -> None:

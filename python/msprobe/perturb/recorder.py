@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,7 @@ class Perturbation:
         self._hooks: Hooks | None = None
         self._pre_step: Removable | None = None
         self._watches: list[CallWatch] = []
+        os.register_at_fork(after_in_child=self._forget)
         self._progress = Progress("perturb", shown=shows_progress)
 
     # ---- what a recorder is told
@@ -147,6 +149,12 @@ class Perturbation:
                 self._propagation.before_optimizer(self._open)
         except Exception as error:
             self._note(f"{type(error).__name__}: {error}")
+
+    def _forget(self) -> None:
+        """In a forked child: what is perturbed is the parent's."""
+        if self._open is not None:
+            self._open = None
+            self._stop_seeing()
 
     def _stop_seeing(self) -> None:
         self._session.set_active(False)
