@@ -222,23 +222,29 @@ class Propagation:
             return
         noise = _Noise(self._copy, self._groups)
         with noise.installed():
+            squares = 0.0  # of what each group does to the loss
             for name in noise.names:
+                largest = 0.0
                 for _ in range(_TRIES):
                     self._seed += 1
                     with torch.no_grad():
                         other = again(functools.partial(noise.choose, name, self._seed))
                     noise.choose(None, 0)
                     dtype = _coarser(noise.dtype_of(name), call.autocast)
-                    self._note_change(name, dtype, plain, other, weights)
+                    largest = max(largest, self._note_change(name, dtype, plain, other, weights))
+                squares += largest**2
             self._follow(step, again, plain, weights, noise)
+            if step in self.expected:  # one sample may be 0 by chance
+                self.expected[step] = max(self.expected[step], math.sqrt(squares))
 
     def _note_change(
         self, name: str, dtype: str, plain: list[Any], other: list[Any], weights: dict[int, Any]
-    ) -> None:
+    ) -> float:
         loss, output = _changes(plain, other, weights)
         relative = loss / abs(self._loss) if self._loss else 0.0
         known = self._found.get(name, (0.0, 0.0, dtype))
         self._found[name] = (max(known[0], relative), max(known[1], output), dtype)
+        return relative
 
     def _follow(
         self,
