@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every page can be read: enough contrast, light and dark, and nothing wider than a phone.
 
-Opt-in, as it runs two trainings and six commands: MSPROBE_TEST_PAGES=1. tests/faults/test_same_answer.py always
-reads those of a diagnosis.
+Opt-in, as it runs two trainings and six commands: MSPROBE_TEST_PAGES=1. tests/faults/test_same_answer.py
+always reads those of a diagnosis.
 """
 
 from __future__ import annotations
