@@ -9,6 +9,7 @@ here: the navigation, and the C++ headers below their page.
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,8 +49,9 @@ def navigation(page: str) -> str:
 
 
 def reference() -> str:
-    """The headers, one section each."""
-    sections = []
+    """The headers, one section each; first the pages of Doxygen, where `./dev docs` makes them."""
+    link = '<a href="cpp/index.html">All names, with an index and a search</a>'
+    sections = [f"\n```{{raw}} html\n<p>{link}</p>\n```\n"] if shutil.which("doxygen") else []
     for header in sorted(HEADERS.glob("*.h")):
         include = f"../cpp/include/msprobe/{header.name}"
         block = f"```{{literalinclude}} {include}\n:language: cpp\n:lines: 3-\n```"

@@ -89,8 +89,8 @@ struct Rules {
 
 struct OpenOptions {
   Rules rules;
-  /// Also states of the optimizer, as parameters named `optimizer.{state}.{parameter}`. Without it their data
-  /// is not read.
+  /// Also states of the optimizer, whose data is not read else: "optimizer", the state and the parameter, with
+  /// dots between, are their names.
   bool optimizer = false;
 };
 
