@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.native import InvalidArgument, import_torch, log
 from msprobe.recorders import RunRecording
-from msprobe.recording.run_file import earlier_run, rank_of_process
+from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
 from msprobe.recording.settings import run_settings
 
 if TYPE_CHECKING:
@@ -32,9 +32,10 @@ class capture(ContextDecorator):  # noqa: N801
     steps: "0-2,10" or a list; "all" for all. Counted from 0 at the beginning of the block.
     level: "L0", "L1" or "mix".
     without: parts to leave out: "config", "losses", "gradients", "dump".
+    force: replace a run that is in the folder already.
 
-    Raises InvalidArgument for wrong arguments, and for a folder that holds a run already, before the block
-    begins. Inside of it nothing of msprobe stops the training.
+    Raises InvalidArgument for wrong arguments, and without `force` for a folder that holds a run already,
+    before the block begins. Inside of it nothing of msprobe stops the training.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class capture(ContextDecorator):  # noqa: N801
         steps: str | Sequence[int | str] | None = None,
         level: str | None = None,
         without: Sequence[str] = (),
+        force: bool = False,
     ) -> None:
         self._models = None if model is None else _modules(model)
+        self._force = force
         self._settings = run_settings(config, output, steps, level, without)
         self._recording: RunRecording | None = None
 
@@ -81,8 +84,13 @@ class capture(ContextDecorator):  # noqa: N801
         if self._recording is not None:
             raise InvalidArgument("capture: expected one block after the other, found one inside of itself")
         earlier = earlier_run(self._settings) if rank_of_process() == 0 else None
+        if earlier is not None and not self._force:
+            raise InvalidArgument(
+                f"capture: {earlier}: there is a run already; choose another folder, or replace it with "
+                "force=True"
+            )
         if earlier is not None:
-            raise InvalidArgument(f"capture: {earlier}: there is a run already, expected another folder")
+            remove_run(self._settings.output)
         self._recording = RunRecording(self._settings, list(sys.argv), self._models)
         self._recording.begin()
         return self

@@ -14,7 +14,7 @@ from msprobe.commands.table import COMMANDS
 
 _FRAMEWORKS = ("pytorch", "mindspore")
 
-_USAGE = "usage: msprobe [-f FRAMEWORK] COMMAND ... | msprobe --help | msprobe --version"
+_USAGE = "usage: msprobe COMMAND ... | msprobe help [COMMAND] | msprobe --version"
 
 
 def config_check(arguments: list[str]) -> int:
@@ -58,11 +58,11 @@ def main(arguments: list[str] | None = None) -> int:
     except CommandLineError as error:
         return _complain(f"msprobe: error: {error}")
     except KeyboardInterrupt:
-        return 130
+        return _interrupted(words, is_script=is_script)
     except ImportError as error:
         if not _is_ctrl_c(error):
             raise
-        return 130
+        return _interrupted(words, is_script=is_script)
     except BrokenPipeError:  # e.g. `msprobe ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 141
@@ -74,6 +74,8 @@ def _run(arguments: list[str]) -> int:
     if not words:
         raise CommandLineError(f"expected a command: {', '.join(COMMANDS)}; see msprobe --help")
     command = words[0]
+    if command == "help" and len(words) > 1:
+        return _call(_known(words[1]), ["--help"])
     if command in ("-h", "--help", "help"):
         print(_help())
         return 0
@@ -82,12 +84,25 @@ def _run(arguments: list[str]) -> int:
 
         print(f"msprobe {__version__}")
         return 0
+    return _call(_known(command), words[1:])
+
+
+def _known(command: str) -> str:
+    """The word, where it is a command."""
     if command not in COMMANDS:
         from msprobe.other_names import COMMANDS_NOT_HERE
 
         known = COMMANDS_NOT_HERE.get(command)
         raise CommandLineError(_unknown(command) if known is None else f"{command}: {known}")
-    return _call(command, words[1:])
+    return command
+
+
+def _interrupted(words: list[str], *, is_script: bool) -> int:
+    """A word, so that nobody takes what there is for the whole."""
+    if not is_script:
+        command = next((word for word in words if word in COMMANDS), None)
+        print(f"msprobe{f' {command}' if command else ''}: interrupted", file=sys.stderr)
+    return 130
 
 
 def _call(command: str, arguments: list[str]) -> int:
@@ -161,7 +176,7 @@ def _unknown(command: str) -> str:
     import difflib
 
     what = "option" if command.startswith("-") else "command"
-    close = difflib.get_close_matches(command, [*COMMANDS, "--help", "--version"], n=1)
+    close = difflib.get_close_matches(command, [*COMMANDS, "help", "--help", "--version"], n=1)
     expected = (
         f'did you mean "{close[0]}"?' if close else f"expected {', '.join(COMMANDS)}; see msprobe --help"
     )
@@ -179,6 +194,6 @@ commands:
 {commands}
 
 options:
-  -h, --help                 this text; msprobe COMMAND --help for one command
+  -h, --help                 this text; msprobe help COMMAND, or msprobe COMMAND --help: that of a command
   -V, --version              the version
   -f, --framework FRAMEWORK  pytorch or mindspore; accepted for scripts written for mindstudio-probe"""

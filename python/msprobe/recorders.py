@@ -7,12 +7,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.run_folder import CONFIG_PACK, DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR, PERTURB
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import Error, log
 from msprobe.recording.losses import LossRecorder
 from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.run_file import RunFile
-from msprobe.recording.settings import CONFIG_PACK, DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR, PERTURB
 
 if TYPE_CHECKING:
     from msprobe.config import Config

@@ -76,7 +76,7 @@ NATIVE = {"_core", "_torch"}
 # is not listed is a feature, which uses the layers below it and no other feature.
 ABOVE_FEATURES = (
     {"__init__", "__main__"},
-    {"cli", "pytorch", "core"},
+    {"api", "cli", "pytorch", "core"},
     {"commands", "other_names"},
     {"autostart", "capturing"},
     {"recorders"},
@@ -89,7 +89,7 @@ BELOW_FEATURES = (
     {"training", "replay", "transport"},
     {"hooks"},
     {"config"},
-    {"files", "tensors"},
+    {"files", "result", "tensors"},
     {"terminal"},
     {"native"},
     NATIVE,

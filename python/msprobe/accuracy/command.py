@@ -11,7 +11,7 @@ import os
 import sys
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_place, add_screen
 from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -31,9 +31,9 @@ def main(arguments: list[str]) -> int:
 
     options = _options(asked)
     if options.config.online is not None:
-        return _check_online(options)
+        return _check_online(options, asked)
     _require_dump(parser, asked)
-    return _show(check_dump(asked.api_info, options))
+    return _show(check_dump(asked.api_info, options), asked)
 
 
 def multi_main(arguments: list[str]) -> int:
@@ -52,15 +52,29 @@ def multi_main(arguments: list[str]) -> int:
     _require_dump(parser, asked)
     from msprobe.accuracy.parallel import check_dump_in_processes
 
-    return _show(check_dump_in_processes(asked.api_info, _options(asked), asked.count))
+    return _show(check_dump_in_processes(asked.api_info, _options(asked), asked.count), asked)
 
 
-def _check_online(options: RunUtOptions) -> int:
+def _check_online(options: RunUtOptions, asked: argparse.Namespace) -> int:
     from msprobe.accuracy.online import check_online
 
     results = check_online(options, lambda port: _say_ready(options, port))
     agrees = all(result.agrees for result in results.values())
     sentence = "No call is judged an error" if agrees else "Calls are judged errors"
+    if asked.json:
+        _print_json(
+            agrees,
+            ranks={
+                rank: {
+                    "steps": result.steps,
+                    "counts": result.counts,
+                    "files": [str(result.files.results), str(result.compare_results)],
+                }
+                for rank, result in sorted(results.items())
+            },
+        )
+    if asked.json or asked.quiet:
+        return 0 if agrees else 1
     print(Paint(sys.stdout).answer(sentence if results else "Nothing was checked", good=agrees))
     for rank, result in sorted(results.items()):
         counts = ", ".join(f"{count} {status}" for status, count in sorted(result.counts.items()))
@@ -78,7 +92,17 @@ def _say_ready(options: RunUtOptions, port: int) -> None:
     print(f"Waiting for rank {ranks} at {printable(place)}", file=sys.stderr, flush=True)
 
 
-def _show(result: RunUtResult) -> int:
+def _print_json(agrees: bool, **more: object) -> None:
+    import json
+
+    print(json.dumps({"agrees": agrees, **more}, indent=1))
+
+
+def _show(result: RunUtResult, asked: argparse.Namespace) -> int:
+    if asked.json:
+        _print_json(result.agrees, counts=result.counts, files=[str(result.results), str(result.details)])
+    if asked.json or asked.quiet:
+        return 0 if result.agrees else 1
     counts = ", ".join(f"{count} {status}" for status, count in sorted(result.counts.items()))
     sentence = "No call is judged an error" if result.agrees else "Calls are judged errors"
     print(Paint(sys.stdout).answer(f"{sentence}: {counts or 'nothing was checked'}", good=result.agrees))
@@ -90,7 +114,9 @@ def _show(result: RunUtResult) -> int:
 def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     if len(set(asked.devices)) != len(asked.devices):
         parser.error("-d: expected each device once")
-    for path in (asked.api_info, asked.config, asked.csv_path):
+    if asked.api_info and not os.path.exists(asked.api_info):
+        parser.error(printable(f"{asked.api_info}: there is no such file or folder"))
+    for path in (asked.config, asked.csv_path):
         if path and not os.path.isfile(path):
             parser.error(printable(f"{path}: there is no such file"))
 
@@ -112,7 +138,9 @@ def _options(asked: argparse.Namespace) -> RunUtOptions:
         continue_from=asked.csv_path,
         filter_api=asked.filter_api,
         config=load_run_ut_config(asked.config) if asked.config else RunUtConfig(),
-        shows_progress=True,
+        step=asked.step,
+        rank=asked.rank,
+        shows_progress=not asked.quiet,
     )
 
 
@@ -125,8 +153,10 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         dest="api_info",
         metavar="FILE",
         default="",
-        help="dump.json of level L1 or mix; saved tensors beside it are used, else tensors are drawn",
+        help="dump.json of level L1 or mix, its folder, or that of msprobe run; saved tensors beside it are "
+        "used, else tensors are drawn",
     )
+    add_place(parser)
     add(
         "-o",
         "--out_path",
@@ -171,6 +201,7 @@ def _parser(name: str, description: str) -> argparse.ArgumentParser:
         default="",
         help='configuration with a section "run_ut": lists of functions, folder of error data',
     )
+    add_screen(parser, "print the counts and the paths of the files as JSON")
     return parser
 
 

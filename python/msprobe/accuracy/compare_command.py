@@ -9,7 +9,7 @@ import os
 import sys
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_screen
 from msprobe.terminal.printable import printable
 
 
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
     from msprobe.accuracy.precision_compare import api_precision_compare
     from msprobe.native import log_on_stderr
 
-    with log_on_stderr("WARNING"):
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         result = api_precision_compare(asked.npu, asked.gpu, asked.output or "./")
     bad = [name for name, pair in result.statuses.items() if "error" in pair]
     sentence = (
@@ -30,6 +30,17 @@ def main(arguments: list[str]) -> int:
         if bad
         else (f"No call is judged an error: {len(result.statuses)} compared")
     )
+    if asked.json:
+        import json
+
+        content = {
+            "agrees": not bad,
+            "calls": {name: list(pair) for name, pair in result.statuses.items()},
+            "files": [str(result.results), str(result.details)],
+        }
+        print(json.dumps(content, indent=1))
+    if asked.json or asked.quiet:
+        return 1 if bad else 0
     print(Paint(sys.stdout).answer(sentence, good=not bad))
     for name in bad[:10]:
         print(f"  {printable(name)}")
@@ -51,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="npu",
         metavar="DETAILS",
         required=True,
-        help="accuracy_checking_details_{time}.csv of the device under test",
+        help="accuracy_checking_details_{time}.csv of the device that you examine",
     )
     add(
         "-gpu",
@@ -59,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="gpu",
         metavar="DETAILS",
         required=True,
-        help="accuracy_checking_details_{time}.csv of the trusted device",
+        help="accuracy_checking_details_{time}.csv of the device that you trust",
     )
     add(
         "-o",
@@ -70,4 +81,5 @@ def _parser() -> argparse.ArgumentParser:
         default="",
         help="folder of the results, made if needed (default: ./)",
     )
+    add_screen(parser, "print the status of each call, forward and backward, as JSON")
     return parser

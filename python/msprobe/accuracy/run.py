@@ -45,6 +45,9 @@ class RunUtOptions:
     filter_api: bool = False
     """Leave out later calls whose arguments differ in their values only."""
     config: RunUtConfig = field(default_factory=RunUtConfig)
+    step: int | None = None
+    """Of a folder with several dumps; None: the first."""
+    rank: int | None = None
     shows_progress: bool = False
 
 
@@ -90,7 +93,7 @@ def run_ut(
 
 
 def check_dump(path: str, options: RunUtOptions) -> RunUtResult:
-    """As run_ut(), with options that are checked already."""
+    """As run_ut(), with options that are checked already. path: also a folder, see Dump."""
     job = prepare(path, options)
     device = device_of(options.devices[0], options.jit_compile)
     names = job.names
@@ -117,7 +120,8 @@ class Job:
 def prepare(path: str, options: RunUtOptions) -> Job:
     """Reads the dump and makes or continues the files."""
     check_lists(options.config)
-    dump = Dump(path)
+    dump = Dump(path, options.step, options.rank)
+    path = dump.path
     dump.require_calls()
     done: set[str] = set()
     if options.continue_from:

@@ -12,11 +12,12 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_output, add_screen
+from msprobe.terminal.command_line import Parser, add_force, add_output, add_screen
 from msprobe.terminal.printable import printable
 
 _EPILOG = """exit code: 0 no operator is wrong, 1 one is (or is not deterministic), 2 an error or no call.
-DUMP is a dump.json, or the folder of a rank, a step or a run: level L1 or mix, task tensor or statistics."""
+DUMP is a folder of msprobe run, a dump path, the folder of a step or a rank, or a dump.json: level L1 or mix,
+task tensor or statistics."""
 
 
 def main(arguments: list[str]) -> int:
@@ -26,9 +27,10 @@ def main(arguments: list[str]) -> int:
         if path is not None and not os.path.exists(path):
             parser.error(printable(f"{path}: there is no such file or folder"))
     from msprobe.check.console import console_text
-    from msprobe.check.outputs import write_outputs
+    from msprobe.check.outputs import LOG, RESULTS, write_outputs
     from msprobe.check.run import CheckOptions, check_dump
     from msprobe.check.verdict_file import verdict_json
+    from msprobe.files.new_results import new_results
 
     options = CheckOptions(
         calls=tuple(asked.calls),
@@ -41,8 +43,10 @@ def main(arguments: list[str]) -> int:
         steps=asked.step,
         shows_progress=not asked.quiet,
     )
-    result = check_dump(Path(asked.dump), options, Path(asked.output))
-    files = write_outputs(result, junit="junit" in asked.format)
+    output = Path(asked.output)
+    with new_results(output, RESULTS, force=asked.force, log=LOG):
+        result = check_dump(Path(asked.dump), options, output)
+        files = write_outputs(result, junit="junit" in asked.format)
     if asked.json:
         sys.stdout.write(verdict_json(result))
     elif not asked.quiet:
@@ -109,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         help="also show the K calls with the largest errors",
     )
     add_output(parser, "the results")
+    add_force(parser)
     add(
         "--format",
         metavar="FORMAT",

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from msprobe.check.result import CheckResult
 
 
+# Names of the files that a check writes; see new_results().
+RESULTS = ("verdict.json", "report.html", "junit.xml")
+LOG = "calls.csv"
+
+
 def write_outputs(result: CheckResult, *, junit: bool = False) -> list[Path]:
     """Writes report.html, verdict.json and on demand junit.xml into the output folder, where those of an
     earlier check are replaced. Returns what a person may want to open, the most useful first. Raises IoError.

@@ -9,13 +9,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msprobe.replay.functions import parts_of
+from msprobe.result import Result
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from msprobe.replay.attribution import Share
     from msprobe.replay.judgement import CallJudgement, Setting
+    from msprobe.result import Cell
 
 _MOST_KINDS = 3  # of operators, in the sentence
 
@@ -67,8 +70,8 @@ class Culprit:
         return self.calls[0].judgement.reason
 
 
-@dataclass(frozen=True)
-class CheckResult:
+@dataclass(frozen=True, repr=False)
+class CheckResult(Result):
     dump: Path
     output: Path | None
     setting: Setting
@@ -107,6 +110,21 @@ class CheckResult:
         return [
             Culprit(operator, calls[0].judgement.status, calls, counts[operator])
             for operator, calls in by_operator.items()
+        ]
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """The calls, bad ones first, then by the size of their errors; those that were not run last."""
+        judged = self.worst(len(self.calls))
+        rest = [call for call in self.calls if not call.judgement.outputs]
+        return [
+            {
+                "step": call.step,
+                "rank": call.rank,
+                "call": call.name,
+                "status": call.judgement.status,
+                "reason": call.judgement.reason,
+            }
+            for call in [*judged, *rest]
         ]
 
     def worst(self, most: int) -> list[CheckedCall]:

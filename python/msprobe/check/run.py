@@ -14,6 +14,7 @@ from msprobe.check.result import CheckedCall, CheckResult
 from msprobe.check.table import CallTable
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.dump_folders import RANK, STEP, Form, form_of, number_of, numbered
+from msprobe.files.run_folder import dump_of
 from msprobe.native import FormatError, InvalidArgument, UnsupportedError, import_torch
 from msprobe.replay.attribution import Attribution, attribute
 from msprobe.replay.dump_file import Dump
@@ -92,6 +93,9 @@ def check(
 def check_dump(path: Path, options: CheckOptions, output: Path | None = None) -> CheckResult:
     """As check(), but for the files that stand beside the table."""
     start = time.monotonic()
+    path = dump_of(path)
+    if options.inputs_of is not None:
+        options = replace(options, inputs_of=dump_of(options.inputs_of))
     torch = import_torch()
     _check_options(options, torch)
     files = list(_dump_files(path, options))

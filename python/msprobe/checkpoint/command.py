@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_screen, add_threads, add_timeout
+from msprobe.terminal.command_line import Parser, add_force, add_screen, add_threads, add_timeout
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _DEFAULT_OUTPUT = "./ckpt_similarity.json"
 
 _EPILOG = """exit code: 0 the checkpoints are the same (with --fail-above: nothing is beyond a limit), 1 they
-differ, 2 an error. A and B: a folder with latest_checkpointed_iteration.txt, of an iteration or of a rank; a
-distributed checkpoint; safetensors; a file of torch.save; or a file that --hash-only wrote.
+differ, 2 an error. REFERENCE and TARGET: a folder with latest_checkpointed_iteration.txt, of an iteration or
+of a rank; a distributed checkpoint; safetensors; a file of torch.save; or a file that --hash-only wrote.
 Under torchrun the processes share the work."""
 
 
@@ -36,7 +36,9 @@ def main(arguments: list[str]) -> int:
         parser.error("--hash-only only writes hashes: --fail-above, --format and --json are for comparing")
     default = "./ckpt_hashes.json" if asked.hash_only else _DEFAULT_OUTPUT
     output = Path(asked.output if asked.output is not None else default)
-    _check(parser, asked.checkpoints, output)  # answered here, before anything heavier is imported
+    _check(
+        parser, asked.checkpoints, output, force=asked.force
+    )  # answered here, before anything heavier is imported
     from msprobe.checkpoint.comparison import CheckpointOptions
     from msprobe.checkpoint.sharing import process_of_environment
     from msprobe.native import log_on_stderr
@@ -100,12 +102,14 @@ def config_check_main(arguments: list[str]) -> int:
     return 0
 
 
-def _check(parser: argparse.ArgumentParser, checkpoints: list[str], output: Path) -> None:
+def _check(
+    parser: argparse.ArgumentParser, checkpoints: list[str], output: Path, *, force: bool = False
+) -> None:
     for path in checkpoints:
         if not os.path.exists(path):
             parser.error(f"{path}: there is no such file or folder")
-    if os.path.lexists(output):
-        parser.error(f"{output}: the file exists; expected the name of a new one")
+    if output.is_dir() or (os.path.lexists(output) and not force):
+        parser.error(f"{output}: there is such a file; choose another name, or replace it with --force")
     if not output.parent.is_dir():
         parser.error(f"{output}: there is no folder {output.parent}")
 
@@ -143,12 +147,17 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = Parser(
         prog="msprobe ckpt",
-        usage="msprobe ckpt [options] A B | msprobe ckpt [options] A --hash-only",
+        usage="msprobe ckpt [options] REFERENCE TARGET | msprobe ckpt [options] CHECKPOINT --hash-only",
         description="Compares two checkpoints of any layout, parameter by parameter; nothing in them is run.",
         epilog=_EPILOG,
     )
     add = parser.add_argument_group("what is compared").add_argument
-    add("checkpoints", metavar="A B", nargs="+", help="the checkpoints")
+    add(
+        "checkpoints",
+        metavar="REFERENCE TARGET",
+        nargs="+",
+        help="the checkpoints: of the run that you trust, and of the one that you examine",
+    )
     add(
         "--mapping",
         metavar="NAME",
@@ -172,7 +181,8 @@ def _parser() -> argparse.ArgumentParser:
     add_timeout(group)
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add("-o", "--output", metavar="OUT", help=f"a new file in JSON (default: {_DEFAULT_OUTPUT})")
+    add("-o", "--output", metavar="OUT", help=f"the file to write, JSON (default: {_DEFAULT_OUTPUT})")
+    add_force(group)
     add(
         "--fail-above",
         metavar="METRIC=VALUE",

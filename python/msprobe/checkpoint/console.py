@@ -46,7 +46,7 @@ def console_text(
     lines = [answer, _side("reference", result.reference), _side("target   ", result.target)]
     lines += [f"  note: {printable(note)}" for note in result.notes]
     for side, names in (("reference", result.reference_only), ("target", result.target_only)):
-        lines += _some(f"only in the {side} checkpoint", names)
+        lines += _some(f"only in the {side}", names)
     lines += _some("not compared", [f"{name} ({reason})" for name, reason in result.not_compared])
     differing = result.differing
     if differing:

@@ -7,9 +7,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from msprobe.result import Result
+
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
+
+    from msprobe.result import Cell
 
 
 @dataclass(frozen=True)
@@ -137,8 +142,8 @@ class CheckpointSide:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class CheckpointResult:
+@dataclass(frozen=True, repr=False)
+class CheckpointResult(Result):
     reference: CheckpointSide
     target: CheckpointSide
     rows: list[ParameterRow]
@@ -155,6 +160,31 @@ class CheckpointResult:
         """Whether both have the same parameters with the same content, and all of it was compared."""
         only_one_has = self.reference_only or self.target_only
         return not only_one_has and not self.not_compared and all(row.equal for row in self.rows)
+
+    @property
+    def sentence(self) -> str:
+        from msprobe.checkpoint.console import sentence
+        from msprobe.checkpoint.limits import beyond
+
+        return sentence(self, beyond(self, []))
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """The parameters, those that differ most first."""
+        equal = [row for row in self.rows if row.equal]
+        return [
+            {
+                "parameter": row.name,
+                "equal": row.equal,
+                "reference_shape": str(row.shapes[0]),
+                "target_shape": str(row.shapes[1]),
+                "cosine": row.cos,
+                "l2": row.l2,
+                "relative_l2": row.relative_distance,
+                "max_absolute": row.max_absolute,
+                "max_relative": row.max_relative,
+            }
+            for row in [*self.differing, *equal]
+        ]
 
     @property
     def not_compared(self) -> list[tuple[str, str]]:

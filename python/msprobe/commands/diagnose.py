@@ -13,10 +13,12 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_screen
+from msprobe.terminal.command_line import Parser, add_force, add_runs, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from msprobe.commands.diagnose_parts import Comparison
     from msprobe.diagnose.answer import Answer, Cause, Missing, PartResult, Status
     from msprobe.diagnose.run_folder import RunFolder
@@ -25,76 +27,87 @@ _FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the outpu
 
 _EPILOG = """exit code: 0 the runs are equal or differ by rounding, 1 they differ or a part could not be
 compared, 2 an error.
-RUN_A is the reference, RUN_B the run under test: folders of msprobe run, or folders that hold any of config
-packs, checkpoints, logs with losses, gradient records and dumps.
+REFERENCE is the run that you trust, TARGET the one that you examine: folders of msprobe run, or folders that
+hold any of config packs, checkpoints, logs with losses, gradient records and dumps.
 example: msprobe diagnose run_a run_b -o diagnosis"""
 
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
-    for path in (asked.a, asked.b):  # answered here, before anything heavier is imported
-        if not os.path.isdir(path):
+    reference, target, output = Path(asked.reference), Path(asked.target), Path(asked.output)
+    for path in (reference, target):  # answered here, before anything heavier is imported
+        if not path.is_dir():
             parser.error(f"{path}: expected the folder of a run")
-        if _would_harm(Path(asked.output), Path(path)):
-            parser.error(f"{asked.output}: holds {path}, which would be written over; choose another -o")
     for path in asked.noise:
         if not os.path.exists(path):
             parser.error(f"{path}: there is no such file or folder")
-    from msprobe.commands.diagnose_parts import Comparison
-    from msprobe.diagnose.answer_file import FILE, PAGE, answer_json, console_text
-    from msprobe.diagnose.page import page_html
-    from msprobe.diagnose.run_folder import find_run
-    from msprobe.files.atomic_file import make_directory, write_text
+    from msprobe.diagnose.answer_file import FILE, console_text
     from msprobe.native import log_on_stderr
 
-    a, b, output = Path(asked.a), Path(asked.b), Path(asked.output)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
-        runs = find_run(a), find_run(b)
-        comparison = Comparison(
-            *runs, output, shows_progress=not asked.quiet, noise=[Path(run) for run in asked.noise]
+        answer = diagnose_runs(
+            reference,
+            target,
+            output,
+            graph=not asked.no_graph,
+            force=asked.force,
+            noise=[Path(run) for run in asked.noise],
+            shows_progress=not asked.quiet,
         )
-        make_directory(output)
-        _remove_earlier(output)
-        answer = _diagnose(comparison, *runs, with_graph=not asked.no_graph)
-        text = answer_json(answer, a, b, output)
-        write_text(output / PAGE, page_html(answer, a, b, output))
-        write_text(output / FILE, text)  # last: where it is, everything is
     if asked.json:
-        sys.stdout.write(text)
+        sys.stdout.write((output / FILE).read_text(encoding="utf-8"))
     elif not asked.quiet:
         sys.stdout.write(console_text(answer, output, Paint(sys.stdout)))
     return 0 if answer.follows else 1
 
 
+def diagnose_runs(
+    reference: Path,
+    target: Path,
+    output: Path,
+    *,
+    graph: bool,
+    force: bool,
+    noise: Sequence[Path] = (),
+    shows_progress: bool,
+) -> Answer:
+    """Compares everything that both runs have, and fills `output`. Raises InvalidArgument, NothingToCompare
+    and IoError.
+    """
+    from msprobe.commands.diagnose_parts import Comparison
+    from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
+    from msprobe.diagnose.page import page_html
+    from msprobe.diagnose.run_folder import find_run
+    from msprobe.files.atomic_file import make_directory, write_text
+    from msprobe.files.new_results import new_results
+    from msprobe.native import InvalidArgument
+
+    runs = find_run(reference), find_run(target)
+    for path in (reference, target):
+        if _would_harm(output, path):
+            raise InvalidArgument(f"{output}: holds {path}, which would be written over; choose another -o")
+    results = (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html", *_FOLDERS)
+    with new_results(output, results, force=force):
+        make_directory(output)
+        comparison = Comparison(*runs, output, shows_progress=shows_progress, noise=list(noise))
+        answer = _diagnose(comparison, *runs, with_graph=graph)
+        write_text(output / PAGE, page_html(answer, reference, target, output))
+        write_text(
+            output / FILE, answer_json(answer, reference, target, output)
+        )  # last: all the rest is there
+    return answer
+
+
 def _would_harm(output: Path, run: Path) -> bool:
-    """Whether results in `output`, which replace those of an earlier diagnosis, may hit a run: it is that
-    folder, or lies where a part is written, or the folder holds a run.
+    """Whether results in `output` may hit a run: it is that folder, or lies where a part is written, or the
+    folder holds a run.
     """
     output, run = output.resolve(), run.resolve()
     places = {output, *(output / name for name in _FOLDERS)}
     return (
         bool(places & {run, *run.parents} - {output}) or output == run or any(output.glob("run.rank*.json"))
     )
-
-
-def _remove_earlier(output: Path) -> None:
-    """The results of an earlier diagnosis; without its file nothing is touched. Raises IoError."""
-    import shutil
-
-    from msprobe.diagnose.answer_file import FILE, PAGE
-    from msprobe.native import IoError
-
-    if not (output / FILE).is_file():
-        return
-    try:
-        for name in (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html"):
-            (output / name).unlink(missing_ok=True)
-        for name in _FOLDERS:
-            if (output / name).is_dir() and not (output / name).is_symlink():
-                shutil.rmtree(output / name)
-    except OSError as error:
-        raise IoError(f"{output}: the earlier diagnosis cannot be removed: {error.strerror}") from error
 
 
 def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph: bool) -> Answer:
@@ -253,7 +266,7 @@ def _commands(a: RunFolder, b: RunFolder, *options: str) -> tuple[str, ...]:
     outputs = [f"{run.path}_again" for run in (a, b)]
     return (
         *(run.command(output, *options) for run, output in zip((a, b), outputs)),
-        f"msprobe diagnose {outputs[0]} {outputs[1]} -o diagnosis",
+        f"msprobe diagnose {outputs[0]} {outputs[1]} -o diagnosis_again",
     )
 
 
@@ -261,7 +274,7 @@ def _again(a: RunFolder, b: RunFolder) -> tuple[str, ...]:
     output = f"{b.path}_again"
     return b.command(
         output
-    ), f"msprobe diagnose {shlex.quote(str(a.path))} {shlex.quote(output)} -o diagnosis"
+    ), f"msprobe diagnose {shlex.quote(str(a.path))} {shlex.quote(output)} -o diagnosis_again"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -272,10 +285,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add("a", metavar="RUN_A", help="the reference")
-    add("b", metavar="RUN_B", help="the run under test")
+    add_runs(parser, "folder of msprobe run")
     add("-o", "--output", metavar="OUT", default="./diagnosis", help="folder for the results, made if needed "
         "(default: ./diagnosis)")  # fmt: skip
+    add_force(parser)
     add(
         "--noise",
         metavar="RUN",

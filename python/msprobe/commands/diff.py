@@ -12,9 +12,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from msprobe.commands.show import add_place
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_place, add_runs, add_screen
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 _MOST = 20
 
 _EPILOG = """exit code: 0 equal, 1 they differ, 2 an error.
-A and B are files or folders as msprobe show takes them. With NAME that entry of both is compared (of B:
-NAME_B, where it has another name); without it all entries are.
+REFERENCE and TARGET are files or folders as msprobe show takes them. With NAME that entry of both is compared
+(of TARGET: TARGET_NAME, where it has another name); without it all entries are.
 example: msprobe diff a.npy b.npy
-         msprobe diff run_a/dump.json run_b/dump.json Functional.linear.0.forward
+         msprobe diff run_a run_b Functional.linear.0.forward
          msprobe diff a.safetensors b.safetensors lm_head.weight"""
 
 
@@ -45,16 +44,16 @@ def main(arguments: list[str]) -> int:
     from msprobe.commands.sources.opening import open_source
     from msprobe.native import log_on_stderr
 
-    with log_on_stderr("WARNING"):
-        a = open_source(asked.a, asked.step, asked.rank)
-        b = open_source(asked.b, asked.step, asked.rank)
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        a = open_source(asked.reference, asked.step, asked.rank)
+        b = open_source(asked.target, asked.step, asked.rank)
         answer = _answer(a, b, asked)
     if asked.json:
         from msprobe.files.page import strict
 
         data = {"same": answer.same, "sentence": answer.sentence, **answer.data}
         print(json.dumps(strict(data), indent=1, allow_nan=False))
-    else:
+    elif not asked.quiet:
         print(Paint(sys.stdout).answer(printable(answer.sentence), good=answer.same))
         for line in answer.lines:
             print(f"  {printable(line)}".rstrip())
@@ -63,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 def _answer(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
     if asked.name is not None or a.only() is not None or b.only() is not None:
-        ours, theirs = _entry(a, asked.name), _entry(b, asked.name_b or asked.name)
+        ours, theirs = _entry(a, asked.name), _entry(b, asked.target_name or asked.name)
         return _entries(ours, theirs, asked)
     return _sources(a, b, asked)
 
@@ -100,8 +99,8 @@ def _tensors(a: Content, b: Content, asked: argparse.Namespace) -> _Answer:
     from msprobe.tensors.text import head_line, paired_lines
 
     if a.shape != b.shape:
-        lines = [f"A  {head_line(a)}", f"B  {head_line(b)}"]
-        data = {"a": {"shape": list(a.shape)}, "b": {"shape": list(b.shape)}}
+        lines = [f"reference  {head_line(a)}", f"target     {head_line(b)}"]
+        data = {"reference": {"shape": list(a.shape)}, "target": {"shape": list(b.shape)}}
         return _Answer(False, f"{_names(a, b)}: the shapes differ", lines, data)
     found = pair(a, b, relative=asked.rtol, absolute=asked.atol, most=asked.most)
     dtypes = "" if a.dtype == b.dtype else f", as {a.dtype} and {b.dtype}"
@@ -119,7 +118,7 @@ def _texts(a: Any, b: Any) -> _Answer:
 
     if a.lines == b.lines:
         return _Answer(True, f"{_names(a, b)}: equal", [], {"lines": []})
-    lines = list(difflib.unified_diff(a.lines, b.lines, "A", "B", lineterm="", n=2))
+    lines = list(difflib.unified_diff(a.lines, b.lines, "reference", "target", lineterm="", n=2))
     return _Answer(False, f"{_names(a, b)}: different", lines[:500], {"lines": lines})
 
 
@@ -138,7 +137,11 @@ def _sources(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
     both = [name for name in ours if name in theirs]
     only = [[name for name in ours if name not in theirs], [name for name in theirs if name not in ours]]
     differing = [(name, why) for name in both if (why := _difference(a, b, name, asked))]
-    lines = [f"{side}: only here: {name}" for side, names in zip("AB", only) for name in names[:_MOST]]
+    lines = [
+        f"only in the {side}: {name}"
+        for side, names in zip(("reference", "target"), only)
+        for name in names[:_MOST]
+    ]
     lines += [f"{name}: {why}" for name, why in differing[:_MOST]]
     shown = (len(only[0]), len(only[1]), len(differing))
     left_out = sum(max(count - _MOST, 0) for count in shown)
@@ -146,8 +149,8 @@ def _sources(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
     count = sum(shown)
     data = {
         "entries": len(both),
-        "only_in_a": only[0],
-        "only_in_b": only[1],
+        "only_in_reference": only[0],
+        "only_in_target": only[1],
         "differing": [{"name": name, "difference": why} for name, why in differing],
     }
     if count == 0:
@@ -159,10 +162,10 @@ def _sources(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
 
 # What compares two of a kind as a whole.
 _WHOLE = {
-    "checkpoint": "msprobe ckpt A B",
-    "dump": "msprobe compare A B",
-    "pack": "msprobe config_check -c A B",
-    "RL record": "msprobe rl_compare A B",
+    "checkpoint": "msprobe ckpt REFERENCE TARGET",
+    "dump": "msprobe compare REFERENCE TARGET",
+    "pack": "msprobe config_check -c REFERENCE TARGET",
+    "RL record": "msprobe rl_compare REFERENCE TARGET",
     "database": "msprobe view",
 }
 
@@ -212,15 +215,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add("a", metavar="A", help="file or folder")
-    add("b", metavar="B", help="another one")
+    add_runs(parser, "file or folder, as msprobe show takes it")
     add("name", metavar="NAME", nargs="?", help="an entry of both")
-    add("name_b", metavar="NAME_B", nargs="?", help="its name in B, where it is another")
+    add("target_name", metavar="TARGET_NAME", nargs="?", help="its name in TARGET, where it is another")
     add_place(parser)
     add("--rtol", metavar="T", type=_tolerance, default=0.001, help="relative tolerance (default: 0.001)")
     add("--atol", metavar="T", type=_tolerance, default=0.001, help="absolute tolerance (default: 0.001)")
     add("--most", metavar="N", type=_count, default=_MOST, help=f"elements to list (default: {_MOST})")
-    add("--json", action="store_true", help="print JSON")
+    add_screen(parser, "print JSON")
     return parser
 
 

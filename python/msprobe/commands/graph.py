@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_output, add_screen, add_threads, add_two_runs
+from msprobe.terminal.command_line import Parser, add_force, add_output, add_screen, add_threads, add_two_runs
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -32,23 +32,31 @@ if TYPE_CHECKING:
 _MERGED_ULPS = 1024
 
 _EPILOG = """exit code: 0 the runs agree, 1 they differ or not all could be compared, 2 an error.
-REFERENCE is the run that you trust, TARGET the run under test: the folder of a rank (with dump.json,
-construct.json and stack.json), of a step (rank0, rank1, ...) or a whole dump path (step0, step1, ...).
-example: msprobe graph golden_dump target_dump -o result && msprobe view result"""
+REFERENCE is the run that you trust, TARGET the one that you examine: a folder of msprobe run, a dump path
+(step0, step1, ...), the folder of a step (rank0, rank1, ...) or of a rank (with dump.json, construct.json and
+stack.json).
+example: msprobe graph run_a run_b -o result && msprobe view result"""
 
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     _check(parser, asked)  # answered here, before anything heavier is imported
+    from contextlib import nullcontext
+
+    from msprobe.files.new_results import new_results
+    from msprobe.graph.run import RESULTS_OF_ONE, RESULTS_OF_TWO
     from msprobe.native import log_on_stderr
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"), _progress_log(asked):
         paths = _paths(asked)
         options = _options(asked)
-        if paths.reference is None:
-            return _show_build(asked, _write(paths, options))
-        return _compare(asked, paths, options)
+        kind = RESULTS_OF_ONE if paths.reference is None else RESULTS_OF_TWO
+        room = new_results(options.output, kind, force=asked.force) if asked.is_ours else nullcontext()
+        with room:
+            if paths.reference is None:
+                return _show_build(asked, _write(paths, options))
+            return _compare(asked, paths, options)
 
 
 def _write(paths: Paths, options: GraphOptions) -> GraphResult:
@@ -203,14 +211,13 @@ def _print_json(result: GraphResult, *, agree: bool) -> None:
 
 def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     """What needs nothing but the arguments and the names of files."""
+    asked.is_ours = bool(asked.runs)  # and no command line of mindstudio-probe
     if asked.runs and asked.target is None and asked.reference is None and len(asked.runs) <= 2:
         *reference, asked.target = asked.runs
         asked.reference = reference[0] if reference else None
         asked.runs = []
     if asked.runs or (asked.target is not None) == (asked.input is not None):
-        parser.error(
-            "expected [REFERENCE] TARGET, or [-gp REFERENCE] -tp TARGET, or -i compare.json: one of them"
-        )
+        parser.error("expected [REFERENCE] TARGET, or [-gp REFERENCE] -tp TARGET, or -i compare.json")
     if asked.reference is not None and asked.target is None:
         parser.error("-gp: expected -tp TARGET beside it")
     for path in (asked.reference, asked.target, asked.input, asked.layer_mapping or None):
@@ -323,8 +330,8 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     add_two_runs(
         parser.add_argument_group("what is shown"),
         "[REFERENCE] TARGET",
-        "the reference, if any, and the run under test",
-        "JSON file that names them: npu_path (under test), bench_path (reference), parallel_merge",
+        "the run that you trust, if any, and the run that you examine",
+        "JSON file that names them: npu_path (the target), bench_path (the reference), parallel_merge",
     )
 
 
@@ -353,7 +360,8 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 def _add_merging(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
-        "merging the ranks of a parallel job; two numbers for two runs: TARGET REFERENCE"
+        "merging the ranks of a parallel job; for two runs two numbers, as in mindstudio-probe "
+        "that of TARGET first"
     )
     group.add_argument("--merge", action="store_true", help="how they were split is found out")
     for name, text in (
@@ -372,6 +380,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
     add_output(group, "the results")
+    add_force(group)
     add("--file_type", choices=("db", "json"), default="db", help="db")
     add("-tensor_log", "--is_print_compare_log", action="store_true", help="accepted and ignored")
     add("-progress_log", "--is_print_progress_log", dest="progress_log", action="store_true",

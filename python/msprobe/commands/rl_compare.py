@@ -12,7 +12,7 @@ import os
 import sys
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_output, add_screen, add_threads
+from msprobe.terminal.command_line import Parser, add_force, add_output, add_screen, add_threads
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from msprobe.rl.result import RlResult, WeightResult
 
 _EPILOG = """exit code: 0 the records agree, 1 they differ or a part could not be compared, 2 an error.
-A is the reference, B the run under test: dump paths of SingleSave. Both are compared key by key. Of one
-record alone, the log probabilities of its rollout are compared with those of its training.
+REFERENCE and TARGET are dump paths of SingleSave, which are compared key by key. Of one record alone, the log
+probabilities of its rollout are compared with those of its training.
 example: msprobe rl_compare run_a run_b -o comparison
          msprobe rl_compare run --log-probs rollout_log_probs=old_log_probs --mask response_mask
          msprobe rl_compare --weights sent.safetensors received.safetensors"""
@@ -35,13 +35,17 @@ def main(arguments: list[str]) -> int:
     _check(parser, asked)  # answered here, before anything heavier is imported
     from pathlib import Path
 
+    from msprobe.files.new_results import new_results
     from msprobe.native import log_on_stderr
     from msprobe.rl.comparison import compare_records
-    from msprobe.rl.outputs import write_outputs
+    from msprobe.rl.outputs import RESULTS, write_outputs
     from msprobe.rl.verdict_file import verdict_json
 
     records = [Path(record) for record in asked.records]
-    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+    with (
+        log_on_stderr("ERROR" if asked.quiet else "WARNING"),
+        new_results(Path(asked.output), RESULTS, force=asked.force),
+    ):
         weights = _weights(asked) if asked.weights else None
         result = compare_records(
             records[0] if records else None,
@@ -109,7 +113,8 @@ def _weights(asked: argparse.Namespace) -> WeightResult:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe rl_compare",
-        usage="msprobe rl_compare [options] A [B] | msprobe rl_compare [options] --weights SENT RECEIVED",
+        usage="msprobe rl_compare [options] REFERENCE [TARGET] | "
+        "msprobe rl_compare [options] --weights SENT RECEIVED",
         description="Compares the key data of two runs of reinforcement learning, the log probabilities of "
         "rollout and training token by token, and the weights after a sync with those that were sent.",
         epilog=_EPILOG,
@@ -118,6 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_rules(parser)
     group = parser.add_argument_group("results")
     add_output(group, "the results")
+    add_force(group)
     group.add_argument(
         "--format",
         metavar="FORMAT",
@@ -133,15 +139,21 @@ def _parser() -> argparse.ArgumentParser:
 def _add_inputs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what is compared")
     add = group.add_argument
-    add("records", metavar="A B", nargs="*", help="one or two dump paths of SingleSave")
+    add(
+        "records",
+        metavar="REFERENCE TARGET",
+        nargs="*",
+        help="one or two dump paths of SingleSave: the run that you trust, and the one that you examine",
+    )
     add(
         "--log-probs",
-        metavar="LEFT=RIGHT",
+        metavar="KEY=KEY",
         type=_pair,
         action="append",
         default=[],
-        help="compare token by token: key LEFT of A with key RIGHT of B (of A, where there is no B); may be "
-        "repeated (default: rollout_log_probs with the training's in each record that has both)",
+        help="compare token by token: the first key of REFERENCE with the second of TARGET (of REFERENCE, "
+        "where it is alone); may be repeated (default: rollout_log_probs with the training's in each record "
+        "that has both)",
     )
     add(
         "--mask",
@@ -190,7 +202,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 def _pair(text: str) -> tuple[str, str]:
     left, sign, right = text.partition("=")
     if not (left and sign and right):
-        raise argparse.ArgumentTypeError(f"expected LEFT=RIGHT, two keys, found {text!r}")
+        raise argparse.ArgumentTypeError(f"expected KEY=KEY, found {text!r}")
     return left, right
 
 

@@ -8,7 +8,6 @@ be measured.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 
 from msprobe.terminal.command_line import Parser
@@ -40,7 +39,7 @@ def main(arguments: list[str]) -> int:
     from msprobe.autostart import disarm
     from msprobe.recorders import RunRecording
     from msprobe.recording.arming import when_torch_is_imported
-    from msprobe.recording.run_file import earlier_run, rank_of_process
+    from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
     from msprobe.recording.script import Program
     from msprobe.recording.settings import run_settings
 
@@ -59,7 +58,7 @@ def main(arguments: list[str]) -> int:
         if earlier is not None and not asked.force:
             parser.error(f"{earlier}: there is a run already; choose another -o, or replace it with --force")
         if earlier is not None:
-            _remove_run(settings.output)
+            remove_run(settings.output)
     disarm()
     recording = RunRecording(
         settings,
@@ -124,32 +123,6 @@ def _outcome(ending: BaseException | None) -> str:
         code = ending.code
         return f"exit code {code if isinstance(code, int) else 0 if code is None else 1}"
     return "interrupted" if isinstance(ending, KeyboardInterrupt) else type(ending).__name__
-
-
-def _remove_run(folder: os.PathLike[str]) -> None:
-    """Only what a run leaves: other files of the user stay."""
-    import shutil
-    from pathlib import Path
-
-    from msprobe.native import InvalidArgument
-    from msprobe.recording.settings import (
-        CONFIG_PACK,
-        DUMP,
-        FREE_BENCHMARK,
-        GRADIENTS,
-        MONITOR,
-        PERTURB,
-    )
-
-    folders = (DUMP, GRADIENTS, MONITOR, PERTURB, FREE_BENCHMARK)
-    try:
-        for path in sorted(Path(folder).iterdir()):
-            if path.name in folders and path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            elif path.name == CONFIG_PACK or path.match("run.rank*.json") or path.match("losses.rank*.csv"):
-                path.unlink()
-    except OSError as error:
-        raise InvalidArgument(f"{folder}: the earlier run cannot be removed: {error.strerror}") from error
 
 
 def _parser() -> argparse.ArgumentParser:

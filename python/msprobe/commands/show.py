@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_place, add_screen
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ _MOST_ROWS = 40
 
 _EPILOG = """exit code: 0 it was shown, 2 an error.
 FILE: a .npy, .pt, .safetensors or .vis.db file, dump.json, stack.json, construct.json, a pack of the config
-check, a JSON file; or a folder with a dump, a checkpoint of any layout, or RL key data.
+check, a JSON file; or a folder of msprobe run, with a dump, a checkpoint of any layout, or RL key data.
 NAME: a tensor, parameter, record, item of a record, table, node or entry; with * or ? all that match are
 listed.
-example: msprobe show dump/step0/rank0 Functional.linear.0.forward
+example: msprobe show run_a Functional.linear.0.forward
          msprobe show model.safetensors '*.q_proj.weight'"""
 
 
@@ -33,9 +33,11 @@ def main(arguments: list[str]) -> int:
     from msprobe.commands.sources.opening import open_source
     from msprobe.native import log_on_stderr
 
-    with log_on_stderr("WARNING"):
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         source = open_source(asked.file, asked.step, asked.rank)
         result = _found(source, asked.name)
+        if asked.quiet:
+            return 0
         if isinstance(result, list):
             _print_rows(source, result, asked)
         else:
@@ -119,18 +121,5 @@ def _parser() -> argparse.ArgumentParser:
     add("name", metavar="NAME", nargs="?", help="an entry of it")
     add_place(parser)
     add("--all", action="store_true", help=f"list all entries, not the first {_MOST_ROWS}")
-    add("--json", action="store_true", help="print JSON, with all entries")
+    add_screen(parser, "print JSON, with all entries")
     return parser
-
-
-def add_place(parser: argparse.ArgumentParser) -> None:
-    """Which dump of a folder of dumps."""
-    add = parser.add_argument
-    add("--step", metavar="N", type=_number, help="of a folder of dumps: this step (default: the first)")
-    add("--rank", metavar="N", type=_number, help="of a folder of dumps: this rank (default: the first)")
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise argparse.ArgumentTypeError(f"expected a number of 0 or more, found {text!r}")
-    return int(text)

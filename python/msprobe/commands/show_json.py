@@ -26,8 +26,8 @@ def tensor_data(content: Content, measured: Measured) -> dict[str, Any]:
 
 def pair_data(a: Content, b: Content, paired: Paired) -> dict[str, Any]:
     return {
-        "a": _head(a),
-        "b": _head(b),
+        "reference": _head(a),
+        "target": _head(b),
         "equal": paired.equal,
         "cosine": paired.cosine,
         "l2": paired.l2,

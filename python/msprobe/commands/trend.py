@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from msprobe.trend.record import Record
 
 _EPILOG = """exit code: 0 no alarm, and the runs do not part; 1 alarms, or the runs part; 2 an error.
-The first RUN is the reference of the others. Runs part where a number leaves the noise of the reference:
+The first run is the reference of the others. Runs part where a number leaves the noise of the reference:
 2.5 times the change from step to step that nine in ten of the last 64 changes stay below.
 example: msprobe trend run_a run_b --view"""
 
@@ -33,6 +33,10 @@ def main(arguments: list[str]) -> int:
     from msprobe.native import log_on_stderr
     from msprobe.trend.record import open_records
 
+    if asked.export is not None:
+        from msprobe.files.new_results import check_new_file
+
+        check_new_file(Path(asked.export), force=asked.force)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         records = open_records(asked.runs, asked.rank)
         if asked.view:
@@ -97,16 +101,21 @@ def _say(records: Sequence[Record], comparisons: Sequence[Comparison], asked: ar
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe trend",
+        usage="msprobe trend [options] REFERENCE [TARGET ...]",
         description="Shows what the monitor recorded of a training, and where two trainings part.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
     add(
-        "runs", metavar="RUN", nargs="+", help="folder of a record of the monitor or of msprobe run --monitor"
+        "runs",
+        metavar="REFERENCE TARGET",
+        nargs="+",
+        help="folders of msprobe run --monitor, or of a record of the monitor; one alone is shown",
     )
     add("--rank", type=_rank, help='of a record with "scope": "rank": the rank (default: the first)')
     add("--view", action="store_true", help="show it in the browser, as msprobe view does")
     add("--export", metavar="OUT.html", help="also write it as one self-contained page")
+    add("--force", action="store_true", help="of --export: replace a file that is there already")
     from msprobe.viewer.command import add_serving
 
     add_serving(parser, " of --view:")

@@ -25,8 +25,11 @@ def main(arguments: list[str]) -> int:
 
 def _show(asked: argparse.Namespace) -> int:
     from msprobe.commands.trend import export, show
+    from msprobe.files.new_results import check_new_file
     from msprobe.trend.record import open_records
 
+    if asked.export is not None:
+        check_new_file(Path(asked.export), force=asked.force)
     records = open_records([path for path in (asked.path, asked.target) if path is not None], asked.rank)
     if asked.export is None:
         return show(records, asked)

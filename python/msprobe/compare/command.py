@@ -13,6 +13,7 @@ import sys
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
+    add_force,
     add_output,
     add_screen,
     add_threads,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from msprobe.compare.inputs import Paths
     from msprobe.compare.result import CompareResult
     from msprobe.compare.run import CompareOptions
+    from msprobe.files.meeting import Process
 
 # Of the newest releases of mindstudio-probe, beside that for dumps.
 _MODES = ("auto", "offline_data", "torchair", "offline_model", "atb")
@@ -34,8 +36,9 @@ _OTHER_MODES = (
 )
 
 _EPILOG = """exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error.
-REFERENCE is the run that you trust, TARGET the run under test: two files dump.json (or debug.json), two
-folders of ranks, of steps (rank0, rank1, ...), or two whole dump paths (step0, step1, ...).
+REFERENCE is the run that you trust, TARGET the one that you examine: two folders of msprobe run, two dump
+paths (step0, step1, ...), two folders of a step (rank0, rank1, ...) or of a rank, or two files dump.json (or
+debug.json).
 Under torchrun the processes share the ranks."""
 
 
@@ -43,8 +46,9 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
     _check(parser, asked)  # answered here, before anything heavier is imported
-    from msprobe.compare.run import compare_runs
+    from msprobe.compare.run import RESULTS
     from msprobe.files.meeting import of_environment
+    from msprobe.files.new_results import new_results
     from msprobe.native import log, log_on_stderr
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
@@ -54,12 +58,21 @@ def main(arguments: list[str]) -> int:
             )
         process = of_environment()
         paths = _paths(asked)
-        result = compare_runs(
-            paths, _options(asked, paths, process is not None and process.number > 0), process
-        )
-        if result is None:  # another process has the answer
-            return 0
-        return _show(asked, result)
+        is_helper = process is not None and process.number > 0
+        options = _options(asked, paths, is_helper)
+        if is_helper or not asked.is_ours:
+            return _compare(asked, paths, options, process)
+        with new_results(options.output, RESULTS, force=asked.force):
+            return _compare(asked, paths, options, process)
+
+
+def _compare(
+    asked: argparse.Namespace, paths: Paths, options: CompareOptions, process: Process | None
+) -> int:
+    from msprobe.compare.run import compare_runs
+
+    result = compare_runs(paths, options, process)
+    return 0 if result is None else _show(asked, result)  # else another process has the answer
 
 
 def _show(asked: argparse.Namespace, result: CompareResult) -> int:
@@ -87,6 +100,7 @@ def exit_code(result: CompareResult, *, bitwise: bool = False) -> int:
 
 def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     """What needs nothing but the arguments and the names of files."""
+    asked.is_ours = bool(asked.runs)  # and no command line of mindstudio-probe
     if asked.reference is None and asked.target is None and len(asked.runs) == 2:
         asked.reference, asked.target = asked.runs
         asked.runs = []
@@ -94,9 +108,7 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
         parser.error(f"-m {asked.mode}: {_OTHER_MODES}")
     two = asked.reference is not None and asked.target is not None
     if asked.runs or two == (asked.input is not None) or (not two and (asked.reference or asked.target)):
-        parser.error(
-            "expected REFERENCE TARGET, or -gp REFERENCE -tp TARGET, or -i compare.json: one of them"
-        )
+        parser.error("expected REFERENCE TARGET, or -gp REFERENCE -tp TARGET, or -i compare.json")
     for option, value in (("-cm", asked.cell_mapping), ("-am", asked.api_mapping)):
         if value is not None:
             parser.error(
@@ -162,8 +174,8 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     add_two_runs(
         group,
         "REFERENCE TARGET",
-        "the reference and the run under test",
-        "JSON file that names them: npu_path (under test), bench_path (reference), stack_path",
+        "the run that you trust, and the run that you examine",
+        "JSON file that names them: npu_path (the target), bench_path (the reference), stack_path",
     )
     add = group.add_argument
     add("--rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8-15")
@@ -223,6 +235,7 @@ def _add_results(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("results")
     add = group.add_argument
     add_output(group, "the results")
+    add_force(group)
     add("-c", "--compare_only", action="store_true", help="leave out advisor_{time}.txt")
     add("-da", "--diff_analyze", action="store_true", help="accepted: the verdict is always there")
     add("--xlsx", action="store_true", help="the table as xlsx, which is the default")

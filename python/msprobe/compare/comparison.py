@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from msprobe.compare.inputs import Paths, read_data_mapping
+from msprobe.compare.inputs import Paths, mapping_of
 from msprobe.compare.outputs import write_outputs
 from msprobe.compare.run import CompareOptions, compare_runs
 from msprobe.compare.verdict_file import culprits_of, sentence
@@ -63,7 +63,7 @@ def compare(
         stack_mode=stack_mode,
         advice=auto_analyze,
         fuzzy=fuzzy_match,
-        data_mapping=_mapping(data_mapping),
+        data_mapping=mapping_of(data_mapping),
         suffix=suffix,
         shows_progress=False,
     )
@@ -113,9 +113,3 @@ def _path_in(input_param: Mapping[str, object], key: str) -> Path:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
         raise InvalidArgument(f'input_param: "{key}": expected a path, found {value!r}')
     return Path(value)
-
-
-def _mapping(data_mapping: PathLike | Mapping[str, str] | None) -> Mapping[str, str]:
-    if data_mapping is None or isinstance(data_mapping, Mapping):
-        return data_mapping or {}
-    return read_data_mapping(os.fspath(data_mapping))

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.compare.result import LeftOut
 from msprobe.files.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
 from msprobe.files.json_file import read_flag, read_object, read_path, warn_of_unknown_keys
+from msprobe.files.run_folder import dump_of
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -85,28 +88,26 @@ def find_pairs(
     `ranks`, `steps`: no others. Raises InvalidArgument when a path is missing or the two are of different
     forms, and NothingToCompare when nothing of one run is in the other.
     """
-    form = form_of(paths.target)
-    if (other := form_of(paths.reference)) is not form:
+    target, reference = dump_of(paths.target), dump_of(paths.reference)
+    form = form_of(target)
+    if (other := form_of(reference)) is not form:
         raise InvalidArgument(
-            f"expected two paths of the same kind: {paths.target} is {form.value}, "
-            f"{paths.reference} is {other.value}"
+            f"expected two paths of the same kind: {target} is {form.value}, {reference} is {other.value}"
         )
     if steps is not None and form is not Form.RUN:
-        raise InvalidArgument(f"{paths.target} is {form.value}: steps can be chosen in a dump_path only")
+        raise InvalidArgument(f"{target} is {form.value}: steps can be chosen in a dump_path only")
     if ranks is not None and form in (Form.FILE, Form.RANK):
-        raise InvalidArgument(f"{paths.target} is {form.value}: ranks can be chosen in folders of ranks only")
+        raise InvalidArgument(f"{target} is {form.value}: ranks can be chosen in folders of ranks only")
     search = _Search(ranks, steps)
     if form is Form.FILE:
-        search.files(paths.target, paths.reference)
+        search.files(target, reference)
     elif form is Form.RANK:
-        place = _Place(
-            number_of(STEP, paths.target.resolve().parent), number_of(RANK, paths.target.resolve())
-        )
-        search.rank(place, paths.target, paths.reference)
+        place = _Place(number_of(STEP, target.resolve().parent), number_of(RANK, target.resolve()))
+        search.rank(place, target, reference)
     elif form is Form.STEP:
-        search.step(_Place(number_of(STEP, paths.target.resolve())), paths.target, paths.reference)
+        search.step(_Place(number_of(STEP, target.resolve())), target, reference)
     else:
-        search.run(paths.target, paths.reference)
+        search.run(target, reference)
     if not search.pairs:
         reasons = "; ".join(f"{one.what}: {one.reason}" for one in search.left_out[:3])
         raise NothingToCompare(
@@ -206,6 +207,13 @@ def read_data_mapping(path: str) -> dict[str, str]:
     if not mapping:
         raise InvalidArgument(f"{path}: expected names of items, found an empty mapping")
     return mapping
+
+
+def mapping_of(data_mapping: str | os.PathLike[str] | Mapping[str, str] | None) -> Mapping[str, str]:
+    """Of what a Python program gives. Raises as read_data_mapping()."""
+    if data_mapping is None or isinstance(data_mapping, Mapping):
+        return data_mapping or {}
+    return read_data_mapping(os.fspath(data_mapping))
 
 
 def stack_path(files: DumpFiles, paths: Paths, *, stack_mode: bool) -> Path | None:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from msprobe.terminal.command_line import Parser
-from msprobe.terminal.printable import printable
+from msprobe.terminal.command_line import Parser, add_screen, say_files
 
 
 def main(arguments: list[str]) -> int:
@@ -15,9 +14,9 @@ def main(arguments: list[str]) -> int:
     from msprobe.compare.merge_result import merge_result
     from msprobe.native import log_on_stderr
 
-    with log_on_stderr("WARNING"):
+    with log_on_stderr("ERROR" if options.quiet else "WARNING"):
         output = merge_result(options.input, options.output, options.config)
-    print(printable(str(output)))
+    say_files([str(output)], options)
     return 0
 
 
@@ -53,4 +52,5 @@ def _parser() -> argparse.ArgumentParser:
         required=True,
         help="YAML file: `api`, a list of operator names; `compare_index`, a list of columns (default: all)",
     )
+    add_screen(parser, "print the path of the file as JSON")
     return parser

@@ -7,11 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msprobe.result import Result
+
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Literal
 
     from msprobe._core import Finding, StepWalk, Verdict
+    from msprobe.result import Cell
 
     Mode = Literal["real_data", "statistics", "md5"]
     Status = Literal["equal", "rounding", "differ", "incomplete"]
@@ -86,8 +90,8 @@ class LeftOut:
     """The runs cannot be said to agree: one has what the other has not, or a part could not be compared."""
 
 
-@dataclass(frozen=True)
-class CompareResult:
+@dataclass(frozen=True, repr=False)
+class CompareResult(Result):
     """A whole comparison, over all steps and ranks."""
 
     target: Path
@@ -112,6 +116,30 @@ class CompareResult:
         if any(one.is_difference for one in self.left_out):
             return "incomplete"
         return self.verdict.status
+
+    @property
+    def sentence(self) -> str:
+        from msprobe.compare.verdict_file import sentence
+
+        return sentence(self)
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """The culprits, the surest first."""
+        from msprobe.compare.verdict_file import culprits_of
+
+        return [
+            {
+                "step": culprit.step,
+                "rank": culprit.rank,
+                "kind": culprit.kind,
+                "name": culprit.name,
+                "module": culprit.module,
+                "reason": culprit.reason,
+                "confidence": culprit.confidence,
+                "source": next((frame.text for frame in culprit.top_frames(1)), ""),
+            }
+            for culprit in culprits_of(self, self.frames)
+        ]
 
     @property
     def agree(self) -> bool:

@@ -23,6 +23,7 @@ from msprobe.files.dump_folders import form_of
 from msprobe.files.meeting import Meeting, Process
 from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.files.result_time import unused_time
+from msprobe.files.run_folder import dump_of
 from msprobe.native import Error, InvalidArgument, core
 from msprobe.terminal.progress import Progress
 
@@ -36,6 +37,19 @@ if TYPE_CHECKING:
 
     _Copied = TypeVar("_Copied", TableSummary, ReportRows)
 
+# Names of the files that a comparison writes into its folder; the first one is written last.
+RESULTS = (
+    "verdict.json",
+    "report.html",
+    "junit.xml",
+    "result.sarif",
+    *(
+        f"{folder}{name}"
+        for folder in ("", "step[0-9]*/")
+        for kind in ("", "debug_")
+        for name in (f"{kind}compare_result*_[0-9]*.*", f"{kind}advisor*_[0-9]*.txt")
+    ),
+)
 _MOST_PAIRS_AT_ONCE = 8  # each holds two dumps in memory
 _MOST_REPORT_ROWS = 100_000  # in the page, over all pairs
 _LEAST_REPORT_ROWS = 100  # of one pair
@@ -86,7 +100,7 @@ def compare_runs(
     known = merged(read_answer(file) for run in given for file in find_answers(run))
     options = replace(options, noise=[run for run in given if not find_answers(run)])
     for run in options.noise:
-        if (form := form_of(run)) is not inputs.form:
+        if (form := form_of(dump_of(run))) is not inputs.form:
             raise InvalidArgument(
                 f"{run} is {form.value}: expected {inputs.form.value}, as the reference it repeats"
             )

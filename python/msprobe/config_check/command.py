@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """exit code: 0 a pack was written, or the set-ups are alike; 1 they differ, or a part of a pack
 could not be read; 2 an error.
-Two paths after -c that do not end in .zip are checkpoints, which are compared in their own way."""
+Other paths after -c than packs (.zip) and folders of msprobe run are checkpoints, which are compared in their
+own way."""
 
 _DEFAULT_PACK = "./config_check_pack.zip"
 _DEFAULT_RESULT = "./config_check_result"
@@ -29,9 +30,15 @@ _DEFAULT_RESULT = "./config_check_result"
 
 def compares_checkpoints(arguments: list[str]) -> bool:
     """Whether `arguments` are those of a comparison of checkpoints, which is another job under this name."""
+    from msprobe.files.run_folder import is_run
+
     asked, _ = _parser(exits=False).parse_known_args(arguments)
     return (
-        bool(asked.compare) and asked.dump is None and not asked.live and not asked.compare[0].endswith("zip")
+        bool(asked.compare)
+        and asked.dump is None
+        and not asked.live
+        and not asked.compare[0].endswith("zip")
+        and not is_run(asked.compare[0])
     )
 
 
@@ -43,7 +50,7 @@ def main(arguments: list[str]) -> int:
     if asked.compare is None:
         parser.error(
             "The param is not correct, you need to give '-d' for dump or '-c' for compare: expected "
-            "-d [FILE ...] or -c BENCH.zip CMP.zip"
+            "-d [FILE ...] or -c REFERENCE TARGET"
         )
     expected = 1 if asked.live else 2
     if len(asked.compare) != expected:
@@ -75,11 +82,17 @@ def _compare(asked: argparse.Namespace) -> int:
     from msprobe.config_check.outputs import check_output, result_json, write_outputs
     from msprobe.config_check.pack_reader import read_pack
     from msprobe.config_check.wording import console_text
-    from msprobe.native import log_on_stderr
+    from msprobe.files.run_folder import is_run, pack_of
+    from msprobe.native import InvalidArgument, log_on_stderr
 
     folder = Path(asked.output or _DEFAULT_RESULT)
-    paths = tuple(Path(path) for path in asked.compare)
+    paths = tuple(pack_of(Path(path)) for path in asked.compare)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        if not asked.force and (folder / "result.json").exists() and any(map(is_run, asked.compare)):
+            # Packs by their names are a command line of mindstudio-probe, which replaces an earlier result.
+            raise InvalidArgument(
+                f"{folder}: there are results already; choose another folder, or replace them with --force"
+            )
         check_output(folder, paths, force=asked.force)
         with read_pack(paths[0]) as reference, _other(asked, paths) as target:
             result = compare_packs(reference, target)
@@ -106,7 +119,7 @@ def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe config_check",
         usage="msprobe config_check -d [FILE ...] [-o PACK.zip] | "
-        "msprobe config_check -c BENCH.zip (CMP.zip | --live) [-o OUT] [--force]",
+        "msprobe config_check -c REFERENCE (TARGET | --live) [-o OUT] [--force]",
         description="Were two training runs set up alike? Collects what decides that, and compares it.",
         epilog=_EPILOG,
         add_help=exits,
@@ -125,7 +138,7 @@ def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
         "--compare",
         nargs="+",
         metavar="PACK",
-        help="compare two packs: the reference and the run under test",
+        help="compare two packs, or those of two folders of msprobe run: the reference, then the target",
     )
     add(
         "--live",

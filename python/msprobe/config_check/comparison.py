@@ -13,12 +13,15 @@ from msprobe.config_check.check_random import check_random, check_seeds
 from msprobe.config_check.check_settings import check_settings
 from msprobe.config_check.check_tensors import check_dataset, check_weights
 from msprobe.config_check.likelihood import Ranked, table
+from msprobe.result import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from msprobe.config_check.check_result import CheckResult
     from msprobe.config_check.pack_reader import Pack
+    from msprobe.result import Cell
 
 # What a check looks at, for the sentence about checks that were not made.
 _WORDS = {
@@ -31,8 +34,8 @@ _WORDS = {
 }
 
 
-@dataclass
-class ConfigComparison:
+@dataclass(repr=False)
+class ConfigComparison(Result):
     """The answer. `checks` are those that both packs have the data for; `problems` are parts that could not
     be read.
     """
@@ -48,6 +51,28 @@ class ConfigComparison:
     def agree(self) -> bool:
         """Whether every check passed and nothing was left out because it could not be read."""
         return all(check.passed for check in self.checks) and not self.problems
+
+    @property
+    def sentence(self) -> str:
+        from msprobe.config_check.wording import sentence
+
+        return sentence(self)
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """The differences, the likeliest explanation of a numeric difference first."""
+        return [
+            {
+                "check": one.difference.check,
+                "name": one.difference.name,
+                "level": one.difference.level,
+                "reference": one.difference.reference,
+                "target": one.difference.target,
+                "detail": one.difference.detail,
+                "likelihood": one.likelihood,
+                "reason": one.reason,
+            }
+            for one in self.ranked
+        ]
 
 
 def compare_packs(reference: Pack, target: Pack) -> ConfigComparison:

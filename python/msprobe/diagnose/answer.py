@@ -7,12 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from msprobe.result import Result
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from msprobe.diagnose.losses import LossComparison
+    from msprobe.result import Cell
 
     Part = Literal["config", "checkpoint", "losses", "gradients", "dump"]
     Stage = Literal[
@@ -121,8 +124,10 @@ class Missing:
     commands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Result):
+    """What `msprobe diagnose` says."""
+
     status: Status
     sentence: str
     cause: Cause | None
@@ -135,6 +140,14 @@ class Answer:
     """The commands that record the target again and compare, once the cause is removed."""
     graph: Path | None = None
     """A page that shows the step of the cause as a hierarchy."""
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """The walk over the stages, in the order in which a specialist looks."""
+        rows: list[dict[str, Cell]] = []
+        for stage, title, _ in STAGES:
+            status, sentence = stage_status(stage, self)
+            rows.append({"stage": title, "status": status, "sentence": sentence})
+        return rows
 
     @property
     def follows(self) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
+from msprobe.files.run_folder import RUN_FILE
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 _MOST_FOLDERS = 1000  # looked at
 _DEPTH = 2
 _LARGEST_RUN_FILE = 1 << 20
-_RUN_FILE = re.compile(r"run\.rank[0-9]{1,9}\.json")
 _LOSS_FILE = re.compile(r"losses\.rank[0-9]{1,9}\.csv")
 _LOGS = (".log", ".out", ".jsonl")
 _OTHER_LOGS = ("trainer_state.json", "metrics.csv", "loss.csv", "loss.txt", "train.txt")
@@ -82,7 +82,7 @@ def find_run(path: Path) -> RunFolder:
             run.pack = folder / packs[0]
         if not run.losses:
             run.losses = _losses(folder, names)
-        for name in filter(_RUN_FILE.fullmatch, names):
+        for name in filter(RUN_FILE.fullmatch, names):
             _read_run_file(run, folder / name)
     return run
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_screen
 from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -28,12 +28,17 @@ def main(arguments: list[str]) -> int:
             'a run leaves them with "json": "deferred", or when it is killed'
         )
     code = 0
+    done: list[dict[str, object]] = []
     for log, folder in logs:
         if options.output is None:
             output = os.path.dirname(log) or "."
         else:
             output = os.path.normpath(os.path.join(options.output, folder))
-        code = max(code, _export(log, output))
+        code = max(code, _export(log, output, options, done))
+    if options.json:
+        import json
+
+        print(json.dumps({"logs": done}, indent=1))
     return code
 
 
@@ -57,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder for the results, made if needed; several logs keep their folders below it "
         "(default: beside each log)",
     )
+    add_screen(parser, "print what was made as JSON")
     return parser
 
 
@@ -77,13 +83,24 @@ def _by_number(name: str) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"([0-9]+)", name)]
 
 
-def _export(log: str, output: str) -> int:
+def _export(log: str, output: str, options: argparse.Namespace, done: list[dict[str, object]]) -> int:
     from msprobe.native import Error, core
 
     try:
         report = core.export_event_log(log, output)
     except Error as error:
         return _complain(str(error))
+    done.append(
+        {
+            "log": log,
+            "folder": output,
+            "records": report.records,
+            "tensors": report.tensors,
+            "missing_end": str(report.cut or ""),
+        }
+    )
+    if options.json or options.quiet:
+        return 0
     line = f"{output}: {report.records} records, {report.tensors} tensors"
     if report.cut:
         line += f"; the end of the log is missing: {report.cut}"

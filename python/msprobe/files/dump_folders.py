@@ -9,6 +9,7 @@ import re
 from enum import Enum
 from pathlib import Path
 
+from msprobe.files.run_folder import dump_of
 from msprobe.native import InvalidArgument
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -63,6 +64,33 @@ def holds_kernel_dump(names: Iterable[str]) -> bool:
     return any(KERNEL_CONFIG.fullmatch(name) for name in names)
 
 
+def dump_file(path: Path, step: int | None = None, rank: int | None = None) -> Path:
+    """The dump.json of a file, or of the folder of a rank, a step or a dump path, or of `msprobe run`; the
+    first one, or what was asked for. Raises InvalidArgument.
+    """
+    path = dump_of(path)
+    form = form_of(path)
+    if form is Form.RUN:
+        path = _chosen(path, numbered(path, STEP), "step", step)
+        form = form_of(path)
+    elif step is not None and form is Form.STEP and number_of(STEP, path) != step:
+        raise InvalidArgument(f"{path}: expected a folder with steps, for --step {step}")
+    if form is Form.STEP:
+        path = _chosen(path, numbered(path, RANK), "rank", rank)
+    if path.is_dir():
+        path = next(path / name for name in DUMPS if (path / name).is_file())
+    return path
+
+
+def _chosen(folder: Path, found: dict[int, Path], noun: str, wanted: int | None) -> Path:
+    if wanted is None:
+        return found[min(found)]
+    if wanted not in found:
+        known = ", ".join(map(str, sorted(found)[:20]))
+        raise InvalidArgument(f"{folder}: there is no {noun} {wanted}, expected one of {known}")
+    return found[wanted]
+
+
 def records_only_structure(folder: Path) -> bool:
     """Whether the dump in `folder` was made by task "structure". Looks at the head of the file, where all
     tools write the task.
@@ -76,7 +104,10 @@ def records_only_structure(folder: Path) -> bool:
 
 
 def folder_of(path: Path) -> Path:
-    """The folder of a dump: that of a file, else `path` itself. Raises as form_of()."""
+    """The folder of a dump: that of a file, that in the folder of `msprobe run`, else `path` itself. Raises
+    as form_of().
+    """
+    path = dump_of(path)
     return path.parent if form_of(path) is Form.FILE else path
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_screen, add_threads
+from msprobe.terminal.command_line import Parser, add_force, add_runs, add_screen, add_threads
 from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -25,17 +26,20 @@ _MOST_LINES = 10
 def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    for path in (options.a, options.b):
+    for path in (options.reference, options.target):
         if not os.path.isdir(path):  # answered here, before anything heavier is imported
-            parser.error(f"{path}: expected the directory of a gradient record")
-    from msprobe.grad_probe.comparator import compare_rank, compare_ranks
+            parser.error(f"{path}: expected the folder of a gradient record, or that of msprobe run")
+    from msprobe.files.new_results import new_results
+    from msprobe.grad_probe.comparator import RESULTS, compare_records
     from msprobe.native import log_on_stderr
 
-    compare = compare_rank if _is_rank(options.a) and _is_rank(options.b) else compare_ranks
-    with log_on_stderr("ERROR" if options.quiet else "WARNING"):
-        result = compare(
-            options.a,
-            options.b,
+    with (
+        log_on_stderr("ERROR" if options.quiet else "WARNING"),
+        new_results(Path(options.output), RESULTS, force=options.force),
+    ):
+        result = compare_records(
+            options.reference,
+            options.target,
             options.output,
             pictures=not options.no_pictures,
             threads=options.threads,
@@ -51,11 +55,11 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe grad_compare",
-        description="Compares the gradient signs of two training runs: where do they part?",
+        description="Compares the signs of the gradients of two runs: at which step and parameter do they "
+        "part?",
         epilog="exit code: 0 the runs agree, 1 they differ or a part could not be compared, 2 an error",
     )
-    parser.add_argument("a", metavar="A", help="dump path of the first run, or one rank directory of it")
-    parser.add_argument("b", metavar="B", help="dump path of the second run, or one rank directory of it")
+    add_runs(parser, "folder of msprobe run, of a gradient record, or of one rank of it")
     parser.add_argument(
         "-o",
         "--output",
@@ -63,18 +67,11 @@ def _parser() -> argparse.ArgumentParser:
         default="./output",
         help="folder for the results, made if needed (default: ./output)",
     )
+    add_force(parser)
     parser.add_argument("--no-pictures", action="store_true", help="leave out similarities_picture/*.png")
     add_threads(parser)
     add_screen(parser, "print the verdict as JSON, as in verdict.json")
     return parser
-
-
-def _is_rank(path: str) -> bool:
-    """Whether a path is rank{R} itself rather than a directory of ranks."""
-    names = os.listdir(path) if os.path.isdir(path) else []
-    return any(name.startswith("step") for name in names) and not any(
-        name.startswith("rank") for name in names
-    )
 
 
 def _text(result: ComparisonResult) -> str:

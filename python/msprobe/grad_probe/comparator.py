@@ -13,28 +13,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.run_folder import gradients_of
 from msprobe.grad_probe import verdict as verdicts
 from msprobe.grad_probe.pictures import SUFFIX, Drawing, can_draw, picture_of, picture_of_summary
 from msprobe.grad_probe.report import RankCells, report_html
 from msprobe.grad_probe.verdict import Finding, Inputs, RankSummary, Verdict, number_or_none
 from msprobe.native import Error, core, log
+from msprobe.result import Result
 from msprobe.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from msprobe._core import Comparison
+    from msprobe.result import Cell
 
 SIMILARITIES = "similarities.csv"
 PICTURES = "similarities_picture"
 VERDICT = "verdict.json"
 REPORT = "report.html"
 
+# Names of the files that a comparison writes; see new_results().
+RESULTS = (VERDICT, REPORT, SIMILARITIES, PICTURES, f"rank[0-9]*/{SIMILARITIES}", f"rank[0-9]*/{PICTURES}")
 _MOST_LINES = 20
 
 
-@dataclass(frozen=True)
-class ComparisonResult:
+@dataclass(frozen=True, repr=False)
+class ComparisonResult(Result):
     """The answer of a comparison, and where its files are."""
 
     verdict: Verdict
@@ -44,6 +49,25 @@ class ComparisonResult:
     def same(self) -> bool:
         """Whether nothing points to a difference and nothing was left out."""
         return self.verdict.verdict == "same"
+
+    @property
+    def sentence(self) -> str:
+        return self.verdict.sentence
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """The findings, by step."""
+        return [
+            {
+                "rank": finding.rank,
+                "step": finding.step,
+                "parameter": finding.parameter,
+                "kind": finding.kind,
+                "similarity": finding.similarity,
+                "previous": finding.previous,
+                "reason": finding.reason,
+            }
+            for finding in self.verdict.findings
+        ]
 
     @property
     def verdict_path(self) -> Path:
@@ -109,6 +133,31 @@ class _Job:
     directory1: Path
     directory2: Path
     output: Path
+
+
+def compare_records(
+    reference: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    output_dir: str | os.PathLike[str],
+    *,
+    pictures: bool = True,
+    threads: int = 0,
+    show_progress: bool = True,
+) -> ComparisonResult:
+    """compare_rank() of two folders of one rank, else compare_ranks(): of two gradient records, or two
+    folders of `msprobe run`.
+    """
+    paths = gradients_of(Path(reference)), gradients_of(Path(target))
+    compare = compare_rank if all(map(_is_rank, paths)) else compare_ranks
+    return compare(*paths, output_dir, pictures=pictures, threads=threads, show_progress=show_progress)
+
+
+def _is_rank(path: Path) -> bool:
+    """Whether a path is rank{R} itself rather than a folder of ranks."""
+    names = os.listdir(path) if path.is_dir() else []
+    return any(name.startswith("step") for name in names) and not any(
+        name.startswith("rank") for name in names
+    )
 
 
 def compare_ranks(

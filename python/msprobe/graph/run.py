@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from msprobe._core import GraphSummary
 
 
+# Names of the files that are written, for one run and for two; see new_results().
+RESULTS_OF_ONE = ("build_*.vis.db",)
+RESULTS_OF_TWO = ("compare_*.vis.db", "verdict.json")
+
+
 @dataclass(frozen=True)
 class Finding:
     """Where a difference may begin, for the table msprobe_findings."""

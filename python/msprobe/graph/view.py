@@ -11,12 +11,15 @@ from pathlib import Path
 from msprobe.graph.inputs import Paths
 from msprobe.graph.run import GraphOptions, write_graph
 from msprobe.native import core
+from msprobe.result import Result
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Literal
 
     from msprobe._core import GraphNode, OpenGraph
+    from msprobe.result import Cell
 
     StrPath = str | os.PathLike[str]
 
@@ -46,7 +49,7 @@ def compare(
     return GraphView(Path(target), Path(reference), rule, graph)
 
 
-class GraphView:
+class GraphView(Result):
     """The nodes of a run, children before their parents. A node has a `name`, `kind`, `parent`, `children`,
     `parameters`, `stack`; and, of two runs, `match`, `how`, `reason`, `index` (the precision index of
     mindstudio-probe) and distances `input_ulps`, `output_ulps`, `weight_ulps`, `gradient_ulps`: relative to
@@ -68,6 +71,32 @@ class GraphView:
         if self._nodes is None:
             self._nodes = self._graph.nodes()
         return self._nodes
+
+    @property
+    def sentence(self) -> str:
+        if self._reference is None:
+            return f"{len(self)} nodes of {self._target}"
+        worst = self.worst(1)
+        differs = (
+            f"{worst[0].name} differs most, by {own_ulps(worst[0]):.3g} rounding errors" if worst else ""
+        )
+        return f"{len(self)} nodes, {len(self.unmatched())} without a match; {differs or 'no node differs'}"
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """The nodes; of two runs those that differ, the worst first."""
+        nodes = self.nodes if self._reference is None else self.worst(len(self.nodes))
+        return [
+            {
+                "name": node.name,
+                "kind": node.kind,
+                "match": node.match,
+                "input_ulps": node.input_ulps,
+                "output_ulps": node.output_ulps,
+                "weight_ulps": node.weight_ulps,
+                "gradient_ulps": node.gradient_ulps,
+            }
+            for node in nodes
+        ]
 
     @property
     def root(self) -> GraphNode:

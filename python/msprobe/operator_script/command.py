@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_force, add_place, add_screen, say_files
 from msprobe.terminal.printable import printable
 
 
@@ -35,15 +36,19 @@ def main(arguments: list[str]) -> int:
         required=True,
         help="folder for the script, which must exist",
     )
+    add_screen(parser, "print the path of the script as JSON")
     asked = parser.parse_args(arguments)
     if not os.path.isfile(asked.config):
         parser.error(printable(f"{asked.config}: there is no such file"))
     from msprobe.native import log_on_stderr
     from msprobe.operator_script.generate import generate
 
-    with log_on_stderr("WARNING"):
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         path = generate(asked.config, asked.output)
-    print(printable(f"Generate operator script successfully and the name is {path}."))
+    if asked.json:
+        say_files([str(path)], asked)
+    elif not asked.quiet:
+        print(printable(f"Generate operator script successfully and the name is {path}."))
     return 0
 
 
@@ -56,8 +61,9 @@ def reproduce_main(arguments: list[str]) -> int:
         "accurate as its dtype allows, 1 it is not",
     )
     add = parser.add_argument
-    add("dump", metavar="DUMP", help="dump.json, or the folder of its rank")
+    add("dump", metavar="DUMP", help="dump.json, its folder, or that of msprobe run")
     add("call", metavar="CALL", help="name of the call: Functional.softmax.3")
+    add_place(parser)
     add(
         "-o",
         "--output",
@@ -66,11 +72,16 @@ def reproduce_main(arguments: list[str]) -> int:
         default=".",
         help="folder for the script and large tensors, made if needed (default: .)",
     )
+    add_force(parser)
+    add_screen(parser, "print the paths of the files as JSON")
     asked = parser.parse_args(arguments)
     if not os.path.exists(asked.dump):
         parser.error(printable(f"{asked.dump}: there is no such file or folder"))
+    from msprobe.files.new_results import new_results
     from msprobe.operator_script.reproduce import reproduce
 
-    for path in reproduce(asked.dump, asked.call, asked.output):
-        print(printable(str(path)))
+    folder = Path(asked.output)
+    with new_results(folder, (f"{asked.call}.py", f"{asked.call}.[0-9]*.pt"), force=asked.force):
+        files = reproduce(asked.dump, asked.call, asked.output, step=asked.step, rank=asked.rank)
+    say_files([str(path) for path in files], asked)
     return 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.dump_folders import Form, form_of
+from msprobe.files.dump_folders import dump_file
 from msprobe.files.page import file_beside
 from msprobe.native import InvalidArgument, IoError, __version__, import_torch
 from msprobe.operator_script.code import ArgumentCode, function_code, identifier, literal
@@ -28,24 +28,23 @@ if TYPE_CHECKING:
 _MOST_IN_SCRIPT = 1 << 16  # bytes of a tensor; a larger one stands in a file
 
 
-def reproduce(dump: str, name: str, output: str) -> list[Path]:
+def reproduce(
+    dump: str, name: str, output: str, *, step: int | None = None, rank: int | None = None
+) -> list[Path]:
     """Writes {output}/{name}.py, and {name}.{i}.pt for large tensors; returns their paths, the script first.
 
-    dump: a dump.json or the folder of a rank. Tensors that were not saved are drawn with the recorded
+    dump: a dump.json, or a folder with it: of a rank, a step, a dump path or `msprobe run`; of several dumps
+    that of this step and rank, else the first one. Tensors that were not saved are drawn with the recorded
     statistics, and stand in the script as well.
 
     Raises InvalidArgument for a call that the dump does not have; UnsupportedError, FormatError and
     IoError for one that cannot be made again.
     """
     import_torch()
-    path = Path(dump)
-    form = form_of(path)
-    if form not in (Form.FILE, Form.RANK):
-        raise InvalidArgument(f"{dump} is {form.value}: expected {Form.FILE.value}, or {Form.RANK.value}")
-    opened = Dump(str(path if form is Form.FILE else path / "dump.json"))
+    opened = Dump(str(dump_file(Path(dump), step, rank)))
     if name not in opened.names:
         raise InvalidArgument(
-            f"{dump}: there is no call {name!r}; expected a name such as Functional.softmax.3"
+            f"{opened.path}: there is no call {name!r}; expected a name such as Functional.softmax.3"
         )
     call = opened.call(name)
     tensors = _Tensors(call, make_directory(output))

@@ -7,11 +7,15 @@ errors, also when nothing was found but a rank could not be read.
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from msprobe.terminal.command_line import Parser, add_output, thread_count
+from msprobe.terminal.command_line import Parser, add_output, add_screen, thread_count, whole_number
 from msprobe.terminal.printable import printable
+
+if TYPE_CHECKING:
+    from msprobe.overflow.analysis import NanResult
 
 _MOST_FRAMES = 6
 _MOST_ORIGINS = 8
@@ -20,21 +24,46 @@ _MOST_ORIGINS = 8
 def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if not os.path.isdir(options.input):  # answered here, before anything heavier is imported
-        parser.error(f"{options.input}: expected the directory of a step, with folders rank{{number}}")
-    from msprobe.native import core
-    from msprobe.overflow.origin import report_of, write_report
+    if (options.dump is None) == (options.input is None):
+        parser.error("expected DUMP, or -i STEP")
+    dump = options.dump if options.input is None else options.input
+    if not os.path.isdir(dump):  # answered here, before anything heavier is imported
+        parser.error(
+            f"{dump}: expected the folder of a run, of a step (with folders rank{{number}}) or of a rank"
+        )
+    from msprobe.native import log_on_stderr
+    from msprobe.overflow.analysis import nan_analyze
 
-    analysis = core.find_origins(options.input, threads=options.threads)
-    lines = [f"note: {note}" for note in analysis.notes]
-    if not analysis.origins:
-        lines.append("Cannot find any anomaly node, no need to generate analyze file.")
-        _print(lines)
-        return 2 if analysis.unread_ranks else 0
-    report = report_of(analysis)
-    path = write_report(report, options.output)
-    _print([*_text(report), *lines, f"The analyze result is saved in: {path}"])
+    with log_on_stderr("ERROR" if options.quiet else "WARNING"):
+        result = nan_analyze(dump, options.output, step=options.step, threads=options.threads)
+    if options.json:
+        print(json.dumps(_data(result), indent=1))
+    elif not options.quiet:
+        _print(_lines(result))
+    if not result.found:
+        return 2 if result.unread_ranks else 0
     return 1
+
+
+def _lines(result: NanResult) -> list[str]:
+    lines = [f"note: {note}" for note in result.notes]
+    if not result.found:
+        return [*lines, "Cannot find any anomaly node, no need to generate analyze file."]
+    return [*_text(result.report), *lines, f"The analyze result is saved in: {result.file}"]
+
+
+def _data(result: NanResult) -> dict[str, Any]:
+    from msprobe.files.page import strict
+
+    return {
+        "found": result.found,
+        "sentence": result.sentence,
+        "step": result.step,
+        "origins": strict(result.report),
+        "notes": result.notes,
+        "unread_ranks": result.unread_ranks,
+        "file": None if result.file is None else str(result.file),
+    }
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,12 +73,20 @@ def _parser() -> argparse.ArgumentParser:
         epilog="exit code: 0 nothing found, 1 found, 2 an error, or nothing found but a rank cannot be read",
     )
     parser.add_argument(
+        "dump",
+        metavar="DUMP",
+        nargs="?",
+        help="a folder of msprobe run, a dump path, the folder of a step (rank0, rank1, ...) or of one rank",
+    )
+    parser.add_argument(
         "-i",
         "--input_path",
         dest="input",
         metavar="STEP",
-        required=True,
-        help="folder of a step of a data dump, with rank0, rank1, ...; or the folder of one rank",
+        help="the same as DUMP",
+    )
+    parser.add_argument(
+        "--step", metavar="N", type=whole_number, help="of a run: this step (default: the first with a NaN)"
     )
     add_output(parser, "the result")
     parser.add_argument(
@@ -59,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         default=0,
         help="ranks to read at the same time (default: all cores)",
     )
+    add_screen(parser, "print the answer as JSON")
     return parser
 
 

@@ -10,38 +10,58 @@ import argparse
 import os
 import sys
 
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_place, add_screen
 from msprobe.terminal.printable import printable
+
+TYPE_CHECKING = False  # see msprobe/__init__.py
+if TYPE_CHECKING:
+    from msprobe.overflow.repetition import Verdict
 
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    if not os.path.isfile(options.api_info):  # answered here, before torch is imported
+    if not os.path.exists(options.api_info):  # answered here, before torch is imported
         parser.error(printable(f"{options.api_info}: expected a dump.json"))
     from msprobe.overflow.repetition import Outcome, calls_of, check
     from msprobe.replay.dump_file import Dump
     from msprobe.replay.execution import device_named, quiet
     from msprobe.replay.memory import limited_memory
 
-    dump = Dump(options.api_info)
+    dump = Dump(options.api_info, options.step, options.rank)
     if not calls_of(dump):
-        print("The dump has no forward call that can be run again.")
+        _say(options, [], "The dump has no forward call that can be run again.")
         return 0
     device = device_named(options.device, compile_operators=options.jit)
-    if device == "cpu":
+    if device == "cpu" and not (options.json or options.quiet):
         print(
             "note: there is no CUDA device and no NPU: half precision is checked against float32 on the CPU"
         )
     seen = set()
+    verdicts = []
     with limited_memory(device), quiet():
         for verdict in check(dump, device):
             seen.add(verdict.outcome)
+            verdicts.append(verdict)
+            if options.json or options.quiet:
+                continue
             stream = sys.stderr if verdict.outcome is Outcome.SKIPPED else sys.stdout
             print(printable(verdict.sentence), file=stream, flush=True)
+    _say(options, verdicts, "")
     if Outcome.ABNORMAL in seen:
         return 1
     return 2 if seen == {Outcome.SKIPPED} else 0
+
+
+def _say(options: argparse.Namespace, verdicts: list[Verdict], text: str) -> None:
+    """The lines of the calls were printed one by one."""
+    if options.json:
+        import json
+
+        calls = [{"call": one.api, "outcome": one.outcome.value, "reason": one.reason} for one in verdicts]
+        print(json.dumps({"calls": calls}, indent=1))
+    elif text and not options.quiet:
+        print(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,8 +78,10 @@ def _parser() -> argparse.ArgumentParser:
         dest="api_info",
         metavar="FILE",
         required=True,
-        help="dump.json of one rank; saved tensors beside it are used, else tensors are made from statistics",
+        help="dump.json of one rank, its folder, or that of msprobe run; saved tensors beside it are used, "
+        "else tensors are made from statistics",
     )
+    add_place(parser)
     parser.add_argument(
         "-j",
         "--jit_compile",
@@ -80,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         default=0,
         help="number of the device (default: 0)",
     )
+    add_screen(parser, "print the verdict on each call as JSON")
     return parser
 
 

@@ -7,12 +7,21 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import re
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.credentials import is_secret
+from msprobe.files.run_folder import (
+    CONFIG_PACK,
+    DUMP,
+    FREE_BENCHMARK,
+    GRADIENTS,
+    MONITOR,
+    PERTURB,
+    RUN_FILE,
+)
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import InvalidArgument, __version__
 
@@ -21,8 +30,6 @@ if TYPE_CHECKING:
 
     from msprobe.recording.recorded_training import Seen
     from msprobe.recording.settings import RunSettings
-
-RUN_FILE = re.compile(r"run\.rank([0-9]{1,9})\.json")
 
 
 def rank_of_process() -> int:
@@ -43,6 +50,19 @@ def earlier_run(settings: RunSettings) -> Path | None:
         return None
     paths = (folder / name for name in names if RUN_FILE.fullmatch(name))
     return next((path for path in paths if not _goes_on(settings, path)), None)
+
+
+def remove_run(folder: Path) -> None:
+    """Only what a run leaves: other files of the user stay. Raises InvalidArgument."""
+    folders = (DUMP, GRADIENTS, MONITOR, PERTURB, FREE_BENCHMARK)
+    try:
+        for path in sorted(folder.iterdir()):
+            if path.name in folders and path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name == CONFIG_PACK or path.match("run.rank*.json") or path.match("losses.rank*.csv"):
+                path.unlink()
+    except OSError as error:
+        raise InvalidArgument(f"{folder}: the earlier run cannot be removed: {error.strerror}") from error
 
 
 def _goes_on(settings: RunSettings, path: Path) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, DumpConfig, FreeBenchmarkConfig, load_config, read_file, words_of
+from msprobe.files.run_folder import DUMP, FREE_BENCHMARK, GRADIENTS, MONITOR
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:
@@ -34,14 +35,6 @@ CHANGES = ("improve_precision", "add_noise", "bit_noise", "change_value", "no_ch
 DEFAULT_OUTPUT = "msprobe_run"
 DEFAULT_STEPS = "0-2"
 DEFAULT_LEVEL = "mix"
-
-# Folders and files of a run, below its folder.
-DUMP = "dump"
-GRADIENTS = "grad_probe"
-MONITOR = "monitor"
-PERTURB = "perturb"
-FREE_BENCHMARK = "free_benchmark"
-CONFIG_PACK = "config_check.zip"
 
 
 @dataclass(frozen=True)

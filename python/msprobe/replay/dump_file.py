@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.dump_folders import dump_file
 from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.replay.functions import parts_of
 
@@ -73,8 +75,13 @@ class RecordedCall:
 class Dump:
     """A dump.json. Its records are looked up in the file when they are asked for."""
 
-    def __init__(self, path: str) -> None:
-        """Raises IoError, FormatError, UnsupportedError."""
+    def __init__(self, path: str, step: int | None = None, rank: int | None = None) -> None:
+        """path: the file, or a folder with it: of a rank, a step, a dump path or `msprobe run`; of several
+        dumps that of this step and rank, else the first. Raises InvalidArgument, IoError, FormatError,
+        UnsupportedError.
+        """
+        if os.path.isdir(path):
+            path = str(dump_file(Path(path), step, rank))
         self.path = path
         self._trace = core.read_trace(path)
         if self._trace.framework == "mindspore":

@@ -211,7 +211,7 @@ def _only_on_one_side(found: core.RlKeyComparison) -> tuple[list[Place], list[Pl
             *_numbers("step", {place.step for place in whole} - steps),
             *_numbers("rank", {place.rank for place in whole} - ranks),
         ]
-        words += [f"{' and '.join(parts)} (only in the {name} record)"] if parts else []
+        words += [f"{' and '.join(parts)} (only in the {name})"] if parts else []
     return only[0], only[1], ", ".join(words)
 
 

@@ -84,7 +84,7 @@ def _gaps(key: KeyResult) -> list[Finding]:
     for side, places in (("reference", key.reference_only), ("target", key.target_only)):
         if places:
             count = f"{len(places)} array{'s' if len(places) > 1 else ''}"
-            text = f"{key.name}: only the {side} record has {count}, first {places[0].words}"
+            text = f"{key.name}: only the {side} has {count}, first {places[0].words}"
             findings.append(Finding("missing", key.name, places[0].step, text))
     findings += [
         Finding("unreadable", key.name, place.step, f"{key.name}, {place.words}: {problem}")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from msprobe.rl.result import RlResult
 
+# Names of the files that a comparison writes, beside tables with the names of keys; see new_results().
+RESULTS = ("verdict.json", "report.html", "junit.xml")
 _MOST_TABLES = 3  # named on the screen
 
 

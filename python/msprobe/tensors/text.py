@@ -83,7 +83,7 @@ def _mark() -> str:
 def paired_lines(a: Content, b: Content, paired: Paired) -> list[str]:
     found = paired.metrics
     count = max(found["count"], 1)
-    lines = [f"A  {head_line(a)}", f"B  {head_line(b)}"]
+    lines = [f"reference  {head_line(a)}", f"target     {head_line(b)}"]
     if paired.equal:
         return [*lines, f"equal: all {found['count']} elements have the same bits"]
     equal, close = found["equal_bits"], found["count"] - paired.not_close
@@ -106,7 +106,7 @@ def paired_lines(a: Content, b: Content, paired: Paired) -> list[str]:
 
 def element_table(rows: list[tuple[int, float, float]], shape: tuple[int, ...]) -> list[str]:
     """Elements of two tensors by their numbers in C order."""
-    cells = [["element", "A", "B", "difference"]]
+    cells = [["element", "reference", "target", "difference"]]
     cells += [[_place(index, shape), number(a), number(b), number(abs(a - b))] for index, a, b in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(4)]
     return ["  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in cells]

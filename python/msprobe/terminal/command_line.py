@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import sys
 
 from msprobe.terminal.printable import printable
 
@@ -19,20 +21,20 @@ _EXAMPLES = {
     "config": "msprobe config check config.yaml",
     "doctor": "msprobe doctor --json > report.json",
     "completion": 'eval "$(msprobe completion bash)"',
-    "compare": "msprobe compare golden_dump target_dump -o comparison",
+    "compare": "msprobe compare run_a run_b -o comparison",
     "ckpt": "msprobe ckpt run_a/checkpoints run_b/checkpoints -o similarity.json",
-    "grad_compare": "msprobe grad_compare probe_a probe_b -o comparison",
+    "grad_compare": "msprobe grad_compare run_a run_b -o comparison",
     "merge_result": "msprobe merge_result -i comparisons -o merged -config indexes.yaml",
-    "view": "msprobe view result",
+    "view": "msprobe view run_a run_b",
     "export": "msprobe export dump",
-    "config_check": "msprobe config_check -c pack_a.zip pack_b.zip -o result",
-    "nan_analyze": "msprobe nan_analyze -i dump/step0 -o result",
-    "run_overflow_check": "msprobe run_overflow_check -api_info dump/step0/rank0/dump.json",
-    "check": "msprobe check dump/step0/rank0 -o checked",
-    "reproduce": "msprobe reproduce dump/step0/rank0 Functional.softmax.3 -o report",
+    "config_check": "msprobe config_check -c run_a run_b -o result",
+    "nan_analyze": "msprobe nan_analyze run_b -o result",
+    "run_overflow_check": "msprobe run_overflow_check -api_info run_b",
+    "check": "msprobe check run_b -o checked",
+    "reproduce": "msprobe reproduce run_b Functional.softmax.3 -o report",
     "op_generate": "msprobe op_generate -i config_op.json -o scripts",
-    "run_ut": "msprobe run_ut -api_info dump/step0/rank0/dump.json -o result",
-    "multi_run_ut": "msprobe multi_run_ut -api_info dump/step0/rank0/dump.json -n 4 -o result",
+    "run_ut": "msprobe run_ut -api_info run_b -o result",
+    "multi_run_ut": "msprobe multi_run_ut -api_info run_b -n 4 -o result",
     "api_precision_compare": "msprobe api_precision_compare -npu details_npu.csv -gpu details_gpu.csv",
 }
 
@@ -45,6 +47,7 @@ class Parser(argparse.ArgumentParser):
         has_lines = any("\n" in settings.get(text, "") for text in ("description", "epilog"))
         shape = argparse.RawDescriptionHelpFormatter if has_lines else argparse.HelpFormatter
         super().__init__(**{"formatter_class": shape, "allow_abbrev": False, **settings})
+        self._words: list[str] = []
 
     def format_help(self) -> str:
         """With an example in every one."""
@@ -52,13 +55,45 @@ class Parser(argparse.ArgumentParser):
         example = _EXAMPLES.get(self.prog.rpartition(" ")[2])
         return text if example is None or "example: " in text else f"{text}example: {example}\n"
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """With a suggestion for a mistyped option."""
+        self._words = sys.argv[1:] if args is None else list(args)
+        asked, unknown = self.parse_known_args(self._words, namespace)
+        if unknown:
+            self.error(self._said_of(unknown[0]))
+        return asked
+
     def error(self, message: str) -> NoReturn:
-        """One line; the help has the rest."""
+        """One line; the help has the rest. What is missing is often a word that was taken for an option."""
+        if message.startswith("the following arguments are required"):
+            unknown = [word for word in self._words if self._is_mistyped(word)]
+            message = self._said_of(unknown[0]) if unknown else message
         self.exit(2, printable(f"{self.prog}: error: {message}; see {self.prog} --help") + "\n")
+
+    def _said_of(self, word: str) -> str:
+        if not word.startswith("-"):
+            return f'unexpected argument "{word}"'
+        close = difflib.get_close_matches(word.partition("=")[0], self._option_string_actions, n=1)
+        return f'unknown option "{word}"' + (f': did you mean "{close[0]}"?' if close else "")
+
+    def _is_mistyped(self, word: str) -> bool:
+        """Whether it looks like an option, but is none, and no value such as -1 or -oOUT."""
+        is_long = word.startswith("--") and len(word) > 2
+        return is_long and word.partition("=")[0] not in self._option_string_actions
+
+
+def add_runs(group: argparse._ActionsContainer, what: str) -> None:
+    """The two runs that every comparison takes, in this order."""
+    group.add_argument("reference", metavar="REFERENCE", help=f"{what}, of the run that you trust")
+    group.add_argument("target", metavar="TARGET", help="the same of the run that you examine")
+
+
+def add_force(group: argparse._ActionsContainer) -> None:
+    group.add_argument("--force", action="store_true", help="replace results that are there already")
 
 
 def add_two_runs(group: argparse._ActionsContainer, runs: str, runs_help: str, file_help: str) -> None:
-    """Two dumps, in all spellings: in their places, by option, or by the file of mindstudio-probe.
+    """Two dumps, in all spellings: in their places, or as mindstudio-probe has them, by option or by file.
 
     `runs`: what the help calls those in their places.
     """
@@ -97,6 +132,34 @@ def add_screen(
     shown = group.add_mutually_exclusive_group()
     shown.add_argument("--json", action="store_true", help=json_help)
     shown.add_argument("--quiet", action="store_true", help=quiet_help)
+
+
+def add_place(group: argparse._ActionsContainer) -> None:
+    """Which dump of a run or of a folder of dumps."""
+    for name in ("step", "rank"):
+        group.add_argument(
+            f"--{name}",
+            metavar="N",
+            type=whole_number,
+            help=f"of a run, or a folder of dumps: this {name} (default: the first)",
+        )
+
+
+def whole_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise argparse.ArgumentTypeError(f"expected a number of 0 or more, found {text!r}")
+    return int(text)
+
+
+def say_files(files: list[str], asked: argparse.Namespace) -> None:
+    """The answer of a command that only writes files. asked: with the options of add_screen()."""
+    if asked.json:
+        import json
+
+        print(json.dumps({"files": files}, indent=1))
+    elif not asked.quiet:
+        for file in files:
+            print(printable(file))
 
 
 def add_timeout(group: argparse._ActionsContainer) -> None:

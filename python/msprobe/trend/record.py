@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.run_folder import MONITOR
 from msprobe.native import InvalidArgument, IoError, core
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from msprobe._core import MonitorSeries, MonitorStoreReader
 
 ALARMS = "alarms.jsonl"
-_FOLDER = "monitor"  # in the folder of a run
 _NAME = re.compile(r"monitor(\.rank([0-9]{1,9}))?\.db")
 _MOST_BYTES = 64 << 20  # of alarms: a file beyond it was not written by the monitor
 
@@ -43,7 +43,7 @@ def stores_of(path: Path) -> dict[int, Path]:
     if path.is_file():
         match = _NAME.fullmatch(path.name)
         return {} if match is None else {_rank(match): path}
-    for folder in (path, path / _FOLDER):
+    for folder in (path, path / MONITOR):
         found = {}
         if folder.is_dir():
             for file in sorted(folder.iterdir()):

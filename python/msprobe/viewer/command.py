@@ -42,8 +42,10 @@ def view(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> int:
     if asked.export is not None:
         if not path.is_file():
             parser.error("--export: expected one file *.vis.db, found a folder")
+        from msprobe.files.new_results import check_new_file
         from msprobe.viewer.export import export
 
+        check_new_file(Path(asked.export), force=asked.force)
         print(export(path, Path(asked.export), step=asked.step, rank=asked.rank))
         return 0
     return _view_graphs(asked, path)
@@ -137,24 +139,21 @@ Over ssh: ssh -L 6066:127.0.0.1:6066 HOST, then open the printed address here.""
 def parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe view",
-        description="Shows results of graph comparisons (*.vis.db), dumps and records of the monitor as a "
-        "web page of this machine.",
+        description="Shows runs, results of graph comparisons (*.vis.db), dumps and records of the monitor "
+        "as a web page of this machine.",
         epilog=_EPILOG,
     )
     add = parser.add_argument
     add(
         "path",
         metavar="FILE_OR_FOLDER",
-        help="a result *.vis.db, a folder with such files, a dump, or a record of the monitor",
+        help="a folder of msprobe run, a result *.vis.db, a folder with such files, a dump, or a record of "
+        "the monitor; with TARGET the reference",
     )
-    add(
-        "target",
-        nargs="?",
-        metavar="TARGET",
-        help="with two dumps or records, REFERENCE TARGET: compares them",
-    )
+    add("target", nargs="?", metavar="TARGET", help="another run, dump or record: both are compared")
     add_serving(parser)
     add("--export", metavar="OUT.html", help="write one self-contained page instead of serving")
+    add("--force", action="store_true", help="of --export: replace a file that is there already")
     add("--step", type=int, help="of --export: the step (default: the first)")
     add("--rank", type=int, help="of --export: the rank (default: the first)")
     return parser

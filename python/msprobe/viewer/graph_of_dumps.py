@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from msprobe.files.dump_folders import Form, form_of
+from msprobe.files.run_folder import dump_of, is_run
 from msprobe.native import Error, InvalidArgument
 from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import SUFFIX
@@ -31,8 +32,10 @@ _DEEPEST = 3
 
 
 def is_dump(path: Path) -> bool:
-    """Whether `path` is the folder of a dump; a folder with results in it is shown as it is."""
-    return _has_form(path) and not _has_results(path)
+    """Whether `path` is the folder of a dump, or of a run with one, and has no results in it, which are
+    shown.
+    """
+    return (_has_form(path) or _has_dump(path)) and not _has_results(path)
 
 
 def command_for(paths: list[Path]) -> str:
@@ -46,7 +49,7 @@ def graph_of(paths: list[Path], *, quietly: bool = False) -> Path:
     error.
     """
     for path in paths:
-        form_of(path)  # says what was expected
+        form_of(dump_of(path))  # says what was expected
     folder = Path(tempfile.mkdtemp(prefix="msprobe-view-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     words = ["graph", *(str(path.absolute()) for path in paths), "-o", str(folder)]
@@ -132,6 +135,13 @@ def _has_form(path: Path) -> bool:
     try:
         return form_of(path) is not Form.FILE
     except (Error, OSError):
+        return False
+
+
+def _has_dump(path: Path) -> bool:
+    try:
+        return is_run(path) and _has_form(dump_of(path))
+    except Error:
         return False
 
 

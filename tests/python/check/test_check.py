@@ -137,7 +137,7 @@ def test_shares_need_tensors_of_both(tmp_path: Path) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str | Path) -> tuple[int, str, str]:
-    code = cli.main(["check", *map(str, words)])
+    code = cli.main(["check", "--force", *map(str, words)])
     said = capsys.readouterr()
     return code, said.out, said.err
 

@@ -148,9 +148,9 @@ def test_names_of_results(runs: Path) -> None:
     ]
 
 
-def test_an_earlier_result_stays(runs: Path) -> None:
+def test_of_mindstudio_probe_an_earlier_result_stays(runs: Path) -> None:
     for _ in range(3):
-        run("compare", dump(runs, "golden"), dump(runs, "other"), "-o", runs / "out", "--quiet")
+        run("compare", "-gp", dump(runs, "golden"), "-tp", dump(runs, "other"), "-o", runs / "out", "--quiet")
     assert len(list((runs / "out").glob("compare_result_*.xlsx"))) == 3
 
 
@@ -242,7 +242,7 @@ def test_errors_of_both_files_leave_nothing(runs: Path, capsys: pytest.CaptureFi
 
 
 def test_noise_has_the_form_of_the_reference(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--quiet", "--noise")
+    words = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--quiet", "--force", "--noise")
     assert run(*words, runs / "same", runs / "golden") == 0
     content = json.loads((runs / "out/verdict.json").read_text())
     assert content["inputs"]["noise"] == [str(runs / "same"), str(runs / "golden")]
@@ -325,11 +325,11 @@ def test_compare_distributed_of_the_existing_tool(runs: Path) -> None:
 def test_bitwise_asks_for_equal_runs(runs: Path) -> None:
     off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.0 * (1 + 2.0**-23))}
     write_run(runs / "target", ["rank0", "rank1"], [0], off)
-    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet")
+    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet", "--force")
     assert run(*words) == 0
     assert json.loads((runs / "out/verdict.json").read_text())["status"] == "rounding"
     assert run(*words, "--bitwise") == 1
-    same = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--quiet", "--bitwise")
+    same = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--force", "--bitwise")
     assert run(*same) == 0
     assert json.loads((runs / "out/verdict.json").read_text())["status"] == "equal"
 
@@ -347,7 +347,7 @@ def test_what_repeated_runs_show_is_noise(runs: Path) -> None:
     off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.004)}
     for name in ("target", "again"):
         write_run(runs / name, ["rank0", "rank1"], [0], off)
-    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet")
+    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet", "--force")
     assert run(*words) == 1
     assert run(*words, "--noise", runs / "same", runs / "again") == 0
     assert run(*words, "--noise", runs / "same") == 1
@@ -381,7 +381,16 @@ def test_a_repeated_run_that_cannot_be_read_is_an_error(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dump(runs, "other").write_text("{")
-    words = ("compare", runs / "golden", runs / "same", "-o", runs / "out", "--noise", runs / "other")
+    words = (
+        "compare",
+        runs / "golden",
+        runs / "same",
+        "-o",
+        runs / "out",
+        "--force",
+        "--noise",
+        runs / "other",
+    )
     assert run(*words) == 2
     assert "other/step0/rank1/dump.json" in capsys.readouterr().err
 

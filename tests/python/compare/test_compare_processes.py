@@ -146,7 +146,7 @@ def test_repeated_runs_are_shared_too(runs: Path) -> None:
     write_run(runs / "again", RANKS, [0, 1], off)
     results = [ended(process) for process in [start(runs, n, 2, "--noise", runs / "again") for n in range(2)]]
     assert [code for code, _, _ in results] == [0, 0], results
-    results = [ended(process) for process in [start(runs, n, 2) for n in range(2)]]
+    results = [ended(process) for process in [start(runs, n, 2, "--force") for n in range(2)]]
     assert [code for code, _, _ in results] == [1, 0], results
 
 

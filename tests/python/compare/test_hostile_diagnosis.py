@@ -90,7 +90,7 @@ def runs(tmp_path: Path) -> Path:
 
 def ask(runs: Path) -> int:
     dumps = [str(runs / name / "dump.json") for name in ("golden", "target")]
-    return main(["compare", *dumps, "-o", str(runs / "out"), "--quiet", "--format", "csv", "-c"])
+    return main(["compare", *dumps, "-o", str(runs / "out"), "--quiet", "--format", "csv", "-c", "--force"])
 
 
 def status(runs: Path) -> str:

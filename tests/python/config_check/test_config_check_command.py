@@ -118,7 +118,7 @@ class TestComparing:
             (["-c", A, A, A], "expected two packs after -c, found 3"),
             (["-c", A, B, "--live"], "expected one pack after -c with --live, found 2"),
             (["-c", A, "none.zip"], "none.zip: there is no such file"),
-            (["-c", A, A, "--bogus"], "unrecognized arguments: --bogus"),
+            (["-c", A, A, "--bogus"], 'unknown option "--bogus"'),
             (["-c", A, A, "--json", "--quiet"], "not allowed with argument"),
         ],
     )

@@ -70,7 +70,7 @@ def diagnose(tmp_path, capsys):
 
     def call(a, b, *options):
         capsys.readouterr()
-        code = cli.main(["diagnose", str(a), str(b), "-o", str(tmp_path / "out"), *options])
+        code = cli.main(["diagnose", str(a), str(b), "-o", str(tmp_path / "out"), "--force", *options])
         text = (tmp_path / "out/diagnose.json").read_text()
         return code, json.loads(text), capsys.readouterr().out
 

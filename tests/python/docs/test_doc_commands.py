@@ -119,7 +119,7 @@ def _graphs(records: Path, folder: Path) -> None:
     (folder / "results").mkdir()
     for name in ("compare_20261121.vis.db", "compare.vis.db", "results/one.vis.db"):
         shutil.copy(file, folder / name)
-    _copies(golden_dump="run_a/dump/step0", target_dump="run_b/dump/step0")(records, folder)
+    _copies(run_a="run_a", run_b="run_b")(records, folder)
 
 
 def _perturbed(records: Path, folder: Path) -> None:
@@ -130,22 +130,26 @@ def _perturbed(records: Path, folder: Path) -> None:
 PREPARE: dict[str, Callable[[Path, Path], None]] = {
     "README.md": _training_script,
     "docs/accuracy.md": _copies(dump__json="tensors/step0/rank0/dump.json"),
-    "docs/check.md": _copies(dump="tensors", golden_dump="tensors", target_dump="tensors"),
+    "docs/check.md": _copies(dump="tensors", run_a="tensors", run_b="tensors"),
     "docs/checkpoint.md": _checkpoints,
-    "docs/compare.md": _copies(dump_golden="run_a/dump", dump_target="run_b/dump"),
+    "docs/commands.md": _copies(run_a="run_a", run_b="run_b"),
+    "docs/compare.md": _copies(run_a="run_a", run_b="run_b"),
     "docs/config_check.md": _launch_scripts,
     "docs/dump.md": _copies(dump="dump"),
     "docs/first_hour.md": _launcher,
     "docs/grad_probe.md": _copies(
-        probe_a="run_a/grad_probe", probe_b="run_b/grad_probe", A="run_a/grad_probe", B="run_b/grad_probe"
+        probe_a="run_a/grad_probe",
+        probe_b="run_b/grad_probe",
+        REFERENCE="run_a/grad_probe",
+        TARGET="run_b/grad_probe",
     ),
-    "docs/graph.md": _copies(dump_a="run_a/dump", dump_b="run_b/dump"),
+    "docs/graph.md": _copies(run_a="run_a", run_b="run_b"),
     "docs/limits.md": _copies(dump_a="run_a/dump", pack__zip="run_a/config_check.zip"),
-    "docs/operator_script.md": _copies(dump="tensors"),
+    "docs/operator_script.md": _copies(dump="tensors", run_b="tensors"),
     "docs/perturb.md": _perturbed,
-    "docs/overflow.md": _copies(dump="nan"),
+    "docs/overflow.md": _copies(dump="nan", run_b="nan"),
     "docs/rl.md": _copies(dump_a="rl_a", dump_b="rl_b", sent__bin="a.bin", received__bin="a.bin"),
-    "docs/show.md": _copies(model__bin="a.bin", other__bin="b.bin", dump="nan"),
+    "docs/show.md": _copies(model__bin="a.bin", other__bin="b.bin", dump="nan", run_b="nan"),
     "docs/viewer.md": _graphs,
 }
 

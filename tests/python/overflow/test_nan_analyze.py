@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msprobe import FormatError, cli
+from msprobe import FormatError, InvalidArgument, cli, nan_analyze
 from msprobe.native import core
 from overflow_support import DATA, INF, NAN, call, tensor, unpacked, value, write_rank
 
@@ -241,10 +241,22 @@ def test_a_record_that_changes_while_it_is_read() -> None:
         report_of(SimpleNamespace(origins=[origin]))  # type: ignore[arg-type]
 
 
-def test_a_dump_path_is_not_a_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_rank(tmp_path / "step0/rank0", {})
-    assert analyze(tmp_path, tmp_path / "output") == (2, None)
-    assert "give one of them" in capsys.readouterr().err
+def test_of_a_dump_path_the_first_bad_step_is_taken(tmp_path: Path) -> None:
+    bad = {"Torch.log.0.forward": call([tensor()], [tensor(NAN)])}
+    for step, records in ((0, {}), (2, bad), (10, bad)):
+        write_rank(tmp_path / f"step{step}/rank0", records)
+    result = nan_analyze(tmp_path)
+    assert (result.found, result.step) == (True, 2)
+    assert [row["call"] for row in result.table()] == ["Torch.log.0.forward"]
+    assert not nan_analyze(tmp_path, step=0).found
+    with pytest.raises(InvalidArgument, match="there is no step 1"):
+        nan_analyze(tmp_path, step=1)
+    for wrong in (["-i", str(tmp_path), str(tmp_path)], []):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(["nan_analyze", *wrong])
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="2"):
         cli.main(["nan_analyze", "-i", str(tmp_path / "nowhere")])
 

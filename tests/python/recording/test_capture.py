@@ -337,6 +337,12 @@ class TestCapture:
             train(model, 1)
         with pytest.raises(msprobe.InvalidArgument, match="there is a run already"):
             msprobe.capture(model, tmp_path).__enter__()
+        (tmp_path / "mine.txt").write_text("")
+        with msprobe.capture(model, tmp_path, without=["dump"], force=True):
+            train(model, 1)
+        assert (tmp_path / "mine.txt").exists()
+        assert not (tmp_path / "dump").exists()
+        assert (tmp_path / "run.rank0.json").exists()
 
 
 class TestHooks:

@@ -389,7 +389,7 @@ class TestCommandLine:
             (("--steps", "2-1", "x.py"), "from the smaller to the larger"),
             (("--level", "L9", "x.py"), "invalid choice: 'L9'"),
             (("--config", "x.txt", "x.py"), "that ends in .json, .yaml or .yml"),
-            (("--frobnicate", "x.py"), "unrecognized arguments"),
+            (("--frobnicate", "x.py"), 'unknown option "--frobnicate"'),
         ],
     )
     def test_wrong(self, words, text, capsys):

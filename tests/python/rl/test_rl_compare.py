@@ -40,7 +40,7 @@ def rollout(step: int, *, shift: float = 0.0) -> dict[str, Any]:
 
 
 def run(*arguments: object) -> int:
-    return main(["rl_compare", *map(str, arguments)])
+    return main(["rl_compare", "--force", *map(str, arguments)])
 
 
 def verdict(folder: Path) -> dict[str, Any]:
@@ -148,14 +148,14 @@ def test_what_only_one_record_has(save: Save, tmp_path: Path, capsys: pytest.Cap
     assert run(left, right, "-o", tmp_path / "out") == 0
     said = capsys.readouterr().out
     assert f"note: only {left} has the key own" in said
-    assert "note: not compared: step 2 (only in the reference record)" in said
+    assert "note: not compared: step 2 (only in the reference)" in said
     (left / "data/x/step1/rank0/micro_step0/x.npy").rename(left / "data/x/step1/rank0/micro_step0/x.1.npy")
     assert run(left, right, "-o", tmp_path / "out") == 1
     found = verdict(tmp_path / "out")
     assert found["verdict"] == "incomplete"
     assert [one["kind"] for one in found["findings"]] == ["missing", "missing"]
     assert capsys.readouterr().out.startswith(
-        "No difference was seen, but: x: only the reference record has 1 array"
+        "No difference was seen, but: x: only the reference has 1 array"
     )
 
 
@@ -220,7 +220,7 @@ def test_json_and_quiet(save: Save, tmp_path: Path, capsys: pytest.CaptureFixtur
     [
         ([], "expected one or two records, or --weights SENT RECEIVED"),
         (["absent"], "absent: expected the dump path of SingleSave, with a folder data"),
-        (["{a}", "--log-probs", "x"], "expected LEFT=RIGHT, two keys, found 'x'"),
+        (["{a}", "--log-probs", "x"], "expected KEY=KEY, found 'x'"),
         (["{a}", "--log-probs", "x=y"], "there is no key y, expected one of x"),
         (["{a}"], "expected the log probabilities of rollout and training, or a second record"),
         (["{a}", "{a}", "--tolerance", "-1"], "expected a number of 0 or more, found '-1'"),

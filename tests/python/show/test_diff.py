@@ -71,8 +71,8 @@ def test_entries_of_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert diff(*both) == 1
     text = capsys.readouterr().out
     assert "3 of 4 entries differ" in text
-    assert "A: only here: only" in text
-    assert "B: only here: new" in text
+    assert "only in the reference: only" in text
+    assert "only in the target: new" in text
     assert "w: 1 of 3 elements differ, largest absolute error 0.5" in text
     assert diff(*both, "same") == 0
     assert diff(*both, "w") == 1
@@ -106,7 +106,7 @@ def test_records_of_two_dumps(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "2 of 2 entries differ" in text
     assert "mean 1" in text
     assert "mean 2" in text
-    assert "msprobe compare A B says more" in text
+    assert "msprobe compare REFERENCE TARGET says more" in text
     assert diff(a, c) == 0
     assert diff(a, b, "Torch.add.0.forward") == 1
 

@@ -200,8 +200,8 @@ def test_wrong_questions(runs, name, asked, match):
 
 
 def test_a_page_that_cannot_be_written(runs, tmp_path):
-    from msprobe import IoError
+    from msprobe import InvalidArgument
 
-    with pytest.raises(IoError):
+    with pytest.raises(InvalidArgument, match="there is no folder"):
         main([str(runs["same"]), "--export", str(tmp_path / "no" / "folder" / "x.html")])
     assert list(tmp_path.iterdir()) == []

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from msprobe.commands.sources.source import Entry, Row, Source, Text
-from msprobe.files.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
-from msprobe.native import InvalidArgument, core
+from msprobe.files.dump_folders import DUMPS
+from msprobe.native import core
 from msprobe.tensors.content import Content, open_tensor_file
 from msprobe.tensors.text import number
 
@@ -194,29 +194,3 @@ def open_file(path: str) -> Source:
     if name == "stack.json":
         return StackSource(path)
     return ConstructSource(path) if name == "construct.json" else DumpSource(path, Path(path))
-
-
-def dump_file(path: Path, step: int | None, rank: int | None) -> Path:
-    """The dump.json of a file, or of the folder of a rank, step or run; the first one, or what was asked for.
-    Raises InvalidArgument.
-    """
-    form = form_of(path)
-    if form is Form.RUN:
-        path = _chosen(path, numbered(path, STEP), "step", step)
-        form = form_of(path)
-    elif step is not None and form is Form.STEP and number_of(STEP, path) != step:
-        raise InvalidArgument(f"{path}: expected a folder with steps, for --step {step}")
-    if form is Form.STEP:
-        path = _chosen(path, numbered(path, RANK), "rank", rank)
-    if path.is_dir():
-        path = next(path / name for name in DUMPS if (path / name).is_file())
-    return path
-
-
-def _chosen(folder: Path, found: dict[int, Path], noun: str, wanted: int | None) -> Path:
-    if wanted is None:
-        return found[min(found)]
-    if wanted not in found:
-        known = ", ".join(map(str, sorted(found)[:20]))
-        raise InvalidArgument(f"{folder}: there is no {noun} {wanted}, expected one of {known}")
-    return found[wanted]

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.files.dump_folders import holds_kernel_dump
+from msprobe.files.dump_folders import dump_file, holds_kernel_dump
 from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _open_folder(path: str, step: int | None, rank: int | None) -> Source:
     if (where / "data").is_dir() and not (where / "latest_checkpointed_iteration.txt").exists():
         return other_sources.RlSource(path)
     try:
-        file = dump_sources.dump_file(where, step, rank)
+        file = dump_file(where, step, rank)
     except InvalidArgument as no_dump:
         if step is not None or rank is not None:
             raise

@@ -1,0 +1,356 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as functions: msprobe.diagnose(), msprobe.compare(), ... Each takes what its command takes,
+the reference first, and returns a typed result (msprobe.result.Result).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Union
+
+from msprobe.files.new_results import check_new_file, new_results
+from msprobe.overflow.analysis import NanResult, nan_analyze
+from msprobe.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any, Literal
+
+    from msprobe.check.result import CheckResult
+    from msprobe.checkpoint.result import CheckpointResult
+    from msprobe.compare.result import CompareResult
+    from msprobe.config_check.comparison import ConfigComparison
+    from msprobe.diagnose.answer import Answer
+    from msprobe.grad_probe.comparator import ComparisonResult
+    from msprobe.graph.view import GraphView
+    from msprobe.result import Cell
+    from msprobe.trend.comparison import Comparison
+    from msprobe.trend.record import Record
+
+    StrPath = Union[str, os.PathLike[str]]
+
+__all__ = [
+    "NanResult",
+    "TrendResult",
+    "check",
+    "ckpt",
+    "compare",
+    "config_check",
+    "diagnose",
+    "grad_compare",
+    "graph",
+    "nan_analyze",
+    "trend",
+]
+
+
+def diagnose(
+    reference: StrPath,
+    target: StrPath,
+    output: StrPath = "./diagnosis",
+    *,
+    graph: bool = True,
+    noise: Sequence[StrPath] = (),
+    force: bool = False,
+) -> Answer:
+    """Where do two runs part, and why? From everything that both recorded (docs/first_hour.md).
+
+    reference, target: folders of `msprobe run`, or folders that hold parts of a run.
+    output: folder for index.html, diagnose.json and the reports. graph: with that of the step of the cause.
+    noise: what `msprobe run --perturb` left of the reference, or dumps of repeated runs of it.
+    force: replace results that are there already.
+
+    Raises InvalidArgument, NothingToCompare and IoError.
+    """
+    from msprobe.commands.diagnose import diagnose_runs
+
+    return diagnose_runs(
+        Path(reference),
+        Path(target),
+        Path(output),
+        graph=graph,
+        noise=[Path(run) for run in noise],
+        force=force,
+        shows_progress=False,
+    )
+
+
+def compare(
+    reference: StrPath,
+    target: StrPath,
+    output: StrPath | None = None,
+    *,
+    ranks: Collection[int] | None = None,
+    steps: Collection[int] | None = None,
+    fuzzy: bool = False,
+    data_mapping: StrPath | Mapping[str, str] | None = None,
+    noise: Sequence[StrPath] = (),
+    table: Literal["xlsx", "csv"] = "xlsx",
+    threads: int = 0,
+    force: bool = False,
+) -> CompareResult:
+    """Where does a difference of two dumps come into being? (docs/compare.md)
+
+    reference, target: folders of `msprobe run`, dump paths, folders of a step or a rank, or files dump.json.
+    output: folder for the tables, report.html and verdict.json; None: nothing is written.
+    ranks, steps: no others. fuzzy: pair names that differ in the count of a call or the class of a module.
+    data_mapping: a YAML file or a mapping: name of an item -> its name in the reference.
+    noise: repeated runs of the reference: a difference is judged against their spread.
+    force: replace results that are there already.
+
+    Raises InvalidArgument, NothingToCompare, FormatError and IoError.
+    """
+    from msprobe.compare.inputs import Paths, mapping_of
+    from msprobe.compare.outputs import write_outputs
+    from msprobe.compare.run import RESULTS, CompareOptions, compare_runs
+    from msprobe.compare.verdict_file import culprits_of
+
+    with _folder(output, RESULTS, force=force) as folder:
+        options = CompareOptions(
+            output=folder,
+            fuzzy=fuzzy,
+            data_mapping=mapping_of(data_mapping),
+            table=None if output is None else table,
+            advice=False,
+            ranks=ranks,
+            steps=steps,
+            noise=[Path(run) for run in noise],
+            threads=threads,
+            shows_progress=False,
+        )
+        result = compare_runs(Paths(target=Path(target), reference=Path(reference)), options)
+        assert result is not None  # there is one process only
+        if output is not None:
+            write_outputs(result, culprits_of(result, result.frames))
+    return result
+
+
+def graph(
+    *runs: StrPath,
+    step: int | None = None,
+    rank: int | None = None,
+    rule: Literal["default", "fuzzy"] = "default",
+    threads: int = 0,
+) -> GraphView:
+    """The hierarchy of one run, graph(run), or of two compared, graph(reference, target): of one step and
+    rank, in memory. `save(folder)` of the result writes the file for `msprobe view` (docs/graph.md).
+
+    step, rank: of folders with several dumps; None: the first. Raises InvalidArgument, FormatError, IoError.
+    """
+    from msprobe.files.dump_folders import dump_file
+    from msprobe.graph.view import build
+    from msprobe.graph.view import compare as compare_graphs
+    from msprobe.native import InvalidArgument
+
+    folders = [dump_file(Path(run), step, rank).parent for run in runs]
+    if len(folders) == 1:
+        return build(folders[0])
+    if len(folders) != 2:
+        raise InvalidArgument(f"graph: expected one run, or a reference and a target, found {len(folders)}")
+    return compare_graphs(*folders, rule=rule, threads=threads)
+
+
+def ckpt(
+    reference: StrPath,
+    target: StrPath,
+    output: StrPath | None = None,
+    *,
+    mapping: str | None = None,
+    rules: str | None = None,
+    optimizer: bool = False,
+    hash: bool = False,
+    threads: int = 0,
+    force: bool = False,
+) -> CheckpointResult:
+    """Do two checkpoints differ, and where? Of any layout; nothing in them is run (docs/checkpoint.md).
+
+    output: the JSON file to write, beside it a page; None: nothing is written.
+    mapping: names of one in those of the other: "llama", "gpt2", ... or a file. rules: how shards become
+    parameters. optimizer: also its states. hash: also a hash of the content of each parameter.
+
+    Raises InvalidArgument, FormatError, UnsupportedError and IoError.
+    """
+    from msprobe.checkpoint.comparison import CheckpointOptions, compare_checkpoints
+    from msprobe.checkpoint.limits import beyond
+    from msprobe.checkpoint.outputs import write_outputs
+
+    if output is not None:
+        check_new_file(Path(output), force=force)
+    options = CheckpointOptions(mapping=mapping, rules=rules, optimizer=optimizer, hash=hash, threads=threads)
+    result = compare_checkpoints(reference, target, options)
+    if output is not None:
+        write_outputs(Path(output), result, beyond(result, []), junit=False, report=True)
+    return result
+
+
+def grad_compare(
+    reference: StrPath,
+    target: StrPath,
+    output: StrPath | None = None,
+    *,
+    pictures: bool = True,
+    threads: int = 0,
+    force: bool = False,
+) -> ComparisonResult:
+    """At which step and parameter do the gradients of two runs part? (docs/grad_probe.md)
+
+    reference, target: folders of `msprobe run`, of a gradient record, or of one rank of it.
+    output: folder for the tables, pictures, report.html and verdict.json; None: nothing is written.
+
+    Raises InvalidArgument, NothingToCompare, FormatError and IoError.
+    """
+    from msprobe.grad_probe.comparator import RESULTS, compare_records
+
+    with _folder(output, RESULTS, force=force) as folder:
+        return compare_records(
+            reference,
+            target,
+            folder,
+            pictures=pictures and output is not None,
+            threads=threads,
+            show_progress=False,
+        )
+
+
+def config_check(
+    reference: StrPath, target: StrPath, output: StrPath | None = None, *, force: bool = False
+) -> ConfigComparison:
+    """Were two runs set up alike? (docs/config_check.md)
+
+    reference, target: folders of `msprobe run`, or packs of the config check (.zip).
+    output: folder for the tables, report.html and result.json; None: nothing is written.
+
+    Raises InvalidArgument, FormatError and IoError.
+    """
+    from msprobe.config_check.comparison import compare_packs
+    from msprobe.config_check.outputs import check_output, write_outputs
+    from msprobe.config_check.pack_reader import read_pack
+    from msprobe.files.run_folder import pack_of
+    from msprobe.native import InvalidArgument
+
+    packs = pack_of(Path(reference)), pack_of(Path(target))
+    if output is not None:
+        if not force and (Path(output) / "result.json").exists():
+            raise InvalidArgument(
+                f"{output}: there are results already; choose another folder, or force=True"
+            )
+        check_output(Path(output), packs)
+    with read_pack(packs[0]) as bench, read_pack(packs[1]) as cmp:
+        result = compare_packs(bench, cmp)
+        if output is not None:
+            write_outputs(Path(output), result, bench, cmp)
+    return result
+
+
+def check(
+    dump: StrPath,
+    output: StrPath | None = None,
+    *,
+    calls: Collection[str] = (),
+    device: str = "",
+    dtype: str = "",
+    repeat: int = 1,
+    results: Literal["auto", "recorded", "rerun"] = "auto",
+    inputs_of: StrPath | None = None,
+    operators: Mapping[str, Callable[..., Any]] | None = None,
+    force: bool = False,
+) -> CheckResult:
+    """Is an operator wrong? Judges every call of a dump against the same call in float64 (docs/check.md).
+
+    dump: a folder of `msprobe run`, a dump path, the folder of a step or a rank, or a dump.json; level L1 or
+    mix, task tensor or statistics. output: folder for calls.csv, verdict.json and report.html; None: nothing
+    is written. operators: implementations to judge in place of torch's, {"Functional.softmax": my_softmax}.
+
+    Raises InvalidArgument, FormatError, UnsupportedError and IoError.
+    """
+    from msprobe.check.outputs import LOG, RESULTS
+    from msprobe.check.run import check as check_calls
+
+    with contextlib.ExitStack() as stack:
+        if output is not None:
+            stack.enter_context(new_results(Path(output), RESULTS, force=force, log=LOG))
+        return check_calls(
+            Path(dump),
+            None if output is None else Path(output),
+            calls=calls,
+            device=device,
+            dtype=dtype,
+            repeat=repeat,
+            results=results,
+            inputs_of=None if inputs_of is None else Path(inputs_of),
+            operators=operators,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class TrendResult(Result):
+    """What trainings did by the records of their monitors; the first is the reference of the others."""
+
+    records: list[Record]
+    comparisons: list[Comparison]
+
+    @property
+    def sentence(self) -> str:
+        if self.comparisons:
+            return "; ".join(one.sentence for one in self.comparisons)
+        record = self.records[0]
+        return (
+            f"{record.name}: {record.steps} steps, {len(record.series)} series, {len(record.alarms)} alarms"
+        )
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """Of two runs where they part; of one its alarms."""
+        if not self.comparisons:
+            return [
+                {
+                    "step": one.step,
+                    "rule": one.rule,
+                    "series": one.series,
+                    "value": one.value,
+                    "said": one.message,
+                }
+                for one in self.records[0].alarms
+            ]
+        return [
+            {
+                "target": one.target,
+                "step": part.step,
+                "series": part.series,
+                "reference_value": part.reference,
+                "target_value": part.target,
+                "band": part.band,
+            }
+            for one in self.comparisons
+            for part in one.partings
+        ]
+
+
+def trend(reference: StrPath, *targets: StrPath, rank: int | None = None) -> TrendResult:
+    """What did a training do, and where do other trainings part from it? By the record of the monitor
+    (docs/monitor.md): folders of `msprobe run --monitor`, or of such a record.
+
+    rank: of a record with a store for each process; None: the first. Raises InvalidArgument,
+    NothingToCompare, FormatError and IoError.
+    """
+    from msprobe.trend.comparison import compare as compare_records
+    from msprobe.trend.record import open_records
+
+    records = open_records([os.fspath(path) for path in (reference, *targets)], rank)
+    return TrendResult(records, [compare_records(records[0], record) for record in records[1:]])
+
+
+@contextlib.contextmanager
+def _folder(output: StrPath | None, patterns: Sequence[str], *, force: bool) -> Iterator[Path]:
+    """Where results go; without a wish a folder that goes away with them."""
+    if output is None:
+        with tempfile.TemporaryDirectory(prefix="msprobe-") as folder:
+            yield Path(folder)
+        return
+    with new_results(Path(output), patterns, force=force):
+        yield Path(output)
