@@ -42,6 +42,7 @@ def compare(golden: Path, target: Path, out: Path | None = None, options: tuple[
             "-o",
             str(folder),
             "--quiet",
+            "--force",
             "--format",
             "csv",
             "-c",

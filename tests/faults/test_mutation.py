@@ -65,7 +65,18 @@ def test_change_is_seen(dumps: list[Path], tmp_path: Path, seed: int, request: p
 def _ask(golden: Path, target: Path, out: Path) -> Answer:
     import subprocess
 
-    words = ["compare", str(golden), str(target), "-o", str(out), "--quiet", "--format", "csv", "-c"]
+    words = [
+        "compare",
+        str(golden),
+        str(target),
+        "-o",
+        str(out),
+        "--quiet",
+        "--format",
+        "csv",
+        "-c",
+        "--force",
+    ]
     command = [sys.executable, "-m", "msprobe", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return answer_of(out, done.returncode, stderr=done.stderr)

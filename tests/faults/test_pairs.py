@@ -79,7 +79,7 @@ def _ask(folder: Path, way: str) -> tuple[str, str, str, int]:
         ("diagnose", "run", "diagnose.json") if way == "diagnose" else ("compare", "dump", "verdict.json")
     )
     words = [str(folder / side / dump) for side in ("golden", "target")]
-    words += ["-o", str(folder / "answer"), "--quiet"]
+    words += ["-o", str(folder / "answer"), "--quiet", "--force"]
     words += ["--no-graph"] if way == "diagnose" else ["--format", "csv", "-c"]
     done = subprocess.run(
         [sys.executable, "-m", "msprobe", command, *words],

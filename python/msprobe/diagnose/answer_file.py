@@ -27,7 +27,7 @@ _MOST_OTHERS = 3
 
 def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
     content = {
-        "format": 3,
+        "format": 4,
         "msprobe": __version__,
         "status": answer.status,
         "sentence": answer.sentence,
@@ -54,7 +54,7 @@ def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
         "graph": None if answer.graph is None else relative(answer.graph, output),
         "next": list(answer.next_commands),
         "notes": list(answer.notes),
-        "inputs": {"a": str(a), "b": str(b)},
+        "inputs": {"reference": str(a), "target": str(b)},
     }
     return json.dumps(content, indent=1) + "\n"
 

@@ -260,10 +260,10 @@ class _Run:
                 compared=sum(len(row) - row.count(None) for row in values),
                 summary=summary,
                 findings=len(findings),
-                steps_only_in_1=steps[0],
-                steps_only_in_2=steps[1],
-                parameters_only_in_1=parameters[0],
-                parameters_only_in_2=parameters[1],
+                steps_only_in_reference=steps[0],
+                steps_only_in_target=steps[1],
+                parameters_only_in_reference=parameters[0],
+                parameters_only_in_target=parameters[1],
             )
         )
         if drawing is not None:

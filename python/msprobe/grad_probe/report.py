@@ -88,8 +88,8 @@ def _data(verdict: Verdict, ranks: list[RankCells]) -> dict[str, object]:
                 "compared": rank.compared,
                 "findings": rank.findings,
                 "problem": rank.problem,
-                "parametersOnlyIn1": len(rank.parameters_only_in_1),
-                "parametersOnlyIn2": len(rank.parameters_only_in_2),
+                "parametersOnlyIn1": len(rank.parameters_only_in_reference),
+                "parametersOnlyIn2": len(rank.parameters_only_in_target),
                 "names": cells[rank.rank].names if rank.rank in shown else [],
                 "cells": _packed(cells[rank.rank]) if rank.rank in shown else "",
             }

@@ -4,7 +4,7 @@
 
 verdict.json is one object:
 
-    format       1; a reader should refuse a larger number
+    format       2; a reader should refuse a larger number
     msprobe      version that wrote the file
     verdict      "same", "differs", or "incomplete": no difference was seen, but a part could not be compared
     sentence     the verdict for a person, and what was left out because only one run has it
@@ -21,10 +21,12 @@ verdict.json is one object:
     counts       ranks, unreadable_ranks, parameters (the most of any rank), compared (parameters x steps),
                  findings, suspicious_parameters (with "low_at_first_step" or "drop", over all ranks)
     ranks        for each rank: rank, steps, parameters, summary (similarity over all parameters, for each
-                 step), findings, problem (null or why it is unreadable), steps_only_in_1, steps_only_in_2,
-                 parameters_only_in_1, parameters_only_in_2 (what only one of the inputs has; the lists are
+                 step), findings, problem (null or why it is unreadable), steps_only_in_reference,
+                 steps_only_in_target, parameters_only_in_reference, parameters_only_in_target (what only one
+                 of the inputs has; the lists are
                  empty when the rank is unreadable)
-    inputs       path1, path2, and what only one of them has: ranks_only_in_1, ranks_only_in_2
+    inputs       reference, target, and what only one of them has: ranks_only_in_reference,
+                 ranks_only_in_target
 """
 
 from __future__ import annotations
@@ -87,20 +89,20 @@ class RankSummary:
     findings: int
     problem: str | None = None  # why the rank is unreadable
     # What only one side has. A step is left out of the comparison; a parameter is a finding at each step.
-    steps_only_in_1: list[int] = field(default_factory=list)
-    steps_only_in_2: list[int] = field(default_factory=list)
-    parameters_only_in_1: list[str] = field(default_factory=list)
-    parameters_only_in_2: list[str] = field(default_factory=list)
+    steps_only_in_reference: list[int] = field(default_factory=list)
+    steps_only_in_target: list[int] = field(default_factory=list)
+    parameters_only_in_reference: list[str] = field(default_factory=list)
+    parameters_only_in_target: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Inputs:
     """What was compared."""
 
-    path1: str
-    path2: str
-    ranks_only_in_1: list[int]
-    ranks_only_in_2: list[int]
+    reference: str
+    target: str
+    ranks_only_in_reference: list[int]
+    ranks_only_in_target: list[int]
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,15 @@ class Verdict:
     @property
     def only_in_1(self) -> str:
         """The ranks and steps that only run 1 has, for a person: "rank 7, steps 4-9"; "" for none."""
-        return _left_out(self.inputs.ranks_only_in_1, [rank.steps_only_in_1 for rank in self._readable])
+        return _left_out(
+            self.inputs.ranks_only_in_reference, [rank.steps_only_in_reference for rank in self._readable]
+        )
 
     @property
     def only_in_2(self) -> str:
-        return _left_out(self.inputs.ranks_only_in_2, [rank.steps_only_in_2 for rank in self._readable])
+        return _left_out(
+            self.inputs.ranks_only_in_target, [rank.steps_only_in_target for rank in self._readable]
+        )
 
     @property
     def _readable(self) -> list[RankSummary]:
@@ -173,7 +179,7 @@ class Verdict:
     def to_json(self) -> str:
         first = self.first
         content = {
-            "format": 1,
+            "format": 2,
             "msprobe": __version__,
             "verdict": self.verdict,
             "sentence": self.sentence,

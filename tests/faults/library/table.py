@@ -197,7 +197,7 @@ def ask(out: Path, pair: Pair) -> int:
     from msprobe.cli import main
 
     runs = [str(folder_of(out, words)) for words in (pair.reference, pair.target)]
-    code = main(["diagnose", *runs, "-o", str(answer / "diagnosis"), "--quiet", "--no-graph"])
+    code = main(["diagnose", *runs, "-o", str(answer / "diagnosis"), "--quiet", "--force", "--no-graph"])
     sys.stderr.write(f"\nexit code {code}\n")
     return code
 

@@ -358,7 +358,7 @@ def test_what_a_call_is_known_to_amplify_is_no_culprit(
 ) -> None:
     off = {**GOOD, "Torch.add.1.forward": call(2.0, result=4.004)}
     write_run(runs / "target", ["rank0", "rank1"], [0], off)
-    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet")
+    words = ("compare", runs / "golden", runs / "target", "-o", runs / "out", "--quiet", "--force")
 
     def known(name: str, amplification: object) -> Path:
         folder = runs / name / "perturb"  # as msprobe run --perturb leaves it in the folder of a run

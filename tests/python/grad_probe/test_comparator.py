@@ -116,9 +116,9 @@ class TestVerdict:
         assert [rank["rank"] for rank in verdict["ranks"]] == [0, 1, 3]
         assert [rank["findings"] for rank in verdict["ranks"]] == [1, 0, 0]
         assert verdict["inputs"] == {
-            "path1": str(a), "path2": str(b), "ranks_only_in_1": [7], "ranks_only_in_2": [10],
+            "reference": str(a), "target": str(b), "ranks_only_in_reference": [7], "ranks_only_in_target": [10],
         }  # fmt: skip
-        assert verdict["format"] == 1
+        assert verdict["format"] == 2
         assert verdict["msprobe"] == __version__
         assert verdict["rule"] == {"first_step_least": 0.97, "largest_drop": 0.03}
 
@@ -170,8 +170,8 @@ class TestOnlyOneSide:
         assert caplog.messages == [f"{sentence}; see {result.report_path}"]
         (rank,) = verdict["ranks"]
         assert rank["steps"] == common
-        assert rank["steps_only_in_1"] == sorted({*steps1} - {*steps2})
-        assert rank["steps_only_in_2"] == sorted({*steps2} - {*steps1})
+        assert rank["steps_only_in_reference"] == sorted({*steps1} - {*steps2})
+        assert rank["steps_only_in_target"] == sorted({*steps2} - {*steps1})
 
     def test_steps_of_two_rank_directories(self, tmp_path):
         a, b = self.runs(tmp_path, (0, 1), (1, 2))
@@ -187,7 +187,7 @@ class TestOnlyOneSide:
         (b / "rank0" / "step9").touch()
         compare(a, b)
         (rank,) = verdict_of(tmp_path)["ranks"]
-        assert rank["steps_only_in_1"] == rank["steps_only_in_2"] == []
+        assert rank["steps_only_in_reference"] == rank["steps_only_in_target"] == []
 
     def test_a_difference_is_still_the_first_thing_said(self, compare, tmp_path):
         a, b = write_runs(tmp_path, {"w": [1, 0.5]})
@@ -206,7 +206,7 @@ class TestOnlyOneSide:
         assert verdict["sentence"].endswith(
             "; not compared: steps 1-2 (only in run 1), rank 5 (only in run 2)"
         )
-        assert [rank["steps_only_in_1"] for rank in verdict["ranks"]] == [[1, 2]] * 3
+        assert [rank["steps_only_in_reference"] for rank in verdict["ranks"]] == [[1, 2]] * 3
 
     def test_different_steps_of_the_ranks_are_counted(self, compare, tmp_path):
         a, b = self.runs(tmp_path, (0, 1), (0, 1), ranks=(0, 1, 2))
@@ -215,7 +215,7 @@ class TestOnlyOneSide:
         compare(a, b)
         verdict = verdict_of(tmp_path)
         assert verdict["sentence"].endswith("; not compared: some steps of 2 ranks (only in run 1)")
-        assert [rank["steps_only_in_1"] for rank in verdict["ranks"]] == [[], [1], [0]]
+        assert [rank["steps_only_in_reference"] for rank in verdict["ranks"]] == [[], [1], [0]]
 
     def test_an_unreadable_rank_does_not_hide_the_steps_of_the_others(self, compare, tmp_path):
         a, b = self.runs(tmp_path, (0, 1), (0,), ranks=(0, 1))
@@ -223,7 +223,7 @@ class TestOnlyOneSide:
         compare(a, b)
         verdict = verdict_of(tmp_path)
         assert verdict["sentence"].endswith("; not compared: step 1 (only in run 1)")
-        assert [rank["steps_only_in_1"] for rank in verdict["ranks"]] == [[], [1]]
+        assert [rank["steps_only_in_reference"] for rank in verdict["ranks"]] == [[], [1]]
 
     def test_parameters(self, compare, tmp_path):
         both, one = agreeing(1)
@@ -233,8 +233,8 @@ class TestOnlyOneSide:
         compare(a, b)
         verdict = verdict_of(tmp_path)
         (rank,) = verdict["ranks"]
-        assert rank["parameters_only_in_1"] == ["only.a"]
-        assert rank["parameters_only_in_2"] == ["x%y"]
+        assert rank["parameters_only_in_reference"] == ["only.a"]
+        assert rank["parameters_only_in_target"] == ["x%y"]
         # The one that each run has at another step is in neither list; all are findings.
         missing = {finding["parameter"] for finding in verdict["findings"] if finding["kind"] == "missing"}
         assert missing == {"only.a", "x%y", "sometimes"}

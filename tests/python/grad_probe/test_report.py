@@ -88,7 +88,14 @@ def test_the_page_of_a_comparison(tmp_path):
 
 def test_what_only_one_run_has_is_on_the_page():
     rank = RankSummary(
-        0, [0], 1, 1, [1.0], 0, steps_only_in_1=[4, 5, 9], parameters_only_in_2=["v", "</script>"]
+        0,
+        [0],
+        1,
+        1,
+        [1.0],
+        0,
+        steps_only_in_reference=[4, 5, 9],
+        parameters_only_in_target=["v", "</script>"],
     )
     verdict = Verdict(Inputs("/a", "/b", [], [3]), (rank,), ())
     data = Page(report_html(verdict, [RankCells(0, [0], ["w"], [[1.0]], [])])).data

@@ -78,7 +78,7 @@ def losses(folder: Path, values: list[float]) -> Path:
 def test_losses_may_differ_by_what_is_expected(tmp_path):
     a = losses(tmp_path / "a", [2.0, 1.9, 1.8, 1.7])
     b = losses(tmp_path / "b", [2.0, 1.9002, 1.8004, 1.7006])
-    words = ["diagnose", str(a), str(b), "-o", str(tmp_path / "out"), "--quiet"]
+    words = ["diagnose", str(a), str(b), "-o", str(tmp_path / "out"), "--quiet", "--force"]
     assert main(words) == 1
     write(tmp_path / "known", expected_loss=[{"step": 0, "relative": 1e-4}, {"step": 1, "relative": 2e-4}])
     assert main([*words, "--noise", str(tmp_path / "known")]) == 0
