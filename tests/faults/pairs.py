@@ -521,6 +521,29 @@ def _rule(rule: str) -> Callable[[bool], Training]:
     return script
 
 
+def _step_of(name: str, settings: dict[str, Any]) -> Callable[[bool], Training]:
+    """An optimizer of torch, whose source in the target takes a step a tenth larger."""
+    base = getattr(torch.optim, name)
+
+    def step(self: Any, closure: Any = None) -> Any:
+        for group in self.param_groups:
+            group["lr"] *= 1.1
+        loss = base.step(self, closure)
+        for group in self.param_groups:
+            group["lr"] /= 1.1
+        return loss
+
+    def script(target: bool) -> Training:
+        made = type(name, (base,), {"step": step}) if target else base
+        training = _healthy(target)
+        training.optimizer = lambda parameters: made(
+            [p for p in parameters if p.dim() == 2 or name != "Muon"], **settings
+        )
+        return training
+
+    return script
+
+
 def _unscaled_too_late(target: bool) -> Training:
     """The gradient is 256 times too large before it is clipped, and the same afterwards."""
 
@@ -628,6 +651,16 @@ PAIRS = (
     Pair("mixed_with_noise_diagnosed", _mixed_with_noise, statuses=SAME, recordings=()),
     Pair("epsilon_inside", _rule("epsilon inside"), recordings=(), culprit=r"optimizer|update|rule"),
     Pair("no_bias_correction", _rule("no bias correction"), recordings=(), culprit=r"optimizer|update|rule"),
+    *(
+        Pair(f"step_of_{name}", _step_of(name, settings), recordings=(), culprit=r"optimizer|update|rule")
+        for name, settings in (
+            ("SGD", {"lr": 0.1, "momentum": 0.9}),
+            ("Adam", {"lr": 1e-3}),
+            ("AdamW", {"lr": 1e-3}),
+            ("Adafactor", {"lr": 1e-2}),
+            ("Muon", {"lr": 1e-2}),
+        )
+    ),
     Pair(
         "unscaled_too_late", _unscaled_too_late, recordings=(), culprit=r"^(?!.*key\.bias).*(clip|gradient)"
     ),
