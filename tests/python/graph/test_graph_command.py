@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import sys
@@ -319,3 +320,34 @@ def test_overflow_levels_reach_the_modules_around(runs: Path) -> None:
         ("NPU_0_0_Torch.relu.0.forward",),
     ]
     assert select(file, "SELECT overflow_check FROM tb_config") == [(1,)]
+
+
+def test_an_infinity_on_both_sides_is_no_difference(tmp_path: Path) -> None:
+    """As a mask of attention writes it; on one side alone it is the worst there is."""
+
+    def masked(lowest: float) -> dict[str, object]:
+        data = records()
+        data["Torch.relu.0.forward"]["output"] = [{**tensor(), "Min": lowest}]
+        return data
+
+    query = (
+        "SELECT precision_index FROM tb_nodes WHERE data_source='NPU' AND node_name='Torch.relu.0.forward'"
+    )
+    write_rank(tmp_path / "target", masked(-math.inf))
+    for name, lowest, index in (("same", -math.inf, 0.0), ("finite", -1.0, 1.0)):
+        write_rank(tmp_path / name, masked(lowest))
+        run("graph", tmp_path / name, tmp_path / "target", "-o", tmp_path / f"out_{name}", "--quiet")
+        found = select(result_in(tmp_path / f"out_{name}", "compare"), query)
+        assert float(found[0][0]) == index, name
+
+
+def test_a_culprit_of_the_reference_alone_is_a_finding_of_its_side(runs: Path) -> None:
+    construct = {name: parent for name, parent in CONSTRUCT.items() if name != "Torch.relu.0.forward"}
+    data = records(Block=0.9, mean=0.9, sum=0.9)
+    del data["Torch.relu.0.forward"]
+    write_rank(runs / "without", data, construct)
+    assert run("graph", runs / "golden", runs / "without", "-o", runs / "out", "--quiet") == 1
+    query = "SELECT node, side, sentence FROM msprobe_findings ORDER BY number"
+    node, side, sentence = select(result_in(runs / "out", "compare"), query)[0]
+    assert (node, side) == ("Torch.relu.0.forward", 1)
+    assert sentence.startswith("relu in block is not called by the target; the reference calls it")
