@@ -81,7 +81,8 @@ def _code_of_perturbation(recording: RunRecording, *, asked_for: bool) -> int:
         return 0
     if recording.benchmark is not None:
         return recording.benchmark.exit_code
-    return 2 if recording.perturbation is None else recording.perturbation.result.exit_code
+    found = recording.perturbation
+    return 2 if found is None or not found.files else found.result.exit_code
 
 
 def _split(arguments: list[str]) -> tuple[list[str], bool, list[str]]:
