@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -168,6 +169,8 @@ class Perturbation:
         if self._propagation is not None:
             self._propagation.end_step()
         report = self._probe.end_step(scaled=self._scaled)
+        for row in report["rows"]:
+            row["stack"] = [frame for frame in row["stack"] if not frame.startswith(_frames_of_torch())]
         self.result.steps.append(step)
         if self.result.mode != "modules":
             self.result.take(report, step)
@@ -205,6 +208,13 @@ class Perturbation:
             if before is not None:
                 module.forward = before
         self._forwards = []
+
+
+@functools.cache
+def _frames_of_torch() -> str:
+    import torch
+
+    return f"File {os.path.dirname(torch.__file__)}{os.sep}"
 
 
 def _is_compiled(module: Any) -> bool:

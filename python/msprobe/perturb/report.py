@@ -103,7 +103,7 @@ def _fragile(calls: list[PerturbedCall]) -> list[str]:
             f"<p><b>{_text(call.name)}</b> <code>{_text(call.module)}</code>"
             f' <span class="kind">{_text((call.kind or "").replace("_", " "))}, {call.stage}</span></p>',
             f"<p>{_text(call.reason)}</p>",
-            *(["<pre>" + "\n".join(map(_text, call.stack)) + "</pre>"] if call.stack else []),
+            *(["<pre>" + "\n".join(map(_frame, call.stack)) + "</pre>"] if call.stack else []),
             "</li>",
         ]
     if not lines:
@@ -111,6 +111,11 @@ def _fragile(calls: list[PerturbedCall]) -> list[str]:
     rest = len(calls) - _MOST_FRAGILE
     more = [f'<p class="soft">{rest} more are in calls.csv.</p>'] if rest > 0 else []
     return ['<ol class="fragile">', *lines, "</ol>", *more]
+
+
+def _frame(frame: str) -> str:
+    """Place and source line."""
+    return "\n    ".join(_text(line.strip()) for line in frame.split("\n"))
 
 
 def _modules(result: PerturbResult) -> list[str]:
