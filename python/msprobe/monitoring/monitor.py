@@ -253,6 +253,7 @@ class Monitor:
         if recorded:
             self._parameter_rows.end_step([one for one in optimizers if id(one) in self._stepped])
             self._meter.fetch()
+            self._parameter_rows.fetch()
             loss = self._make_numbers()
             if self._wants_training:
                 self._training.add_to(optimizers, loss, self._add_number)

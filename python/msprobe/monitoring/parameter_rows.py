@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.monitoring.layers import PlainNames
 from msprobe.monitoring.optimizers import gradient_scale, shard_of, view_of
+from msprobe.monitoring.quantities import chosen_metrics, quantity
 from msprobe.native import torch_adapter
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from msprobe._torch import MonitorMeter
     from msprobe.config import MonitorConfig
     from msprobe.monitoring.optimizers import OptimizerView
+
+_OF_POWERS = {"kurtosis", "abs_mean"}  # metrics of tensors that need sums of |x| or x^4
 
 
 @dataclass
@@ -78,10 +81,12 @@ class ParameterRows:
         self._frame = frame
         self._calls = calls
         self._quantities = settings.quantities
+        self._meters: dict[str, MonitorMeter] = {}  # by quantity
+        self._lean: dict[tuple[bool, bool], MonitorMeter] = {}
         self._views: dict[int, OptimizerView] = {}
         self._of_optimizer: dict[int, list[WatchedParameter]] = {}
         # In blocks by quantity, so that the rows of one lie side by side.
-        for quantity, word in (
+        for name, word in (
             ("gradient", "gradient"),
             ("weight", "weight"),
             ("moment", "moment"),
@@ -92,7 +97,8 @@ class ParameterRows:
         ):
             if word in self._quantities:
                 for one in parameters:
-                    one.labels[quantity] = label(quantity, one.name)
+                    one.labels[name] = label(name, one.name)
+                self._meters[name] = self._meter_for(name)
 
     # ---- the moments of a step
 
@@ -141,23 +147,42 @@ class ParameterRows:
             last = [one.last_gradient for one in parameters]
             self._measure_pairs("gradient_change", parameters, gradients, last)
 
+    def fetch(self) -> None:
+        """Completes what was measured on devices."""
+        for meter in self._lean.values():
+            meter.fetch()
+
     # ---- measuring
 
-    def _measure(self, quantity: str, parameters: Sequence[WatchedParameter], tensors: Sequence[Any]) -> None:
+    def _meter_for(self, name: str) -> MonitorMeter:
+        """One that takes no more than the metrics of a quantity need: sums of powers and counts of small
+        elements take half as long again as everything else.
+        """
+        metrics = set(chosen_metrics(quantity(name), self._settings.metrics))
+        powers, small = bool(metrics & _OF_POWERS), "zeros" in metrics
+        if powers and small:
+            return self._meter
+        key = (powers, small)
+        if key not in self._lean:
+            eps = self._settings.eps if small else 0.0
+            self._lean[key] = torch_adapter().MonitorMeter(eps=eps, powers=powers)
+        return self._lean[key]
+
+    def _measure(self, of: str, parameters: Sequence[WatchedParameter], tensors: Sequence[Any]) -> None:
         chosen = [
-            (one.labels[quantity], tensor)
+            (one.labels[of], tensor)
             for one, tensor in zip(parameters, tensors)
-            if tensor is not None and (one.is_kept_here or quantity == "weight")
+            if tensor is not None and (one.is_kept_here or of == "weight")
         ]
         if chosen:
             labels, values = zip(*chosen)
-            self._meter.measure(self._frame, list(labels), list(values), self._calls)
+            self._meters[of].measure(self._frame, list(labels), list(values), self._calls)
 
     def _measure_pairs(
-        self, quantity: str, parameters: Sequence[WatchedParameter], left: Sequence[Any], right: Sequence[Any]
+        self, of: str, parameters: Sequence[WatchedParameter], left: Sequence[Any], right: Sequence[Any]
     ) -> None:
         chosen = [
-            (one.labels[quantity], a, b)
+            (one.labels[of], a, b)
             for one, a, b in zip(parameters, left, right)
             if a is not None and b is not None and one.is_kept_here
         ]

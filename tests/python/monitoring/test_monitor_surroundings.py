@@ -146,6 +146,40 @@ def test_the_optimizers_of_megatron(chained: bool, start: Any, tmp_path: Path) -
         assert record[f"update.distance/{index}.weight"][0] == pytest.approx(1e-2 * math.sqrt(half), rel=1e-3)
 
 
+class Float16OptimizerWithFloat16Params:
+    """Whole masters in float32; gradients in main_grad are multiplied with the loss scale until step()."""
+
+    def __init__(self, parameters: list[Any]) -> None:
+        self.float16_groups = [parameters]
+        self.fp32_from_float16_groups = [[p.detach().float().clone() for p in parameters]]
+        self.optimizer = torch.optim.Adam(self.fp32_from_float16_groups[0], lr=1e-2)
+        self.param_groups = self.optimizer.param_groups
+
+    def get_loss_scale(self) -> Any:
+        return torch.tensor([8.0])
+
+    def step(self) -> None:
+        for parameter, master in zip(self.float16_groups[0], self.fp32_from_float16_groups[0]):
+            master.grad = parameter.main_grad.float() / 8
+        self.optimizer.step()
+        for parameter, master in zip(self.float16_groups[0], self.fp32_from_float16_groups[0]):
+            parameter.data.copy_(master)
+
+
+def test_the_float16_optimizer_of_megatron(start: Any, tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(4, 2, bias=False)).to(torch.float16)
+    (parameter,) = net.parameters()
+    parameter.main_grad = torch.full(parameter.shape, 16.0)
+    optimizer = Float16OptimizerWithFloat16Params([parameter])
+    monitor = start(net, optimizer, quantities=["gradient", "moment", "update"])
+    optimizer.step()
+    monitor.close()
+    record = Record(tmp_path / "run")
+    assert record["gradient.norm/0.weight"] == {0: pytest.approx(2 * math.sqrt(8))}
+    assert record["moment.norm/0.weight"] == {0: pytest.approx(0.2 * math.sqrt(8))}
+    assert record["update.distance/0.weight"] == {0: pytest.approx(1e-2 * math.sqrt(8), rel=1e-3)}
+
+
 class Fragment:
     """What DeepSpeed's ZeRO 1 and 2 hang on a parameter."""
 
