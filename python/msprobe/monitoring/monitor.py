@@ -142,8 +142,6 @@ class Monitor:
         ]
         self._training = TrainingNumbers()
         self._wants_training = "training" in self.settings.quantities
-        if self._wants_training:
-            self._training.install()
         self._warn_of_unmatched(named)
         self._open = True
         self._begin_step()
@@ -157,8 +155,12 @@ class Monitor:
         if self._communication is not None:
             leave = (self._communication.remove, *leave)
         for doing in (
-            self._training.remove, self._module_rows.close, self._sinks.close, self._flush, *leave
-        ):  # fmt: skip
+            lambda: self._training.set_recording(False),
+            self._module_rows.close,
+            self._sinks.close,
+            self._flush,
+            *leave,
+        ):
             try:
                 doing()
             except Exception as error:
@@ -218,6 +220,7 @@ class Monitor:
         self._stepped = set()
         wanted = self.wants(self.step)
         self._module_rows.set_recording(wanted)
+        self._training.set_recording(wanted and self._wants_training)
         if wanted and self._communication is not None:
             self._communication.install()
 

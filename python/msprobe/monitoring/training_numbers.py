@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 class TrainingNumbers:
-    """Installed all the time, as a loss belongs to the step whose gradients it made. A device is asked for it
-    when the step is over.
-    """
+    """Installed while a step is recorded. A device is asked for its loss when the step is over."""
 
     def __init__(self) -> None:
         self._losses: list[Any] = []
@@ -25,14 +23,17 @@ class TrainingNumbers:
         self._steps = 0
         self._ended = time.perf_counter()
         self._watches = [*watch_backward(self._backward), *watch_scaler(self._scaled_step)]
+        self._installed = False
 
-    def install(self) -> None:
-        for watch in self._watches:
-            watch.install()
-
-    def remove(self) -> None:
-        for watch in reversed(self._watches):
-            watch.remove()
+    def set_recording(self, recording: bool) -> None:
+        if recording == self._installed:
+            return
+        self._installed = recording
+        for watch in self._watches if recording else reversed(self._watches):
+            if recording:
+                watch.install()
+            else:
+                watch.remove()
 
     def loss(self) -> float | None:
         """The sum of what backward() was called on since the last end of a step, without a scaler's factor;

@@ -375,6 +375,22 @@ def test_nothing_is_hooked_behind_the_end(start: Any) -> None:
     assert torch._C._len_torch_function_stack() == 0
 
 
+def test_in_steps_that_are_not_recorded_nothing_is_hooked_but_the_step(start: Any) -> None:
+    functions = (nn.Module._call_impl, torch.autograd.backward, torch.amp.GradScaler.step)
+    codes = [function.__code__ for function in functions]
+    net, optimizer = make_training()
+    start(net, optimizer, quantities=["all"], every=2)
+    hooked = []
+
+    def note(step: int) -> None:
+        hooked.append([function.__code__ is not code for function, code in zip(functions, codes)])
+        assert torch._C._len_torch_function_stack() == int(hooked[-1][0])
+
+    train(net, optimizer, steps=4, before=note)
+    assert [any(one) for one in hooked] == [True, False, True, False]
+    assert "step" in vars(optimizer)
+
+
 # ---- steps
 
 
