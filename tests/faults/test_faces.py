@@ -41,7 +41,8 @@ def text_of(path: Path) -> str:
 
 def test_all_name_the_same_culprit(runs: Path) -> None:
     golden, target = runs / "golden/run", runs / "target/run"
-    console = ask("compare", golden / "dump", target / "dump", "-o", runs / "compare", *"--format csv --format junit --format sarif".split())
+    formats = ("--format", "csv", "--format", "junit")
+    console = ask("compare", golden / "dump", target / "dump", "-o", runs / "compare", *formats)
     culprit = json.loads((runs / "compare/verdict.json").read_text())["culprits"][0]
     name = culprit["name"]
     assert name
