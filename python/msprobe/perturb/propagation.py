@@ -61,7 +61,7 @@ class Propagation:
         self._copy: Any = None
         self._groups: dict[str, list[Any]] = {}
         self._call: _Call | None = None
-        self._original: Any = None  # of the model's forward
+        self._forward: Any = None  # ours, which stands at the model
         self._loss = 0.0
         self._found: dict[str, tuple[float, float, str]] = {}
         self._offset: dict[str, Any] = {}  # of the shadow's parameters
@@ -165,10 +165,13 @@ class Propagation:
                     self._keep(call, result)
             return result
 
-        self._model.forward = forward
+        self._model.forward = self._forward = forward
 
     def _stop_watching(self) -> None:
-        vars(self._model).pop("forward", None)
+        """Takes off what is ours: some models have a forward of their own there."""
+        if self._forward is not None and vars(self._model).get("forward") is self._forward:
+            del self._model.forward
+        self._forward = None
 
     def _keep(self, call: _Call, result: Any) -> None:
         with _unseen():

@@ -184,6 +184,8 @@ def uncommon(directory: Path, what: str) -> Any:
                 return self.call(x)
 
         model = Holding()
+    if what == "compiled":
+        model = torch.compile(model, backend="eager")
     before = {name: value.clone() for name, value in model.state_dict().items()}
     recorder = Perturbation(directory / "perturb", "modules", (), shows_progress=False)
     recorder.models_found([model])
@@ -194,6 +196,7 @@ def uncommon(directory: Path, what: str) -> Any:
     optimizer.step()
     recorder.end_step(0)
     recorder.close()
+    model.eval()(torch.randn(2, 4))  # as it was
     for name, value in model.named_buffers():
         assert torch.equal(value, buffers_there[name]), name
     for name, parameter in model.named_parameters():
@@ -205,6 +208,7 @@ def uncommon(directory: Path, what: str) -> Any:
     ("what", "why"),
     [
         ("forward", "a forward of it is an attribute"),
+        ("compiled", "a forward of it is an attribute"),
         ("random", "it gives other results when it is called again"),
         ("closure", "its copy works on the model itself"),
     ],
