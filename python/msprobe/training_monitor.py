@@ -65,6 +65,11 @@ def monitor(
     """
     models = _modules(model)
     optimizers = _optimizers(optimizer)
+    for name, function in (("callback", callback), ("rule", rule)):
+        if function is not None and not callable(function):
+            raise InvalidArgument(
+                f"monitor: {name}: expected a function of (numbers, step), found {type(function).__name__}"
+            )
     loaded = monitor_config(config, output, settings)
     assert isinstance(loaded.section, MonitorConfig)
     return Monitoring(loaded, models, optimizers, callback, rule)

@@ -649,6 +649,10 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     for model, optimizer in (("net", None), ([], None), (net, 3)):
         with pytest.raises(InvalidArgument, match="expected"):
             msprobe.monitor(model, optimizer, tmp_path / "run")
+    for argument in ("callback", "rule"):
+        with pytest.raises(InvalidArgument, match=f"{argument}: expected a function"):
+            msprobe.monitor(net, None, tmp_path / "run", **{argument: "loss"})
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_configuration_file(start: Any, tmp_path: Path) -> None:
