@@ -116,7 +116,8 @@ class TestVerdict:
         assert [rank["rank"] for rank in verdict["ranks"]] == [0, 1, 3]
         assert [rank["findings"] for rank in verdict["ranks"]] == [1, 0, 0]
         assert verdict["inputs"] == {
-            "reference": str(a), "target": str(b), "ranks_only_in_reference": [7], "ranks_only_in_target": [10],
+            "reference": str(a), "target": str(b),
+            "ranks_only_in_reference": [7], "ranks_only_in_target": [10],
         }  # fmt: skip
         assert verdict["format"] == 2
         assert verdict["msprobe"] == __version__
