@@ -127,14 +127,11 @@ void register_table(py::module_& m) {
       },
       py::arg("path"), py::arg("lines"), py::call_guard<py::gil_scoped_release>());
   py::class_<PythonSheetWriter>(m, "SheetWriter", py::is_final())
-      .def(py::init([](const std::filesystem::path& path, bool guard_formulas, unsigned threads,
-                       std::string cover) {
+      .def(py::init([](const std::filesystem::path& path, unsigned threads, std::string cover) {
              return std::make_unique<PythonSheetWriter>(
-                 path, io::SheetOptions{
-                           .guard_formulas = guard_formulas, .threads = threads, .cover = std::move(cover)});
+                 path, io::SheetOptions{.threads = threads, .cover = std::move(cover)});
            }),
-           py::arg("path"), py::kw_only(), py::arg("guard_formulas") = false, py::arg("threads") = 1,
-           py::arg("cover") = "")
+           py::arg("path"), py::kw_only(), py::arg("threads") = 1, py::arg("cover") = "")
       .def("begin_sheet", &PythonSheetWriter::begin_sheet, py::arg("name"), py::arg("columns"))
       .def("add_row", &PythonSheetWriter::add_row, py::arg("cells"), py::arg("fill") = py::none())
       .def("commit", &PythonSheetWriter::commit)

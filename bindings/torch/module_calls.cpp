@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "module_calls.h"
 
+#include <structmember.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <array>
+#include <cstddef>
 #include <utility>
 
 #include "native_type.h"
@@ -21,7 +23,8 @@ constexpr std::array kGlobalTables{"_global_backward_hooks", "_global_backward_p
 using Tables = std::array<py::object, 4>;
 
 struct ModuleCall {
-  PyObject_HEAD std::shared_ptr<ModuleObserver> observer;
+  PyObject_HEAD vectorcallfunc vectorcall;
+  std::shared_ptr<ModuleObserver> observer;
   py::object original;
   py::object with_hooks;
   Tables global_tables;
@@ -47,12 +50,7 @@ struct ModuleCall {
     return false;
   }
 
-  PyObject* observe(PyObject* args, PyObject* keywords) const {
-    PyObject* module = PyTuple_GET_ITEM(args, 0);
-    CallArguments arguments;
-    arguments.values = &PyTuple_GET_ITEM(args, 0) + 1;
-    arguments.positional = PyTuple_GET_SIZE(args) - 1;
-    if (keywords != nullptr && PyDict_GET_SIZE(keywords) > 0) arguments.dict = keywords;
+  PyObject* observe(PyObject* module, const CallArguments& arguments) const {
     observer->begin_module(module, arguments);
     PyObject* result = nullptr;
     if (PyObject* function = PyObject_GetAttr(module, forward.ptr())) {
@@ -65,24 +63,47 @@ struct ModuleCall {
   }
 };
 
-PyObject* call_module(PyObject* self, PyObject* args, PyObject* keywords) {
+// By vectorcall: the other way counts as one more call of Python inside of each other, and modules could nest
+// less deep than without us.
+PyObject* call_module(PyObject* self, PyObject* const* values, std::size_t count, PyObject* names) {
   const auto& call = *reinterpret_cast<ModuleCall*>(self);
-  PyObject* module = PyTuple_GET_SIZE(args) > 0 ? PyTuple_GET_ITEM(args, 0) : nullptr;
-  if (module == nullptr || !call.observer->watches(module)) {
-    return PyObject_Call(call.original.ptr(), args, keywords);
-  }
+  CallArguments arguments;
+  arguments.values = values;
+  arguments.positional = PyVectorcall_NARGS(count);
+  arguments.names = names;
+  PyObject* module = arguments.positional > 0 ? values[0] : nullptr;
+  if (module == nullptr || !call.observer->watches(module)) return arguments.call(call.original.ptr());
   if (!call.has_global_hooks() && !torch::jit::tracer::isTracing() && !call.has_own_hooks(module)) {
-    return call.observe(args, keywords);
+    ++arguments.values;
+    --arguments.positional;
+    return call.observe(module, arguments);
   }
-  const auto given = keywords != nullptr ? py::reinterpret_borrow<py::dict>(keywords) : py::dict();
-  return PyObject_CallFunctionObjArgs(call.with_hooks.ptr(), call.original.ptr(), args, given.ptr(), nullptr);
+  const auto args = py::reinterpret_steal<py::tuple>(PyTuple_New(arguments.positional));
+  const auto given = py::reinterpret_steal<py::dict>(PyDict_New());
+  if (!args || !given) return nullptr;
+  for (Py_ssize_t i = 0; i < arguments.positional; ++i) {
+    Py_INCREF(values[i]);
+    PyTuple_SET_ITEM(args.ptr(), i, values[i]);
+  }
+  bool is_complete = true;
+  arguments.for_each_keyword([&](PyObject* key, PyObject* value) {
+    is_complete = is_complete && PyDict_SetItem(given.ptr(), key, value) == 0;
+  });
+  if (!is_complete) return nullptr;
+  return PyObject_CallFunctionObjArgs(call.with_hooks.ptr(), call.original.ptr(), args.ptr(), given.ptr(),
+                                      nullptr);
 }
 
 PyTypeObject* module_call_type() {
+  static PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(ModuleCall, vectorcall), READONLY, nullptr},
+      {nullptr, 0, 0, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&destroy<ModuleCall>)},
-                                {Py_tp_call, reinterpret_cast<void*>(&call_module)},
+                                {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+                                {Py_tp_members, members},
                                 {0, nullptr}};
-  static PyType_Spec spec = {"msprobe._torch.ModuleCall", sizeof(ModuleCall), 0, Py_TPFLAGS_DEFAULT, slots};
+  static PyType_Spec spec = {"msprobe._torch.ModuleCall", sizeof(ModuleCall), 0,
+                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
   static auto* type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (type == nullptr) throw py::error_already_set();
   return type;
@@ -115,7 +136,7 @@ py::object make_module_call(std::shared_ptr<ModuleObserver> observer, const py::
     global_tables[i] = py::dict(module.attr(kGlobalTables[i]));
     own_tables[i] = interned(kOwnTables[i]);
   }
-  return py::reinterpret_steal<py::object>(create<ModuleCall>(module_call_type(), std::move(observer),
-                                                              original, with_hooks, std::move(global_tables),
-                                                              std::move(own_tables), interned("forward")));
+  return py::reinterpret_steal<py::object>(
+      create<ModuleCall>(module_call_type(), &call_module, std::move(observer), original, with_hooks,
+                         std::move(global_tables), std::move(own_tables), interned("forward")));
 }

@@ -16,17 +16,14 @@
 #include "python_call.h"
 
 /// A module of the model that is watched.
-struct alignas(64) WatchedModule {
+struct WatchedModule {
   pybind11::object module;  // alive as long as it is looked up by its address
   std::string name;         // "Module.{path}.{Class}"
   std::unique_ptr<Placements> placements;
-  std::int64_t count = 0;         // calls in this step
-  WatchedModule* next = nullptr;  // that was called after it the last time
+  std::int64_t count = 0;  // calls in this step
 };
 
-/// All of a session. Used under the GIL. Steps call modules in the same order, mostly: the one that comes
-/// next is expected, and its memory, which a step has driven out of the processor's caches, fetched while the
-/// present one runs.
+/// All of a session. Used under the GIL.
 class WatchedModules {
  public:
   /// A module that is there already keeps its name and count.
@@ -40,7 +37,6 @@ class WatchedModules {
 
   /// Null: it is not watched.
   WatchedModule* find(PyObject* module) const {
-    if (expected_ != nullptr && expected_->module.ptr() == module) return expected_;
     const auto found = modules_.find(module);
     return found == modules_.end() ? nullptr : found->second.get();
   }
@@ -48,13 +44,6 @@ class WatchedModules {
   /// A call begins: its number in this step.
   std::int64_t begin_call(WatchedModule& watched) {
     if (watched.count == 0) called_.push_back(&watched);
-    if (latest_ != nullptr) latest_->next = &watched;
-    latest_ = &watched;
-    expected_ = watched.next;
-    if (expected_ != nullptr) {
-      __builtin_prefetch(expected_->name.data());
-      if (expected_->next != nullptr) __builtin_prefetch(expected_->next, 1);
-    }
     return watched.count++;
   }
 
@@ -65,7 +54,6 @@ class WatchedModules {
   }
 
   void clear() {
-    latest_ = expected_ = nullptr;
     called_.clear();
     std::exchange(modules_, {});  // modules that end may call back
   }
@@ -73,6 +61,4 @@ class WatchedModules {
  private:
   ska::flat_hash_map<PyObject*, std::unique_ptr<WatchedModule>> modules_;
   std::vector<WatchedModule*> called_;  // in this step
-  WatchedModule* latest_ = nullptr;
-  WatchedModule* expected_ = nullptr;
 };

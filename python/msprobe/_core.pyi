@@ -305,7 +305,6 @@ class SheetWriter:
         self,
         path: str | os.PathLike[str],
         *,
-        guard_formulas: bool = False,
         threads: int = 1,
         cover: str = "",
     ) -> None: ...

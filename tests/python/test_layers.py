@@ -67,7 +67,6 @@ MAY_NAME_A_FRAMEWORK = (
     "cpp/src/compare/advice.cpp",  # sentences of the file advisor_*.txt
     "cpp/src/compare/verdict.cpp",  # a generator that diagnosis.json names
     "cpp/src/perturb/free_benchmark.cpp",  # a file that has torch's dtypes and sizes
-    "cpp/src/viewer/cell.cpp",  # to go
 )
 
 NATIVE = {"_core", "_torch"}

@@ -24,10 +24,6 @@ using Cell = std::variant<std::monostate, double, std::int64_t, std::string_view
 enum class RowFill : std::uint8_t { kNone, kRed, kYellow };
 
 struct SheetOptions {
-  /// csv only: text that begins with `= + - @`, a tab or a carriage return gets a `'` in front, because a
-  /// spreadsheet program takes it for a formula. Off: the text as it is, for programs that read it back; it
-  /// must not be opened in a spreadsheet when names come from strangers. In an xlsx text is always text.
-  bool guard_formulas = false;
   /// xlsx only: threads that compress; 0 = all cores. The file does not depend on it.
   unsigned threads = 1;
   /// xlsx only: the name of one more sheet, of text alone. It is the last one, so that programs that take the
@@ -87,7 +83,7 @@ class MSPROBE_API SheetWriter {
 /// the file is as it was.
 MSPROBE_API void replace_cover(const std::filesystem::path& path, std::span<const std::string> lines);
 
-/// Appends a row as SheetWriter::add_row() writes it into a csv, without guarding formulas. NaN and Inf must
+/// Appends a row as SheetWriter::add_row() writes it into a csv, with guarded formulas. NaN and Inf must
 /// not occur. Thread-safe.
 MSPROBE_API void append_csv_row(std::string& rows, std::span<const Cell> cells);
 

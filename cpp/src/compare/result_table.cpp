@@ -388,8 +388,7 @@ TableSummary write_csv_rows(const DumpPair& pair, const std::vector<RealMetrics>
 
 TableSummary write_table(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                          const TableOptions& options) {
-  io::SheetWriter writer(options.path,
-                         {.guard_formulas = false, .threads = options.threads, .cover = kCover});
+  io::SheetWriter writer(options.path, {.threads = options.threads, .cover = kCover});
   const auto names = columns(pair);
   writer.begin_sheet("Sheet", names);
   const std::vector<Chunk> chunks = chunks_of(pair);

@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::size_t kStep = 32;  // sizes are rounded up to a multiple of it
 constexpr std::size_t kLargest = 1024;
-constexpr std::size_t kLine = 64;  // of a cache
-constexpr std::size_t kLinesAhead = 4 * kLine;
 constexpr std::size_t kSlabBytes = std::size_t{256} << 10;
 
 struct Free {
@@ -34,10 +32,6 @@ struct Shelf {
     if (free != nullptr) {
       Free* object = free;
       free = object->next;
-      // Between two steps everything here has left the caches. What comes next is on its way meanwhile.
-      for (std::size_t line = 0; line < bytes && line < kLinesAhead; line += kLine) {
-        __builtin_prefetch(reinterpret_cast<std::byte*>(free) + line, 1);
-      }
       return object;
     }
     if (std::cmp_less(end - fresh, bytes)) {

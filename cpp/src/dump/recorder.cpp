@@ -20,6 +20,7 @@
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
 #include "trace/bad_number.h"
+#include "trace/mapping_guard.h"
 #include "trace/uninitialised.h"
 
 namespace msprobe::dump {
@@ -214,6 +215,13 @@ struct Recorder::State {
       oldest->report.tensors = oldest->exporter->tensor_count();
     }
     if (!last_time) return;
+    lock.unlock();
+    attempt(*oldest, [&] {
+      if (trace::was_cut(oldest->log->committed().data()))
+        throw FormatError((oldest->directory / kLogName).string(), "",
+                          "another program cut this file while it was written");
+    });
+    lock.lock();
     const StepReport report = oldest->report;
     lock.unlock();
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - oldest->opened;
@@ -340,6 +348,10 @@ void Recorder::open(const fs::path& directory) {
   std::erase_if(open_modules, [this](const OpenModule& module) { return module.recorder == this; });
 
   const bool tensors = s.options.store_tensors || !s.options.tensor_list.empty();
+  // What lies in a step is the recorder's: a link there would lead its files to where somebody else wants
+  // them.
+  if (tensors && fs::is_symlink(directory / kTensorDirectory))
+    throw IoError("expected a folder, found a link:", (directory / kTensorDirectory).string(), ELOOP);
   io::make_directories(tensors ? directory / kTensorDirectory : directory);
   auto step = std::make_shared<Step>();
   step->directory = directory;

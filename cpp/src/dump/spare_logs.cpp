@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/temporaries.h"
+#include "trace/mapping_guard.h"
 
 namespace msprobe::dump {
 namespace {
@@ -30,8 +31,8 @@ std::unique_ptr<trace::EventLog> SpareLogs::take(const std::filesystem::path& pa
       logs_.pop_back();
     }
   }
-  if (log && log->move_to(path)) return log;
-  if (log) log->remove();  // its folder was removed, or the disk was full
+  if (log && !trace::was_cut(log->committed().data()) && log->move_to(path)) return log;
+  if (log) log->remove();  // its folder was removed, or the disk was full, or somebody cut it
   return std::make_unique<trace::EventLog>(path);
 }
 

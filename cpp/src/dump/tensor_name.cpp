@@ -49,7 +49,9 @@ std::string tensor_file_name(std::string_view record, std::string_view position,
 }
 
 void append_fault(const std::filesystem::path& path, std::string_view record, std::string_view what) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, io::kFileMode);
+  // Neither a link nor a pipe that somebody put there.
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const int descriptor = ::open(path.c_str(), kFlags, io::kFileMode);
   if (descriptor < 0) throw IoError("cannot open", path.string(), errno);
   std::string entry = "[" + time_text() + "] [ERROR] recording failed: name=" + std::string(record) +
                       ", pid=" + std::to_string(::getpid()) + "\n" + std::string(what) + "\n\n";

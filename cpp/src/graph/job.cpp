@@ -180,7 +180,9 @@ class Job {
   }
 
   void note_missing_stacks(const Graph& graph, const std::filesystem::path& folder) {
-    if (!graph.dumps().front()->stacks.empty()) return;
+    std::error_code ignored;
+    const bool is_there = std::filesystem::exists(folder / "stack.json", ignored);  // maybe without stacks
+    if (is_there || !graph.dumps().front()->stacks.empty()) return;
     const std::lock_guard lock(mutex_);
     summary_.without_stacks.push_back(folder.string());
   }

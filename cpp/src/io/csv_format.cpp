@@ -17,13 +17,10 @@ namespace msprobe::io {
 namespace {
 
 constexpr std::size_t kBuffer = std::size_t{1} << 20;
-constexpr std::string_view kFormulaStarts = "=+-@\t\r";
 
-void append_text_cell(std::string& row, std::string_view text, bool guard_formulas) {
-  const bool guarded =
-      guard_formulas && !text.empty() && kFormulaStarts.find(text[0]) != std::string_view::npos;
-  if (!guarded && is_ascii(text)) return csv::append_cell(row, text);
-  csv::append_cell(row, (guarded ? "'" : "") + with_escaped_bytes(text));
+void append_text_cell(std::string& row, std::string_view text) {
+  if (is_ascii(text)) return csv::append_cell(row, text);
+  csv::append_cell(row, with_escaped_bytes(text));
 }
 
 // Where the numbers of a row were written last. Rows that compare two runs have most of them twice, and to
@@ -51,9 +48,9 @@ class KnownNumbers {
   std::array<Known, 8> known_;
 };
 
-void append(std::string& row, const Cell& cell, bool guard_formulas, KnownNumbers& numbers) {
+void append(std::string& row, const Cell& cell, KnownNumbers& numbers) {
   if (const auto* text = std::get_if<std::string_view>(&cell)) {
-    append_text_cell(row, *text, guard_formulas);
+    append_text_cell(row, *text);
   } else if (const auto* number = std::get_if<double>(&cell)) {
     numbers.append(row, *number);
   } else if (const auto* integer = std::get_if<std::int64_t>(&cell)) {
@@ -64,12 +61,12 @@ void append(std::string& row, const Cell& cell, bool guard_formulas, KnownNumber
   }
 }
 
-void append_row(std::string& rows, std::span<const Cell> cells, bool guard_formulas) {
+void append_row(std::string& rows, std::span<const Cell> cells) {
   const std::size_t begin = rows.size();
   KnownNumbers numbers;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (i > 0) rows += ',';
-    append(rows, cells[i], guard_formulas, numbers);
+    append(rows, cells[i], numbers);
   }
   if (rows.size() == begin) rows += csv::kLoneEmptyCell;
   rows += csv::kLineEnd;
@@ -77,15 +74,14 @@ void append_row(std::string& rows, std::span<const Cell> cells, bool guard_formu
 
 class CsvFormat final : public SheetFormat {
  public:
-  CsvFormat(AtomicFile& file, bool guard_formulas)
-      : file_(file), guard_formulas_(guard_formulas), text_(csv::kByteOrderMark) {}
+  explicit CsvFormat(AtomicFile& file) : file_(file), text_(csv::kByteOrderMark) {}
 
   void begin_sheet(std::string_view /*name*/, std::span<const std::string_view> columns) override {
-    append_row(text_, std::vector<Cell>(columns.begin(), columns.end()), guard_formulas_);
+    append_row(text_, std::vector<Cell>(columns.begin(), columns.end()));
   }
 
   void add_row(std::span<const Cell> cells, RowFill /*fill*/) override {
-    append_row(text_, cells, guard_formulas_);
+    append_row(text_, cells);
     if (text_.size() >= kBuffer) flush();
   }
 
@@ -103,16 +99,13 @@ class CsvFormat final : public SheetFormat {
   }
 
   AtomicFile& file_;
-  bool guard_formulas_;
   std::string text_;
 };
 
 }  // namespace
 
-void append_csv_row(std::string& rows, std::span<const Cell> cells) { append_row(rows, cells, false); }
+void append_csv_row(std::string& rows, std::span<const Cell> cells) { append_row(rows, cells); }
 
-std::unique_ptr<SheetFormat> make_csv_format(AtomicFile& file, const SheetOptions& options) {
-  return std::make_unique<CsvFormat>(file, options.guard_formulas);
-}
+std::unique_ptr<SheetFormat> make_csv_format(AtomicFile& file) { return std::make_unique<CsvFormat>(file); }
 
 }  // namespace msprobe::io

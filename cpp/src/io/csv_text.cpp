@@ -3,6 +3,7 @@
 #include "io/csv_text.h"
 
 #include <algorithm>
+#include <charconv>
 
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -42,9 +43,7 @@ bool needs_quotes(std::string_view cell) { return std::any_of(cell.begin(), cell
 
 #endif
 
-}  // namespace
-
-void append_cell(std::string& text, std::string_view cell) {
+void append_quoted(std::string& text, std::string_view cell) {
   if (!needs_quotes(cell)) {
     text += cell;
     return;
@@ -57,6 +56,47 @@ void append_cell(std::string& text, std::string_view cell) {
   }
   text += cell;
   text += '"';
+}
+
+constexpr char kGuard = '\'';
+
+constexpr bool begins_formula(char c) {
+  return c == '=' || c == '+' || c == '-' || c == '@' || c == '\t' || c == '\r';
+}
+
+// "-1.5e+300", "-0.5%", "-inf\t": what a table shows as a number.
+bool is_number(std::string_view cell) {
+  if (cell.ends_with('\t')) cell.remove_suffix(1);
+  if (cell.empty()) return false;
+  if (cell.front() == '+' || cell.front() == '-') cell.remove_prefix(1);
+  if (cell.ends_with('%')) cell.remove_suffix(1);
+  if (cell.empty() || cell.front() == '-') return false;
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  return error != std::errc::invalid_argument && end == cell.data() + cell.size();
+}
+
+bool needs_guard(std::string_view cell) {
+  const std::size_t first = cell.find_first_not_of(kGuard);
+  return first != cell.npos && begins_formula(cell[first]) && (first > 0 || !is_number(cell));
+}
+
+}  // namespace
+
+std::string_view without_guard(std::string_view cell) noexcept {
+  if (cell.empty() || cell.front() != kGuard) return cell;
+  const std::size_t first = cell.find_first_not_of(kGuard);
+  if (first != cell.npos && begins_formula(cell[first])) cell.remove_prefix(1);
+  return cell;
+}
+
+void append_cell(std::string& text, std::string_view cell) {
+  if (!cell.empty() && (cell.front() == kGuard || begins_formula(cell.front())) && needs_guard(cell)) {
+    std::string guarded(1, kGuard);
+    guarded += cell;
+    return append_quoted(text, guarded);
+  }
+  append_quoted(text, cell);
 }
 
 }  // namespace msprobe::io::csv

@@ -20,8 +20,7 @@ inline constexpr int kJsonDepth = 64;
 
 /// Receives the events of a document and knows how deep it is. A subclass hides what it wants to see: null(),
 /// boolean(bool), number(text), text(text), key(text), begin(is_object), end(is_object). Any of them may call
-/// fail(). With take_object() it may also take an object that the scanner has peeked at from it as a whole:
-/// true if it did, and there are no events of it.
+/// fail().
 template <typename Derived>
 class JsonHandler {
  protected:
@@ -97,10 +96,6 @@ template <typename Derived>
 void JsonHandler<Derived>::value() {
   switch (scanner_->peek()) {
     case '{':
-      if constexpr (requires { self().take_object(); }) {
-        if (self().take_object()) break;
-      }
-      return begin();
     case '[': return begin();
     case '"': self().text(scanner_->text()); break;
     case 'n':

@@ -212,7 +212,6 @@ std::string_view JsonScanner::any_text() {
   if (*end != '"') refuse_at(end, "a control character in a text is written as \\u00XX");
   at_ = end + 1;
   if (!has_escapes) return raw;
-  decoded_ = position();
   return decode(begin, end);
 }
 
@@ -323,11 +322,6 @@ void JsonScanner::word(std::string_view word) {
   });
   if (std::string_view(token_, end) != word) refuse_at(end, "null, true or false");
   at_ = end;
-}
-
-std::string_view JsonScanner::bytes(std::size_t begin, std::size_t end) const noexcept {
-  if (begin < std::max(passed_, decoded_)) return {};
-  return {begin_ + (begin - passed_), end - begin};
 }
 
 void JsonScanner::expect_end() {

@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "io/json_form.h"
 #include "msprobe/file.h"
 
 namespace msprobe::io {
@@ -40,25 +39,12 @@ class JsonScanner {
   std::string_view number();
   /// Takes `word`, of which peek() has shown the first character.
   void word(std::string_view word);
-  /// Takes the object that peek() has shown if it has one of these forms: what was made of it (json_form.h).
-  /// Null: nothing is taken, as it has none of them or is not all at hand. `values` live until the next call.
-  template <typename Meaning>
-  const Meaning* take_form(JsonForms<Meaning>& forms, std::vector<std::string_view>& values) {
-    char* end = at_;
-    const Meaning* const meaning = forms.match(end, end_, values);
-    if (meaning == nullptr) return nullptr;
-    token_ = end - 1;
-    at_ = end;
-    return meaning;
-  }
   /// Nothing but white space may follow.
   void expect_end();
 
   /// Bytes of the document before, and up to the end of, what was taken last.
   std::size_t begin_of_taken() const noexcept { return passed_ + static_cast<std::size_t>(token_ - begin_); }
   std::size_t position() const noexcept { return passed_ + static_cast<std::size_t>(at_ - begin_); }
-  /// What stands between two places that were passed; empty when that is not at hand any more.
-  std::string_view bytes(std::size_t begin, std::size_t end) const noexcept;
   /// Bytes of the document.
   std::size_t size() const noexcept { return size_; }
 
@@ -90,9 +76,8 @@ class JsonScanner {
   std::unique_ptr<InputFile> file_;  // null: a string is read
   std::vector<char> window_;         // of a file
   std::size_t size_ = 0;
-  std::size_t passed_ = 0;   // bytes of the document before begin_
-  std::size_t decoded_ = 0;  // bytes of the document up to the end of the last text that was decoded
-  char* begin_ = nullptr;    // [begin_, end_) is there, and zeros behind it
+  std::size_t passed_ = 0;  // bytes of the document before begin_
+  char* begin_ = nullptr;   // [begin_, end_) is there, and zeros behind it
   char* end_ = nullptr;
   char* at_ = nullptr;
   char* token_ = nullptr;  // begin of what was taken last

@@ -24,7 +24,7 @@ bool path_is_csv(const std::filesystem::path& path) { return path.extension() ==
 
 std::unique_ptr<SheetFormat> make_format(const std::filesystem::path& path, AtomicFile& file,
                                          const SheetOptions& options) {
-  return path_is_csv(path) ? make_csv_format(file, options) : make_xlsx_format(file, options);
+  return path_is_csv(path) ? make_csv_format(file) : make_xlsx_format(file, options);
 }
 
 std::filesystem::path checked(std::filesystem::path path) {

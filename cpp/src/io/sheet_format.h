@@ -32,7 +32,7 @@ struct XlsxLimits {
   std::uint64_t bytes = 0xFFF00000;
 };
 
-std::unique_ptr<SheetFormat> make_csv_format(AtomicFile& file, const SheetOptions& options);
+std::unique_ptr<SheetFormat> make_csv_format(AtomicFile& file);
 std::unique_ptr<SheetFormat> make_xlsx_format(AtomicFile& file, const SheetOptions& options,
                                               const XlsxLimits& limits = {});
 

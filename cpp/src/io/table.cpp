@@ -193,11 +193,13 @@ Table read_csv(const std::filesystem::path& path) {
   CsvParser parser(text, path.string());
   Table table;
   if (!parser.next_row(table.header)) parser.fail(1, "the file is empty, expected a header line");
+  for (std::string& cell : table.header) cell = csv::without_guard(cell);
   for (Row row; parser.next_row(row);) {
     if (row.size() != table.header.size()) {
       parser.fail(parser.row_line(), "expected " + std::to_string(table.header.size()) +
                                          " cells as in the header, found " + std::to_string(row.size()));
     }
+    for (std::string& cell : row) cell = csv::without_guard(cell);
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -7,26 +7,13 @@
 
 #include "base/non_finite.h"
 #include "base/shape_text.h"
+#include "io/csv_text.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"
 #include "msprobe/table.h"
 
 namespace msprobe::monitor {
 namespace {
-
-// Quotes a cell as Python's csv module does.
-void append_quoted(std::string& text, std::string_view cell) {
-  if (cell.find_first_of(",\"\r\n") == std::string_view::npos) {
-    text += cell;
-    return;
-  }
-  text += '"';
-  for (const char c : cell) {
-    if (c == '"') text += '"';
-    text += c;
-  }
-  text += '"';
-}
 
 // To so many decimals, halves to even, as NumPy does it.
 double rounded(double value, int digits) {
@@ -75,7 +62,7 @@ struct Column {
     if (has_no_tensor) {
       text += "nan";
     } else if (what == What::kShape) {
-      append_quoted(text, shape_text(row.shape));
+      io::csv::append_cell(text, shape_text(row.shape));
     } else if (what == What::kDType) {
       text.append("torch.").append(dtype_name(row.dtype));
     } else {
@@ -116,7 +103,7 @@ std::string csv_rows(std::span<const Row> rows, const Labels& labels, std::int64
   for (const Row& row : rows) {
     const Label& label = row.label < all.size() ? all[row.label] : labels.at(row.label);  // throws
     text.append(std::to_string(label.stage)).append(",");
-    append_quoted(text, label.name);
+    io::csv::append_cell(text, label.name);
     text.append(",").append(step_text);
     if (options.micro_steps) text.append(",").append(std::to_string(row.micro_step));
     for (const Column& column : columns) {

@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/trace.h"
 #include "trace/encoding.h"
+#include "trace/mapping_guard.h"
 
 namespace msprobe::trace {
 namespace {
@@ -48,6 +50,7 @@ struct EventLog::Memory {
   std::size_t reserved = 0;
   std::size_t capacity = 0;
   std::atomic<std::size_t> size{0};
+  std::optional<MappingGuard> guard;  // of a log in a file
 
   explicit Memory(std::filesystem::path file) : path(std::move(file)) {
     if (!path.empty()) descriptor = create_file(path);
@@ -62,10 +65,12 @@ struct EventLog::Memory {
       throw IoError("cannot reserve addresses for", path.string(), reason);
     }
     base = static_cast<char*>(address);
+    if (descriptor >= 0) guard.emplace(base, reserved);
   }
 
   ~Memory() {
     close_file();
+    guard.reset();
     if (base != nullptr) ::munmap(base, reserved);
   }
 

@@ -52,12 +52,6 @@ inline Field field_of(std::string_view key) {
   }
 }
 
-/// Whether what stands there is another in each record.
-inline bool is_variable(Field field) {
-  return (field >= Field::kMax && field <= Field::kNorm) || field == Field::kMd5 || field == Field::kSketch ||
-         field == Field::kDataName || field == Field::kValue;
-}
-
 /// An open list or object below a record. An object turns out to be a leaf when its "type" is read, so what
 /// it says is kept until it ends.
 struct Frame {
@@ -69,8 +63,6 @@ struct Frame {
   std::size_t path_length = 0;    // without the name of this frame
   std::size_t first_item = 0;     // how many items there were when it was opened
   Item leaf;
-  std::uint32_t fields_seen = 0;  // a bit for each
-  std::size_t first_value = 0;    // how many values of leaves there were when it was opened
   Text group_id;
   bool is_placement = false;   // what a DTensor says under "dtensor"
   bool has_placement = false;  // this is a leaf that has one, the last that was read
@@ -91,7 +83,6 @@ struct Frame {
     has_placement = false;
     if (!opens_object) return;  // a list is no leaf
     leaf = Item();
-    fields_seen = 0;
     group_id = {};
   }
 };

@@ -17,7 +17,6 @@
 #include "trace/interned_texts.h"
 #include "trace/open_value.h"
 #include "trace/printed_list.h"
-#include "trace/record_forms.h"
 
 namespace msprobe::trace {
 
@@ -38,7 +37,6 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   void number(std::string_view text) { scalar(kind_of_number(text), text); }
   void text(std::string_view text) { scalar(Kind::kText, text); }
   void key(std::string_view text);
-  bool take_object();
   void begin(bool is_object);
   void end(bool is_object);
 
@@ -62,8 +60,6 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   Text* header_text();
   void begin_data();
   void begin_record(std::string_view name);
-  /// A record of a known form, with what stands in its holes.
-  void add_record(const RecordForm& form);
   void record_key(std::string_view key);
   /// Drops the items of a part of the record.
   void drop_part(Part part);
@@ -91,10 +87,6 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   void set_field(Frame& frame, Kind kind, std::string_view text);
   /// A field that is another in each record.
   void set_value(Item& leaf, Field field, Kind kind, std::string_view text);
-  /// Where the value that was read last stands, if it may be another in a record of the same form.
-  void note_field(Frame& frame, Kind kind);
-  /// Says of the values in an object that ends to which item they belong.
-  void place_values(const Frame& closed);
   /// The field whose value is read holds what nothing is kept of.
   void set_composite_field(Frame& frame) { set_field(frame, Kind::kComposite, {}); }
   std::uint8_t number_of_dtype(Text dtype);
@@ -136,11 +128,6 @@ class TraceBuilder : public io::JsonHandler<TraceBuilder> {
   std::string path_;
   Text last_dtype_ = {.offset = 0xffffffff};
   std::uint8_t last_dtype_number_ = Item::kNoDType;
-
-  RecordForms forms_;
-  bool has_form_ = false;          // others like the record can be told by their bytes
-  std::vector<LeafValue> values_;  // of the record, while it has a form
-  std::vector<std::string_view> texts_of_values_;
 
   // A list that may be the value of a field, while no object is met in it.
   std::size_t printed_frame_ = 0;  // number of its frame; 0: none

@@ -4,13 +4,6 @@
 #include "trace/type_name.h"
 
 namespace msprobe::trace {
-namespace {
-
-// Of a record that others are compared with.
-constexpr std::size_t kMostValues = 1024;
-
-}  // namespace
-
 // ---- Open lists and objects
 
 void TraceBuilder::name_entry() {
@@ -53,18 +46,15 @@ void TraceBuilder::open_frame(bool is_object) {
   opened.is_placement = is_placement;
   opened.path_length = path_length;
   opened.first_item = trace_.items_.size();
-  opened.first_value = values_.size();
 }
 
 void TraceBuilder::close_frame() {
   Frame& closed = frame();
   if (closed.is_leaf) {
     drop_items(fitting(closed.first_item));  // what its fields looked like
-    place_values(closed);
     add_leaf(closed);
-  } else {
-    if (closed.is_object) place_values(closed);
-    if (closed.is_placement) frames_[open_frames_ - 2].has_placement = true;
+  } else if (closed.is_placement) {
+    frames_[open_frames_ - 2].has_placement = true;
   }
   path_.resize(closed.path_length);
   if (printed_frame_ > 0) printed_.close();
@@ -104,7 +94,6 @@ void TraceBuilder::set_placement_field(std::string_view key, Kind kind, std::str
 }
 
 void TraceBuilder::set_field(Frame& frame, Kind kind, std::string_view text) {
-  note_field(frame, kind);
   if (frame.is_placement) set_placement_field(frame.key(), kind, text);
   Item& leaf = frame.leaf;
   const bool is_text = kind == Kind::kText;
@@ -201,41 +190,12 @@ void TraceBuilder::add_leaf(Frame& frame) {
   if (leaf.kind == Item::Kind::kTensor && trace_.package_.length == 0) note_package(leaf.type);
   trace_.has_md5_ |= leaf.md5.length > 0;
   if (frame.group_id.length > 0) {
-    has_form_ = false;  // it is kept apart
     trace_.group_ids_.push_back({.item = fitting(trace_.items_.size()), .id = frame.group_id});
   }
   if (frame.has_placement && leaf.kind == Item::Kind::kTensor) {
-    has_form_ = false;
     trace_.placements_.push_back({.item = fitting(trace_.items_.size()), .placement = placement_});
   }
   trace_.items_.push_back(leaf);
-}
-
-// ---- Which values are others in the next record of the same form
-
-void TraceBuilder::note_field(Frame& frame, Kind kind) {
-  const Field field = frame.field;
-  if (!has_form_ || field == Field::kOther) return;
-  const bool is_value = field == Field::kFormat || field == Field::kGroupRanks;  // it is kept there
-  const std::uint32_t bit = 1U << static_cast<unsigned>(is_value ? Field::kValue : field);
-  has_form_ = (frame.fields_seen & bit) == 0 && values_.size() < kMostValues;
-  frame.fields_seen |= bit;
-  const bool is_text = kind == Kind::kText;
-  const bool is_number = kind == Kind::kInteger || kind == Kind::kFloat;
-  if (!is_variable(field) || !(is_text || is_number)) return;
-  const std::size_t quote = is_text ? 1 : 0;
-  values_.push_back(
-      {.field = field, .is_text = is_text, .begin = begin_of_event() + quote, .end = position() - quote});
-}
-
-void TraceBuilder::place_values(const Frame& closed) {
-  if (!has_form_) return;
-  const std::uint32_t item = fitting(trace_.items_.size()) - record_.first_item;
-  for (LeafValue& value : std::span(values_).subspan(closed.first_value)) {
-    const bool is_new = value.item == LeafValue::kNoItem;
-    has_form_ &= is_new == closed.is_leaf;  // else it is of no leaf, or of one within a leaf
-    if (is_new) value.item = item;
-  }
 }
 
 }  // namespace msprobe::trace

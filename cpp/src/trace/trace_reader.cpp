@@ -196,8 +196,6 @@ void TraceBuilder::begin_record(std::string_view name) {
   part_ = is_debug_ ? std::optional(Part::kSaved) : std::nullopt;
   parts_seen_ = 0;
   path_.clear();
-  has_form_ = !is_debug_;
-  values_.clear();
 }
 
 void TraceBuilder::record_key(std::string_view key) {
@@ -207,7 +205,6 @@ void TraceBuilder::record_key(std::string_view key) {
     const Part part = *part_;
     const unsigned bit = 1U << static_cast<unsigned>(part);
     if ((parts_seen_ & bit) != 0) {  // as Python's dict: the later one counts
-      has_form_ = false;
       drop_part(part);
     }
     parts_seen_ |= bit;
@@ -252,7 +249,6 @@ void TraceBuilder::refuse_record(const std::string& problem) {
 
 void TraceBuilder::end_plain_record() {
   record_.begin = begin_of_event();
-  has_form_ = false;
   end_record();
 }
 
@@ -260,37 +256,6 @@ void TraceBuilder::end_record() {
   record_.end = position();
   record_.item_count = fitting(trace_.items_.size()) - record_.first_item;
   trace_.records_.push_back(record_);
-  if (!has_form_) return;
-  forms_.keep(scanner().bytes(record_.begin, record_.end), record_, holds_gradients_, trace_.items(record_),
-              values_);
-}
-
-// ---- Records of known forms
-
-bool TraceBuilder::take_object() {
-  if (place_ != Place::kData || is_debug_) return false;
-  const std::size_t begin = position();
-  const RecordForm* const form = forms_.take(scanner(), holds_gradients_, texts_of_values_);
-  if (form == nullptr) return false;
-  record_.begin = begin;
-  add_record(*form);
-  return true;
-}
-
-void TraceBuilder::add_record(const RecordForm& form) {
-  trace_.items_.insert(trace_.items_.end(), form.items.begin(), form.items.end());
-  const std::span items = std::span(trace_.items_).subspan(record_.first_item);
-  for (std::size_t i = 0; i < form.values.size(); ++i) {
-    const LeafValue& value = form.values[i];
-    const std::string_view text = texts_of_values_[i];
-    set_value(items[value.item], value.field, value.is_text ? Kind::kText : kind_of_number(text), text);
-  }
-  for (const Item& item : items) trace_.has_md5_ |= item.md5.length > 0;
-  record_.is_recompute = form.record.is_recompute;
-  record_.has_input = form.record.has_input;
-  record_.has_output = form.record.has_output;
-  has_form_ = false;  // one more is of no use
-  end_record();
 }
 
 // ---- The end

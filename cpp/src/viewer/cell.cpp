@@ -12,6 +12,7 @@
 #include "msprobe/closeness.h"
 #include "msprobe/trace_compare.h"
 #include "msprobe/viewer_cell.h"
+#include "trace/type_name.h"
 
 namespace msprobe::viewer {
 namespace {
@@ -39,9 +40,6 @@ constexpr std::array<Statistic, 4> kStatistics = {
     {{"Max", "Max diff"}, {"Min", "Min diff"}, {"Norm", "L2norm diff"}, {"Mean", "Mean diff"}}};
 
 constexpr double kShown = 1.01e-6;  // cells hold six decimals, unless they hold an exponent
-
-// What begins with this in the field "type" is a tensor of one of the frameworks.
-constexpr std::array<std::string_view, 3> kTensorTypes = {"torch.Tensor", "mindspore.Tensor", "Tensor"};
 
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
@@ -189,11 +187,7 @@ bool needs_reference(const Cell& target) {
 }
 
 std::optional<std::int64_t> mark_of(const Cell& cell) {
-  const std::string_view type = cell.shown("type");
-  if (std::none_of(kTensorTypes.begin(), kTensorTypes.end(),
-                   [&](std::string_view one) { return type.starts_with(one); })) {
-    return std::nullopt;
-  }
+  if (!trace::is_tensor_type(cell.shown("type"))) return std::nullopt;
   std::string words(cell.text("md5").value_or(""));
   if (words.empty()) {
     if (cell.shown("Max") == cell.shown("Min")) return std::nullopt;

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msprobe.accuracy.details import DETAILS_HEADER
 from msprobe.files.appending import append_rows, csv_text
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.csv_cells import unguarded
 from msprobe.files.result_time import unused_time
 from msprobe.native import FormatError, InvalidArgument, IoError
 
@@ -149,7 +150,7 @@ def read_table(path: Path) -> list[list[str]]:
         raise FormatError(f"{path}: byte {error.start}: expected UTF-8 text") from error
     try:
         csv.field_size_limit(_LARGEST_FIELD)
-        rows = list(csv.reader(io.StringIO(text, newline="")))
+        rows = [[unguarded(cell) for cell in row] for row in csv.reader(io.StringIO(text, newline=""))]
     except csv.Error as error:
         raise FormatError(f"{path}: expected csv: {error}") from error
     if not text.endswith(("\n", "\r")):

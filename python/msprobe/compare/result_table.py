@@ -159,6 +159,9 @@ def _xlsx_rows(path: str) -> list[list[Cell]]:
 
 
 def _table_sheets(path: str, names: list[str]) -> list[str]:
+    """The only sheet, whatever its name: pandas and Excel call it Sheet1. Of several that of msprobe."""
+    if len(names) == 1:
+        return names
     found = {int(match[2] or -1): name for name in names if (match := _SHEET.match(name))}
     if not found:
         raise FormatError(f"{path}: expected a sheet called Sheet, found {_shown(names)}")

@@ -55,7 +55,8 @@ def named_modules(model: object) -> Iterator[tuple[str, nn.Module]]:
             raise InvalidArgument(f"{expected}, found a {type(root).__name__} in the list")
         for name, module in root.named_modules():
             if name and not isinstance(module, torch.jit.ScriptModule) and not _is_fsdp_wrapper(module):
-                yield prefix + name, module
+                # A lone surrogate has no UTF-8, which files are in.
+                yield (prefix + name).encode("utf-8", "backslashreplace").decode(), module
 
 
 def _is_fsdp_wrapper(module: nn.Module) -> bool:

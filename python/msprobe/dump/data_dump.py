@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -100,12 +101,14 @@ class DataDump(Feature):
         if tokens is None:
             self._collect()
             self._training_state.watch()
-        else:
-            self._tokens = CallRange(*tokens, self._collect, self._pause)
+        else:  # modules are counted from here on, so that a record has the number of its call
+            self._collect(now=False)
+            begin, end = (functools.partial(self._session.set_collecting, now) for now in (True, False))
+            self._tokens = CallRange(*tokens, begin, end)
 
-    def _collect(self) -> None:
+    def _collect(self, now: bool = True) -> None:
         assert self._hooks is not None
-        self._session.set_collecting(True)
+        self._session.set_collecting(now)
         with self._training_state.aside():
             self._hooks.install()
 

@@ -11,6 +11,7 @@ import io
 import os
 from typing import TYPE_CHECKING
 
+from msprobe.files.csv_cells import guarded
 from msprobe.native import IoError
 
 if TYPE_CHECKING:
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
 
 
 def csv_text(rows: Iterable[Sequence[str]]) -> str:
-    """In the form of Python's csv module: CRLF line ends, quotes where they are needed."""
+    """In the form of Python's csv module: CRLF line ends, quotes where they are needed,
+    and formulas guarded.
+    """
     out = io.StringIO()
-    csv.writer(out, lineterminator="\r\n").writerows(rows)
+    csv.writer(out, lineterminator="\r\n").writerows([guarded(cell) for cell in row] for row in rows)
     return out.getvalue()
 
 

@@ -84,7 +84,7 @@ class CodeExchange:
     def remove(self) -> None:
         self._function.__code__ = self._original_code
         if self._signature is not None:
-            del self._function.__signature__  # type: ignore[attr-defined]
+            self._function.__dict__.pop("__signature__", None)  # others may have taken it away
 
 
 def _code_that_calls(target: Any, original: types.CodeType) -> types.CodeType:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.files.append_file import append_lines
 from msprobe.files.atomic_file import make_directory
+from msprobe.files.csv_cells import guarded
 from msprobe.monitoring.store_files import continue_csv
 from msprobe.native import IoError, UnsupportedError, log
 
@@ -47,7 +48,7 @@ class CsvSink:
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows(
-            (step, key, repr(value)) for key, value in numbers.items()
+            (step, guarded(key), repr(value)) for key, value in numbers.items()
         )
         try:
             append_lines(self._path, text.getvalue(), HEADER)

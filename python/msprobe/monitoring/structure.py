@@ -12,6 +12,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.csv_cells import guarded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,7 +96,7 @@ class Stacks:
         table = io.StringIO()
         writer = csv.writer(table, lineterminator="\n")
         writer.writerow(["module_name", "stack_info"])
-        writer.writerows(self._found.items())
+        writer.writerows((guarded(name), stack) for name, stack in self._found.items())
         write_text(path, table.getvalue())
 
 

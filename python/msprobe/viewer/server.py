@@ -157,7 +157,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _host_is_known(self) -> bool:
         host = self.headers.get("Host", "")
-        name = urlsplit(f"//{host}").hostname or ""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:  # "[", and what else is no host
+            self._refuse(HTTPStatus.BAD_REQUEST, "expected the name or address of a host in the header Host")
+            return False
         try:
             ipaddress.ip_address(name)
             return True
@@ -204,7 +208,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> dict[str, Any] | None:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BODY:
+        is_number = length.isascii() and length.isdigit()
+        if not is_number and length:
+            self.close_connection = True
+            self._refuse(HTTPStatus.BAD_REQUEST, "expected a number of bytes in the header Content-Length")
+            return None
+        # The number of digits first: Python refuses to read a number of thousands of them.
+        if not is_number or len(length) > 20 or int(length) > MOST_BODY:
             self.close_connection = True
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected a body below {MOST_BODY >> 20} MB")
             return None

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dump/tensor_name.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <string>
@@ -58,4 +59,14 @@ TEST_CASE("faults: entries are appended one after the other, with the record and
 
 TEST_CASE("faults: a folder that is gone is an error") {
   CHECK_THROWS_AS(append_fault("/nonexistent/errors.log", "a", "b"), msprobe::IoError);
+}
+
+TEST_CASE("faults: neither a link nor a pipe is written to") {
+  const msprobe::test::TempDir folder;
+  msprobe::test::write_bytes(folder / "elsewhere", "kept");
+  std::filesystem::create_symlink(folder / "elsewhere", folder / "link");
+  CHECK_THROWS_AS(append_fault(folder / "link", "a", "b"), msprobe::IoError);
+  CHECK(msprobe::test::read_bytes(folder / "elsewhere") == "kept");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_AS(append_fault(folder / "pipe", "a", "b"), msprobe::IoError);  // does not wait for a reader
 }

@@ -82,9 +82,9 @@ std::string xlsx_cell(const Cell& cell, RowFill fill = RowFill::kNone) {
   return rows.substr(begin, rows.rfind("</row>") - begin);
 }
 
-std::string csv_of(std::initializer_list<Cell> cells, bool guard_formulas = false) {
+std::string csv_of(std::initializer_list<Cell> cells) {
   const TempDir dir;
-  SheetWriter writer(dir / "t.csv", {.guard_formulas = guard_formulas});
+  SheetWriter writer(dir / "t.csv");
   writer.begin_sheet("Sheet", std::vector<std::string_view>(cells.size(), "h"));
   writer.add_row(std::vector<Cell>(cells));
   writer.commit();
@@ -124,10 +124,10 @@ TEST_CASE("SheetWriter: numbers that recur in a csv row stand there each time") 
         "0.1,0.0,-0.0,0.1,1e+300,-0.1,0.0,1e+300,-0.0,0.1");
 }
 
-TEST_CASE("SheetWriter: text that a spreadsheet takes for a formula is guarded on request") {
-  CHECK(csv_of({"=1", "+1", "-1", "@a", "\tx", "a=1", -1.5}, true) == "'=1,'+1,'-1,'@a,'\tx,a=1,-1.5");
-  CHECK(csv_of({"\rx"}, true) == "\"'\rx\"");
-  CHECK(csv_of({"=1", -1.5}) == "=1,-1.5");
+TEST_CASE("SheetWriter: text that a spreadsheet takes for a formula is guarded") {
+  CHECK(csv_of({"=1", "+x", "-1+1", "@a", "\tx", "a=1", -1.5}) == "'=1,'+x,'-1+1,'@a,'\tx,a=1,-1.5");
+  CHECK(csv_of({"\rx"}) == "\"'\rx\"");
+  CHECK(csv_of({"-1", "+1.5", "-0.5%", "-inf", "-nan", "-", "'", "'a"}) == "-1,+1.5,-0.5%,-inf,-nan,'-,','a");
   CHECK(xlsx_cell("=1+1") == R"(<c r="A2" t="inlineStr"><is><t>=1+1</t></is></c>)");
 }
 

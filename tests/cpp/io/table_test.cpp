@@ -74,9 +74,10 @@ TEST_CASE("CsvWriter: a sign that needs quotes is seen wherever it stands, in ce
       for (const std::string sign : {",", "\"", "\r", "\n"}) {
         const std::string before(at, 'a'), behind(length - at - 1, 'b');
         const std::string shown = sign == "\"" ? "\"\"" : sign;
+        const std::string guard = at == 0 && sign == "\r" ? "'" : "";
         CsvWriter writer;
         writer.add({before + sign + behind});
-        REQUIRE(writer.text().substr(3) == '"' + before + shown + behind + "\"\r\n");
+        REQUIRE(writer.text().substr(3) == '"' + guard + before + shown + behind + "\"\r\n");
       }
     }
   }
@@ -96,6 +97,19 @@ TEST_CASE("read_csv: reads back what CsvWriter wrote") {
   CHECK(table.column("name") == 0);
   CHECK(table.column("line\r\nbreak") == 2);
   CHECK(table.column("Name") == -1);
+}
+
+TEST_CASE("CsvWriter: what a spreadsheet takes for a formula is guarded, and read back as it was") {
+  const Row header{"=a", "b", "c", "d", "e"};
+  const Row row{"=1+1", "'=1", "'x", "-inf\t", "@"};
+  CsvWriter csv;
+  csv.add(header);
+  csv.add(row);
+  CHECK(csv.text() == "\xEF\xBB\xBF'=a,b,c,d,e\r\n'=1+1,''=1,'x,-inf\t,'@\r\n");
+  const TempDir dir;
+  write_bytes(dir / "t.csv", csv.text());
+  CHECK(read_csv(dir / "t.csv").header == header);
+  CHECK(read_csv(dir / "t.csv").rows == std::vector<Row>{row});
 }
 
 TEST_CASE("read_csv: takes LF, CR, a missing last line end, no byte order mark, and empty lines") {

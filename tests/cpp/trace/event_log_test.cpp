@@ -1,5 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,6 +22,7 @@
 #include "msprobe/trace.h"
 #include "temp_dir.h"
 #include "trace/encoding.h"
+#include "trace/mapping_guard.h"
 
 using namespace msprobe;
 using namespace msprobe::trace;
@@ -357,6 +360,44 @@ TEST_CASE("event log: a full disk is no reason to stop") {
   const int code = exit_code_of([&] { return fill_disk(folder.path()); });
   ::umount2(folder.path().c_str(), MNT_DETACH);
   CHECK(code == 0);
+}
+
+TEST_CASE("event log: a file that is cut under it is no reason to stop") {
+  const TempDir folder;
+  const auto path = folder / "log";
+  for (const off_t size : {0, 1, 5000}) {
+    EventLog log(path);
+    append_events(log, 25);
+    CHECK_FALSE(was_cut(log.committed().data()));
+    REQUIRE(::truncate(path.c_str(), size) == 0);
+    append_events(log, 20000);
+    CHECK(was_cut(log.committed().data()));
+    CHECK(log.committed().size() > (std::size_t{1} << 20));
+    JsonExporter exporter(kDumpHeader);
+    try {
+      exporter.consume(log.committed());  // what is gone is zero: an end, or no event
+    } catch (const FormatError&) {
+    }
+    log.rewind();
+    append_events(log, 3);
+  }
+}
+
+TEST_CASE("event log: other faults of memory end the process as before") {
+  const TempDir folder;
+  const EventLog log(folder / "log");
+  test::write_bytes(folder / "other", std::string(5000, 'x'));
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const int descriptor = ::open((folder / "other").c_str(), O_RDWR);
+    auto* const base =
+        static_cast<volatile char*>(::mmap(nullptr, 5000, PROT_READ, MAP_SHARED, descriptor, 0));
+    ::ftruncate(descriptor, 0) == 0 ? ::_exit(base[0]) : ::_exit(98);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS));
 }
 
 TEST_CASE("event log: a process that is killed leaves all events it had appended") {

@@ -280,10 +280,21 @@ def test_results_of_md5_and_of_two_kinds_are_refused(folder: Path) -> None:
     assert "expected a comparison of the same kind as in/compare_result_rank0" in refusal(folder)
 
 
+@pytest.mark.parametrize("name", ["Sheet1", "result"])
+def test_the_only_sheet_may_have_any_name(folder: Path, name: str) -> None:
+    expected = sheets_of(merge(folder))
+    for path in (folder / "in").iterdir():
+        columns, *rows = next(iter(sheets_of(path).values()))
+        write_table(path, [str(one) for one in columns], rows, sheet=name)
+    assert sheets_of(merge(folder)) == expected
+
+
 def test_a_foreign_spreadsheet_is_refused(folder: Path) -> None:
     path = folder / f"in/compare_result_rank1_{TIME}.xlsx"
-    write_table(path, STATISTICS, [], sheet="Other")
-    assert refusal(folder, FormatError).endswith('expected a sheet called Sheet, found "Other"')
+    with core.SheetWriter(path) as writer:
+        for name in ("Other", "More"):
+            writer.begin_sheet(name, STATISTICS)
+    assert refusal(folder, FormatError).endswith('expected a sheet called Sheet, found "Other", "More"')
     write_table(path, ["a", "b"], [["NPU Name", 1]])
     assert 'expected a first row with the column "NPU Name", found "a", "b"' in refusal(folder, FormatError)
     write_table(path, STATISTICS[:5], [])

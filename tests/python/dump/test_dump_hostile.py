@@ -189,7 +189,114 @@ def test_names_of_modules_that_are_no_file_names(tmp_path):
     assert long["output"][0]["data_name"] in stored
 
 
+def names_without_unicode(directory: Path) -> list[float]:
+    import torch
+
+    model = torch.nn.Sequential()
+    model.add_module("a\udc80", torch.nn.Linear(2, 2))
+    model.add_module("\ud800", torch.nn.Tanh())
+    losses = []
+
+    def train() -> None:
+        for _ in range(2):
+            probe = debugger(directory)
+            probe.start(model)
+            loss = model(torch.ones(1, 2)).sum()
+            loss.backward()
+            probe.stop()
+            probe.step()
+            losses.append(float(loss))
+
+    log_of(train)
+    return losses
+
+
+def test_names_with_lone_surrogates_do_not_stop_a_training(tmp_path):
+    assert len(run(names_without_unicode, tmp_path)) == 2
+    assert {r"Module.a\udc80.Linear.forward.0", r"Module.\ud800.Tanh.forward.0"} <= set(
+        Dump(tmp_path).check().names
+    )
+
+
+def deepest(directory: Path, level: str) -> list[int]:
+    """How deep modules may nest, without and with a recording."""
+    import torch
+
+    class Nest(torch.nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            return x + 1 if self.inner is None else self.inner(x)
+
+    def depth() -> int:
+        model, count = Nest(None), 1
+        while True:
+            try:
+                model(torch.ones(1))
+            except RecursionError:
+                return count
+            model, count = Nest(model), count + 1
+
+    sys.setrecursionlimit(400)
+    plain = depth()
+    model: Any = Nest(None)
+    for _ in range(plain - 8):  # a few frames in all, none for each module
+        model = Nest(model)
+    probe = debugger(directory, level=level)
+    probe.start(model)
+    model(torch.ones(1))
+    probe.stop()
+    probe.step()
+    return [plain, len(Dump(directory).names)]
+
+
+@pytest.mark.parametrize("level", ["L0", "mix"])
+def test_modules_may_nest_as_deep_as_without(tmp_path, level):
+    plain, records = run(deepest, tmp_path, level)
+    assert plain > 100
+    assert records >= plain - 8
+
+
 # ---- disks
+
+
+def cut_log(number: int, directory: Path) -> None:
+    if number == 1:
+        (log,) = (directory / "dump" / "step1").glob("rank*/trace.msprobe")
+        os.truncate(log, 0)
+    if number == 3:
+        for spare in (directory / "dump").glob("*trace.msprobe*"):
+            os.truncate(spare, 0)
+
+
+@pytest.mark.parametrize("task", ["statistics", "tensor"])
+def test_a_log_that_is_cut_in_mid_run(tmp_path, task):
+    found = run(steps_while, tmp_path, {"task": task}, cut_log)
+    assert len(found["losses"]) == 5
+    assert [len(found["warnings"][number]) for number in (0, 2, 3, 4)] == [0, 0, 0, 0]
+    (warning,) = found["warnings"][1]
+    assert "another program cut this file" in warning
+    for number in (0, 2, 3, 4):
+        assert len(Dump(tmp_path, number).check().names) > 10
+
+
+def plant_links(number: int, directory: Path) -> None:
+    if number == 1:
+        folder = directory / "dump" / "step2" / "rank"
+        folder.mkdir(parents=True)
+        (directory / "elsewhere").mkdir()
+        (folder / "dump_tensor_data").symlink_to(directory / "elsewhere")
+
+
+def test_a_link_in_the_place_of_the_tensors_is_not_followed(tmp_path):
+    found = run(steps_while, tmp_path, {"task": "tensor"}, plant_links)
+    assert len(found["losses"]) == 5
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert any("found a link" in line for line in found["warnings"][2])
+    for number in (0, 1, 3, 4):
+        assert len(Dump(tmp_path, number).check().names) > 10
 
 
 def steps_while(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -145,6 +146,32 @@ def test_a_range_of_calls_of_the_model(tmp_path):
     calls = [record for name, record in data.items() if ".Linear.forward" in name]
     largest = [tensors_of(record["input_args"])[0]["Max"] for record in calls]
     assert largest == [1.0, 2.0]
+
+
+def tokens_of_functions(directory: Path) -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    with contextlib.ExitStack() as ends:
+        probe = debugger(directory)
+        probe.start(model, token_range=[1, 2])
+        ends.callback(probe.step)
+        ends.callback(probe.stop)
+        for number in range(5):
+            torch.neg(model(torch.full((1, 2), float(number))))
+
+
+def test_modules_have_the_numbers_of_their_calls_and_functions_those_of_the_range(tmp_path):
+    run(tokens_of_functions, tmp_path)
+    dump = Dump(tmp_path).check()
+    modules = [f"Module.{part}.forward.{number}" for number in (1, 2) for part in ("0.Linear", "1.ReLU")]
+    assert [name for name in dump.names if name.startswith("Module.")] == modules
+    assert [name for name in dump.names if "linear" in name] == [
+        "Functional.linear.0.forward", "Functional.linear.1.forward"
+    ]  # fmt: skip
+    assert "Torch.neg.1.forward" in dump.names
+    assert "Torch.neg.2.forward" not in dump.names
+    assert dump.parents["Functional.linear.0.forward"] == "Module.0.Linear.forward.1"
 
 
 def functions_of_the_program(directory: Path) -> None:

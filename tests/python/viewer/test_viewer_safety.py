@@ -358,6 +358,29 @@ def test_the_page_is_served_and_nothing_else(server):
         assert request(server, "GET", path)[0] == 404
 
 
+@pytest.mark.parametrize("host", ["[", "[::1", "[x]", "a]b"])
+def test_a_host_that_is_none_is_refused(server, host):
+    status, _, text = request(server, Host=host)
+    assert status in (400, 403)
+    assert "a.vis.db" not in text
+    assert request(server)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [("-1", 400), ("+1", 400), ("1e3", 400), ("\xb2", 400), ("9" * 5000, 413)]
+)
+def test_an_absurd_length_is_refused(server, length, status):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.putrequest("POST", "/api/files")
+    connection.putheader("Cookie", f"msprobe_{server.port}={TOKEN}")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", length)
+    connection.endheaders()
+    assert connection.getresponse().status == status
+    connection.close()
+    assert request(server)[0] == 200
+
+
 @pytest.mark.parametrize("body", ["", "[]", "x", "[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(server, body):
     assert request(server, body=body)[0] == 400
