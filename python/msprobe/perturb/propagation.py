@@ -84,6 +84,9 @@ class Propagation:
             # What stands there may be bound to the model itself, in its copy as well.
             self._give_up("a forward of it is an attribute of the object")
             return
+        if any(map(_is_sharded, self._model.parameters())):
+            self._give_up("its parameters are divided among processes")
+            return
         try:
             with _unseen():
                 self._copy = copy.deepcopy(self._model)
@@ -385,6 +388,11 @@ def _groups_of(model: Any) -> dict[str, list[Any]]:
         title = piece[0] if len(piece) == 1 else f"{piece[0]} ... {piece[-1]}"
         groups[title] = [parts[name] for name in piece]
     return groups
+
+
+def _is_sharded(parameter: Any) -> bool:
+    """A DTensor, or what FSDP makes of parameters: a copy would take part in collectives of its own."""
+    return hasattr(parameter, "placements") or "FlatParameter" in type(parameter).__name__
 
 
 def _size(module: Any) -> int:

@@ -184,6 +184,8 @@ def uncommon(directory: Path, what: str) -> Any:
                 return self.call(x)
 
         model = Holding()
+    if what == "sharded":
+        model[0].weight.placements = ()
     if what == "compiled":
         model = torch.compile(model, backend="eager")
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -208,6 +210,7 @@ def uncommon(directory: Path, what: str) -> Any:
     ("what", "why"),
     [
         ("forward", "a forward of it is an attribute"),
+        ("sharded", "its parameters are divided among processes"),
         ("compiled", "a forward of it is an attribute"),
         ("random", "it gives other results when it is called again"),
         ("closure", "its copy works on the model itself"),
