@@ -1402,6 +1402,13 @@ class CallWalker {
     if (is_stranger) result_.walk.stranger = item_name(row);
   }
 
+  // Equal numbers of another dtype are not the same result. Frameworks name one in other ways.
+  bool is_of_other_dtype(const ItemPair& row) const {
+    const Item &ours = pair_.target_item(row), &theirs = *pair_.reference_item(row);
+    return ours.kind == Item::Kind::kTensor && theirs.kind == Item::Kind::kTensor &&
+           ours.element_type() != theirs.element_type();
+  }
+
   void summarize() {
     StepWalk& walk = result_.walk;
     find_stretch();
@@ -1411,7 +1418,7 @@ class CallWalker {
       if (walk.stranger.empty()) note_stranger(row);
       const Distance& apart = distance_of(row);
       if (!row.reference || holds_nothing(row)) continue;
-      if (!apart.equal) ++walk.differing;
+      if (!apart.equal || is_of_other_dtype(row)) ++walk.differing;
       if (set_aside_[row.target_record]) continue;
       if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk.unseen;
       const bool is_forward_result = !is_input(pair_.target_item(row).part) &&
