@@ -56,7 +56,17 @@ def diagnosed(recorded: Path, name: str) -> tuple[Path, dict[str, Any], str]:
     item = BY_NAME[name]
     reference = recorded / "golden" / f"{item.model}.{item.variant}"
     out = recorded / "answers" / name
-    command = [sys.executable, "-m", "msprobe", "diagnose", reference, recorded / "quiet" / name, "-o", out]
+    command = [
+        sys.executable,
+        "-m",
+        "msprobe",
+        "diagnose",
+        reference,
+        recorded / "quiet" / name,
+        "-o",
+        out,
+        "--force",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 1, done.stderr + done.stdout
     return out, json.loads((out / "diagnose.json").read_text()), done.stdout
