@@ -156,6 +156,8 @@ const ERRORS: Pair[] = [
   ["there is nothing at this address", "该地址没有内容"],
   ["there is no question {}", "没有名为 {} 的查询"],
   ["expected a body below {} MB", "请求内容应小于 {} MB"],
+  ["expected a number of bytes in the header Content-Length", "请求头 Content-Length 应为字节数"],
+  ["expected the name or address of a host in the header Host", "请求头 Host 应为主机名或地址"],
   ["expected a JSON object", "应为 JSON 对象"],
   ["the viewer answered with status {}", "查看器返回状态 {}"],
   ["sort: expected one of {}, found {}", "排序:应为 {} 之一,实际为 {}"],
