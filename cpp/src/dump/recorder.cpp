@@ -350,7 +350,8 @@ void Recorder::open(const fs::path& directory) {
   const bool tensors = s.options.store_tensors || !s.options.tensor_list.empty();
   // What lies in a step is the recorder's: a link there would lead its files to where somebody else wants
   // them.
-  if (tensors && fs::is_symlink(directory / kTensorDirectory))
+  std::error_code unknown;  // what may not be looked at cannot be made either, which says why
+  if (tensors && fs::is_symlink(directory / kTensorDirectory, unknown))
     throw IoError("expected a folder, found a link:", (directory / kTensorDirectory).string(), ELOOP);
   io::make_directories(tensors ? directory / kTensorDirectory : directory);
   auto step = std::make_shared<Step>();
