@@ -64,11 +64,12 @@ constexpr bool begins_formula(char c) {
   return c == '=' || c == '+' || c == '-' || c == '@' || c == '\t' || c == '\r';
 }
 
-// "-1.5e+300", "-0.5%", "-inf\t": what a table shows as a number.
+// "-1.5e+300", "-0.5%", "-inf\t": what a table shows as a number. "=0" is the name of a column in gradient
+// tables, and as harmless.
 bool is_number(std::string_view cell) {
   if (cell.ends_with('\t')) cell.remove_suffix(1);
   if (cell.empty()) return false;
-  if (cell.front() == '+' || cell.front() == '-') cell.remove_prefix(1);
+  if (cell.front() == '=' || cell.front() == '+' || cell.front() == '-') cell.remove_prefix(1);
   if (cell.ends_with('%')) cell.remove_suffix(1);
   if (cell.empty() || cell.front() == '-') return false;
   double value = 0;

@@ -13,9 +13,9 @@ inline constexpr std::string_view kLineEnd = "\r\n";
 inline constexpr std::string_view kLoneEmptyCell = "\"\"";
 
 /// Appends a cell, in quotes where it needs them. Text that a spreadsheet program would take for a formula
-/// (it begins with `= + - @`, a tab or a carriage return, and is no number) gets a `'` in front, which such
-/// programs take for "this is text". So does what begins with `'` before one of these, so that reading takes
-/// one off.
+/// (it begins with `= + - @`, a tab or a carriage return) gets a `'` in front, which such programs take for
+/// "this is text"; numbers do not, nor does `=` before one, the name of a column. So does what begins with
+/// `'` before one of these, so that reading takes one off.
 void append_cell(std::string& text, std::string_view cell);
 
 /// The text that append_cell() was given, without its quotes.

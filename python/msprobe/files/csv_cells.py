@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_NUMBER = re.compile(r"[+-]((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan|infinity)%?\t?", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"[=+-]((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan|infinity)%?\t?", re.IGNORECASE | re.ASCII)
 
 
 def guarded(cell: str) -> str:
-    """With a `'` in front where the text looks like a formula and is no number."""
+    """With a `'` in front where the text looks like a formula and is no number, nor `=` and one."""
     return f"'{cell}" if _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
 
 

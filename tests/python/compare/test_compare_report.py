@@ -74,7 +74,7 @@ def test_the_page_has_the_answer_and_the_rows():
     assert sorted(page.scripts) == ["code", "data", "rows0", "rows1"]
     data = page.data
     assert data["status"] == "differ"
-    assert data["culprits"][0]["stack"][1]["line"] == 12
+    assert data["culprits"][0]["stack"][0]["line"] == 12
     assert [(one["worst"], one["unmeasured"], one["block"]) for one in data["pairs"]] == [
         (3, 1, 0),
         (0, 0, 1),
