@@ -125,7 +125,8 @@ TEST_CASE("SheetWriter: numbers that recur in a csv row stand there each time") 
 }
 
 TEST_CASE("SheetWriter: text that a spreadsheet takes for a formula is guarded") {
-  CHECK(csv_of({"=1", "+x", "-1+1", "@a", "\tx", "a=1", -1.5}) == "'=1,'+x,'-1+1,'@a,'\tx,a=1,-1.5");
+  CHECK(csv_of({"=a1", "+x", "-1+1", "@a", "\tx", "a=1", -1.5}) == "'=a1,'+x,'-1+1,'@a,'\tx,a=1,-1.5");
+  CHECK(csv_of({"=0", "=1+1", "=-1"}) == "=0,'=1+1,'=-1");
   CHECK(csv_of({"\rx"}) == "\"'\rx\"");
   CHECK(csv_of({"-1", "+1.5", "-0.5%", "-inf", "-nan", "-", "'", "'a"}) == "-1,+1.5,-0.5%,-inf,-nan,'-,','a");
   CHECK(xlsx_cell("=1+1") == R"(<c r="A2" t="inlineStr"><is><t>=1+1</t></is></c>)");
