@@ -60,7 +60,7 @@ std::shared_ptr<OpenGraph> open_graph(const path& target, const std::optional<pa
   return result;
 }
 
-// A node of the run under test. Keeps its graph alive.
+// A node of the target. Keeps its graph alive.
 struct NodeView {
   std::shared_ptr<OpenGraph> of;
   NodeId id = 0;

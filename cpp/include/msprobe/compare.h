@@ -30,7 +30,7 @@ struct PairOptions {
   bool fuzzy = false;
   /// Not empty: pair items by names (trace::match_items_mapped).
   std::map<std::string, std::string, std::less<>> data_mapping;
-  /// stack.json of the run under test; empty: without stacks. See default_stack_path().
+  /// stack.json of the target; empty: without stacks. See default_stack_path().
   std::filesystem::path stack_path;
   /// Threads for reading and measuring; 0 = all cores.
   unsigned threads = 0;

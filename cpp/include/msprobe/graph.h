@@ -178,7 +178,7 @@ enum class OverflowLevel : std::uint8_t {
 /// and backward stay apart. Throws FormatError with file and key for parents in a circle.
 MSPROBE_API Graph build(const std::shared_ptr<const Dump>& dump);
 
-// ---- Matching: which node of the run under test ("target") belongs to which of the reference
+// ---- Matching: which node of the target belongs to which of the reference
 
 enum class MatchRule : std::uint8_t {
   kDefault,  // same name, same place, and as many inputs and outputs of the same types and shapes

@@ -65,8 +65,8 @@ struct GraphJob {
 /// Counts of a job, for a person.
 struct GraphSummary {
   Mode mode = Mode::kStatistics;
-  std::size_t graphs = 0;                   // of the run under test
-  std::size_t nodes = 0;                    // of the run under test
+  std::size_t graphs = 0;                   // of the target
+  std::size_t nodes = 0;                    // of the target
   std::size_t unmatched = 0;                // of these
   std::size_t reference_unmatched = 0;      // of the nodes of the reference
   std::size_t worst = 0;                    // nodes in the last interval of colours

@@ -80,7 +80,7 @@ struct Finding {
   std::string reason;         // for a person
   std::string target_value;   // of settings and arguments
   std::string reference_value;
-  /// Record whose stack shows the place: of the run under test, or of the reference where `is_of_reference`.
+  /// Record whose stack shows the place: of the target, or of the reference where `is_of_reference`.
   std::string record;
   bool is_of_reference = false;
 

@@ -387,7 +387,7 @@ class CallWalker {
     auto& findings = result_.walk.findings;
     if (findings.size() >= kMostFindings) return;
     Finding& finding = findings.emplace_back();
-    const std::string side = alone.is_missing ? "the reference" : "the run under test";
+    const std::string side = alone.is_missing ? "the reference" : "the target";
     const bool is_collective = alone.name.starts_with("Distributed.");
     finding.kind = is_collective      ? FindingKind::kReduction
                    : alone.is_missing ? FindingKind::kMissingCall
@@ -884,14 +884,14 @@ class CallWalker {
     effect = std::isnan(effect) ? strength : std::max(effect, strength);
   }
 
-  // A value that the reference has from an earlier place unchanged, and the run under test has not.
+  // A value that the reference has from an earlier place unchanged, and the target has not.
   void tell_in_place(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) {
     const std::uint32_t known = row_of_reference(source);
     if (known == kNoRow) return;
     const std::string from = item_name(rows_[known]);
     finding.kind = FindingKind::kInPlace;
-    finding.reason = finding.name + " is " + from +
-                     " in the reference; in the run under test it was changed between the two";
+    finding.reason =
+        finding.name + " is " + from + " in the reference; in the target it was changed between the two";
     if (ours == kNoItem) return;
     const std::uint32_t writer = target_flow().record(ours);
     if (writes_in_place(writer)) {
@@ -900,7 +900,7 @@ class CallWalker {
       finding.operator_name = operator_name(name(writer));
     } else if (writer != row.target_record) {
       finding.kind = FindingKind::kArgument;
-      finding.reason = finding.name + " is " + from + " in the reference; in the run under test it is " +
+      finding.reason = finding.name + " is " + from + " in the reference; in the target it is " +
                        trace::item_name(pair_.target, writer, ours);
     }
   }

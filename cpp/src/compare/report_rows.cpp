@@ -70,7 +70,7 @@ std::vector<std::size_t> choose(const std::vector<ItemPair>& rows, const std::ve
 // The page shows what one run or both have, one after the other as it came about: what only the reference
 // has where it ran, and the gradients of parameters behind the backward call of their module.
 struct PageEntry {
-  std::uint32_t place = 0;  // a record of the run under test
+  std::uint32_t place = 0;  // a record of the target
   bool is_behind = false;   // behind what stands there
   std::size_t index = 0;    // of the row, or of `reference_only`
   bool is_of_reference = false;
@@ -120,7 +120,7 @@ std::vector<PageEntry> page_entries(const DumpPair& pair, const std::vector<std:
     const bool is_gradient = trace::holds_gradients(pair.target.name(pair.target.records()[record]));
     entries.push_back({is_gradient ? ours.place(record) : record, is_gradient, index, false});
   }
-  // Of each record of the reference the one of the run under test that it stands at or behind.
+  // Of each record of the reference the one of the target that it stands at or behind.
   std::vector<std::uint32_t> places(reference_only.empty() ? 0 : pair.reference.records().size());
   std::uint32_t last = 0;
   for (std::uint32_t i = 0; i < places.size(); ++i) {

@@ -209,7 +209,7 @@ class StateWalker {
                                         joined({what, " ", bare, " differs before anything was computed"}));
       if (found != nullptr) found->module = kind == FindingKind::kInputData ? std::string() : module_of(bare);
     }
-    tell_lone(kind, phase, what, ours, theirs, prefix, "the run under test");
+    tell_lone(kind, phase, what, ours, theirs, prefix, "the target");
     tell_lone(kind, phase, what, theirs, ours, prefix, "the reference");
     return largest;
   }
@@ -511,7 +511,7 @@ class StateWalker {
             joined({"the step of the optimizer is not that of ", other["rule"].text(),
                     is_ours ? "" : " in the reference", ": the ", other["of"].text(), " of ", parameter,
                     " is off by ", off.data(), " times what rounding allows; the step of the ",
-                    is_ours ? "reference" : "run under test", " is"}));
+                    is_ours ? "reference" : "target", " is"}));
     finding.module = module_of(parameter);
     finding.strength = std::max(*a, *b) / kOtherRule;
     finding.exact_before = true;

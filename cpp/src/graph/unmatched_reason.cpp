@@ -39,8 +39,7 @@ std::string unmatched_reason(const Graph& graph, const Graph& other, const Match
   if (options.rule == MatchRule::kMapped) return "the mapping leads to no node of the other run";
   const NodeId same = other.find(graph[node].name);
   if (same == kNoNode || (same != Graph::kRoot && other[same].parent == kNoNode)) {
-    return is_reference ? "the run under test has no node of this name"
-                        : "the reference has no node of this name";
+    return is_reference ? "the target has no node of this name" : "the reference has no node of this name";
   }
   const NodeId parent = graph[node].parent, other_parent = other[same].parent;
   if (options.rule == MatchRule::kDefault && parent != kNoNode && other_parent != kNoNode) {

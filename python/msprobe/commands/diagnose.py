@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe diagnose: exit code 0 when the run under test follows the reference, 1 when it does not or a part
+"""msprobe diagnose: exit code 0 when the target follows the reference, 1 when it does not or a part
 could not be compared, 2 on errors.
 """
 

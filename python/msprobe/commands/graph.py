@@ -169,7 +169,7 @@ def _why(summary: GraphSummary) -> str:
 
     if summary.mode == "structure":
         return (
-            f"{summary.unmatched} nodes are only in the run under test, "
+            f"{summary.unmatched} nodes are only in the target, "
             f"{summary.reference_unmatched} only in the reference"
         )
     if summary.worst_ulps == 0:

@@ -37,24 +37,26 @@ def main(arguments: list[str]) -> int:
 
     from msprobe.files.new_results import new_results
     from msprobe.native import log_on_stderr
-    from msprobe.rl.comparison import compare_records
-    from msprobe.rl.outputs import RESULTS, write_outputs
+    from msprobe.rl.comparison import compare_records, table_names
+    from msprobe.rl.outputs import results_in, write_outputs
     from msprobe.rl.verdict_file import verdict_json
 
     records = [Path(record) for record in asked.records]
+    output, options = Path(asked.output), _options(asked)
+    tables = table_names(records[0], records[1], options) if len(records) > 1 else []
     with (
         log_on_stderr("ERROR" if asked.quiet else "WARNING"),
-        new_results(Path(asked.output), RESULTS, force=asked.force),
+        new_results(output, results_in(output, tables), force=asked.force),
     ):
         weights = _weights(asked) if asked.weights else None
         result = compare_records(
             records[0] if records else None,
             records[1] if len(records) > 1 else None,
-            Path(asked.output),
-            _options(asked),
+            output,
+            options,
             weights,
         )
-        files = write_outputs(result, Path(asked.output), junit="junit" in asked.format)
+        files = write_outputs(result, output, junit="junit" in asked.format)
     if asked.json:
         sys.stdout.write(verdict_json(result))
     elif not asked.quiet:

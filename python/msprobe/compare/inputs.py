@@ -26,11 +26,11 @@ class Paths:
     """What the user wants compared."""
 
     target: Path
-    """The run under test."""
+    """The target."""
     reference: Path
     """The reference."""
     stack: Path | None = None
-    """stack.json of the run under test, when the user named one; only for two files."""
+    """stack.json of the target, when the user named one; only for two files."""
     shows_log: bool = True
 
 
@@ -166,7 +166,7 @@ class _Search:
         self.pairs.append(DumpFiles(place.step, place.rank, target, reference, place.folder, place.suffix))
 
     def _leave_out(self, what: str, *, only_in_target: bool) -> None:
-        side = "the run under test" if only_in_target else "the reference"
+        side = "the target" if only_in_target else "the reference"
         self.left_out.append(LeftOut(what, f"only in {side}"))
 
     def _paired(
@@ -194,7 +194,7 @@ class _Search:
 
 
 def read_data_mapping(path: str) -> dict[str, str]:
-    """YAML: name of an item of the run under test -> its name in the reference. Raises InvalidArgument."""
+    """YAML: name of an item of the target -> its name in the reference. Raises InvalidArgument."""
     from msprobe.files.yaml_file import kind_of, read_mapping
 
     mapping: dict[str, str] = {}

@@ -60,11 +60,11 @@ class PairResult:
     rank: int
     mode: Mode
     target: Path
-    """dump.json or debug.json of the run under test."""
+    """dump.json or debug.json of the target."""
     reference: Path
     """That of the reference."""
     table: Path | None
-    """The result table; None: the run under test recorded nothing, so there is none."""
+    """The result table; None: the target recorded nothing, so there is none."""
     advice: Path | None
     """mindstudio-probe's advisor file; None: not wanted, or no table."""
     summary: TableSummary
@@ -95,7 +95,7 @@ class CompareResult(Result):
     """A whole comparison, over all steps and ranks."""
 
     target: Path
-    """The run under test, as the user gave it."""
+    """The target, as the user gave it."""
     reference: Path
     """The reference."""
     output: Path
@@ -166,7 +166,7 @@ class CompareResult(Result):
         return min((pair.step for pair in self.pairs if pair.summary.failing), default=None)
 
     def frames(self, finding: Finding) -> list[str]:
-        """The lines that called the place of a finding, the innermost first: of the run under test, or of the
+        """The lines that called the place of a finding, the innermost first: of the target, or of the
         reference for a call that only this one makes. Empty where there is no stack.json, or it does not say.
         """
         return self.frames_of(

@@ -356,5 +356,5 @@ def _nothing_matched(files: DumpFiles, summary: TableSummary) -> list[LeftOut]:
     """Two dumps without anything in common do not agree."""
     if summary.matched > 0 or summary.rows + summary.reference_only == 0:
         return []
-    counts = f"{summary.rows} items in the run under test, {summary.reference_only} in the reference"
+    counts = f"{summary.rows} items in the target, {summary.reference_only} in the reference"
     return [LeftOut(files.what, f"nothing matches ({counts})")]

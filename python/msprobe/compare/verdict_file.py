@@ -87,9 +87,9 @@ class Culprit:
     stack: list[Frame]
     """The innermost call first."""
     record: str
-    """Of the run under test; empty: the place is no record of it."""
+    """Of the target; empty: the place is no record of it."""
     reference_record: str
-    """Of the reference, for what only this one has; empty: the place is in the run under test."""
+    """Of the reference, for what only this one has; empty: the place is in the target."""
     replay: Replay | None = None
     """None: not asked for."""
 

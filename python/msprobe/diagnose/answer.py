@@ -151,7 +151,7 @@ class Answer(Result):
 
     @property
     def follows(self) -> bool:
-        """The run under test follows the reference: equal, or different by no more than rounding explains."""
+        """The target follows the reference: equal, or different by no more than rounding explains."""
         return self.status in ("equal", "rounding")
 
 

@@ -46,7 +46,7 @@ class Paths:
     """What the user wants to see."""
 
     target: Path
-    """The run under test, or the only one."""
+    """The target, or the only one."""
     reference: Path | None = None
     """The reference."""
     merges: bool = False
@@ -188,6 +188,6 @@ class _Search:
             return [(number, ours[number], None) for number in sorted(ours)]
         theirs = numbered(reference, pattern)
         for number in sorted({*ours} ^ {*theirs}):
-            side = "the run under test" if number in ours else "the reference"
+            side = "the target" if number in ours else "the reference"
             self.left_out.append(f"{what} {number}: only in {side}")
         return [(number, ours[number], theirs[number]) for number in sorted({*ours} & {*theirs})]

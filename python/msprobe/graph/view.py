@@ -39,7 +39,7 @@ def compare(
     rule: Literal["default", "fuzzy"] = "default",
     threads: int = 0,
 ) -> GraphView:
-    """The graph of a rank of the run under test, `target`; its nodes know how they differ from the reference.
+    """The graph of a rank of the target, `target`; its nodes know how they differ from the reference.
 
     `rule`: "default" pairs nodes of the same name, place, types and shapes; "fuzzy" modules by name, and
     calls in them by their order. `threads`: 0 = all cores. Raises InvalidArgument when the two were recorded

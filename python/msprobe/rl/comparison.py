@@ -67,7 +67,7 @@ def compare_records(
         keys_there = ", ".join(core.rl_keys(reference)) or "none"
         raise InvalidArgument(
             f"{reference}: expected the log probabilities of rollout and training, or a second record to "
-            f"compare with; found the keys {keys_there}; --log-probs LEFT=RIGHT names two"
+            f"compare with; found the keys {keys_there}; --log-probs KEY=KEY names two"
         )
     result = RlResult(
         reference="" if reference is None else str(reference),
@@ -140,7 +140,7 @@ def _key(
     )
     table = None
     if output is not None:
-        table = output / f"{_short(key)}.{options.table}"
+        table = output / table_name(key, options)
         found.write_table(table)
     result = _key_result(key, kind, found, table)
     if kind != "log_probs":
@@ -189,12 +189,18 @@ def _key_result(key: str, kind: str, found: core.RlKeyComparison, table: Path | 
     )
 
 
-def _short(key: str) -> str:
+def table_name(key: str, options: CompareOptions) -> str:
     """A file name has at most 255 bytes."""
     encoded = os.fsencode(key)
-    return (
-        key if len(encoded) < 245 else f"{encoded[:200].decode('utf-8', 'ignore')}%{zlib.crc32(encoded):08x}"
-    )
+    if len(encoded) >= 245:
+        key = f"{encoded[:200].decode('utf-8', 'ignore')}%{zlib.crc32(encoded):08x}"
+    return f"{key}.{options.table}"
+
+
+def table_names(reference: Path, target: Path, options: CompareOptions) -> list[str]:
+    """The tables that compare_records() writes. Raises IoError."""
+    both = {*core.rl_keys(reference)} & {*core.rl_keys(target)}
+    return [table_name(key, options) for key in sorted(both)]
 
 
 def _only_on_one_side(found: core.RlKeyComparison) -> tuple[list[Place], list[Place], str]:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import glob
+import json
 from typing import TYPE_CHECKING
 
 from msprobe.files.atomic_file import write_text
@@ -11,13 +13,30 @@ from msprobe.rl.report import report_html
 from msprobe.rl.verdict_file import verdict_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from msprobe.rl.result import RlResult
 
-# Names of the files that a comparison writes, beside tables with the names of keys; see new_results().
-RESULTS = ("verdict.json", "report.html", "junit.xml")
+_RESULTS = ("verdict.json", "report.html", "junit.xml")
 _MOST_TABLES = 3  # named on the screen
+
+
+def results_in(folder: Path, tables: Iterable[str]) -> list[str]:
+    """Patterns for new_results(): what a comparison writes, `tables` among it, and what an earlier left."""
+    names = {*tables, *_earlier_tables(folder)}
+    # What is a folder is no table of ours, and stays.
+    return [*_RESULTS, *(glob.escape(name) for name in sorted(names) if not (folder / name).is_dir())]
+
+
+def _earlier_tables(folder: Path) -> list[str]:
+    """Tables have the names of keys, which only the verdict beside them tells."""
+    try:
+        keys = json.loads((folder / "verdict.json").read_text("utf-8"))["keys"]
+        names = [str(key["table"]) for key in keys]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+    return [name for name in names if name.endswith((".xlsx", ".csv")) and not {"/", "\0"} & {*name}]
 
 
 def write_outputs(result: RlResult, folder: Path, *, junit: bool = False) -> list[Path]:

@@ -24,12 +24,12 @@ def verdict_json(result: RlResult) -> str:
 def content(result: RlResult) -> dict[str, Any]:
     first = result.first
     return {
-        "format": 1,
+        "format": 2,
         "msprobe": __version__,
         "verdict": result.verdict,
         "sentence": result.sentence,
         "rule": asdict(result.rule),
-        "first": None if first is None else _of(first),
+        "first": None if first is None else asdict(first),
         "findings": [asdict(finding) for finding in result.findings[:_MOST]],
         "finding_count": len(result.findings),
         "keys": [key_content(key) for key in result.keys],
@@ -41,7 +41,7 @@ def content(result: RlResult) -> dict[str, Any]:
             "differing": [asdict(one) for one in result.weights.differing[:_MOST]],
         },
         "notes": result.notes,
-        "inputs": {"left": result.reference, "right": result.target},
+        "inputs": {"reference": result.reference, "target": result.target},
         "seconds": round(result.seconds, 3),
     }
 
@@ -57,10 +57,10 @@ def key_content(key: KeyResult) -> dict[str, Any]:
         "beyond": key.beyond,
         "max_absolute": key.max_absolute,
         "max_relative": key.max_relative,
-        "first": None if key.first is None else {**_of(key.first), "index": list(key.first.index)},
+        "first": None if key.first is None else {**asdict(key.first), "index": list(key.first.index)},
         "reshaped": [[asdict(place), *shapes] for place, *shapes in key.reshaped],
-        "left_only": [asdict(place) for place in key.reference_only[:_MOST]],
-        "right_only": [asdict(place) for place in key.target_only[:_MOST]],
+        "reference_only": [asdict(place) for place in key.reference_only[:_MOST]],
+        "target_only": [asdict(place) for place in key.target_only[:_MOST]],
         "problems": [{**asdict(place), "problem": problem} for place, problem in key.problems],
         "by_step": [list(row) for row in key.by_step[:_MOST]],
         "table": None if key.table is None else key.table.name,
@@ -69,12 +69,4 @@ def key_content(key: KeyResult) -> dict[str, Any]:
 
 
 def log_prob_content(found: LogProbResult) -> dict[str, Any]:
-    return {**_of(found), "share": found.share, "ratio_bounds": list(core.RL_RATIO_BOUNDS)}
-
-
-# The file calls the reference left and the target right.
-_WORDS = {"reference": "left", "target": "right"}
-
-
-def _of(one: Any) -> dict[str, Any]:
-    return asdict(one, dict_factory=lambda items: {_WORDS.get(key, key): value for key, value in items})
+    return {**asdict(found), "share": found.share, "ratio_bounds": list(core.RL_RATIO_BOUNDS)}

@@ -129,7 +129,7 @@ TEST_CASE("match_nodes: a node below another parent has no match, nor has what i
   CHECK(unmatched_reason(target, golden, {}, target.find("Torch.x.0.forward"), false) ==
         "a module around it has another place in the other run");
   CHECK(unmatched_reason(golden, target, {}, golden.find("Module.b.B.forward.0"), true) ==
-        "the run under test has no node of this name");
+        "the target has no node of this name");
 }
 
 TEST_CASE("match_nodes: a parent without a match may have children with one") {
@@ -308,7 +308,7 @@ TEST_CASE("align_nodes: with another rule than the default the match is the coun
 
 // ---- Micro steps of the reference
 
-TEST_CASE("follow_micro_steps: the reference counts as the run under test does") {
+TEST_CASE("follow_micro_steps: the reference counts as the target does") {
   const Graph target = MadeDump()
                            .call("Module.a.A.forward.0")
                            .call("Module.a.A.backward.0")

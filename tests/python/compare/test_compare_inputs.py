@@ -64,7 +64,7 @@ def test_ranks_are_paired_by_number_not_by_text(tmp_path: Path) -> None:
     inputs = find(tmp_path / "a/step0", tmp_path / "b/step0")
     assert [one.rank for one in inputs.pairs] == [0, 1, *range(3, 12)]
     assert all(one.target.parent.name == one.reference.parent.name for one in inputs.pairs)
-    assert [(one.what, one.reason) for one in inputs.left_out] == [("rank 2", "only in the run under test")]
+    assert [(one.what, one.reason) for one in inputs.left_out] == [("rank 2", "only in the target")]
 
 
 def test_rank_without_number_is_rank_0(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_dump_path_has_all_steps(tmp_path: Path) -> None:
         (step, rank, f"step{step}", f"_rank{rank}") for step in (0, 10) for rank in (0, 1)
     ]
     assert [(one.what, one.reason) for one in inputs.left_out] == [
-        ("step 2", "only in the run under test"),
+        ("step 2", "only in the target"),
         ("step 11", "only in the reference"),
     ]
 
@@ -124,7 +124,7 @@ def test_wanted_ranks_and_steps(tmp_path: Path) -> None:
 def test_nothing_in_common(tmp_path: Path) -> None:
     write_run(tmp_path / "a", ["rank0"], [0], DATA)
     write_run(tmp_path / "b", ["rank0"], [1], DATA)
-    with pytest.raises(NothingToCompare, match="step 0: only in the run under test; step 1: only in the ref"):
+    with pytest.raises(NothingToCompare, match="step 0: only in the target; step 1: only in the ref"):
         find(tmp_path / "a", tmp_path / "b")
 
 

@@ -209,7 +209,7 @@ def test_structures_differ_when_a_node_is_missing(runs: Path, capsys: pytest.Cap
     less = {name: parent for name, parent in CONSTRUCT.items() if name != "Torch.relu.0.forward"}
     write_rank(runs / "same", construct=less, task="structure")
     assert run("graph", runs / "golden", runs / "same", "-o", runs / "out2") == 1
-    assert "0 nodes are only in the run under test, 1 only in the reference" in capsys.readouterr().out
+    assert "0 nodes are only in the target, 1 only in the reference" in capsys.readouterr().out
     assert select(result_in(runs / "out2", "compare"), "SELECT task FROM tb_config") == [("structure",)]
 
 

@@ -65,9 +65,9 @@ def test_what_only_one_run_has_is_left_out_and_said(
     assert [(unit.step, unit.target[0][0]) for unit in inputs.units] == [(0, 0)]
     assert inputs.left_out == [
         "step 1: only in the reference",
-        "step 2: only in the run under test",
+        "step 2: only in the target",
         "step 0, rank 1: only in the reference",
-        "step 0, rank 3: only in the run under test",
+        "step 0, rank 3: only in the target",
     ]
     assert main(["graph", str(golden), str(target), "-o", str(tmp_path / "out")]) == 1
     said = capsys.readouterr().out

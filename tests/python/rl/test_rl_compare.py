@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from msprobe.cli import main
-from msprobe.native import core
+from msprobe.native import IoError, core
 from msprobe.rl.findings import percent
 from msprobe.rl.keys import in_order, is_exact, rollout_and_training
 from rl_records import Save
@@ -213,6 +213,54 @@ def test_json_and_quiet(save: Save, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
     assert run(left, left, "-o", tmp_path / "csv", "--format", "csv") == 0
     assert (tmp_path / "csv/x.csv").exists()
+
+
+def test_force_removes_the_tables_of_an_earlier_comparison(save: Save, tmp_path: Path) -> None:
+    both = save("a", {"x": torch.ones(1), "odd[1]": torch.ones(1)})
+    other = save("b", {"y": torch.ones(1)})
+    out = tmp_path / "out"
+    assert run(both, both, "-o", out) == 0
+    (out / "mine.xlsx").write_text("")
+    assert run(other, other, "-o", out, "--format", "csv") == 0
+    assert {path.name for path in out.iterdir()} == {"mine.xlsx", "report.html", "verdict.json", "y.csv"}
+
+
+def test_tables_are_results_too(
+    save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, out = save("a", {"x": torch.ones(1)}), tmp_path / "out"
+    out.mkdir()
+    (out / "x.xlsx").write_text("mine")
+    assert main(["rl_compare", str(record), str(record), "-o", str(out)]) == 2
+    assert "there are results already (x.xlsx)" in capsys.readouterr().err
+
+    def fail(*_: object, **__: object) -> None:
+        raise IoError("no space left")
+
+    monkeypatch.setattr("msprobe.rl.outputs.write_outputs", fail)
+    assert run(record, record, "-o", out) == 2
+    assert [path.name for path in out.iterdir()] == ["x.xlsx"]
+    assert (out / "x.xlsx").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "{",
+        "[]",
+        '{"keys": 1}',
+        '{"keys": [{"table": "../mine.csv"}, {"table": "x.csv"}, {"table": "a.txt"}]}',
+    ],
+)
+def test_a_strange_earlier_verdict_removes_nothing_else(save: Save, tmp_path: Path, content: str) -> None:
+    record, out = save("a", {"y": torch.ones(1)}), tmp_path / "out"
+    (out / "x.csv").mkdir(parents=True)
+    (out / "verdict.json").write_text(content)
+    kept = [tmp_path / "mine.csv", out / "a.txt", out / "x.csv/mine"]
+    for path in kept:
+        path.write_text("")
+    assert run(record, record, "-o", out) == 0
+    assert all(path.exists() for path in kept)
 
 
 @pytest.mark.parametrize(
