@@ -217,7 +217,7 @@ struct Recorder::State {
     if (!last_time) return;
     lock.unlock();
     attempt(*oldest, [&] {
-      if (trace::was_cut(oldest->log->committed().data()))
+      if (trace::was_cut(oldest->log->committed()))
         throw FormatError((oldest->directory / kLogName).string(), "",
                           "another program cut this file while it was written");
     });

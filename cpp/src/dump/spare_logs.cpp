@@ -31,7 +31,7 @@ std::unique_ptr<trace::EventLog> SpareLogs::take(const std::filesystem::path& pa
       logs_.pop_back();
     }
   }
-  if (log && !trace::was_cut(log->committed().data()) && log->move_to(path)) return log;
+  if (log && !trace::was_cut(log->committed()) && log->move_to(path)) return log;
   if (log) log->remove();  // its folder was removed, or the disk was full, or somebody cut it
   return std::make_unique<trace::EventLog>(path);
 }

@@ -24,10 +24,9 @@ bool is_present(const Scalar& scalar) {
 // Max or min is NaN or infinite, and the reference has not the same there: an infinity on both sides, as a
 // mask of attention has, is no difference.
 bool has_bad_extreme(const trace::StatisticsPair& statistics) {
-  const auto& ours = statistics.target_numbers;
-  const auto& theirs = statistics.reference_numbers;
   for (std::size_t i = 0; i < 2; ++i) {
-    if (ours[i] && !std::isfinite(*ours[i]) && ours[i] != theirs[i]) return true;
+    const std::optional<double> ours = statistics.target_numbers[i];
+    if (ours && !std::isfinite(*ours) && ours != statistics.reference_numbers[i]) return true;
   }
   return false;
 }

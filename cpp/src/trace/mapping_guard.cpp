@@ -97,7 +97,8 @@ MappingGuard::~MappingGuard() {
   own.taken.store(false);
 }
 
-bool was_cut(const char* base) noexcept {
+bool was_cut(std::string_view mapped) noexcept {
+  const char* const base = mapped.data();
   const auto address = reinterpret_cast<std::uintptr_t>(base);
   for (const Guarded& one : guarded) {
     if (one.bytes.load(std::memory_order_acquire) == 0 || one.base.load() != address) continue;

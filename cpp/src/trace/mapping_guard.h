@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 
 namespace msprobe::trace {
 
@@ -23,8 +24,8 @@ class MappingGuard {
   int slot_ = -1;
 };
 
-/// Whether something was gone of what a guard keeps that begins at `base`, or is now: the first page goes
-/// with every cut, so it is looked at.
-bool was_cut(const char* base) noexcept;
+/// Whether something was gone of what a guard keeps that begins where `mapped` does, or is now: the first
+/// page goes with every cut, so it is looked at.
+bool was_cut(std::string_view mapped) noexcept;
 
 }  // namespace msprobe::trace
