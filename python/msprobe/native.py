@@ -118,7 +118,11 @@ def torch_adapter() -> ModuleType:
     another torch.
     """
     torch = import_torch()
-    again = "install msprobe again with `pip install . --no-build-isolation` in the environment of this torch"
+    release = ".".join(_release(torch.__version__))
+    again = (
+        f"install the wheel msprobe-...+torch{release} in the environment of this torch, "
+        "or in a clone `pip install . --no-build-isolation`"
+    )
     built = core.built_with_torch
     if built is None:
         raise UnsupportedError(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -146,8 +147,20 @@ class RunRecording:
         """In the order in which they are asked: what is installed on top is taken off first."""
         self._file = RunFile(self._settings, self._program)
         result: list[Recorder] = []
+        try:
+            self._add_recorders(result, self._file)
+        except Exception:  # the session takes all of them or none
+            for recorder in reversed(result):
+                with contextlib.suppress(Exception):  # the first error is told
+                    recorder.close()
+            self._recorded.clear()
+            raise
+        self._file.write("running", self._session.seen, self._recorded)
+        return result
+
+    def _add_recorders(self, result: list[Recorder], file: RunFile) -> None:
         if "losses" in self._settings.parts:
-            name = f"losses.rank{self._file.rank}.csv"
+            name = f"losses.rank{file.rank}.csv"
             self._recorded["losses"] = name
             result.append(_Losses(self._settings, name))
         if "config" in self._settings.parts:
@@ -174,7 +187,7 @@ class RunRecording:
             from msprobe.perturb.recorder import Perturbation
 
             several = os.environ.get("WORLD_SIZE", "1") != "1"
-            place = f"{PERTURB}/rank{self._file.rank}" if several else PERTURB
+            place = f"{PERTURB}/rank{file.rank}" if several else PERTURB
             self._recorded["perturb"] = place
             self.perturbation = Perturbation(
                 self._settings.output / place,
@@ -184,8 +197,6 @@ class RunRecording:
                 junit=self._junit,
             )
             result.append(self.perturbation)
-        self._file.write("running", self._session.seen, self._recorded)
-        return result
 
     def _note(self, text: str) -> None:
         self._session.seen.notes.append(text)

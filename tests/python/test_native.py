@@ -140,9 +140,11 @@ except NotImplementedError as error:
         monkeypatch.setitem(sys.modules, "msprobe._torch", None)
         with pytest.raises(UnsupportedError) as caught:
             native.torch_adapter()
+        release = ".".join(installed.split(".")[:2])
         assert str(caught.value) == (
-            f"msprobe._torch was built with torch 2.13.0, found torch {installed}: install msprobe again "
-            "with `pip install . --no-build-isolation` in the environment of this torch"
+            f"msprobe._torch was built with torch 2.13.0, found torch {installed}: install the wheel "
+            f"msprobe-...+torch{release} in the environment of this torch, or in a "
+            "clone `pip install . --no-build-isolation`"
         )
 
     @pytest.mark.parametrize(
@@ -151,7 +153,8 @@ except NotImplementedError as error:
             ("2.99.1", "msprobe._torch, built with torch 2.99.1, cannot be loaded with torch 2.99.0 ("),
             (
                 None,
-                "this msprobe was built without torch, expected one built with torch 2.99.0: install msprobe",
+                "this msprobe was built without torch, expected one built with torch 2.99.0: install the "
+                "wheel msprobe-...+torch2.99 in",
             ),
         ],
     )
@@ -182,4 +185,4 @@ except native.UnsupportedError as error:
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         first, second = result.stdout.splitlines()
         assert first == native.core.instruction_set()
-        assert "found torch 99.0: install msprobe again" in second
+        assert "found torch 99.0: install the wheel msprobe-...+torch99.0 in" in second

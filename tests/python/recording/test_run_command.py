@@ -331,6 +331,15 @@ dump.DataDump.stop = fail
         assert "data dump: end step: KeyError" in notes
         assert run_file(tmp_path / "out")["steps"] == 5
 
+    def test_a_msprobe_without_torch_says_that_nothing_is_recorded(self, script, tmp_path):
+        script("import msprobe.native\nmsprobe.native.core.built_with_torch = None\n" + PLAIN)
+        run = recorded("train.py", cwd=tmp_path)
+        assert (run.returncode, run.stdout) == (0, python("train.py", cwd=tmp_path).stdout)
+        assert "nothing is recorded: UnsupportedError: this msprobe was built without torch" in run.stderr
+        assert "recorded: nothing" in run.stderr
+        assert run_file(tmp_path / "out")["recorded"] == {}
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["run.rank0.json"]
+
 
 class TestEnvironmentVariable:
     @pytest.fixture
