@@ -106,13 +106,14 @@ def _library() -> Iterator[Finding]:
 
 
 def _torch() -> Iterator[Finding]:
-    from msprobe.native import UnsupportedError, import_torch, torch_adapter
+    from msprobe.native import UnsupportedError, core, import_torch, torch_adapter
 
     try:
         torch: Any = import_torch()
     except UnsupportedError as error:
+        missing = "pip install torch" if core.built_with_torch else "it needs torch and the wheel +torchX.Y"
         yield Finding(
-            "torch", "note", str(error), "comparing works without it, recording does not: pip install torch"
+            "torch", "note", str(error), f"comparing works without it, recording does not: {missing}"
         )
         return
     yield Finding("torch", "ok", f"{torch.__version__}, {torch.get_num_threads()} threads")

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import namedtuple
 
-from msprobe import cli
+from msprobe import cli, native
 from msprobe.commands import doctor
 
 
@@ -59,3 +60,10 @@ def test_a_part_that_fails_stops_nothing(monkeypatch):
     found = findings()
     assert found["torch"].text == "cannot be examined: OSError: no such device"
     assert "working folder" in found
+
+
+def test_without_torch_it_says_what_recording_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert findings()["torch"].hint.endswith("pip install torch")
+    monkeypatch.setattr(native.core, "built_with_torch", None)
+    assert findings()["torch"].hint.endswith("it needs torch and the wheel +torchX.Y")
