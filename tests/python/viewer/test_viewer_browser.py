@@ -451,7 +451,7 @@ def test_a_large_graph_is_fitted_as_bars_with_names(page, tmp_path):
         def names_and_colours() -> tuple[int, list[str]]:
             return page.run("""
                 const canvas = document.querySelector(".pane canvas"), high = canvas.height;
-                const copy = document.createElement("canvas");  // it would warn of a canvas that is read often
+                const copy = document.createElement("canvas");  // one often read makes a warning
                 [copy.width, copy.height] = [canvas.width, high];
                 const painted = copy.getContext("2d", {willReadFrequently: true});
                 painted.drawImage(canvas, 0, 0);
