@@ -27,7 +27,6 @@ using perturb::Change;
 
 namespace {
 
-constexpr std::size_t kMostFunctions = 1000;  // in a report, for one reason
 constexpr std::size_t kMostFrames = 6;
 constexpr double kTypicalUlp = 1.44;         // units of roundoff: of 1 to 2, the mean over all mantissas
 constexpr double kWorthAFormula = 4;         // below, no condition number is asked for
@@ -136,37 +135,25 @@ PyObject* FragilityProbe::answer_module(const Call& call) {
 PyObject* FragilityProbe::answer(const Call& call) {
   if (call.of_module()) return answer_module(call);
   if (!open_) return call.make();
-  std::unique_ptr<Repetition> repetition;
-  const std::uint64_t first_node = next_node();
-  try {
-    ++report_.calls;
-    if (perturb::arithmetic_of(call.api()) == Arithmetic::kNone) {
-      ++report_.without_rounding;
-    } else {
-      repetition = std::make_unique<Repetition>(call);
-    }
-  } catch (const std::exception& error) {
-    repetition.reset();
-    note_fault(call.api(), error.what());
-  }
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  PyObject* result = call.make();
-  if (result == nullptr || !repetition) return result;
-  const KeepPythonError no_error_of_ours;
-  try {
-    look(call, std::move(repetition), result, first_node);
-  } catch (const std::exception& error) {
-    note_fault(call.api(), error.what());
-  }
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  return result;
+  return report_.make_and_look(
+      call,
+      [&]() -> std::unique_ptr<Repetition> {
+        ++report_.calls;
+        if (perturb::arithmetic_of(call.api()) != Arithmetic::kNone)
+          return std::make_unique<Repetition>(call);
+        ++report_.without_rounding;
+        return nullptr;
+      },
+      [&](std::unique_ptr<Repetition> repetition, PyObject* result, std::uint64_t first_node) {
+        look(call, std::move(repetition), result, first_node);
+      });
 }
 
 void FragilityProbe::look(const Call& call, std::unique_ptr<Repetition> repetition, PyObject* result,
                           std::uint64_t first_node) {
   switch (repetition->check(result)) {
     case Repetition::Verdict::kNoResult: ++report_.without_rounding; return;
-    case Repetition::Verdict::kCannot: return leave_out(call.api(), repetition->why_not());
+    case Repetition::Verdict::kCannot: return report_.leave_out(call.api(), repetition->why_not());
     case Repetition::Verdict::kCan: break;
   }
   Row row;
@@ -184,7 +171,7 @@ void FragilityProbe::look(const Call& call, std::unique_ptr<Repetition> repetiti
   row_of_.insert_or_assign(std::move(name), report_.rows.size() - 1);
   const std::string reason =
       BackwardOfCall::watch(weak_from_this(), steps_begun_, call, std::move(repetition), result, first_node);
-  if (!reason.empty()) leave_out(call.api(), reason);
+  if (!reason.empty()) report_.leave_out(call.api(), reason);
 }
 
 void FragilityProbe::measure_forward(const Call& call, Repetition& repetition, PyObject* result, Row& row) {
@@ -233,7 +220,7 @@ void FragilityProbe::measure_forward(const Call& call, Repetition& repetition, P
     measure.forward = std::isnan(measure.forward) ? amplification : std::max(measure.forward, amplification);
   }
   if (repetition.has_changed_arguments()) {
-    note_fault(call.api(), "made again it changed its arguments");
+    report_.note_fault(call.api(), "made again it changed its arguments");
     return;
   }
   measure.condition = condition_of(call, repetition, results, row);
@@ -324,12 +311,12 @@ double FragilityProbe::condition_of(const Call& call, Repetition& repetition,
 
 void FragilityProbe::check_backward(BackwardOfCall& call) {
   if (!open_ || call.step() != steps_begun_) return;
-  try {
+  report_.guard(call.api(), [&] {
     const auto place = row_of_.find(call.name());
     if (place == row_of_.end()) return;
     Row& row = report_.rows[place->second];
     if (!call.repetition().arguments_are_as_before()) {
-      return leave_out(call.api(), "an argument changed between forward and backward");
+      return report_.leave_out(call.api(), "an argument changed between forward and backward");
     }
     bool all_finite = true;
     for (const at::Tensor& arrived : call.arrived()) {
@@ -362,10 +349,7 @@ void FragilityProbe::check_backward(BackwardOfCall& call) {
         backward = std::isnan(backward) ? amplification : std::max(backward, amplification);
       }
     }
-  } catch (const std::exception& error) {
-    note_fault(call.api(), error.what());
-  }
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  });
 }
 
 // Where the program makes the call: the first frame outside of torch, and those that led there.
@@ -383,16 +367,6 @@ std::vector<const std::string*> FragilityProbe::stack() {
     if (frames.size() == kMostFrames) break;
   }
   return frames;
-}
-
-void FragilityProbe::leave_out(std::string_view api, const std::string& reason) {
-  auto& functions = report_.left_out[reason];
-  const std::string name(api);
-  if (functions.size() < kMostFunctions || functions.count(name) > 0) ++functions[name];
-}
-
-void FragilityProbe::note_fault(std::string_view api, const std::string& what) {
-  if (report_.faults.size() < kMostFunctions) report_.faults.emplace(api, what.substr(0, what.find('\n')));
 }
 
 // ---- Python

@@ -6,7 +6,6 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +17,7 @@
 #include "intervention.h"
 #include "msprobe/perturb.h"
 #include "python_stack.h"
+#include "repeated_calls.h"
 #include "repetition.h"
 
 /// Makes every call a few times more, with arguments that are rounded otherwise, forward and backward, and
@@ -40,12 +40,10 @@ class FragilityProbe : public Intervener,
     double input_change = 0;                // relative, of the arguments; 0: all of them are 0
     std::vector<const std::string*> stack;  // innermost first, from the first frame outside of torch
   };
-  struct Report {
+  struct Report : RepeatedCalls {
     std::vector<Row> rows;
     std::int64_t calls = 0;
     std::int64_t without_rounding = 0;  // they move numbers, or have no floating-point tensor in their result
-    std::map<std::string, std::map<std::string, std::int64_t>> left_out;  // reason -> function -> calls
-    std::map<std::string, std::string> faults;                            // function -> the first one of ours
   };
 
   void begin_step();
@@ -65,8 +63,6 @@ class FragilityProbe : public Intervener,
   double condition_of(const Call& call, Repetition& repetition, const std::vector<at::Tensor>& results,
                       Row& row);
   std::vector<const std::string*> stack();
-  void leave_out(std::string_view api, const std::string& reason);
-  void note_fault(std::string_view api, const std::string& what);
 
   int tries_;
   bool backward_;

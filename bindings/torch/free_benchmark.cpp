@@ -26,8 +26,6 @@ using perturb::Mode;
 
 namespace {
 
-constexpr std::size_t kMostNames = 1000;  // functions in a report, for one reason
-
 // The type of the Python error that is set, which is cleared.
 std::string take_python_error() {
   const py::error_already_set error;
@@ -74,39 +72,27 @@ bool FreeBenchmark::wants(const Call& call) {
 }
 
 PyObject* FreeBenchmark::answer(const Call& call) {
-  std::unique_ptr<Repetition> repetition;
-  const std::uint64_t first_node = next_node();
   bool on_cpu = false;
-  try {
-    if (!wants(call)) return call.make();
-    ++report_.calls;
-    if (preheat_) on_cpu = preheat_->begin_call(call.api());
-    const bool only_counts = preheat_ && preheat_->only_counts();
-    if (!only_counts && never_again_.find(call.api()) == never_again_.end()) {
-      repetition = std::make_unique<Repetition>(call);
-    }
-  } catch (const std::exception& error) {
-    repetition.reset();
-    note_fault(call.api(), error.what());
-  }
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  PyObject* result = call.make();
-  if (result == nullptr || !repetition) return result;
-  const KeepPythonError no_error_of_ours;
-  try {
-    look(call, std::move(repetition), result, on_cpu, first_node);
-  } catch (const std::exception& error) {
-    note_fault(call.api(), error.what());
-  }
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
-  return result;
+  return report_.make_and_look(
+      call,
+      [&]() -> std::unique_ptr<Repetition> {
+        if (!wants(call)) return nullptr;
+        ++report_.calls;
+        if (preheat_) on_cpu = preheat_->begin_call(call.api());
+        const bool only_counts = preheat_ && preheat_->only_counts();
+        if (only_counts || never_again_.find(call.api()) != never_again_.end()) return nullptr;
+        return std::make_unique<Repetition>(call);
+      },
+      [&](std::unique_ptr<Repetition> repetition, PyObject* result, std::uint64_t first_node) {
+        look(call, std::move(repetition), result, on_cpu, first_node);
+      });
 }
 
 void FreeBenchmark::look(const Call& call, std::unique_ptr<Repetition> repetition, PyObject* result,
                          bool on_cpu, std::uint64_t first_node) {
   switch (repetition->check(result)) {
     case Repetition::Verdict::kNoResult: ++report_.without_result; return;
-    case Repetition::Verdict::kCannot: return leave_out(call.api(), repetition->why_not());
+    case Repetition::Verdict::kCannot: return report_.leave_out(call.api(), repetition->why_not());
     case Repetition::Verdict::kCan: break;
   }
   if (options_.backward) {
@@ -146,10 +132,11 @@ void FreeBenchmark::check_forward(const Call& call, Repetition& repetition, PyOb
     return;
   }
   const py::object other = repetition.again(*way);
-  if (!other) return leave_out(call.api(), "made again it raises " + take_python_error());
+  if (!other) return report_.leave_out(call.api(), "made again it raises " + take_python_error());
   if (repetition.has_changed_arguments()) {
     never_again_.emplace(call.api());
-    return note_fault(call.api(), "made again it changed its arguments; it is not made again any more");
+    return report_.note_fault(call.api(),
+                              "made again it changed its arguments; it is not made again any more");
   }
   ++report_.checked;
   if (options_.fix) return replace(call.api(), repetition, result, other.ptr());
@@ -167,7 +154,7 @@ std::optional<std::vector<FreeBenchmark::Pair>> FreeBenchmark::pairs_of(std::str
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < left.size(); ++i) {
     if (left.size() != right.size() || left[i].sizes() != right[i].sizes()) {
-      leave_out(api, "made again its result has another shape");
+      report_.leave_out(api, "made again its result has another shape");
       return std::nullopt;
     }
     if (!is_comparable(left[i], right[i])) continue;
@@ -219,38 +206,28 @@ void FreeBenchmark::replace(std::string_view api, const Repetition& repetition, 
   const std::vector<at::Tensor> right = tensors_of(other);
   for (std::size_t i = 0; i < left.size(); ++i) {
     if (left.size() != right.size() || left[i].sizes() != right[i].sizes()) {
-      return leave_out(api, "made again its result has another shape");
+      return report_.leave_out(api, "made again its result has another shape");
     }
     if (repetition.is_memory_of_arguments(left[i])) {
-      return leave_out(api, "its result is memory of an argument");
+      return report_.leave_out(api, "its result is memory of an argument");
     }
   }
   const at::AutoDispatchBelowADInplaceOrView below_autograd;  // and no version counts it
   for (std::size_t i = 0; i < left.size(); ++i) left[i].copy_(right[i]);
 }
 
-void FreeBenchmark::leave_out(std::string_view api, const std::string& reason) {
-  auto& functions = report_.left_out[reason];
-  const std::string name(api);
-  if (functions.size() < kMostNames || functions.count(name) > 0) ++functions[name];
-}
-
-void FreeBenchmark::note_fault(std::string_view api, const std::string& what) {
-  if (report_.faults.size() < kMostNames) report_.faults.emplace(api, what.substr(0, what.find('\n')));
-}
-
 void FreeBenchmark::watch_backward(const Call& call, std::unique_ptr<Repetition> repetition, PyObject* result,
                                    std::uint64_t first_node) {
   const std::string reason =
       BackwardOfCall::watch(weak_from_this(), steps_begun_, call, std::move(repetition), result, first_node);
-  if (!reason.empty()) leave_out(call.api(), reason);
+  if (!reason.empty()) report_.leave_out(call.api(), reason);
 }
 
 void FreeBenchmark::check_backward(BackwardOfCall& call) {
   if (!open_ || call.step() != steps_begun_) return;
-  try {
+  report_.guard(call.api(), [&] {
     if (!call.repetition().arguments_are_as_before()) {
-      return leave_out(call.api(), "an argument changed between forward and backward");
+      return report_.leave_out(call.api(), "an argument changed between forward and backward");
     }
     const auto found = call.compute_twice(options_.mode);
     if (!found) {
@@ -267,10 +244,7 @@ void FreeBenchmark::check_backward(BackwardOfCall& call) {
       pairs.push_back({original, perturbed, found->original.size() > 1 ? std::optional(i) : std::nullopt});
     }
     compare(call.api(), call.name(), pairs);
-  } catch (const std::exception& error) {
-    note_fault(call.api(), error.what());
-  }
-  if (PyErr_Occurred() != nullptr) PyErr_Clear();
+  });
 }
 
 // ---- Python

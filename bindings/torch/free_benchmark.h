@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,6 +18,7 @@
 #include "intervention.h"
 #include "msprobe/perturb.h"
 #include "msprobe/trace.h"
+#include "repeated_calls.h"
 #include "repetition.h"
 
 /// Section `free_benchmark` of a configuration.
@@ -46,14 +46,12 @@ class FreeBenchmark : public Intervener,
   void begin_step(const std::filesystem::path& directory, std::int64_t rank, std::int64_t step);
 
   /// What a step came to.
-  struct Report {
+  struct Report : RepeatedCalls {
     std::int64_t calls = 0;
     std::int64_t checked = 0;
     std::int64_t inconsistent = 0;    // rows
     std::int64_t unchanged = 0;       // calls with nothing in their arguments that the mode changes
     std::int64_t without_result = 0;  // calls with no floating-point tensor in their result
-    std::map<std::string, std::map<std::string, std::int64_t>> left_out;  // reason -> function -> calls
-    std::map<std::string, std::string> faults;                            // function -> the first one of ours
   };
   /// Backward passes of its calls that run later are not looked at.
   Report end_step();
@@ -83,8 +81,6 @@ class FreeBenchmark : public Intervener,
   void learn(std::string_view api, Repetition& repetition, PyObject* result, const std::vector<Pair>& pairs);
   void compare(std::string_view api, const std::string& name, const std::vector<Pair>& pairs);
   void replace(std::string_view api, const Repetition& repetition, PyObject* result, PyObject* other);
-  void leave_out(std::string_view api, const std::string& reason);
-  void note_fault(std::string_view api, const std::string& what);
 
   FreeBenchmarkOptions options_;
   msprobe::trace::Filter filter_;

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_output, add_screen
+from msprobe.terminal.command_line import Parser, add_force, add_junit, add_output, add_screen
 from msprobe.terminal.printable import printable
 
 _EPILOG = """exit code: 0 no operator is wrong, 1 one is (or is not deterministic), 2 an error or no call.
@@ -114,14 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_output(parser, "the results")
     add_force(parser)
-    add(
-        "--format",
-        metavar="FORMAT",
-        action="append",
-        choices=("junit",),
-        default=[],
-        help="junit: also a report for automatic checks",
-    )
+    add_junit(parser)
     add_screen(parser, "print the answer as JSON, as in verdict.json")
     return parser
 

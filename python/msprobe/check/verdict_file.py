@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import write_text
-from msprobe.files.page import strict
+from msprobe.files.page import strict_json
 from msprobe.native import __version__
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def write_verdict(path: Path, result: CheckResult) -> None:
 
 def verdict_json(result: CheckResult) -> str:
     """The text of verdict.json."""
-    return json.dumps(strict(_content(result)), indent=1, allow_nan=False) + "\n"
+    return strict_json(_content(result))
 
 
 def status_of(result: CheckResult) -> str:

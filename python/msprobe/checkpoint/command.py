@@ -12,7 +12,14 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_screen, add_threads, add_timeout
+from msprobe.terminal.command_line import (
+    Parser,
+    add_force,
+    add_junit,
+    add_screen,
+    add_threads,
+    add_timeout,
+)
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -191,14 +198,7 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help=f"differ only beyond this: {', '.join(METRICS)}; may be repeated",
     )
-    add(
-        "--format",
-        metavar="FORMAT",
-        action="append",
-        choices=("junit",),
-        default=[],
-        help="junit: also a report for automatic checks",
-    )
+    add_junit(group)
     add("--no-report", action="store_true", help="leave out the page OUT.html")
     add_screen(group, "print the result as JSON")
     return parser

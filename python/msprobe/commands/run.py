@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from msprobe.terminal.command_line import Parser
+from msprobe.terminal.command_line import Parser, add_junit
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -159,14 +159,7 @@ def _parser() -> argparse.ArgumentParser:
         "and see what rounding in each module does to the loss (modules); all: both, which is the default. "
         "bit_noise and the other modes of the free benchmark: make every call again with that change",
     )
-    add(
-        "--format",
-        metavar="FORMAT",
-        action="append",
-        choices=("junit",),
-        default=[],
-        help="junit: with --perturb, also a report for automatic checks",
-    )
+    add_junit(parser, "with --perturb, ")
     add("--force", action="store_true", help="replace a run that is in OUT already")
     add("--quiet", action="store_true", help="print nothing of our own but errors")
     add("-m", dest="module", metavar="MODULE", help="run a module, as python -m does; ends our options")

@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import json
 from urllib.parse import quote
 
 from msprobe.compare.verdict_file import sentence
-from msprobe.files.page import strict
+from msprobe.files.page import strict_json
 from msprobe.native import __version__
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -66,7 +65,7 @@ def sarif_json(result: CompareResult, culprits: list[Culprit]) -> str:
             }
         ],
     }
-    return json.dumps(strict(content), indent=1, allow_nan=False) + "\n"
+    return strict_json(content)
 
 
 def _result(place: int, culprit: Culprit, rules: list[str]) -> dict[str, object]:

@@ -6,7 +6,6 @@ share with it.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -14,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from msprobe.compare.plain_words import difference, plain
 from msprobe.files.atomic_file import write_text
-from msprobe.files.page import strict
+from msprobe.files.page import strict_json
 from msprobe.native import __version__
 from msprobe.terminal.printable import printable
 
@@ -257,7 +256,7 @@ def count(result: CompareResult) -> dict[str, int]:
 
 def verdict_json(result: CompareResult, culprits: list[Culprit]) -> str:
     """The text of verdict.json."""
-    return json.dumps(strict(_content(result, culprits)), indent=1, allow_nan=False) + "\n"
+    return strict_json(_content(result, culprits))
 
 
 def write_verdict(path: Path, result: CompareResult, culprits: list[Culprit]) -> None:

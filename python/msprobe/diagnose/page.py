@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from msprobe.diagnose.answer import STAGES, stage_status
 from msprobe.diagnose.answer_file import relative
 from msprobe.diagnose.curves import curves
-from msprobe.files.page import base_style, file_beside
-from msprobe.native import __version__
-from msprobe.terminal.printable import printable
+from msprobe.files.page import POLICY, bullets, card, file_beside, scriptless_page, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from msprobe.diagnose.answer import Answer, Cause
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-src 'self' file:"
+_POLICY = f"{POLICY}; frame-src 'self' file:"
 _BADGES = {"equal": "agree", "rounding": "agree", "differ": "differ", "incomplete": "incomplete"}
 
 
@@ -31,60 +29,30 @@ def page_html(answer: Answer, a: Path, b: Path, output: Path) -> str:
     """The whole text."""
     cards = [
         _header(answer, a, b),
-        _card("Source lines", _source(answer.cause)),
-        _card("What to try next", _next(answer, output)),
-        _card("Losses", _losses(answer)),
-        _card("Where it stands in the model", _graph(answer, output)),
-        _card("The walk", ["<table>", *_walk(answer), "</table>"]),
-        _card("Reports", ["<table>", *_reports(answer, output), "</table>"]),
-        _card("Less likely, or a consequence", _list(one.line for one in answer.others)),
-        _card("Notes", _list(answer.notes)),
+        card("Source lines", _source(answer.cause)),
+        card("What to try next", _next(answer, output)),
+        card("Losses", _losses(answer)),
+        card("Where it stands in the model", _graph(answer, output)),
+        card("The walk", ["<table>", *_walk(answer), "</table>"]),
+        card("Reports", ["<table>", *_reports(answer, output), "</table>"]),
+        card("Less likely, or a consequence", bullets(one.line for one in answer.others)),
+        card("Notes", bullets(answer.notes)),
     ]
-    content = "\n".join(filter(None, cards))
-    return f"""<!DOCTYPE html>
-<!-- Copyright 2026 The msprobe authors. SPDX-License-Identifier: Apache-2.0 -->
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<title>Diagnosis</title>
-<style>
-{base_style()}{file_beside(__file__, "page.css")}</style>
-</head>
-<body>
-<main>
-{content}
-<footer>Made by msprobe {_text(__version__)}</footer>
-</main>
-</body>
-</html>
-"""
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))
-
-
-def _card(title: str, lines: list[str]) -> str:
-    """Nothing where there are no lines."""
-    if not lines:
-        return ""
-    return "\n".join(['<section class="card">', f"<h2>{title}</h2>", *lines, "</section>"])
+    return scriptless_page("Diagnosis", cards, file_beside(__file__, "page.css"), policy=_POLICY)
 
 
 def _header(answer: Answer, a: Path, b: Path) -> str:
     lines = [
         '<header class="card top">',
         f'<span class="badge {_BADGES[answer.status]}">{answer.status}</span>',
-        f'<h1 id="sentence">{_text(answer.sentence)}</h1>',
+        f'<h1 id="sentence">{shown(answer.sentence)}</h1>',
     ]
     if answer.cause is not None:
         sure = f'<span class="soft">(confidence {answer.cause.confidence:.0%})</span>'
-        lines.append(f'<p class="reason">{_text(answer.cause.reason)} {sure}</p>')
+        lines.append(f'<p class="reason">{shown(answer.cause.reason)} {sure}</p>')
     lines += [
-        f'<dl class="inputs"><dt>reference</dt><dd><code>{_text(str(a))}</code></dd>',
-        f"<dt>target</dt><dd><code>{_text(str(b))}</code></dd></dl>",
+        f'<dl class="inputs"><dt>reference</dt><dd><code>{shown(str(a))}</code></dd>',
+        f"<dt>target</dt><dd><code>{shown(str(b))}</code></dd></dl>",
         "</header>",
     ]
     return "\n".join(lines)
@@ -97,7 +65,7 @@ def _source(cause: Cause | None) -> list[str]:
     sides = []
     for name, stack in (("Reference", cause.reference_stack), ("Target", cause.stack)):
         lines = [
-            f'<span class="outer">{_text(frame)}</span>' if place else f"<b>{_text(frame)}</b>"
+            f'<span class="outer">{shown(frame)}</span>' if place else f"<b>{shown(frame)}</b>"
             for place, frame in enumerate(stack)
         ]
         what = "<pre>" + "\n".join(lines) + "</pre>" if stack else '<p class="soft">No line was recorded.</p>'
@@ -115,7 +83,7 @@ def _source(cause: Cause | None) -> list[str]:
 def _next(answer: Answer, output: Path) -> list[str]:
     lines = []
     for missing in answer.missing:
-        lines.append(f"<p>Record {_text(missing.what)}: {_text(missing.why)}.</p>")
+        lines.append(f"<p>Record {shown(missing.what)}: {shown(missing.why)}.</p>")
         lines += _commands(missing.commands)
     if answer.next_commands:
         lines += ["<p>See more of the step in the viewer:</p>", *_commands(answer.next_commands)]
@@ -145,7 +113,7 @@ def _losses(answer: Answer) -> list[str]:
     part = next((part for part in answer.parts if part.curves is not None), None)
     if part is None or part.curves is None:
         return []
-    return [f"<p>{_text(part.sentence[:1].upper() + part.sentence[1:])}.</p>", curves(part.curves)]
+    return [f"<p>{shown(part.sentence[:1].upper() + part.sentence[1:])}.</p>", curves(part.curves)]
 
 
 def _walk(answer: Answer) -> list[str]:
@@ -154,8 +122,8 @@ def _walk(answer: Answer) -> list[str]:
         word, sentence = stage_status(stage, answer)
         kind = word if word in ("cause", "equal", "rounding", "failed") else "other"
         rows.append(
-            f'<tr class="{kind}"><td class="name">{_text(title)}</td><td class="word">{_text(word)}</td>'
-            f"<td>{_text(sentence)}</td></tr>"
+            f'<tr class="{kind}"><td class="name">{shown(title)}</td><td class="word">{shown(word)}</td>'
+            f"<td>{shown(sentence)}</td></tr>"
         )
     return rows
 
@@ -163,21 +131,16 @@ def _walk(answer: Answer) -> list[str]:
 def _reports(answer: Answer, output: Path) -> list[str]:
     rows = []
     for part in answer.parts:
-        name = _text(part.part)
+        name = shown(part.part)
         if part.report is not None:
             name = f'<a href="{escape(relative(part.report, output), quote=True)}">{name}</a>'
-        evidence = "".join(f'<br><span class="soft">{_text(line)}</span>' for line in part.evidence)
+        evidence = "".join(f'<br><span class="soft">{shown(line)}</span>' for line in part.evidence)
         rows.append(
-            f'<tr><td class="name">{name}</td><td class="word">{_text(part.status)}</td>'
-            f"<td>{_text(part.sentence)}{evidence}</td></tr>"
+            f'<tr><td class="name">{name}</td><td class="word">{shown(part.status)}</td>'
+            f"<td>{shown(part.sentence)}{evidence}</td></tr>"
         )
     return rows
 
 
-def _list(texts: Iterable[str]) -> list[str]:
-    lines = [f"<li>{_text(text)}</li>" for text in texts]
-    return ["<ul>", *lines, "</ul>"] if lines else []
-
-
 def _commands(commands: Iterable[str]) -> list[str]:
-    return ["<pre>" + "\n".join(_text(command) for command in commands) + "</pre>"]
+    return ["<pre>" + "\n".join(shown(command) for command in commands) + "</pre>"]

@@ -56,10 +56,7 @@ def continue_csv(path: Path, start: int) -> None:
     file is kept under another name. Raises IoError.
     """
     try:
-        if not path.is_file():
-            return
-        if start == 0:
-            os.rename(path, _free_name(path))
+        if not _goes_on(path, start):
             return
         with path.open("r+b") as file:
             at = 0
@@ -75,10 +72,7 @@ def continue_csv(path: Path, start: int) -> None:
 def continue_alarms(path: Path, start: int) -> None:
     """The same of alarms, of which some processes may write into one file."""
     try:
-        if not path.is_file():
-            return
-        if start == 0:
-            os.rename(path, _free_name(path))
+        if not _goes_on(path, start):
             return
         lines = path.read_text("utf-8", "replace").splitlines(keepends=True)
         kept = [line for line in lines if _step_of_alarm(line) < start]
@@ -86,6 +80,16 @@ def continue_alarms(path: Path, start: int) -> None:
         raise _cannot_write(path, error) from error
     if len(kept) < len(lines):
         write_text(path, "".join(kept))
+
+
+def _goes_on(path: Path, start: int) -> bool:
+    """Whether there is a file with steps before `start`. At step 0 it is kept under another name."""
+    if not path.is_file():
+        return False
+    if start == 0:
+        os.rename(path, _free_name(path))
+        return False
+    return True
 
 
 def _step_of_row(line: bytes) -> int:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.page import strict
+from msprobe.files.page import strict_json
 from msprobe.native import __version__
 from msprobe.perturb.console import notes_of
 from msprobe.perturb.report import report_html
@@ -54,7 +53,7 @@ def write_outputs(result: PerturbResult, *, junit: bool = False) -> list[Path]:
 
 def verdict_json(result: PerturbResult) -> str:
     """The text of verdict.json."""
-    return json.dumps(strict(_content(result)), indent=1, allow_nan=False) + "\n"
+    return strict_json(_content(result))
 
 
 def _content(result: PerturbResult) -> dict[str, Any]:

@@ -5,17 +5,12 @@
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING
 
-from msprobe.files.page import base_style, file_beside
-from msprobe.native import __version__
+from msprobe.files.page import bullets, card, file_beside, scriptless_page, shown
 from msprobe.perturb.console import notes_of
-from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from msprobe.perturb.result import PerturbedCall, PerturbResult
 
 _MOST_FRAGILE = 200
@@ -28,48 +23,13 @@ def report_html(result: PerturbResult) -> str:
     """The whole text."""
     cards = [
         _header(result),
-        _card("Fragile calls", _fragile(result.fragile)),
-        _card("What rounding in each module does to the loss", _modules(result)),
-        _card("What two healthy runs may differ by", _expected(result)),
-        _card("All calls, the most amplifying first", _calls(result)),
-        _card("Notes", _list(notes_of(result))),
+        card("Fragile calls", _fragile(result.fragile)),
+        card("What rounding in each module does to the loss", _modules(result)),
+        card("What two healthy runs may differ by", _expected(result)),
+        card("All calls, the most amplifying first", _calls(result)),
+        card("Notes", bullets(notes_of(result), kind="notes")),
     ]
-    content = "\n".join(filter(None, cards))
-    return f"""<!DOCTYPE html>
-<!-- Copyright 2026 The msprobe authors. SPDX-License-Identifier: Apache-2.0 -->
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>Fragile calls</title>
-<style>
-{base_style()}{file_beside(__file__, "report.css")}</style>
-</head>
-<body>
-<main>
-{content}
-<footer>Made by msprobe {_text(__version__)}</footer>
-</main>
-</body>
-</html>
-"""
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))
-
-
-def _card(title: str, lines: list[str]) -> str:
-    """Nothing where there are no lines."""
-    if not lines:
-        return ""
-    return "\n".join(['<section class="card">', f"<h2>{title}</h2>", *lines, "</section>"])
-
-
-def _list(texts: Iterable[str]) -> list[str]:
-    items = [f"<li>{_text(text)}</li>" for text in texts]
-    return ['<ul class="notes">', *items, "</ul>"] if items else []
+    return scriptless_page("Fragile calls", cards, file_beside(__file__, "report.css"))
 
 
 def _header(result: PerturbResult) -> str:
@@ -86,9 +46,9 @@ def _header(result: PerturbResult) -> str:
         [
             '<header class="card top">',
             f'<span class="badge {_BADGES[result.status]}">{result.status}</span>',
-            f'<h1 id="sentence">{_text(result.sentence)}</h1>',
+            f'<h1 id="sentence">{shown(result.sentence)}</h1>',
             '<dl class="tiles">',
-            *(f"<div><dt>{_text(name)}</dt><dd>{_text(value)}</dd></div>" for name, value in tiles),
+            *(f"<div><dt>{shown(name)}</dt><dd>{shown(value)}</dd></div>" for name, value in tiles),
             "</dl>",
             "</header>",
         ]
@@ -100,9 +60,9 @@ def _fragile(calls: list[PerturbedCall]) -> list[str]:
     for call in calls[:_MOST_FRAGILE]:
         lines += [
             "<li>",
-            f"<p><b>{_text(call.name)}</b> <code>{_text(call.module)}</code>"
-            f' <span class="kind">{_text((call.kind or "").replace("_", " "))}, {call.stage}</span></p>',
-            f"<p>{_text(call.reason)}</p>",
+            f"<p><b>{shown(call.name)}</b> <code>{shown(call.module)}</code>"
+            f' <span class="kind">{shown((call.kind or "").replace("_", " "))}, {call.stage}</span></p>',
+            f"<p>{shown(call.reason)}</p>",
             *(["<pre>" + "\n".join(map(_frame, call.stack)) + "</pre>"] if call.stack else []),
             "</li>",
         ]
@@ -115,7 +75,7 @@ def _fragile(calls: list[PerturbedCall]) -> list[str]:
 
 def _frame(frame: str) -> str:
     """Place and source line."""
-    return "\n    ".join(_text(line.strip()) for line in frame.split("\n"))
+    return "\n    ".join(shown(line.strip()) for line in frame.split("\n"))
 
 
 def _modules(result: PerturbResult) -> list[str]:
@@ -124,7 +84,7 @@ def _modules(result: PerturbResult) -> list[str]:
         return []
     most = modules[0].loss or 1.0
     rows = [
-        f"<tr><td><code>{_text(one.name)}</code></td><td>{_text(one.dtype)}</td>"
+        f"<tr><td><code>{shown(one.name)}</code></td><td>{shown(one.dtype)}</td>"
         f'<td class="number">{one.loss:.2g}</td><td class="number">{one.roundings:.2g}</td>'
         f'<td class="number">{one.output:.2g}</td>'
         f'<td class="bar"><span style="width:{100 * one.loss / most:.1f}%"></span></td></tr>'
@@ -159,8 +119,8 @@ def _expected(result: PerturbResult) -> list[str]:
 def _calls(result: PerturbResult) -> list[str]:
     calls = sorted(result.calls.values(), key=lambda call: (-call.severity, -(call.forward or 0)))
     rows = [
-        f"<tr{' class=bad' if call.kind else ''}><td>{_text(call.name)}</td>"
-        f"<td><code>{_text(call.module)}</code></td><td>{_text(call.place)}</td><td>{_text(call.dtype)}</td>"
+        f"<tr{' class=bad' if call.kind else ''}><td>{shown(call.name)}</td>"
+        f"<td><code>{shown(call.module)}</code></td><td>{shown(call.place)}</td><td>{shown(call.dtype)}</td>"
         + "".join(
             f'<td class="number">{"-" if value is None else f"{value:.3g}"}</td>'
             for value in (call.forward, call.condition, call.backward, call.margin_bits)

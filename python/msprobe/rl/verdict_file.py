@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from msprobe.files.page import strict
+from msprobe.files.page import strict_json
 from msprobe.native import __version__, core
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ _MOST = 1000  # entries of a list
 
 
 def verdict_json(result: RlResult) -> str:
-    return json.dumps(strict(content(result)), indent=1, allow_nan=False) + "\n"
+    return strict_json(content(result))
 
 
 def content(result: RlResult) -> dict[str, Any]:

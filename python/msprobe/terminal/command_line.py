@@ -134,6 +134,18 @@ def add_screen(
     shown.add_argument("--quiet", action="store_true", help=quiet_help)
 
 
+def add_junit(group: argparse._ActionsContainer, when: str = "") -> None:
+    """when: "with --perturb, "."""
+    group.add_argument(
+        "--format",
+        metavar="FORMAT",
+        action="append",
+        choices=("junit",),
+        default=[],
+        help=f"junit: {when}also a report for automatic checks",
+    )
+
+
 def add_place(group: argparse._ActionsContainer) -> None:
     """Which dump of a run or of a folder of dumps."""
     for name in ("step", "rank"):

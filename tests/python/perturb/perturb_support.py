@@ -27,3 +27,23 @@ def perturbed(directory: Path, work: Any, *, mode: str = "calls", models: Any = 
 
 def verdict_of(folder: Path) -> Any:
     return json.loads((folder / "perturb" / "verdict.json").read_text(encoding="utf-8"))
+
+
+class PerturbingDebugger:
+    """Stands where small_models.train() has a debugger."""
+
+    def __init__(self, directory: Path, mode: str) -> None:
+        from msprobe.perturb.recorder import Perturbation
+
+        self.recorder = Perturbation(directory / "perturb", mode, (), shows_progress=False)
+        self._step = 0
+
+    def start(self, model: Any) -> None:
+        self.recorder.models_found([model])
+        self.recorder.begin_step(self._step)
+
+    def stop(self) -> None:
+        self.recorder.end_step(self._step)
+
+    def step(self) -> None:
+        self._step += 1

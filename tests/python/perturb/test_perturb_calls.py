@@ -9,27 +9,7 @@ from typing import Any
 
 import pytest
 from children import run
-from perturb_support import perturbed, verdict_of
-
-
-class _Debugger:
-    """Stands where small_models.train() has a debugger."""
-
-    def __init__(self, directory: Path, mode: str) -> None:
-        from msprobe.perturb.recorder import Perturbation
-
-        self.recorder = Perturbation(directory / "perturb", mode, (), shows_progress=False)
-        self._step = 0
-
-    def start(self, model: Any) -> None:
-        self.recorder.models_found([model])
-        self.recorder.begin_step(self._step)
-
-    def stop(self) -> None:
-        self.recorder.end_step(self._step)
-
-    def step(self) -> None:
-        self._step += 1
+from perturb_support import PerturbingDebugger, perturbed, verdict_of
 
 
 def trained(directory: Path, kind: str, mode: str) -> Any:
@@ -37,7 +17,7 @@ def trained(directory: Path, kind: str, mode: str) -> Any:
     from small_models import train
 
     without = train(kind)
-    debugger = _Debugger(directory, mode)
+    debugger = PerturbingDebugger(directory, mode)
     within = train(kind, debugger=debugger)
     debugger.recorder.close()
     assert within.keys() == without.keys()

@@ -9,36 +9,16 @@ from typing import Any
 
 import pytest
 from children import run
-from perturb_support import verdict_of
+from perturb_support import PerturbingDebugger, verdict_of
 
 KINDS = ["transformer", "cnn", "lstm"]
-
-
-class _Debugger:
-    """Stands where small_models.train() has a debugger."""
-
-    def __init__(self, directory: Path, mode: str) -> None:
-        from msprobe.perturb.recorder import Perturbation
-
-        self.recorder = Perturbation(directory / "perturb", mode, (), shows_progress=False)
-        self._step = 0
-
-    def start(self, model: Any) -> None:
-        self.recorder.models_found([model])
-        self.recorder.begin_step(self._step)
-
-    def stop(self) -> None:
-        self.recorder.end_step(self._step)
-
-    def step(self) -> None:
-        self._step += 1
 
 
 def trained(directory: Path, kind: str, mode: str) -> Any:
     from small_models import train
 
     without = train(kind, steps=4)
-    debugger = _Debugger(directory, mode)
+    debugger = PerturbingDebugger(directory, mode)
     within = train(kind, steps=4, debugger=debugger)
     debugger.recorder.close()
     return [key for key in without if within[key] != without[key]], verdict_of(directory)
