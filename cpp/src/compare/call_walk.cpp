@@ -428,18 +428,39 @@ class CallWalker {
     return computes ? (sums ? 2 : 1) : 0;
   }
 
-  // What is computed from them; where that are calls of this run only, too, what comes of those.
+  // What is computed from them; where that are calls of this run only, too, what comes of those. A file may
+  // have a longer chain of them than this thread has a stack.
   double effect_of(std::size_t index) {
-    Alone& alone = alone_[index];
-    if (!std::isnan(alone.effect) || alone.is_looked_at) return alone.effect;
-    alone.is_looked_at = true;
-    double effect = kUnknown;
-    for (const std::size_t next : consumers(alone)) {
-      const double there = effect_of(next);
-      if (!std::isnan(there)) effect = std::isnan(effect) ? there : std::max(effect, there);
+    struct Looking {
+      std::size_t index;
+      std::vector<std::size_t> consumers;
+      std::size_t next = 0;
+      double effect = kUnknown;
+    };
+    std::vector<Looking> chain;
+    const auto begins = [&](std::size_t one) {
+      Alone& alone = alone_[one];
+      if (!std::isnan(alone.effect) || alone.is_looked_at) return false;
+      alone.is_looked_at = true;
+      chain.push_back({one, consumers(alone)});
+      return true;
+    };
+    begins(index);
+    while (!chain.empty()) {
+      Looking& last = chain.back();
+      if (last.next < last.consumers.size()) {
+        const std::size_t consumer = last.consumers[last.next];
+        if (begins(consumer)) continue;
+        last.effect = std::fmax(last.effect, alone_[consumer].effect);
+        ++last.next;
+        continue;
+      }
+      Alone& alone = alone_[last.index];
+      alone.effect =
+          std::isnan(last.effect) ? effect_around(alone.around, alone.is_missing, alone.order) : last.effect;
+      chain.pop_back();
     }
-    if (std::isnan(effect)) effect = effect_around(alone.around, alone.is_missing, alone.order);
-    return alone_[index].effect = effect;
+    return alone_[index].effect;
   }
 
   // The groups of calls that take a result of these.
@@ -791,9 +812,15 @@ class CallWalker {
     const double count = trace::element_count(pair_.reference.text(pair_.reference_item(rows_[row])->shape));
     return {apart.high, apart.value, apart.bias + apart.high / std::sqrt(std::max(count, 1.0))};
   }
+  // In the order of the records, as what goes into one comes from those before: a file may have a longer
+  // chain of them than this thread has a stack.
   Resolved resolved(std::uint32_t record) {
-    const auto [place, is_new] = resolved_.try_emplace(record);
-    if (!is_new) return place->second;
+    while (resolved_.size() <= record) {
+      resolved_.push_back(resolve(static_cast<std::uint32_t>(resolved_.size())));
+    }
+    return resolved_[record];
+  }
+  Resolved resolve(std::uint32_t record) {
     Resolved led;
     const Record& one = pair_.reference.records()[record];
     for (std::uint32_t i = one.first_item; i < one.first_item + one.item_count; ++i) {
@@ -807,12 +834,13 @@ class CallWalker {
         continue;
       }
       const std::uint32_t row = row_of_reference(source);
-      const Resolved there = row != kNoRow ? known(row) : resolved(reference_flow().record(source));
+      const std::uint32_t maker = reference_flow().record(source);
+      if (row == kNoRow && maker >= record) continue;
+      const Resolved there = row != kNoRow ? known(row) : resolved_[maker];
       led.high = std::max(led.high, there.high);
       led.bias = std::max(led.bias, there.bias);
       led.value = std::max(led.value, there.value);
     }
-    resolved_[record] = led;
     return led;
   }
 
@@ -1454,7 +1482,7 @@ class CallWalker {
   std::vector<Alone> alone_;
   std::size_t last_missing_ = kNoAlone, last_extra_ = kNoAlone;
   std::unordered_map<std::uint32_t, std::size_t> alone_of_reference_, alone_of_target_;  // by record
-  std::unordered_map<std::uint32_t, Resolved> resolved_;
+  std::vector<Resolved> resolved_;                       // by record of the reference, so far
   std::unordered_map<std::string_view, Inside> inside_;  // by module
   std::vector<Waiting> waiting_;
   std::vector<Waiting> rearranged_;

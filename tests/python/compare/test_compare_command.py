@@ -405,3 +405,25 @@ def test_memory_that_was_never_written_is_not_judged(tmp_path: Path) -> None:
     words = ["compare", str(tmp_path / "golden")]
     assert main([*words, str(tmp_path / "target"), "-o", str(tmp_path / "a"), "--quiet"]) == 0
     assert main([*words, str(tmp_path / "other"), "-o", str(tmp_path / "b"), "--quiet"]) == 1
+
+
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_a_long_chain_of_calls_of_one_run(tmp_path: Path, is_apart: bool) -> None:
+    """What came of them, and what they had, is followed however many there are; also with calls between them
+    that both runs have.
+    """
+    count = 60_000
+    both = {f"Torch.abs.{i}.forward": call(-1.0 - i) for i in range(count)} if is_apart else {}
+    chain = {f"Torch.sin.{i}.forward": call(1.0 + i, result=2.0 + i) for i in range(count)}
+    reference = {}
+    for i, (name, record) in enumerate(chain.items()):
+        reference[name] = record
+        if is_apart:
+            reference[f"Torch.abs.{i}.forward"] = both[f"Torch.abs.{i}.forward"]
+    end = "Torch.exp.0.forward"
+    write_dump(tmp_path / "a", {**reference, end: call(1.0 + count, result=0.5)})
+    write_dump(tmp_path / "b", {**both, end: call(2.0 + count, result=0.7)})
+    words = [sys.executable, "-m", "msprobe", "compare", "a", "b", "-o", "out"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr[-2000:]
+    assert "Torch.sin.0.forward" in done.stdout
