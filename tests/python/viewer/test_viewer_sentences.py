@@ -25,7 +25,7 @@ NOTING = [
 REFUSING = {"InvalidArgument", "FormatError", "IoError", "_refused", "_refuse"}
 KEPT = {"fault", "_fault", "FAILED", "last"}  # names of what is said later
 ONLY_IN_A_TERMINAL = {"command.py", "export.py"}
-REASONS = [ROOT / "cpp/src/compare/call_walk.cpp", ROOT / "cpp/src/compare/state_walk.cpp"]
+REASONS = [*sorted((ROOT / "cpp/src/compare").glob("call_walk*.cpp")), ROOT / "cpp/src/compare/state_walk.cpp"]
 VIEWER = [path for path in sorted((PACKAGE / "viewer").glob("*.py")) if path.name not in ONLY_IN_A_TERMINAL]
 
 
