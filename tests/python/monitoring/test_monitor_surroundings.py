@@ -15,12 +15,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
-import msprobe
 import pytest
 import torch
 from monitor_record import Record
@@ -28,19 +27,6 @@ from torch import nn
 from training_sample import make_training, train
 
 LIMIT = {"rule": "limit", "name": "mine", "series": ["weight.norm"], "threshold": 1e-6, "warm_up": 2}
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    running: list[Any] = []
-
-    def begin(model: Any, optimizer: Any = None, **settings: Any) -> Any:
-        running.append(msprobe.monitor(model, optimizer, tmp_path / "run", **settings))
-        return running[-1]
-
-    yield begin
-    for one in running:
-        one.close()
 
 
 # ---- torch.compile
