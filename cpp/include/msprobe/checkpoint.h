@@ -89,8 +89,8 @@ struct Rules {
 
 struct OpenOptions {
   Rules rules;
-  /// Also states of the optimizer, whose data is not read else: "optimizer", the state and the parameter, with
-  /// dots between, are their names.
+  /// Also states of the optimizer, whose data is not read else: "optimizer", the state and the parameter,
+  /// with dots between, are their names.
   bool optimizer = false;
 };
 
