@@ -1,9 +1,10 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The monitor in a libtorch training loop without Python: gradients, weights, moments and updates of every
-// step in one file, for `msprobe trend OUT/run_a OUT/run_b`; alarms in another. The second run multiplies one
-// gradient by ten from a step on, and the program finds where it parts from the first.
+// The monitor in a libtorch training loop without Python: gradients, weights, moments, updates, activations,
+// attention and experts of every step in one file, for `msprobe trend OUT/run_a OUT/run_b`; alarms in
+// another. The second run multiplies one gradient by ten from a step on, and the program finds where it parts
+// from the first.
 //
 //   monitor OUT         exit code 0: the planted step was found, 1: it was not, 2: an error
 
@@ -27,10 +28,46 @@ namespace {
 
 constexpr std::int64_t kSteps = 200;
 constexpr std::int64_t kWrongFrom = 120;
+constexpr std::int64_t kExperts = 4;
+
+// Attention over four places, then four experts, weighted. It tells the monitor what it is asked for:
+// activations, logits, and what the router decides.
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    qkv = register_module("qkv", torch::nn::Linear(16, 48));
+    gate = register_module("gate", torch::nn::Linear(16, kExperts));
+    experts = register_module("experts", torch::nn::ModuleList());
+    for (std::int64_t i = 0; i < kExperts; ++i) experts->push_back(torch::nn::Linear(16, 4));
+  }
+
+  torch::Tensor forward(const torch::Tensor& x) {
+    const std::vector<torch::Tensor> parts = qkv(x).chunk(3, -1);
+    if (monitor != nullptr) monitor->attention("attention", parts[0], parts[1]);
+    torch::Tensor seen = torch::scaled_dot_product_attention(parts[0], parts[1], parts[2]);
+    const torch::Tensor chance = torch::softmax(gate(seen), -1);
+    if (monitor != nullptr) {
+      seen = monitor->activation("attention", seen);
+      monitor->experts("gate", chance, 2);
+    }
+    torch::Tensor sum;
+    for (std::int64_t i = 0; i < kExperts; ++i) {
+      const torch::Tensor part =
+          experts[i]->as<torch::nn::Linear>()->forward(seen) * chance.slice(-1, i, i + 1);
+      sum = i == 0 ? part : sum + part;
+    }
+    return sum;
+  }
+
+  torch::nn::Linear qkv{nullptr};
+  torch::nn::Linear gate{nullptr};
+  torch::nn::ModuleList experts;
+  ProgramMonitor* monitor = nullptr;  // null: nobody watches
+};
+TORCH_MODULE(Net);
 
 void train(const std::filesystem::path& folder, bool wrong) {
   torch::manual_seed(0);
-  torch::nn::Sequential model(torch::nn::Linear(16, 32), torch::nn::GELU(), torch::nn::Linear(32, 4));
+  Net model;
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
   ProgramMonitor::Options options;
   options.updates = true;
@@ -38,9 +75,10 @@ void train(const std::filesystem::path& folder, bool wrong) {
     std::printf("alarm: %s\n", message.c_str());
   };
   ProgramMonitor watch(*model, optimizer, folder, options);
+  model->monitor = &watch;
   for (std::int64_t step = 0; step < kSteps; ++step) {
-    const torch::Tensor x = torch::randn({32, 16});
-    const torch::Tensor loss = torch::mse_loss(model->forward(x), x.slice(1, 0, 4));
+    const torch::Tensor x = torch::randn({8, 4, 16});
+    const torch::Tensor loss = torch::mse_loss(model->forward(x), x.slice(-1, 0, 4));
     optimizer.zero_grad();
     loss.backward();
     if (wrong && step >= kWrongFrom) model->parameters().front().mutable_grad().mul_(10);

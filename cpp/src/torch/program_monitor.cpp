@@ -1,5 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include <c10/core/GradMode.h>
 #include <torch/nn/module.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
+#include <set>
 #include <utility>
 
 #include "msprobe/error.h"
@@ -29,7 +31,8 @@ namespace {
 
 constexpr std::size_t kMostAlarmsOfStep = 20;
 
-// What is measured of each parameter, as python/msprobe/monitoring/quantities.py has it.
+// What is measured of each parameter, then of what modules hand over, as
+// python/msprobe/monitoring/quantities.py has it.
 struct ProgramQuantity {
   std::string_view name;
   monitor::Kind kind;
@@ -44,10 +47,31 @@ const std::vector<ProgramQuantity>& program_quantities() {
       {"moment", Kind::kTensor, {"norm"}},
       {"second_moment", Kind::kTensor, {"norm", "abs_max"}},
       {"update", Kind::kPair, {"distance", "ratio"}},
+      {"activation", Kind::kTensor, {"rms", "abs_max", "kurtosis", "zeros", "nonfinite"}},
+      {"attention_logit", Kind::kTensor, {"max", "mean"}},
+      {"attention_entropy", Kind::kTensor, {"mean", "min"}},
+      {"expert_load",
+       Kind::kCounts,
+       {"largest", "smallest", "p10", "median", "p90", "dead", "dropped", "entropy"}},
+      {"router_probability", Kind::kTensor, {"mean", "min"}},
+      {"router_entropy", Kind::kTensor, {"mean"}},
   };
   return all;
 }
-enum PlaceOfQuantity : std::size_t { kGradients, kWeights, kMoments, kSecondMoments, kUpdates };
+enum PlaceOfQuantity : std::size_t {
+  kGradients,
+  kWeights,
+  kMoments,
+  kSecondMoments,
+  kUpdates,
+  kOfParameters,  // so many are measured of parameters
+  kActivations = kOfParameters,
+  kAttentionLogits,
+  kAttentionEntropy,
+  kExpertLoad,
+  kRouterProbability,
+  kRouterEntropy,
+};
 
 // "layers.3.mlp.weight" -> ("layers.3", 3); nothing: it lies in no numbered layer.
 std::optional<std::pair<std::string, std::int64_t>> layer_of(const std::string& name) {
@@ -138,7 +162,7 @@ struct ProgramMonitor::State {
     for (const auto& item : model.named_parameters()) {
       if (item.value().requires_grad()) parameters.emplace_back(item.key(), item.value());
     }
-    for (std::size_t place = 0; place < program_quantities().size(); ++place) {
+    for (std::size_t place = 0; place < kOfParameters; ++place) {
       if (place == kUpdates && !options.updates) continue;
       add_series_of(program_quantities()[place], place);
     }
@@ -161,6 +185,21 @@ struct ProgramMonitor::State {
 
   std::uint32_t label(std::size_t place, std::size_t parameter) const {
     return static_cast<std::uint32_t>(place * parameters.size() + parameter);
+  }
+
+  // Of what the module `name` handed over; a new one becomes series.
+  std::uint32_t module_label(std::size_t place, const std::string& name) {
+    const auto next = static_cast<std::uint32_t>(kOfParameters * parameters.size() + module_labels.size());
+    const auto [found, is_new] = module_labels.emplace(std::pair(place, name), next);
+    if (is_new) {
+      const ProgramQuantity& quantity = program_quantities()[place];
+      const auto layer = layer_of(name);
+      for (const std::string_view metric : quantity.metrics) {
+        plan.add(next, quantity.kind, metric,
+                 series(quantity.name, metric, name, "module", layer ? layer->second : -1));
+      }
+    }
+    return found->second;
   }
 
   void add_series_of(const ProgramQuantity& quantity, std::size_t place) {
@@ -192,6 +231,25 @@ struct ProgramMonitor::State {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       if (tensors[i].defined()) items.push_back({label(place, i), -1, tensors[i]});
     }
+    meter.measure(frame, items, &calls);
+  }
+
+  void measure_attention(const std::string& name, const AttentionRows& rows) {
+    const std::array<TensorMeter::Item, 2> items{
+        TensorMeter::Item{module_label(kAttentionLogits, name), -1, rows.largest},
+        TensorMeter::Item{module_label(kAttentionEntropy, name), -1, rows.entropy}};
+    meter.measure(frame, items, &calls);
+  }
+
+  void measure_experts(const std::string& name, const at::Tensor& logits, std::int64_t top) {
+    if (logits.dim() < 1 || logits.numel() == 0 || top < 1 || top > logits.size(-1)) {
+      throw InvalidArgument("experts: expected logits of (..., experts), and top of 1 to experts");
+    }
+    const Routing found = routing(logits, top);
+    meter.measure_counts(frame, module_label(kExpertLoad, name), found.counts, options.expert_capacity);
+    const std::array<TensorMeter::Item, 2> items{
+        TensorMeter::Item{module_label(kRouterProbability, name), -1, found.probability},
+        TensorMeter::Item{module_label(kRouterEntropy, name), -1, found.entropy}};
     meter.measure(frame, items, &calls);
   }
 
@@ -301,6 +359,21 @@ struct ProgramMonitor::State {
     }
   }
 
+  // Of a module: what cannot be measured is told, and left alone from then on.
+  template <typename Work>
+  void attempt_module(std::string_view name, Work work) {
+    if (!open || !is_wanted() || !c10::GradMode::is_enabled()) return;
+    const std::string of(name);
+    if (refused.contains(of)) return;
+    try {
+      const OutOfSight out_of_sight;
+      work(of);
+    } catch (const std::exception& error) {
+      refused.insert(of);
+      log(LogLevel::kWarning, "monitor: " + of + " is not measured: " + error.what());
+    }
+  }
+
   Options options;
   torch::optim::Optimizer& optimizer;
   std::filesystem::path folder;
@@ -311,7 +384,9 @@ struct ProgramMonitor::State {
   std::vector<std::pair<std::string, at::Tensor>> parameters;
   std::vector<std::string> keys;  // of the series, by their numbers
   monitor::Plan plan;
-  monitor::Frame frame;
+  std::map<std::pair<std::size_t, std::string>, std::uint32_t> module_labels;  // by quantity and name
+  std::set<std::string> refused;                                               // modules
+  monitor::Frame frame{monitor::Frame::Again::kMerges};
   monitor::CallCounter calls;
   std::vector<at::Tensor> before;
   std::size_t watched = 0;  // series that the rules know
@@ -324,10 +399,48 @@ ProgramMonitor::ProgramMonitor(const torch::nn::Module& model, torch::optim::Opt
                                std::filesystem::path folder, Options options) {
   if (options.every < 1) throw InvalidArgument("ProgramMonitor: every: expected 1 or more");
   if (options.start < 0) throw InvalidArgument("ProgramMonitor: start: expected 0 or more");
+  if (options.attention_queries < 0) {
+    throw InvalidArgument("ProgramMonitor: attention_queries: expected 0 or more");
+  }
+  if (!(options.expert_capacity > 0)) {
+    throw InvalidArgument("ProgramMonitor: expert_capacity: expected a number above 0");
+  }
   state_ = std::make_unique<State>(model, optimizer, std::move(folder), std::move(options));
 }
 
 ProgramMonitor::~ProgramMonitor() = default;
+
+at::Tensor ProgramMonitor::activation(std::string_view name, at::Tensor output) {
+  state_->attempt_module(name, [&](const std::string& of) {
+    if (!output.defined()) throw InvalidArgument("expected a tensor");
+    const TensorMeter::Item item{state_->module_label(kActivations, of), -1, output};
+    state_->meter.measure(state_->frame, std::span(&item, 1), &state_->calls);
+  });
+  return output;
+}
+
+void ProgramMonitor::attention(std::string_view name, const at::Tensor& query, const at::Tensor& key,
+                               const at::Tensor& mask, bool is_causal, std::optional<double> scale) {
+  state_->attempt_module(name, [&](const std::string& of) {
+    if (!query.defined() || !key.defined()) throw InvalidArgument("attention: expected queries and keys");
+    state_->measure_attention(
+        of, attention_rows(query, key, mask, is_causal, scale, state_->options.attention_queries));
+  });
+}
+
+void ProgramMonitor::attention_scores(std::string_view name, const at::Tensor& scores) {
+  state_->attempt_module(name, [&](const std::string& of) {
+    if (!scores.defined()) throw InvalidArgument("attention: expected scores");
+    state_->measure_attention(of, attention_rows(scores, state_->options.attention_queries));
+  });
+}
+
+void ProgramMonitor::experts(std::string_view name, const at::Tensor& logits, std::int64_t top) {
+  state_->attempt_module(name, [&](const std::string& of) {
+    if (!logits.defined()) throw InvalidArgument("experts: expected logits");
+    state_->measure_experts(of, logits, top);
+  });
+}
 
 void ProgramMonitor::before_update() {
   state_->attempt([&] { state_->measure_before(); });

@@ -86,6 +86,63 @@ TEST_CASE("ProgramMonitor: the numbers are those of the training, which stays th
   CHECK_FALSE(std::filesystem::exists(directory / "run/alarms.jsonl"));
 }
 
+TEST_CASE("ProgramMonitor: activations, attention and experts that a program hands over") {
+  const TempDir directory;
+  MonitoredTraining training;
+  const at::Tensor first = torch::randn({8, 4});
+  const at::Tensor second = torch::randn({8, 4});
+  const at::Tensor scores = torch::randn({2, 3, 5, 5});
+  const at::Tensor query = torch::randn({2, 3, 5, 4});
+  const at::Tensor key = torch::randn({2, 3, 5, 4});
+  const at::Tensor logits =
+      torch::eye(4).index_select(0, torch::tensor({0, 0, 0, 1})) * 9;  // 2 of 4 are used
+  const at::Tensor evaluated = torch::full({3}, 1e6);
+  {
+    ProgramMonitor::Options options;
+    options.every = 2;
+    ProgramMonitor monitor(*training.model, *training.optimizer, directory / "run", options);
+    for (int step = 0; step < 3; ++step) {
+      CHECK(monitor.activation("layers.0.up", first).is_same(first));  // two micro batches
+      monitor.activation("layers.0.up", second);
+      monitor.attention_scores("layers.0.attention", scores);
+      monitor.attention("layers.1.attention", query, key, {}, true);
+      monitor.experts("layers.0.gate", logits, 1);
+      monitor.experts("layers.1.gate", logits, 9);  // a warning, once
+      monitor.activation("layers.1.up", {});
+      {
+        const c10::NoGradGuard evaluation;
+        monitor.activation("layers.0.up", evaluated);
+      }
+      monitor.before_update();
+      monitor.after_update();
+    }
+    CHECK(monitor.is_open());
+  }
+  const StoreReader reader(directory / "run/monitor.db");
+  const auto last = [&](const std::string& key) { return column(reader, key).back(); };
+  const at::Tensor both = torch::cat({first, second});
+  const double rms = both.square().mean().sqrt().item<double>();
+  CHECK(column(reader, "activation.rms/layers.0.up").size() == 2);  // steps 0 and 2
+  CHECK(std::abs(last("activation.rms/layers.0.up") / rms - 1) < 1e-6);
+  CHECK(last("activation.abs_max/layers.0.up") == both.abs().max().item<float>());
+  CHECK(last("attention_logit.max/layers.0.attention") == scores.max().item<float>());
+  const at::Tensor p = torch::softmax(scores, -1);
+  const double entropy = -(p * p.log()).sum(-1).mean().item<double>();
+  CHECK(std::abs(last("attention_entropy.mean/layers.0.attention") / entropy - 1) < 1e-5);
+  CHECK(std::abs(last("attention_entropy.min/layers.1.attention")) < 1e-6);  // the first query sees one key
+  CHECK(last("expert_load.dead/layers.0.gate") == 0.5);
+  CHECK(last("expert_load.largest/layers.0.gate") == 3);
+  CHECK(last("router_probability.min/layers.0.gate") > 0.3);
+  for (const auto& one : reader.series()) {
+    CHECK(one.name != "layers.1.gate");
+    CHECK(one.name != "layers.1.up");
+    if (one.name == "layers.0.gate") {
+      CHECK(one.scope == "module");
+      CHECK(one.layer == 0);
+    }
+  }
+}
+
 TEST_CASE("ProgramMonitor: a NaN is an alarm, and who is told may fail") {
   const TempDir directory;
   MonitoredTraining training;
