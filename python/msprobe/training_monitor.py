@@ -43,6 +43,7 @@ def monitor(
     config: str | os.PathLike[str] | None = None,
     callback: Callable[..., Any] | None = None,
     rule: Callable[..., Any] | None = None,
+    group: Any = None,
     **settings: Any,
 ) -> Monitoring:
     """Records what a training does, step by step: `msprobe.monitor(model, optimizer)` before the first step.
@@ -56,12 +57,14 @@ def monitor(
         as `wandb.log` takes them. The first error ends it.
     rule: a rule of your own beside those of `rules`: `rule(numbers, step=step)` returns the key of the series
         that is wrong, several keys, or None. The first error ends it.
+    group: the processes that step together, a group of torch.distributed with this one in it; None: all.
+        Each group has a record of its own, which is monitor.rank{first}.db where process 0 is not among them.
     settings: keys of the section `monitor`, which win over the file: `every=10`, `quantities=["all"]`.
         docs/monitor.md has them all.
 
-    In several processes each must call this at the same place. Returns the monitor, which ends with the
-    process, with close(), or as a context manager. Raises InvalidArgument for wrong arguments, and IoError
-    where the folder cannot be written; later nothing of it stops the training.
+    In several processes each of the group must call this at the same place. Returns the monitor, which ends
+    with the process, with close(), or as a context manager. Raises InvalidArgument for wrong arguments, and
+    IoError where the folder cannot be written; later nothing of it stops the training.
     """
     models = _modules(model)
     optimizers = _optimizers(optimizer)
@@ -72,7 +75,7 @@ def monitor(
             )
     loaded = monitor_config(config, output, settings)
     assert isinstance(loaded.section, MonitorConfig)
-    return Monitoring(loaded, models, optimizers, callback, rule)
+    return Monitoring(loaded, models, optimizers, callback, rule, members=_members_of(group))
 
 
 class Monitoring:
@@ -86,10 +89,12 @@ class Monitoring:
         callback: Callable[..., Any] | None = None,
         rule: Callable[..., Any] | None = None,
         *,
+        members: Sequence[int] | None = None,
         dumps_after: int | None = -1,
     ) -> None:
-        """optimizers: empty: those that have parameters of the models. dumps_after: the steps of this process
-        up to this one have a dump already; None: all of them.
+        """optimizers: empty: those that have parameters of the models. members: the processes whose values
+        are put together; None: all. dumps_after: the steps of this process up to this one have a dump
+        already; None: all of them.
         """
         assert isinstance(config.section, MonitorConfig)
         settings = config.section
@@ -100,6 +105,7 @@ class Monitoring:
         self._monitor = Monitor(
             settings,
             folder,
+            members=members,
             ranks=config.ranks,
             steps=config.steps,
             sinks=[] if callback is None else [CallbackSink(callback)],
@@ -223,6 +229,20 @@ class MonitorTask(Feature):
 
     def release(self) -> None:
         self._model = self._of = self._monitoring = None
+
+
+def _members_of(group: Any) -> list[int] | None:
+    """The processes of a group, in their order. Raises InvalidArgument."""
+    if group is None:
+        return None
+    distributed = import_torch().distributed
+    # new_group() gives processes outside of the group something else.
+    if not distributed.is_available() or not isinstance(group, distributed.ProcessGroup):
+        raise InvalidArgument(
+            "monitor: group: expected a process group of torch.distributed that this process is in, found "
+            f"{type(group).__name__}"
+        )
+    return sorted(distributed.get_process_group_ranks(group))
 
 
 def monitor_config(

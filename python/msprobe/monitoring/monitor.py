@@ -44,8 +44,9 @@ class Monitor:
     has stepped (after_update), and, where several optimizers make one step, when that is over.
 
     A fault of ours ends the monitor with an error in the log, and never the training. Where several processes
-    take part, each of them must step its monitor as often as the others.
+    take part, each of them must step its monitor as often as the others; one that does not ends it for all.
 
+    members: the processes that take part, this one among them; None: all.
     ranks, steps: those that are recorded; empty: all. sinks, rules: beside those of the settings. on_alarm:
         told of the first alarm of a step, once in a cooldown: in every process, when the values are those of
         all.
@@ -56,6 +57,7 @@ class Monitor:
         settings: MonitorConfig,
         output: Path,
         *,
+        members: Sequence[int] | None = None,
         ranks: Sequence[int] = (),
         steps: Sequence[int] = (),
         sinks: Sequence[Sink] = (),
@@ -68,6 +70,7 @@ class Monitor:
         self.output = output
         self.step = 0
         self.recorded = 0
+        self._members = members
         self._ranks = tuple(ranks)
         self._steps = frozenset(steps)
         self._given_sinks = list(sinks)
@@ -89,9 +92,13 @@ class Monitor:
         distributed = _distributed()
         self._rank = _rank() if distributed else 0
         wants_ranks = not self._ranks or self._rank in self._ranks
-        self._merges = distributed and self.settings.scope == "whole" and _world() > 1
+        count = _world() if distributed else 1
+        self._world = count if self._members is None else len(self._members)
+        self._merges = self.settings.scope == "whole" and self._world > 1
         # Whole values need all processes; who writes them is one.
-        self._writes = self._rank == 0 if self._merges else wants_ranks
+        first = 0 if self._members is None else self._members[0]
+        self._writes = self._rank == first if self._merges else wants_ranks
+        self._file_of = None if self.settings.scope == "whole" and first == 0 else self._rank
         if not self._merges and not wants_ranks:
             log.info("monitor: rank %d is not among the wanted ones: it records nothing", self._rank)
             return
@@ -238,9 +245,9 @@ class Monitor:
         if self._merges and self._merger is None:
             if self._communication is not None:
                 self._communication.remove()
-            self._merger = WholeTensors(self._labels, peers_of(self._models))
+            self._merger = WholeTensors(self._labels, peers_of(self._models), self._members)
             views = [self._parameter_rows.view(one) for one in optimizers]
-            share_parameters(self._parameter_rows.parameters, self._models, views)
+            share_parameters(self._parameter_rows.parameters, self._models, views, self._merger.group)
             if self._on_alarm is not None:
                 self._share_past()
             if self._communication is not None and self.wants(self.step):
@@ -277,7 +284,7 @@ class Monitor:
         """Rows of all processes, and what series they are. Returns the loss."""
         loss = self._training.loss()
         if self._merger is not None:
-            loss = self._merger.merge(self._frame, self._module_rows.expert_counts, loss)
+            loss = self._merger.merge(self.step, self._frame, self._module_rows.expert_counts, loss)
         self._register_labels()
         if self._alarms is not None:
             self._table.evaluate(self._frame, self._numbers)
@@ -316,7 +323,7 @@ class Monitor:
 
     def _open_outputs(self, models: Sequence[Any]) -> None:
         settings, folder = self.settings, self.output
-        alone = None if self.settings.scope == "whole" else self._rank
+        alone = self._file_of
         self._alarms = self._make_alarms(tells=True)
         if "store" in settings.sinks:
             path = folder / store_name(alone)
@@ -354,7 +361,7 @@ class Monitor:
             "msprobe": __version__,
             "torch": torch.__version__,
             "model": ", ".join(type(unwrapped(model)).__name__ for model in models),
-            "world_size": str(_world() if _distributed() else 1),
+            "world_size": str(self._world),
             "rank": str(self._rank),
             "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "settings": json.dumps(asdict(self.settings)),

@@ -23,7 +23,9 @@ _NAME = re.compile(r"monitor(\.rank([0-9]{1,9}))?\.db")
 
 
 def store_name(rank: int | None) -> str:
-    """rank: of the process whose values alone are in it; None: the values are those of all."""
+    """rank: of the process whose values alone are in it, or of the first of those whose values are; None: the
+    values are those of all, or of a group with the first process.
+    """
     return STORE if rank is None else f"monitor.rank{rank}.db"
 
 

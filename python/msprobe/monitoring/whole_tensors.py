@@ -12,7 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from msprobe.monitoring.quantities import QUANTITIES
-from msprobe.native import log, torch_adapter
+from msprobe.native import Error, log, torch_adapter
 from msprobe.training.fully_sharded import parameter_groups
 
 if TYPE_CHECKING:
@@ -24,25 +24,41 @@ if TYPE_CHECKING:
 
     _Key = tuple[str, int]  # name and group of a label
 
-_TIMEOUT_SECONDS = 600
+_TIMEOUT_SECONDS = 300  # in which the others come to a step
 
 
 class WholeTensors:
-    """Merges the frames of all processes. Each of them must call merge() for the same steps.
+    """Merges the frames of processes. Each of them must call merge() for the same steps: what comes from
+    different ones is never put together.
 
+    members: the processes; None: all. Each of them makes this object at the same time.
     peers: the processes, this one among them, that work on the same data with other parts of the model. What
         several of them have of a module, to the last bit, is the same tensor, and is counted once.
     """
 
-    def __init__(self, labels: MonitorLabels, peers: Sequence[int] = ()) -> None:
+    def __init__(
+        self, labels: MonitorLabels, peers: Sequence[int] = (), members: Sequence[int] | None = None
+    ) -> None:
         from datetime import timedelta
 
         from torch import distributed
 
         self._labels = labels
-        self._peers = tuple(peers)
-        # A group of our own: what goes wrong in it does not end the training's.
-        self._group: Any = distributed.new_group(backend="gloo", timeout=timedelta(seconds=_TIMEOUT_SECONDS))
+        # A group of our own: what goes wrong in it does not end the training's. One of some processes does
+        # not wait for the others.
+        self._group: Any = distributed.new_group(
+            None if members is None else list(members),
+            backend="gloo",
+            timeout=timedelta(seconds=_TIMEOUT_SECONDS),
+            use_local_synchronization=members is not None,
+        )
+        self._first = 0 if members is None else members[0]
+        self._place = distributed.get_rank(self._group)
+        self._peers = tuple(
+            peer if members is None else members.index(peer)
+            for peer in peers
+            if members is None or peer in members
+        )
         self._known = 0  # labels of this process that all know
         self._shared: dict[_Key, int] = {}  # label here, of all that any process has
         self._order: list[_Key] = []
@@ -50,12 +66,30 @@ class WholeTensors:
         self._left: set[int] = set()  # labels of rows that a peer counts
         self.collectives = 0  # in the last merge(), for tests
 
-    def merge(self, frame: MonitorFrame, counts: dict[int, int], loss: float | None) -> float | None:
+    @property
+    def group(self) -> Any:
+        return self._group
+
+    def merge(
+        self, step: int, frame: MonitorFrame, counts: dict[int, int], loss: float | None
+    ) -> float | None:
         """Puts the values of whole tensors into `frame`, and returns the mean loss of those that have one.
 
         counts: how many numbers the rows of counts have, by label. Labels are exchanged at the first merge;
-        those that come later are in the step after the one in which they came.
+        those that come later are in the step after the one in which they came. Raises Error when the others
+        have ended, do not come, or are at another step.
         """
+        try:
+            return self._merge(step, frame, counts, loss)
+        except RuntimeError as error:
+            raise Error(
+                f"the other processes have ended, or did not come to this step within {_TIMEOUT_SECONDS} s "
+                f"({error}). Where some step more often than others, `group` says who steps together"
+            ) from error
+
+    def _merge(
+        self, step: int, frame: MonitorFrame, counts: dict[int, int], loss: float | None
+    ) -> float | None:
         import torch
         from torch import distributed
 
@@ -63,7 +97,7 @@ class WholeTensors:
         has_news = len(self._labels) > self._known
         seen = self._fingerprints(frame, counts) if has_news else {}
         if self._known == 0:
-            self._exchange(counts, seen)
+            self._exchange(step, counts, seen)
             has_news = False
         labels = [self._shared[key] for key in self._order]
         counted = [key for key in self._order if self._counts.get(key)]
@@ -71,13 +105,17 @@ class WholeTensors:
         summed, largest = torch_adapter().monitor_pack(frame, *packing, left=sorted(self._left))
         losses = [0.0, 0.0] if loss is None else [loss, 1.0]
         summed = torch.cat([summed, torch.tensor(losses, dtype=torch.float64)])
-        largest = torch.cat([largest, torch.tensor([float(has_news)], dtype=torch.float64)])
+        news = torch.tensor([step, -step, float(has_news)], dtype=torch.float64)
+        largest = torch.cat([largest, news])
         distributed.all_reduce(summed, group=self._group)
         distributed.all_reduce(largest, op=distributed.ReduceOp.MAX, group=self._group)
         self.collectives += 2
-        torch_adapter().monitor_unpack(frame, *packing, summed[:-2], largest[:-1])
+        last, first = int(largest[-3]), -int(largest[-2])
+        if last != first:
+            raise _of_steps(first, last)
+        torch_adapter().monitor_unpack(frame, *packing, summed[:-2], largest[:-3])
         if largest[-1] > 0:
-            self._exchange(counts, seen)
+            self._exchange(step, counts, seen)
         total, count = summed[-2:].tolist()
         return total / count if count else None
 
@@ -86,7 +124,7 @@ class WholeTensors:
         from torch import distributed
 
         values = [value]
-        distributed.broadcast_object_list(values, 0, group=self._group)
+        distributed.broadcast_object_list(values, self._first, group=self._group)
         return values[0]
 
     def leave(self) -> None:
@@ -97,16 +135,19 @@ class WholeTensors:
         if group is not None and distributed.is_initialized():
             distributed.destroy_process_group(group)
 
-    def _exchange(self, counts: dict[int, int], seen: dict[_Key, tuple[float, ...]]) -> None:
+    def _exchange(self, step: int, counts: dict[int, int], seen: dict[_Key, tuple[float, ...]]) -> None:
         """Which labels there are, in any process, and which rows of peers are the same."""
         from torch import distributed
 
         mine = self._labels.all()
         names = {(name, group): counts.get(label, 0) for label, (_, name, group) in enumerate(mine)}
         everyone: list[Any] = [None] * distributed.get_world_size(self._group)
-        distributed.all_gather_object(everyone, (names, seen), group=self._group)
+        distributed.all_gather_object(everyone, (names, seen, step), group=self._group)
+        steps = [one[2] for one in everyone]
+        if min(steps) != max(steps):  # before anything of them has been put together
+            raise _of_steps(min(steps), max(steps))
         here = {(name, group): label for label, (_, name, group) in enumerate(mine)}
-        for names, _ in everyone:
+        for names, *_ in everyone:
             for key, count in names.items():
                 if key not in self._shared:
                     label = here.get(key)
@@ -115,7 +156,7 @@ class WholeTensors:
                     self._shared[key] = label
                 if count:
                     self._counts[key] = max(count, self._counts.get(key, 0))
-        before = [everyone[peer][1] for peer in self._peers if peer < distributed.get_rank()]
+        before = [everyone[peer][1] for peer in self._peers if peer < self._place]
         for key, numbers in seen.items():
             if any(one.get(key) == numbers for one in before):
                 self._left.add(here[key])
@@ -146,6 +187,13 @@ class WholeTensors:
             if kind >= 0 and is_telling and of.scope == "module" and of.name != "communication":
                 found[name, group] = (*summed[place * width : (place + 1) * width], most, *tally)
         return found
+
+
+def _of_steps(first: int, last: int) -> Error:
+    return Error(
+        f"processes are at different steps, {first} to {last}: their values are not put together. Where some "
+        "step more often than others, `group` says who steps together"
+    )
 
 
 def peers_of(models: Sequence[Any]) -> tuple[int, ...]:
@@ -194,11 +242,11 @@ def share_parameters(
     group: Any = None,
 ) -> None:
     """Decides which process measures a piece of a parameter that several have: they take turns. What the
-    optimizers of `views` keep of it may be another piece than what the model has.
+    optimizers of `views` keep of it may be another piece than what the model has. group: None: all processes.
     """
     from torch import distributed
 
-    rank = distributed.get_rank()
+    rank = distributed.get_rank(group)
     mine: list[tuple[Any, Any]] = []
     for one in parameters:
         of_model = piece_of(one.tensor, models)

@@ -403,3 +403,100 @@ def test_each_process_for_itself(tmp_path: Path) -> None:
     assert not (tmp_path / "monitor.db").exists()
     assert records[0].steps == records[1].steps == [0, 1]
     assert records[0]["activation.rms/first"] != records[1]["activation.rms/first"]
+
+
+# ---- processes that step different numbers of times
+
+
+def losses(count: int, rank: int) -> list[float]:
+    """Of a training of `count` steps, with its own weights and data, without a monitor."""
+    torch.manual_seed(rank)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = []
+    for step in range(count):
+        optimizer.zero_grad()
+        loss = model(torch.full((2, 3), 1.0 + step)).square().mean()
+        loss.backward()
+        optimizer.step()
+        found.append(float(loss.detach()))
+    return found
+
+
+def uneven(rank: int, folder: Path, how: str) -> None:
+    """Two rounds: the first half of the processes steps once in each, the second half twice. Behind a round
+    they meet: who waits for another one's step here, waits for ever.
+    """
+    from msprobe.monitoring import whole_tensors
+    from torch import distributed
+
+    whole_tensors._TIMEOUT_SECONDS = 4
+    ranks = distributed.get_world_size()
+    half = ranks // 2
+    groups = [distributed.new_group(list(range(half))), distributed.new_group(list(range(half, ranks)))]
+    mine = int(rank >= half)
+    torch.manual_seed(rank)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    options: dict[str, Any] = {"group": groups[mine]} if how == "groups" else {}
+    if how == "starts":
+        options["start"] = 7 * mine
+    if how == "groups":
+        with pytest.raises(msprobe.InvalidArgument, match="group: expected a process group"):
+            msprobe.monitor(model, optimizer, folder, group=groups[1 - mine])
+    monitor = msprobe.monitor(model, optimizer, folder, **options)
+    found = []
+    for round_ in range(2):
+        for one in range(1 + mine):
+            optimizer.zero_grad()
+            loss = model(torch.full((2, 3), 1.0 + round_ * (1 + mine) + one)).square().mean()
+            loss.backward()
+            optimizer.step()
+            found.append(float(loss.detach()))
+        if how != "ends":
+            distributed.barrier()
+    is_open = monitor._monitor.is_open
+    monitor.close()
+    assert found == losses(len(found), rank)
+    (folder / f"rank{rank}.json").write_text(json.dumps([is_open, found]))
+
+
+def of_ranks(folder: Path, ranks: int) -> list[list[Any]]:
+    return [json.loads((folder / f"rank{rank}.json").read_text()) for rank in range(ranks)]
+
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=processes)])
+def test_groups_that_step_differently_have_records_of_their_own(ranks: int, tmp_path: Path) -> None:
+    launch(uneven, tmp_path, "groups", ranks=ranks)
+    found = of_ranks(tmp_path, ranks)
+    half = ranks // 2
+    assert all(is_open for is_open, _ in found)
+    for record, members in (
+        (Record(tmp_path), found[:half]),
+        (Record(tmp_path, f"monitor.rank{half}.db"), found[half:]),
+    ):
+        steps = range(len(members[0][1]))
+        assert record.steps == list(steps)
+        for step in steps:
+            mean = sum(numbers[step] for _, numbers in members) / half
+            assert math.isclose(record["loss"][step], mean, rel_tol=1e-6)
+    assert sorted(path.name for path in tmp_path.glob("*.db")) == sorted(
+        ("monitor.db", f"monitor.rank{half}.db")
+    )
+
+
+@processes
+@pytest.mark.parametrize("how", ["waits", "ends", "starts"])
+def test_without_groups_nothing_hangs_and_nothing_is_mixed(how: str, tmp_path: Path) -> None:
+    """waits: the second process comes to a step that the first one has not. ends: the first has ended then.
+    starts: they call the same step differently.
+    """
+    launch(uneven, tmp_path, how)
+    found = of_ranks(tmp_path, 2)
+    whole = {"waits": 1, "ends": 2, "starts": 0}[how]  # steps that both have
+    record = Record(tmp_path)
+    assert record.steps == list(range(whole))
+    for step in range(whole):
+        mean = (found[0][1][step] + found[1][1][step]) / 2
+        assert math.isclose(record["loss"][step], mean, rel_tol=1e-6)
+    assert not found[1][0]
