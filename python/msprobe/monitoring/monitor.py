@@ -15,6 +15,7 @@ from msprobe.monitoring.alarms import Alarms
 from msprobe.monitoring.communication import CommunicationRows
 from msprobe.monitoring.layers import PlainNames, layer_of, unwrapped
 from msprobe.monitoring.module_rows import ModuleRows
+from msprobe.monitoring.names import close_to
 from msprobe.monitoring.parameter_rows import ParameterRows, is_wanted, parameters_of, spectra
 from msprobe.monitoring.quantities import QUANTITIES, check_metrics, quantity
 from msprobe.monitoring.series_table import SeriesTable
@@ -430,8 +431,6 @@ class Monitor:
                 log.warning("%s: %d steps could not be written", self.output, lost)
 
     def _warn_of_unmatched(self, named: Sequence[tuple[str, Any]]) -> None:
-        from msprobe.config import did_you_mean
-
         names: list[str] = []
         for prefix, model in named:
             plain = PlainNames(model)
@@ -439,11 +438,10 @@ class Monitor:
                 names += [prefix + plain.of(name) for name, _ in parts]
         for pattern in self.settings.targets:
             if not any(is_wanted(name, [pattern]) for name in names):
-                hint = did_you_mean(pattern, names)
                 log.warning(
                     'monitor: targets: nothing in the model is called "%s"%s',
                     pattern,
-                    f": {hint}" if hint else "",
+                    close_to(pattern, names),
                 )
 
 

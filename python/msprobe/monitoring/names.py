@@ -75,14 +75,18 @@ class Targets:
 
     def warn_of_unmatched(self, known: Iterable[str]) -> None:
         """Says which targets are no name of the model, with what comes close."""
-        import difflib
-
         names = list(known)
         for target in self._targets:
             if target and target not in self._seen:
-                close = difflib.get_close_matches(target, names, n=3, cutoff=0.5)
-                hint = f"; close to it: {', '.join(close)}" if close else ""
-                log.warning('targets: nothing in the model is called "%s"%s', target, hint)
+                log.warning('targets: nothing in the model is called "%s"%s', target, close_to(target, names))
+
+
+def close_to(target: str, names: Sequence[str]) -> str:
+    """What a warning says of the names that come close to one which is not there."""
+    import difflib
+
+    close = difflib.get_close_matches(target, names, n=3, cutoff=0.5)
+    return f"; close to it: {', '.join(close)}" if close else ""
 
 
 def chunk_modules(chunk: nn.Module) -> Iterator[tuple[str, nn.Module]]:

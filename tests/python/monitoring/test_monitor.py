@@ -517,14 +517,58 @@ def test_files_beside_the_store_have_no_step_twice(start: Any, tmp_path: Path) -
     assert (tmp_path / "run" / "alarms.jsonl.1").exists()
 
 
-def test_a_module_that_is_computed_again_counts_once(start: Any, record: Any) -> None:
+def test_a_step_that_a_scaler_leaves_out_is_none(start: Any, record: Any) -> None:
+    net, optimizer = make_training()
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    monitor = start(net, optimizer)
+    losses = []
+    for turn in range(4):
+        optimizer.zero_grad()
+        loss = net(torch.randn(3, 4)).square().mean()
+        scaler.scale(loss).backward()
+        if turn == 1:
+            net.fc1.weight.grad[0, 0] = float("inf")
+        else:
+            losses.append(loss.item())
+        scaler.step(optimizer)
+        scaler.update()
+    monitor.close()
+    found = record()
+    assert found.steps == [0, 1, 2]
+    assert list(found["loss"].values()) == pytest.approx(losses)
+    assert list(found["loss_scale"].values()) == [1024.0, 512.0, 512.0]
+    assert not any(found["gradient.nonfinite"].values())
+
+
+def test_gradients_are_those_of_all_micro_batches_and_activations_are_one(start: Any, record: Any) -> None:
+    outputs: list[Any] = []
+    norms = []
+    net, optimizer = make_training()
+    net.fc2.register_forward_hook(lambda module, args, out: outputs.append(out.detach().clone()))
+    monitor = start(net, optimizer, quantities=["training", "gradient", "activation"])
+
+    def before(step: int) -> None:
+        norms.append(float(net.fc1.weight.grad.double().norm()))
+
+    losses = train(net, optimizer, steps=2, before=before)
+    monitor.close()
+    found = record()
+    for step in range(2):
+        both = torch.cat(outputs[2 * step : 2 * step + 2]).double()
+        assert found["activation.rms/fc2"][step] == pytest.approx(float(both.square().mean().sqrt()))
+        assert found["gradient.norm/fc1.weight"][step] == pytest.approx(norms[step])
+        assert found["loss"][step] == pytest.approx(sum(losses[2 * step : 2 * step + 2]))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_module_that_is_computed_again_counts_once(reentrant: bool, start: Any, record: Any) -> None:
     from torch.utils.checkpoint import checkpoint
 
     class Checkpointed(Net):
         def forward(self, x: Any) -> Any:
             x = self.fc1(x)
             for block in self.layers:
-                x = checkpoint(block, x, use_reentrant=False)
+                x = checkpoint(block, x, use_reentrant=reentrant)
             return self.fc2(x)
 
     found = []

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import torch
 from monitor_record import Record
 from msprobe import InvalidArgument
+from msprobe.config import AlarmConfig, MonitorConfig, RuleConfig
 from msprobe.native import core
 from torch import nn
 from training_sample import make_training, train
@@ -37,8 +40,9 @@ def test_metrics_targets_and_levels(start: Any, record: Any) -> None:
 
 def test_a_target_that_is_nothing_is_told(start: Any, caplog: pytest.LogCaptureFixture) -> None:
     net, optimizer = make_training()
-    start(net, optimizer, targets=["layers.9", "fc1"])
-    assert 'nothing in the model is called "layers.9"' in caplog.text
+    start(net, optimizer, targets=["layers.9", "fc1", "fc3"])
+    assert 'nothing in the model is called "layers.9"; close to it: layers.1, layers.0, layers' in caplog.text
+    assert 'nothing in the model is called "fc3"; close to it: fc2, fc1' in caplog.text
     assert '"fc1"' not in caplog.text
 
 
@@ -65,6 +69,41 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str, tmp_
     net, optimizer = make_training()
     with pytest.raises(InvalidArgument, match=message):
         msprobe.monitor(net, optimizer, tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+
+
+WRONG: dict[str, Any] = {
+    "every": "x", "start": -1, "targets": 3, "quantities": "everything", "metrics": [1], "levels": ["block"],
+    "matrices": {}, "matrix_every": 0, "attention_queries": -1, "expert_top": 0, "expert_capacity": 0,
+    "eps": "x", "sinks": [3], "scope": 3,
+}  # fmt: skip
+WRONG_OF_RULE = {
+    "rule": 3, "name": 3, "series": 3, "threshold": "x", "ratio": -1, "slack": -1, "falling": 3,
+    "warm_up": -1, "window": 0, "cooldown": 1.5,
+}  # fmt: skip
+WRONG_OF_ALARM = {
+    "command": [1], "webhook": 3, "dump": "yes", "dump_task": "tensors", "cooldown": -1, "most": "x",
+    "most_dumps": -1,
+}  # fmt: skip
+
+
+def test_a_wrong_value_of_any_key_is_refused_with_its_path(tmp_path: Path) -> None:
+    assert {*WRONG, "rules", "alarm"} == {one.name for one in fields(MonitorConfig)}
+    assert set(WRONG_OF_RULE) == {one.name for one in fields(RuleConfig)}
+    assert set(WRONG_OF_ALARM) == {one.name for one in fields(AlarmConfig)}
+    wrong = [({key: value}, f"monitor.{key}") for key, value in WRONG.items()]
+    for key, value in WRONG_OF_RULE.items():
+        rule = {"rule": "spike", "threshold": 3, "ratio": 2, key: value}
+        wrong.append(({"rules": ["default", rule]}, f"monitor.rules[1].{key}"))
+    wrong += [({"alarm": {key: value}}, f"monitor.alarm.{key}") for key, value in WRONG_OF_ALARM.items()]
+    net, optimizer = make_training()
+    path = tmp_path / "config.json"
+    for settings, where in wrong:
+        with pytest.raises(InvalidArgument, match=rf'"{re.escape(where)}": expected .*, found '):
+            msprobe.monitor(net, optimizer, tmp_path / "run", **settings)
+        path.write_text(json.dumps({"task": "monitor", "monitor": settings}))
+        with pytest.raises(InvalidArgument, match=rf'config.json: line 1: "{re.escape(where)}": expected '):
+            msprobe.monitor(net, optimizer, tmp_path / "run", config=path)
     assert not (tmp_path / "run").exists()
 
 
