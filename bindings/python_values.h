@@ -10,7 +10,7 @@
 
 #include <string_view>
 
-#include "msprobe/dump_session.h"
+#include "msprobe/dump.h"
 
 /// What a framework adds to the values of Python.
 class FrameworkValues {

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "msprobe/dtype.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe::bench {
 

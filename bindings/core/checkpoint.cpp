@@ -136,9 +136,7 @@ py::dict row_of(const checkpoint::Row& row, const Checkpoint& reference, const C
   result["max_relative"] = found.max_relative;
   result["reference"] = side_of(found.reference);
   result["target"] = side_of(found.target);
-  const auto text = [](const std::optional<msprobe::ContentHash>& hash) {
-    return hash ? std::optional(hash->text()) : std::nullopt;
-  };
+  const auto text = [](const std::string& hash) { return hash.empty() ? std::nullopt : std::optional(hash); };
   result["hashes"] = py::make_tuple(text(row.reference_hash), text(row.target_hash));
   return result;
 }
@@ -170,12 +168,9 @@ py::dict compare_checkpoints(const Checkpoint& reference, const Checkpoint& targ
 
 std::vector<std::string> hash_parameters(const Checkpoint& self, unsigned threads,
                                          const std::optional<py::function>& progress) {
-  const auto hashes = run_with_progress(progress, [&](const Report& report) {
+  return run_with_progress(progress, [&](const Report& report) {
     return checkpoint::hash_parameters(self, {.threads = threads, .progress = progress_of(report)});
   });
-  std::vector<std::string> texts;
-  for (const msprobe::ContentHash& hash : hashes) texts.push_back(hash.text());
-  return texts;
 }
 
 }  // namespace

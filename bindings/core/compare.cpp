@@ -12,6 +12,7 @@
 #include "core.h"
 #include "mode_name.h"
 #include "msprobe/error.h"
+#include "msprobe/step_walk.h"
 #include "msprobe/verdict.h"
 #include "progress.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "msprobe/verdict.h"
+#include "msprobe/step_walk.h"
 
 /// `DumpPair` of Python: a pair of dumps with what was measured of them.
 struct ComparedPair {

@@ -8,7 +8,8 @@
 
 #include "core.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_rules.h"
+#include "msprobe/monitor_alerts.h"
+#include "msprobe/monitor_frame.h"
 
 namespace {
 

@@ -1,7 +1,5 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/monitor_store.h"
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,9 +8,8 @@
 #include "core.h"
 #include "monitor_values.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_parting.h"
+#include "msprobe/monitor.h"
 #include "msprobe/monitor_plan.h"
-#include "msprobe/monitor_rules.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "msprobe/monitor_store.h"
+#include "msprobe/monitor.h"
 
 /// The numbers of a step by series.
 struct Numbers {

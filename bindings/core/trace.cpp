@@ -3,6 +3,7 @@
 #include "msprobe/trace.h"
 
 #include "core.h"
+#include "msprobe/event_log.h"
 
 namespace {
 

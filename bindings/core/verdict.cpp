@@ -11,6 +11,7 @@
 #include "compared_pair.h"
 #include "core.h"
 #include "msprobe/error.h"
+#include "msprobe/step_walk.h"
 
 namespace {
 

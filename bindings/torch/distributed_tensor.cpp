@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "../python_text.h"
+#include "msprobe/torch_tensors.h"
 #include "native_type.h"
 
 namespace py = pybind11;

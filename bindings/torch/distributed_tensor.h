@@ -8,6 +8,7 @@
 #include <string>
 
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 
 /// What this process holds of a tensor whose operators run in Python: of a DTensor its local shard, and where
 /// that lies; of the result of a collective that may still run, the result, for which this waits. Nothing for

@@ -17,7 +17,7 @@
 #include "measured_tensors.h"
 #include "msprobe/error.h"
 #include "msprobe/metrics.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 #include "msprobe/monitor_plan.h"
 #include "msprobe/torch.h"
 

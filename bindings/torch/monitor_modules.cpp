@@ -25,7 +25,7 @@
 #include "monitor.h"
 #include "msprobe/error.h"
 #include "msprobe/log.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 #include "native_type.h"
 
 namespace py = pybind11;

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "interception.h"
-#include "msprobe/dump_session.h"
+#include "msprobe/dump.h"
+#include "msprobe/torch_tensors.h"
 #include "python_stack.h"
 #include "torch_values.h"
 

@@ -10,6 +10,7 @@
 
 #include "../python_values.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 
 using Tensors = std::vector<at::Tensor>;
 

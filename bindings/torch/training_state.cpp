@@ -14,6 +14,7 @@
 #include "msprobe/error.h"
 #include "msprobe/torch.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 
 namespace py = pybind11;
 

@@ -71,10 +71,9 @@ int run(const std::filesystem::path& out) {
   train(out / "reference", false);
   train(out / "target", true);
 
-  const compare::DumpPair pair =
-      compare::open_pair(out / "target" / "dump.json", out / "reference" / "dump.json", {});
-  const compare::StepWalk walk = compare::walk_step(pair, {}, compare::distances(pair, {}), 0, 0, nullptr);
-  const compare::Verdict verdict = compare::judge({walk});
+  const compare::ComparedDumps dumps[] = {
+      {.target = out / "target" / "dump.json", .reference = out / "reference" / "dump.json"}};
+  const compare::Verdict verdict = compare::judge_dumps(dumps);
 
   std::printf("%s\n", std::string(compare::status_name(verdict.status)).c_str());
   for (std::size_t i = 0; i < verdict.culprits.size(); ++i) {

@@ -8,6 +8,8 @@
 //
 //   monitor OUT         exit code 0: the planted step was found, 1: it was not, 2: an error
 
+#include "msprobe/monitor.h"
+
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -17,8 +19,6 @@
 #include <string>
 #include <vector>
 
-#include "msprobe/monitor_parting.h"
-#include "msprobe/monitor_store.h"
 #include "msprobe/torch_program_monitor.h"
 
 namespace monitor = msprobe::monitor;

@@ -297,7 +297,7 @@ def write_pt(
 # The header and the rows; every cell is text.
 def read_csv(path: str | os.PathLike[str]) -> tuple[list[str], list[list[str]]]: ...
 
-# A table as .csv or .xlsx, row by row; cpp/include/msprobe/sheet.h has the rules. As a context manager it
+# A table as .csv or .xlsx, row by row; cpp/private/msprobe/sheet.h has the rules. As a context manager it
 # commits at the end and discards the file when an exception leaves the block.
 @final
 class SheetWriter:
@@ -852,7 +852,7 @@ def write_digest(
     progress: Callable[[int, int], None] | None = None,
 ) -> None: ...
 
-# ---- Key data of reinforcement learning; cpp/include/msprobe/rl.h
+# ---- Key data of reinforcement learning; cpp/private/msprobe/rl.h
 
 @final
 class RlWriter:

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Input: the events of a log, without its magic.
+#include "msprobe/event_log.h"
+
 #include <string>
 
 #include "fuzz_target.h"

@@ -20,31 +20,41 @@ TRACE = {"base", "stats", "metrics", "io"}
 FEATURE = {*TRACE, "trace"}
 MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": {"base", "stats"}, "io": DATA, "trace": TRACE}
 
-# The module of a public header; those not listed are named after their module.
-MODULE_OF_PUBLIC_HEADER = {
+# The module of a header of cpp/include and cpp/private; those not listed are named after their module.
+MODULE_OF_HEADER = {
     **dict.fromkeys(
-        ("error", "log", "dtype", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
+        ("error", "log", "tensor_view", "thread_pool", "content_hash", "export", "version"), "base"
     ),
     **dict.fromkeys(("tensor_file", "pt_file", "safetensors", "table", "sheet", "file", "document"), "io"),
-    "dump_session": "dump",
     **dict.fromkeys(
-        ("torch_dump", "torch_debugger", "torch_monitor", "torch_perturb", "torch_program_monitor"), "torch"
+        (
+            "torch_dump",
+            "torch_debugger",
+            "torch_monitor",
+            "torch_perturb",
+            "torch_program_monitor",
+            "torch_tensors",
+        ),
+        "torch",
     ),
-    **dict.fromkeys(
-        ("monitor_alarms", "monitor_rules", "monitor_store", "monitor_plan", "monitor_parting"), "monitor"
-    ),
-    **dict.fromkeys(("trace_reader", "trace_match", "trace_compare", "training_state"), "trace"),
+    **dict.fromkeys(("monitor_frame", "monitor_alarms", "monitor_alerts", "monitor_plan"), "monitor"),
+    **dict.fromkeys(("event_log", "trace_reader", "trace_match", "trace_compare", "training_state"), "trace"),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
-    **dict.fromkeys(("closeness", "result_error"), "metrics"),
-    **dict.fromkeys(("verdict", "compare_report"), "compare"),
+    "result_error": "metrics",
+    **dict.fromkeys(("verdict", "step_walk", "compare_report"), "compare"),
     **dict.fromkeys(("viewer_cell", "viewer_digest"), "viewer"),
 }
+
+# What C++ programs include, and is installed; what the bindings include besides.
+PUBLIC, PRIVATE = "cpp/include/", "cpp/private/"
+HEADERS = (PUBLIC, PRIVATE)
+TORCH_HEADERS = tuple(f"{root}msprobe/torch" for root in HEADERS)
 
 # Headers of others: where they may appear, as the beginning of a path in the repository.
 THIRD_PARTY = (
     (
         re.compile(r"(torch|ATen|c10|caffe2)/"),
-        ("cpp/src/torch/", "cpp/include/msprobe/torch", "bindings/torch/"),
+        ("cpp/src/torch/", *TORCH_HEADERS, "bindings/torch/"),
     ),
     (re.compile(r"Python\.h$|pybind11/"), ("bindings/",)),
     (re.compile(r"nlohmann/"), ("cpp/src/io/json_document.cpp",)),
@@ -56,10 +66,10 @@ THIRD_PARTY = (
 FRAMEWORK = re.compile(r'"[^"\n]*(?:torch|mindspore)[^"\n]*"', re.IGNORECASE)
 MAY_NAME_A_FRAMEWORK = (
     "cpp/src/torch/",
-    "cpp/include/msprobe/torch",
+    *TORCH_HEADERS,
     "cpp/src/io/pt_",
     "cpp/src/io/zip_archive.cpp",
-    "cpp/include/msprobe/pt_file.h",
+    "cpp/private/msprobe/pt_file.h",
     "cpp/src/checkpoint/",
     "cpp/src/trace/record_name.cpp",  # the prefixes of names
     "cpp/src/config/tables.cpp",  # what keys mean, for people
@@ -132,16 +142,18 @@ def own_problem(root: Path, path: Path, here: str, header: str) -> str | None:
         return "there is no such header in the repository (others' headers stand in <>)"
     if here.startswith("bindings/"):
         folder = here.split("/")[1]
-        if target.startswith("cpp/include/msprobe/torch") and folder != "torch":
+        if target.startswith(TORCH_HEADERS) and folder != "torch":
             return "only bindings/torch may use torch"
         near = target.startswith("bindings/") and target.split("/")[1] in (folder, Path(target).name)
-        if not near and not target.startswith("cpp/include/"):
-            return "bindings use public headers and their own folder only"
+        if not near and not target.startswith(HEADERS):
+            return "bindings use the headers of include, private and their own folder only"
         return None
     if target.startswith("bindings/"):
         return "nothing in cpp/ knows the bindings"
-    if here.startswith("cpp/include/") and not target.startswith("cpp/include/"):
+    if here.startswith(PUBLIC) and not target.startswith(PUBLIC):
         return "a public header includes public headers only"
+    if here.startswith(PRIVATE) and not target.startswith(HEADERS):
+        return "a header for bindings includes no header of cpp/src"
     user, used = module_of(here), module_of(target)
     allowed = MAY_INCLUDE.get(user, FEATURE)
     if used != user and used not in allowed and user != "torch":
@@ -150,7 +162,7 @@ def own_problem(root: Path, path: Path, here: str, header: str) -> str | None:
 
 
 def locate(root: Path, path: Path, header: str) -> str | None:
-    for folder in (path.parent, root / "cpp/src", root / "cpp/include"):
+    for folder in (path.parent, root / "cpp/src", root / PRIVATE, root / PUBLIC):
         for suffix in ("", ".in"):
             candidate = folder / (header + suffix)
             if candidate.is_file():
@@ -162,15 +174,15 @@ def module_of(path: str) -> str:
     if path.startswith("cpp/src/"):
         return path.split("/")[2]
     stem = Path(path).name.split(".")[0]
-    return MODULE_OF_PUBLIC_HEADER.get(stem, stem)
+    return MODULE_OF_HEADER.get(stem, stem)
 
 
 def third_party_problem(here: str, header: str) -> str | None:
     for pattern, places in THIRD_PARTY:
         if pattern.match(header):
             return None if here.startswith(places) else f"it belongs into {' and '.join(places)} only"
-    if here.startswith("cpp/include/") and not re.fullmatch(r"[a-z_]+", header):
-        return "a public header needs nothing but the standard library"
+    if here.startswith(HEADERS) and not re.fullmatch(r"[a-z_]+", header):
+        return "a header of a library needs nothing but the standard library"
     return None
 
 
@@ -248,10 +260,10 @@ def tree(tmp_path: Path) -> Path:
     files = {
         "cpp/include/msprobe/error.h": "#include <string>\n",
         "cpp/include/msprobe/stats.h": '#include "msprobe/error.h"\n',
-        "cpp/include/msprobe/table.h": '#include "msprobe/error.h"\n',
+        "cpp/private/msprobe/table.h": '#include "msprobe/error.h"\n',
         "cpp/include/msprobe/trace.h": '#include "msprobe/stats.h"\n',
         "cpp/include/msprobe/dump.h": '#include "msprobe/trace.h"\n',
-        "cpp/include/msprobe/graph.h": '#include "msprobe/trace.h"\n',
+        "cpp/private/msprobe/graph.h": '#include "msprobe/trace.h"\n',
         "cpp/include/msprobe/torch.h": '#include <ATen/core/Tensor.h>\n#include "msprobe/dump.h"\n',
         "cpp/src/base/crc32.h": "#include <cstdint>\n",
         "cpp/src/stats/kernels.h": '#include "base/crc32.h"\n#include <hwy/highway.h>\n',
@@ -285,8 +297,11 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
     ("path", "line", "reason"),
     [
         ("cpp/include/msprobe/error.h", '#include "msprobe/stats.h"', "base may include nothing"),
-        ("cpp/include/msprobe/stats.h", '#include "msprobe/table.h"', "stats may include base and itself"),
-        ("cpp/include/msprobe/stats.h", "#include <msprobe/table.h>", "stats may include base and itself"),
+        ("cpp/include/msprobe/stats.h", '#include "msprobe/trace.h"', "stats may include base and itself"),
+        ("cpp/include/msprobe/stats.h", "#include <msprobe/trace.h>", "stats may include base and itself"),
+        ("cpp/include/msprobe/dump.h", '#include "msprobe/table.h"', "public headers only"),
+        ("cpp/private/msprobe/table.h", '#include "msprobe/stats.h"', "io may include base and itself"),
+        ("cpp/private/msprobe/table.h", '#include "base/crc32.h"', "no header of cpp/src"),
         ("cpp/include/msprobe/stats.h", '#include "stats/kernels.h"', "public headers only"),
         ("cpp/include/msprobe/stats.h", "#include <hwy/highway.h>", "but the standard library"),
         ("cpp/include/msprobe/stats.h", "#include <ATen/ATen.h>", "into cpp/src/torch/"),

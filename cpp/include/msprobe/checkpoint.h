@@ -13,9 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "msprobe/content_hash.h"
-#include "msprobe/dtype.h"
 #include "msprobe/export.h"
+#include "msprobe/tensor_view.h"
 
 /// Checkpoints of training programs, compared parameter by parameter. Kinds: docs/formats/checkpoint.md.
 ///
@@ -221,11 +220,11 @@ struct Row {
   std::string name;
   std::size_t reference = 0;  // index into the parameters
   std::size_t target = 0;
-  bool comparable = false;                    // false: the shapes differ
-  std::optional<std::int64_t> rows;           // of a vocabulary with padding: how many were compared
-  Difference difference;                      // of what was compared
-  std::optional<ContentHash> reference_hash;  // on request
-  std::optional<ContentHash> target_hash;
+  bool comparable = false;           // false: the shapes differ
+  std::optional<std::int64_t> rows;  // of a vocabulary with padding: how many were compared
+  Difference difference;             // of what was compared
+  std::string reference_hash;        // on request: 32 digits that only the same content has
+  std::string target_hash;
 };
 
 /// Which parameters of two checkpoints are the same one.
@@ -259,7 +258,7 @@ MSPROBE_API std::vector<std::size_t> measure(const Checkpoint& reference, const 
                                              Pairing& pairing, const CompareOptions& options);
 
 /// The hash of every parameter.
-MSPROBE_API std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint,
+MSPROBE_API std::vector<std::string> hash_parameters(const Checkpoint& checkpoint,
                                                      const CompareOptions& options);
 
 }  // namespace msprobe::checkpoint

@@ -2,11 +2,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The data dump: records of the calls of a training step, written as the files of docs/formats/dump.md. What
-/// is recorded a Session decides (msprobe/dump_session.h).
+/// The data dump of any framework. An adapter sees calls and tensors; a Session decides what of them is kept
+/// and asks for that alone; a Recorder writes it, as the files of
+/// docs/formats/dump.md.
+///
+///     dump::Session session(options);            // Options::framework: the adapter's own
+///     session.recorder().open("dump/step0/rank0");
+///     dump::Call call{.name = "Functional.relu.0.forward"};
+///     session.begin_call(call, values);          // values: a CallValues of the adapter
+///     ...                                        // the call itself
+///     session.end_call(call, values);
+///     if (call.watches_backward) ...             // and, when its gradients are there:
+///     session.write_backward({.name = "Functional.relu.0.backward"}, ...);
+///     session.end_step();
+///     session.recorder().close();
+///
+/// Nothing here knows a framework or Python. Values of the adapter that cannot be written throw, what it
+/// throws itself passes; catch that around each call of a Session, as no fault of a recorder may reach a
+/// training (Recorder::note_fault).
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +41,8 @@
 #include "msprobe/trace.h"
 
 namespace msprobe::dump {
+
+// ---- the recorder
 
 /// What is recorded, from the configuration. The defaults record everything.
 struct Options {
@@ -184,5 +206,263 @@ MSPROBE_API std::string state_members(const stats::Summary& summary);
 /// JSON.
 MSPROBE_API void append_state_member(std::string& members, std::string_view separator, std::string_view name,
                                      std::string_view value);
+
+// ---- the session
+
+/// Which tensors of a record become files.
+enum class Files : std::uint8_t { kNone, kAll, kBad };  // kBad: those that hold a NaN or an infinity
+
+/// Writes values as elements, and knows where each stands in its record: that is what files of tensors are
+/// named after. An adapter puts its values into it, whatever its language has for lists and objects:
+///
+///     void put(const Value& value, ValueWriter& to) {
+///       if (value.is_list()) return to.list(value.size(), [&](std::size_t i) { put(value[i], to); });
+///       ...
+///       to.out().integer(value.number());
+///     }
+class ValueWriter {
+ public:
+  static constexpr int kDeepest = 50;  // of values inside of each other, as the format says
+
+  /// `record`: its name, which has to live as long as this; empty: what is written belongs to none.
+  explicit ValueWriter(trace::ElementWriter& out, std::string_view record = {}, Files files = Files::kNone)
+      : out_(out), record_(record), files_(files) {}
+
+  trace::ElementWriter& out() noexcept { return out_; }
+  std::string_view record() const noexcept { return record_; }
+  Files files() const noexcept { return files_; }
+  /// Of the value that is written: "input.0", "kwargs.mask". Without files its beginning alone.
+  std::string_view position() const noexcept { return position_; }
+
+  /// Whether a tensor that holds this becomes a file.
+  bool takes_file(const trace::Statistics& of) const noexcept {
+    if (files_ != Files::kBad) return files_ == Files::kAll;
+    return of.nan_count > 0 || of.inf_count > 0;
+  }
+
+  /// Starts with what all positions begin with: "input", "kwargs", "output", "parameters".
+  void begin(std::string_view category) { position_.assign(category); }
+
+  /// One of several values, which `put()` writes.
+  template <typename Put>
+  void item(std::size_t index, const Put& put) {
+    at([&] { return std::to_string(index); }, put);
+  }
+  /// The value of a key.
+  template <typename Put>
+  void member(std::string_view key, const Put& put) {
+    out_.key(key);
+    at([&] { return key; }, put);
+  }
+  /// A list: put(0), put(1), ... write its values.
+  template <typename Put>
+  void list(std::size_t count, const Put& put) {
+    out_.begin_list();
+    ++depth_;
+    for (std::size_t i = 0; i < count; ++i) item(i, [&] { put(i); });
+    --depth_;
+    out_.end();
+  }
+  /// An object: put() calls member() for each of its keys.
+  template <typename Put>
+  void object(const Put& put) {
+    out_.begin_object();
+    ++depth_;
+    put();
+    --depth_;
+    out_.end();
+  }
+
+ private:
+  template <typename Name, typename Put>
+  void at(const Name& name, const Put& put) {
+    if (depth_ > kDeepest) refuse_depth();
+    if (files_ == Files::kNone) return put();
+    const std::size_t size = position_.size();
+    if (size > 0) position_ += '.';
+    position_ += name();
+    put();
+    position_.resize(size);
+  }
+  [[noreturn]] MSPROBE_API static void refuse_depth();
+
+  trace::ElementWriter& out_;
+  std::string_view record_;
+  std::string position_;
+  Files files_;
+  int depth_ = 0;
+};
+
+/// What one call is given and what it gives: the adapter writes it when it is asked to.
+class MSPROBE_API CallValues {
+ public:
+  virtual ~CallValues() = default;
+
+  /// Positional arguments, each an item(). The first of the calls for arguments: arguments() and keywords(),
+  /// which may come again when more is to be known of them.
+  virtual void arguments(ValueWriter& to) = 0;
+  /// Keyword arguments, each a member().
+  virtual void keywords(ValueWriter& to);
+  /// Results, each an item(); where they are one object, that as it is.
+  virtual void results(ValueWriter& to) = 0;
+  virtual bool are_results_an_object() const;
+  /// Parameters of a module, each a member().
+  virtual void parameters(ValueWriter& to);
+
+  /// In place of arguments() and keywords(), and of results(), where nothing is written of them although the
+  /// backward of the call is watched: an adapter that needs the tensors takes them here.
+  virtual void find_arguments();
+  virtual void find_results();
+
+  /// Where the call comes from: Recorder::stack().
+  virtual trace::StackId stack();
+};
+
+/// A call of a function or module that is under way. Belongs to the adapter.
+struct Call {
+  std::string name;                // of its forward record
+  bool is_recompute = false;       // activation checkpointing repeats it
+  std::string repeats = {};        // the record that is repeated; empty: none, or not known
+  bool returns_arguments = false;  // its results are in its arguments, as those of collectives are
+
+  // Said by the session.
+  bool watches_backward = false;  // its gradients are wanted
+  bool is_listed = false;         // list and scope keep it
+  bool is_kept = false;           // and so does what it holds
+  trace::RecordId record = 0;
+
+  /// For another call, which uses the memory of the names again.
+  void clear() {
+    name.clear();
+    repeats.clear();
+    is_recompute = returns_arguments = watches_backward = is_listed = is_kept = false;
+    record = 0;
+  }
+};
+
+/// The backward of a call.
+struct Backward {
+  std::string_view name;  // of its record
+  bool is_module = false;
+  const Frame* forward_module = nullptr;  // that the forward ran in: Recorder::innermost()
+};
+
+/// Gradients as elements, of those that are wanted.
+struct Gradients {
+  std::string_view elements;
+  trace::Badness worst = trace::Badness::kGood;
+};
+
+/// The record of the gradients of a module's parameters, of one step.
+class ParameterGradients {
+ public:
+  virtual ~ParameterGradients() = default;
+  virtual std::string_view name() const noexcept = 0;
+};
+
+class MSPROBE_API Session {
+ public:
+  explicit Session(Options options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  Recorder& recorder() noexcept;
+
+  // ---- decisions
+
+  /// What is written of a kind of record, whatever its name is.
+  struct Kept {
+    bool record = false;
+    bool inputs = false;
+    bool outputs = false;
+    bool parameters = false;
+  };
+  const Kept& kept(trace::RecordKind kind) const noexcept { return kept_[static_cast<std::size_t>(kind)]; }
+  /// What is wanted of the call with this forward record.
+  enum class Interest : std::uint8_t { kNothing, kRecord, kOperators };
+  Interest interest(std::string_view forward_name) const;
+  /// Of kOperators: the record whose operators are wanted, the forward or the backward of the call.
+  const std::string& wanted() const noexcept;
+
+  /// Checksums of tensors are wanted.
+  bool wants_checksums() const noexcept { return wants_checksums_; }
+  /// What tensors hold decides what is kept, so it has to be known at once.
+  bool keeps_overflows_only() const noexcept { return keeps_overflows_only_; }
+  /// Files of the tensors of a record that is kept; of a gradient, which comes before that is known.
+  Files files_of(std::string_view record) const;
+  Files files_of_gradient(std::string_view record) const;
+
+  // ---- collecting
+
+  /// False: nothing is begun; what has begun comes to its end. False at first, and after as many overflows as
+  /// the options allow.
+  bool is_collecting() const noexcept { return is_collecting_.load(std::memory_order_relaxed); }
+  void set_collecting(bool collecting) noexcept { is_collecting_.store(collecting); }
+  bool has_enough_overflows() const noexcept;
+
+  /// Everything is counted from 0 again. To be called before Recorder::close().
+  void end_step();
+
+  // ---- calls of functions
+
+  void begin_call(Call& call, CallValues& values);
+  void end_call(Call& call, CallValues& values);
+  /// The same in two halves, for a call that ends before its results are there.
+  void place_call(const Call& call);
+  void write_results(const Call& call, CallValues& values);
+
+  // ---- calls of modules, and phases of a training that are places in the hierarchy
+
+  void begin_module(Call& call);
+  /// `values` null: it ended by an exception, and has no record.
+  void end_module(Call& call, CallValues* values);
+  void open_phase(std::string_view name);
+  void close_phase(std::string_view name);
+
+  // ---- operators, which no filter concerns. `name`: also of a backward.
+
+  void begin_operator(Call& call, bool backward, CallValues& values);
+  void end_operator(Call& call, bool backward, CallValues* values);
+
+  // ---- backward
+
+  /// Whether the record of a backward is kept, by its name or that of a module around its forward.
+  bool keeps(const Backward& backward) const;
+  /// Writes the record, if it is kept, and its place in the hierarchy. `of_outputs`: what came in, gradients
+  /// of the call's outputs.
+  void write_backward(const Backward& backward, bool is_kept, const Gradients& of_outputs,
+                      const Gradients& of_inputs);
+
+  /// Makes the record of the gradients of a module's parameters with these names, once for a module and step.
+  /// Null: nothing has to be watched. Else `slots`, as many, are set to where each gradient belongs.
+  std::shared_ptr<ParameterGradients> watch_parameters(const Call& module,
+                                                       std::span<const std::string_view> names,
+                                                       std::span<trace::SlotId> slots);
+  /// A gradient of one of them came. False: it is left out.
+  bool takes_gradient(ParameterGradients& of);
+
+  // ---- values that a script saves
+
+  struct SavedNames {
+    std::string value;
+    std::string gradients;
+  };
+  /// The names of the records of a value saved as `name`, a number for each time in the step.
+  SavedNames number_saved(const std::string& name);
+  /// `put` writes one value.
+  void write_saved(const std::string& record, const std::function<void(ValueWriter&)>& put);
+
+ private:
+  struct State;
+  void begin_record(Call& call, CallValues& values);
+  void count_overflow() noexcept;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(trace::RecordKind::kSaved) + 1;
+  std::array<Kept, kKinds> kept_;
+  bool wants_checksums_;
+  bool keeps_overflows_only_;
+  std::atomic<bool> is_collecting_{false};
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace msprobe::dump

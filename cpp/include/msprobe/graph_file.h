@@ -8,15 +8,45 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "msprobe/export.h"
-#include "msprobe/graph.h"
-#include "msprobe/graph_merge.h"
+#include "msprobe/trace.h"
 
 namespace msprobe::graph {
+
+/// Which node of the target belongs to which of the reference.
+enum class MatchRule : std::uint8_t {
+  kDefault,  // same name, same place, and as many inputs and outputs of the same types and shapes
+  kFuzzy,    // modules by name; calls in them by the operator's name and their order; types do not count
+  kMapped    // by MatchOptions::names
+};
+
+/// By class of a layer of the target side: the path of a part inside it, and what that part is called on the
+/// reference side. {"Block": {("mlp", "ffn")}}. "TopLayer" is the model itself. Only names that differ need a
+/// rule. Paths are parts joined by dots: "linear_attn.qkv", "language_model.encoder".
+using LayerRules = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
+
+/// How a model is cut over ranks, in the words of Megatron. What is left of rank_size / (tp * pp * cp) are
+/// copies of the model, each with data of its own (data parallelism).
+struct ParallelLayout {
+  int rank_size = 1;
+  int tp = 1;   // tensor parallelism: parts of each layer
+  int pp = 1;   // pipeline parallelism: groups of layers
+  int vpp = 1;  // groups of layers on each rank of a pipeline
+  int cp = 1;   // context parallelism: parts of each sequence
+  int ep = 1;   // expert parallelism: ranks, copies of the model else, that share the experts
+  /// How ranks are numbered: the first name varies fastest.
+  std::string order = "tp-cp-ep-dp-pp";
+  /// The ranks are joined by what the dumps say of the placement of DTensors, whatever the sizes above.
+  bool by_placements = false;
+};
+
+using trace::Mode;
 
 /// The folder of one rank.
 struct RankFolder {

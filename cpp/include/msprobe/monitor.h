@@ -2,195 +2,266 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Monitor: what the tensors of a training are like, step by step. Here is what is measured of a tensor and
-/// how measurements become numbers; monitor_store.h keeps them, monitor_rules.h watches them.
+/// The monitor: numbers of a training at every step, kept in a file, watched by rules, and where two
+/// trainings part. Programs of libtorch have ProgramMonitor (msprobe/torch_program_monitor.h), which
+/// measures, too.
 
-#include <array>
-#include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
-#include <limits>
-#include <mutex>
+#include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "msprobe/dtype.h"
 #include "msprobe/export.h"
-#include "msprobe/stats.h"
 
 namespace msprobe::monitor {
 
-// ---- what is measured
+// ---- the file
+//
+// The numbers of a training on disk, step by step: a SQLite file (docs/formats/monitor_store.md). Long runs
+// stay fast: beside every number the file has what 32 and 1024 steps have in common.
 
-/// What the pieces of a tensor contribute to its statistics: sums can be merged, so the value of a tensor
-/// that lies in several processes is that of the whole. One NaN makes `sum` ... `fourth`, `min` and `max`
-/// NaN.
-struct Sums {
-  std::int64_t count = 0;
-  std::int64_t nan = 0;
-  std::int64_t inf = 0;    // of both signs
-  std::int64_t zeros = 0;  // +0 and -0
-  std::int64_t small = 0;  // |x| < eps of the measurement
-  double sum = 0;
-  double absolute = 0;  // sum of |x|
-  double squares = 0;   // sum of |x|^2
-  double fourth = 0;    // sum of |x|^4
-  double min = std::numeric_limits<double>::infinity();
-  double max = -std::numeric_limits<double>::infinity();
+/// One number of a training at every recorded step.
+struct Series {
+  std::string quantity;     // what is measured: "gradient", "weight", "loss", ...
+  std::string metric;       // which number of it: "norm", "kurtosis", ...; "" where there is only one
+  std::string name;         // of the parameter, module or layer; "" for the whole model
+  std::string scope;        // "parameter", "module", "layer" or "model"
+  std::int64_t layer = -1;  // its place among the layers of the model; -1: it has none
+  std::string unit;         // "" for that of the tensor's elements
 
-  bool operator==(const Sums&) const = default;
+  /// "gradient.norm/layers.0.fc.weight": no other series of a file has it.
+  MSPROBE_API std::string key() const;
 };
 
-/// Of a tensor that was summarised with `powers` and `small`; a complex one has no min and max (NaN).
-MSPROBE_API Sums sums_of(const stats::Summary& summary);
+/// Stands where a series has no number at a step, which is not the same as a NaN that was measured.
+MSPROBE_API double absent() noexcept;
+MSPROBE_API bool is_absent(double value) noexcept;
 
-/// Of two tensors next to each other: `squares` and `fourth` are the squares of left and right, `sum` their
-/// product, `absolute` the squared distance, `small` the balance of signs. They merge as those of a tensor
-/// do.
-MSPROBE_API Sums sums_of(const stats::PairSums& pair);
-
-/// Adds another piece of the same tensor, or another tensor of the same group.
-MSPROBE_API void merge(Sums& whole, const Sums& part);
-
-/// Sums as numbers that processes can add up, and extremes of which they can take the largest: two
-/// collectives merge all tensors of all processes. A process without a piece contributes neutral().
-inline constexpr std::size_t kSummed = 9;
-inline constexpr std::size_t kExtremes = 2;
-MSPROBE_API void pack(const Sums& sums, std::span<double, kSummed> summed,
-                      std::span<double, kExtremes> extremes);
-MSPROBE_API Sums unpack(std::span<const double, kSummed> summed, std::span<const double, kExtremes> extremes);
-
-// ---- measurements of a step
-
-/// What a row is about.
-enum class Kind : std::uint8_t {
-  kTensor,  // the elements of a tensor
-  kPair,    // two tensors next to each other, as stats::PairSums has them
-  kCounts,  // how often each of several things happened, as the tokens of each expert
-};
-
-/// Something that was measured.
-struct Row {
-  Kind kind = Kind::kTensor;
-  std::uint32_t label = 0;        // what it is, a number that the user of the frame chooses
-  std::int32_t micro_step = -1;   // -1: it has none
-  std::uint32_t call = 0;         // when it was measured, as CallCounter counts
-  bool missing = false;           // there was no tensor: a gradient that is None
-  DType dtype = DType::kFloat32;  // of the tensor
-  std::vector<std::int64_t> shape;
-  Sums sums;                   // of a pair: as sums_of(PairSums) has it
-  std::vector<double> counts;  // kCounts only
-  double capacity = 1.25;      // of one thing, as a multiple of the mean of the counts
-  std::vector<std::pair<std::string, double>>
-      given;  // numbers made elsewhere: those of an op win over the sums
-
-  bool has_no_dimensions() const { return !missing && shape.empty(); }
-};
-
-/// A row for a single number, as if it were a tensor without dimensions.
-MSPROBE_API Row row_of_value(std::uint32_t label, double value, double eps);
-
-/// Numbers the measurements of a step. Thread-safe.
-class CallCounter {
+/// Appends steps. A thread of its own writes; append() only waits while `queue_bytes` are waiting for the
+/// disk. A step that has been written is whole, whatever ends the process. What cannot be written, on a full
+/// disk, waits in memory and is tried again, up to `queue_bytes`; beyond it the oldest steps are lost. A
+/// failure is logged once. In a forked child nothing is written.
+///
+/// Not thread-safe, but for add_series().
+class MSPROBE_API StoreWriter {
  public:
-  std::uint32_t next() noexcept { return next_.fetch_add(1, std::memory_order_relaxed); }
-  void reset() noexcept { next_.store(0, std::memory_order_relaxed); }
+  struct Options {
+    /// Steps from here on are removed before the first is appended: a training that goes on from a checkpoint
+    /// has no step twice. Nothing: the file must not exist.
+    std::optional<std::int64_t> resume_at = std::nullopt;
+    std::size_t queue_bytes = std::size_t{64} << 20;
+    std::map<std::string, std::string> info = {};  // what is to be known of the run, by name
+  };
+
+  /// Throws IoError, FormatError when the file is no store, and InvalidArgument when it exists although
+  /// nothing is resumed.
+  explicit StoreWriter(std::filesystem::path path, Options options);
+  ~StoreWriter();
+  StoreWriter(const StoreWriter&) = delete;
+  StoreWriter& operator=(const StoreWriter&) = delete;
+
+  /// The number of a series; one that the file has already keeps its number.
+  std::uint32_t add_series(const Series& series);
+
+  /// The numbers of a step, by the number of the series; those behind the end of `values` are absent. Steps
+  /// must ascend: throws InvalidArgument.
+  void append(std::int64_t step, std::span<const double> values);
+
+  /// Waits until everything is on disk, or cannot be written. Returns how many steps could not.
+  std::int64_t flush();
+
+  /// The last step that was appended, also by an earlier process; nothing: there is none.
+  std::optional<std::int64_t> last_step() const;
 
  private:
-  std::atomic<std::uint32_t> next_{0};
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
-/// Adds what was measured of another piece, or at another call; rows of one kind.
-MSPROBE_API void merge(Row& whole, const Row& part);
+/// Some steps of a series that follow each other, as one point of a curve.
+struct Bucket {
+  std::int64_t first_step = 0;
+  std::int64_t last_step = 0;
+  double min = 0;  // of the numbers that are finite; NaN: there is none
+  double max = 0;
+  double mean = 0;
+  std::uint32_t count = 0;  // numbers that are finite
+  std::uint32_t bad = 0;    // NaN and infinities
 
-/// What is measured together, in the order in which it came. Thread-safe but for rows().
-class MSPROBE_API Frame {
+  bool operator==(const Bucket&) const = default;
+};
+
+/// Reads a store, also while another process appends to it.
+///
+/// Thread-safe: calls take turns. All throw IoError, and FormatError for a file that is no store or is
+/// damaged.
+class MSPROBE_API StoreReader {
  public:
-  /// What a second measurement of the same label and micro step does.
-  enum class Again : std::uint8_t { kReplaces, kMerges };
-  explicit Frame(Again again = Again::kReplaces) : again_(again) {}
+  explicit StoreReader(std::filesystem::path path);
+  ~StoreReader();
+  StoreReader(const StoreReader&) = delete;
+  StoreReader& operator=(const StoreReader&) = delete;
 
-  void add(Row row);
-  /// Completes a row that was added before its numbers were known; `place` as position() gave it then.
-  void fill(std::size_t place, const Sums& sums);
-  /// Where the row of this label and micro step stands; npos: nowhere.
-  std::size_t position(std::uint32_t label, std::int32_t micro_step) const;
-  static constexpr std::size_t npos = static_cast<std::size_t>(-1);
+  const std::filesystem::path& path() const noexcept;
+  std::map<std::string, std::string> info() const;
+  std::vector<Series> series() const;
 
-  /// The rows; no other call may run meanwhile.
-  const std::vector<Row>& rows() const noexcept { return rows_; }
-  std::size_t size() const;
-  void clear();
-  /// Multiplies what was measured of these labels: the tensors were larger by 1 / `factor`, which is above 0.
-  void scale(std::span<const std::uint32_t> labels, double factor);
-  /// Numbers the row of this label and micro step anew, if there is one.
-  void set_call(std::uint32_t label, std::int32_t micro_step, std::uint32_t call);
-  /// Puts the rows in the ascending order of `key`, equal ones as they were.
-  void sort(const std::function<std::size_t(const Row&)>& key);
+  struct Extent {
+    std::int64_t steps = 0;  // how many are recorded
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+  };
+  Extent extent() const;
+
+  /// A series from `first` to `last` in at most `points` points; a point for every step where they are few
+  /// enough. Steps at which it has no number have no point.
+  std::vector<Bucket> curve(std::uint32_t series, std::int64_t first, std::int64_t last,
+                            std::size_t points) const;
+
+  /// Several series, each as curve() has it: what a page needs at once.
+  std::vector<std::vector<Bucket>> curves(std::span<const std::uint32_t> series, std::int64_t first,
+                                          std::int64_t last, std::size_t points) const;
+
+  struct Values {
+    std::vector<std::int64_t> steps;
+    std::vector<std::vector<double>>
+        numbers;  // of each series one for each step; absent() where there is none
+  };
+  /// Every number of some series.
+  Values values(std::span<const std::uint32_t> series, std::int64_t first, std::int64_t last) const;
 
  private:
-  mutable std::mutex mutex_;
-  Again again_;
-  std::vector<Row> rows_;
-  std::vector<std::vector<std::pair<std::int32_t, std::uint32_t>>> places_;  // by label: micro step and row
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
-// ---- numbers
+// ---- rules
+//
+// Rules that look at the numbers of a training as they come, and raise alarms.
 
-/// A number made of a row. Adding one is a row in the table metrics() and a test.
-struct Metric {
-  Kind kind;
-  std::string_view name;
-  std::string_view formula;
-  std::string_view unit;    // "" for the unit of the tensor's elements
-  std::string_view source;  // where the idea is from; "" for what needs none
-  bool integral;            // to be shown without decimals
-  /// NaN: not defined, as for an empty tensor. `nans` and `zeros` are defined where others are NaN.
-  double (*value)(const Row&);
+/// A rule over series. Numbers are looked at on a scale of logarithms, where the noise of a training is about
+/// the same at any size; a number of 0 is passed by.
+struct Rule {
+  enum class Kind : std::uint8_t {
+    /// NaN or an infinity, where the number before was finite.
+    kNonFinite,
+    /// |x| > threshold; below it with `falling`.
+    kLimit,
+    /// Far from the recent past: the logarithm is `threshold` standard deviations above its exponential mean,
+    /// and
+    /// |x| is at least `ratio` times that.
+    kSpike,
+    /// Leaves its own trend for good. The trend is a straight line over the logarithm of the steps, as
+    /// healthy
+    /// trainings slow down; what lies above it is added up (CUSUM: Page 1954), less `slack` standard
+    /// deviations
+    /// each time, until it comes to `threshold`, and |x| is at least `ratio` times the trend.
+    kDrift,
+    /// |x| > exponential mean of |x| * (1 + threshold), as AnomalyTurbulence of mindstudio-probe has it.
+    kTurbulence,
+  };
+  Kind kind = Kind::kNonFinite;
+  std::string name;                 // as alarms have it
+  std::vector<std::string> series;  // patterns with * and ?, of which the key of a series matches one
+  double threshold = 0;
+  double ratio = 1;
+  double slack = 1;
+  bool falling = false;         // looks for numbers that are too small instead
+  std::int64_t warm_up = 0;     // numbers of a series that are seen before any is judged
+  std::int64_t window = 100;    // numbers that the exponential mean looks back
+  std::int64_t cooldown = 100;  // steps in which a series is not reported again
 };
-MSPROBE_API std::span<const Metric> metrics() noexcept;
-/// Null: there is none of this name.
-MSPROBE_API const Metric* find_metric(Kind kind, std::string_view name) noexcept;
 
-/// What stands for the labels of rows. Thread-safe.
-struct Label {
-  int stage = 0;  // the part of a model that is split for a pipeline
-  std::string name;
-  std::uint32_t group = 0;  // of labels that belong together, as those of one module
+/// The rules that are tried without any wish: quiet on healthy trainings (docs/monitor.md has the table).
+MSPROBE_API std::vector<Rule> default_rules();
+
+/// A number that a rule reports.
+struct Alarm {
+  std::int64_t step = 0;
+  std::uint32_t series = 0;
+  std::size_t rule = 0;
+  double value = 0;
+  double expected = 0;  // what the rule would have thought normal; NaN: it thinks of none
+  double score = 0;     // how far beyond its limit, 1 at the limit
 };
 
-class MSPROBE_API Labels {
+/// Watches series. Not thread-safe.
+class MSPROBE_API Rules {
  public:
-  /// The number of a new label.
-  std::uint32_t add(Label label);
-  /// Throws InvalidArgument for a number that was not given out.
-  Label at(std::uint32_t label) const;
-  std::vector<Label> all() const;
+  /// Throws InvalidArgument for a rule that makes no sense.
+  explicit Rules(std::vector<Rule> rules);
+  ~Rules();
+  Rules(const Rules&) = delete;
+  Rules& operator=(const Rules&) = delete;
+
+  const std::vector<Rule>& rules() const noexcept { return rules_; }
+
+  /// Series must come in the order of their numbers, from 0 on.
+  void add_series(const std::string& key);
+
+  /// The numbers of a step by series, those that are absent passed by. The alarms, the most urgent first.
+  std::vector<Alarm> check(std::int64_t step, std::span<const double> values);
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<Label> labels_;
+  struct State;
+  std::vector<Rule> rules_;
+  std::vector<std::vector<State>> states_;  // of each series, one for each rule that watches it
 };
 
-// ---- the files of mindstudio-probe
+// ---- where two trainings part
+//
+// Where two trainings part: the first step at which a number of one leaves the noise of the other.
+//
+// The noise of a series at a step is what its reference changes by from one recorded step to the next: its
+// band is `changes` times the change that nine in ten of the `window` changes before that step stay below
+// (of the first `window` ones at the beginning). A training in which batches alone differ stays inside.
 
-struct CsvOptions {
-  std::vector<std::string> ops;  // columns: names of metrics of tensors, "id", "shape" or "dtype"
-  int digits = 6;                // numbers are rounded to so many decimals
-  bool micro_steps = false;      // a column micro_step
+struct NoiseOptions {
+  std::size_t window = 64;
+  double changes = 2.5;       // about four standard deviations of normal noise
+  double rounding = 1e-6;     // the band is at least so wide, as a share of the number
+  std::size_t steps = 8;      // out of the band: at most of so many recorded steps that begin with the first
+  double far = 8.0;           // or once by so many bands, or where one number is finite and the other not
+  std::size_t behind = 2048;  // recorded steps that are looked at behind the first parting
 };
 
-/// The value of a column of numbers; NaN where the row has none. `op`: the name of a metric of tensors, or
-/// "id", the value of a tensor without dimensions. Throws InvalidArgument for another name.
-MSPROBE_API double scalar(const Row& row, std::string_view op);
+/// A series of two stores.
+struct SeriesPair {
+  std::uint32_t reference = 0;
+  std::uint32_t target = 0;
+  bool has_noise = true;  // false: a setting, as the learning rate; its band is that of rounding
+};
 
-/// "vpp_stage,name,step,...\n"
-MSPROBE_API std::string csv_header(const CsvOptions& options);
-/// The rows of a step, one line each. Throws InvalidArgument for a label that is not among `labels`.
-MSPROBE_API std::string csv_rows(std::span<const Row> rows, const Labels& labels, std::int64_t step,
-                                 const CsvOptions& options);
+struct Parting {
+  std::size_t pair = 0;  // its place in what was given
+  std::int64_t step = 0;
+  double reference = 0;
+  double target = 0;
+  double band = 0;  // half its width
+};
+
+struct Partings {
+  /// By step; of each pair the first. In order of how many bands they are apart where steps are the same.
+  std::vector<Parting> found;
+  /// The first number that is not the same to the last bit, however little it differs.
+  std::optional<Parting> first_difference;
+  std::int64_t common_steps = 0;  // recorded in both, as far as was looked
+};
+
+/// Compares steps that both have, where both have a number. `progress` is told the share that is done, and
+/// ends the work by returning false. Throws what StoreReader throws.
+MSPROBE_API Partings find_partings(const StoreReader& reference, const StoreReader& target,
+                                   std::span<const SeriesPair> pairs, const NoiseOptions& options = {},
+                                   const std::function<bool(double)>& progress = {});
+
+/// Half the width of the band of a series at some steps, which ascend; NaN where there is no noise known.
+MSPROBE_API std::vector<double> noise_band(const StoreReader& reference, std::uint32_t series,
+                                           std::span<const std::int64_t> steps,
+                                           const NoiseOptions& options = {});
 
 }  // namespace msprobe::monitor

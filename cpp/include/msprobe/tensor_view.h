@@ -2,13 +2,86 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <span>
+/// A tensor as the library knows it: memory, a type and a shape.
 
-#include "msprobe/dtype.h"
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
 #include "msprobe/export.h"
 
 namespace msprobe {
+
+// ---- types of elements
+
+/// Element types, named as torch names them; floating point first, complex last. fp8 kinds follow the OCP
+/// 8-bit floating point specification (e4m3fn, e5m2, e8m0fnu) and the "fnuz" variants of arXiv:2206.02915 (no
+/// negative zero, one NaN at 0x80).
+enum class DType : std::uint8_t {
+  kFloat64,
+  kFloat32,
+  kFloat16,
+  kBFloat16,
+  kFloat8E4M3FN,
+  kFloat8E4M3FNUZ,
+  kFloat8E5M2,
+  kFloat8E5M2FNUZ,
+  kFloat8E8M0FNU,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kUInt64,
+  kUInt32,
+  kUInt16,
+  kUInt8,
+  kBool,
+  kComplex32,   // two float16
+  kComplex64,   // two float32
+  kComplex128,  // two float64
+};
+
+inline constexpr int kDTypeCount = 21;
+
+/// Bytes of one element.
+constexpr std::size_t element_size(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::kComplex128: return 16;
+    case DType::kFloat64:
+    case DType::kInt64:
+    case DType::kUInt64:
+    case DType::kComplex64: return 8;
+    case DType::kFloat32:
+    case DType::kInt32:
+    case DType::kUInt32:
+    case DType::kComplex32: return 4;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+    case DType::kInt16:
+    case DType::kUInt16: return 2;
+    default: return 1;
+  }
+}
+
+/// The name in lower case, e.g. "bfloat16", "float8_e4m3fn".
+MSPROBE_API std::string_view dtype_name(DType dtype) noexcept;
+
+/// The same as some frameworks write it: "BFloat16", "Float8E4M3FN".
+MSPROBE_API std::string_view capitalised_dtype_name(DType dtype) noexcept;
+
+/// The dtype with this name, nullopt where there is none.
+MSPROBE_API std::optional<DType> dtype_named(std::string_view name) noexcept;
+
+/// The dtype that a text names as frameworks write it: "torch.float32", "Float32", "float8_e4m3fn", "half".
+MSPROBE_API std::optional<DType> dtype_in_text(std::string_view text) noexcept;
+
+/// Real floating point, fp8 included.
+constexpr bool is_floating(DType dtype) noexcept { return dtype <= DType::kFloat8E8M0FNU; }
+constexpr bool is_complex(DType dtype) noexcept { return dtype >= DType::kComplex32; }
+
+// ---- views
 
 /// Borrowed memory with a type and a shape. Owns nothing, not even `shape` and `strides`; never outlives the
 /// call it was passed to.

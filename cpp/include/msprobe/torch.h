@@ -15,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "msprobe/dtype.h"
 #include "msprobe/export.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/stats.h"

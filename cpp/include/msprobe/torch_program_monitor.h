@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
-#include "msprobe/monitor_rules.h"
+#include "msprobe/monitor.h"
 
 namespace torch::nn {
 class Module;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "msprobe/content_hash.h"
+
 namespace msprobe {
 namespace {
 

@@ -13,6 +13,8 @@
 
 #include <cstring>
 
+#include "msprobe/content_hash.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::HWY_NAMESPACE {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "msprobe/dtype.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe {
 

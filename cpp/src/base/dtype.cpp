@@ -1,10 +1,10 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/dtype.h"
-
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "msprobe/tensor_view.h"
 
 namespace msprobe {
 namespace {

@@ -13,6 +13,7 @@
 #include "checkpoint/merge.h"
 #include "checkpoint/pieces.h"
 #include "msprobe/checkpoint.h"
+#include "msprobe/content_hash.h"
 #include "msprobe/error.h"
 #include "msprobe/thread_pool.h"
 
@@ -181,7 +182,8 @@ class PairWork {
         reference_(reference.parameters()),
         target_(target.parameters()),
         pairing_(pairing),
-        options_(options) {}
+        options_(options),
+        hashes_(pairing.rows.size()) {}
 
   std::vector<std::size_t> run() {
     std::vector<std::uint64_t> sizes;
@@ -194,7 +196,7 @@ class PairWork {
     ThreadPool pool(options_.threads);
     Work work(
         pool, options_.progress, total, [this](const Chunk& chunk) { return look_at(chunk); },
-        [this](std::size_t row, const Found& found) { take(pairing_.rows[row], found); },
+        [this](std::size_t row, const Found& found) { take(row, found); },
         [this] {
           reference_side_.give_back_memory();
           target_side_.give_back_memory();
@@ -206,6 +208,11 @@ class PairWork {
       if (pairing_.rows[i].comparable) add(i, work);
     }
     work.flush();
+    if (!options_.hash) return own;
+    for (const std::size_t i : own) {
+      pairing_.rows[i].reference_hash = hashes_[i].reference.text();
+      pairing_.rows[i].target_hash = hashes_[i].target.text();
+    }
     return own;
   }
 
@@ -213,12 +220,7 @@ class PairWork {
   const Parameter& reference(const Row& row) const { return reference_[row.reference]; }
   const Parameter& target(const Row& row) const { return target_[row.target]; }
 
-  void begin(Row& row) const {
-    row.difference = {};
-    if (!options_.hash) return;
-    row.reference_hash = ContentHash();
-    row.target_hash = ContentHash();
-  }
+  void begin(Row& row) const { row.difference = {}; }
 
   void add(std::size_t i, Work& work) const {
     const Row& row = pairing_.rows[i];
@@ -271,10 +273,10 @@ class PairWork {
     return found;
   }
 
-  static void take(Row& row, const Found& found) {
-    append(row.difference, found.difference);
-    if (row.reference_hash) *row.reference_hash += found.reference;
-    if (row.target_hash) *row.target_hash += found.target;
+  void take(std::size_t row, const Found& found) {
+    append(pairing_.rows[row].difference, found.difference);
+    hashes_[row].reference += found.reference;
+    hashes_[row].target += found.target;
   }
 
   const Checkpoint& reference_side_;
@@ -283,6 +285,11 @@ class PairWork {
   std::span<const Parameter> target_;
   Pairing& pairing_;
   const CompareOptions& options_;
+  struct Hashes {
+    ContentHash reference;
+    ContentHash target;
+  };
+  std::vector<Hashes> hashes_;  // of each row, as far as it was looked at
 };
 
 }  // namespace
@@ -327,7 +334,7 @@ bool equal_bits(const Parameter& reference, const Parameter& target, Extent exte
   return equal;
 }
 
-std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const CompareOptions& options) {
+std::vector<std::string> hash_parameters(const Checkpoint& checkpoint, const CompareOptions& options) {
   const std::span<const Parameter> parameters = checkpoint.parameters();
   std::vector<ContentHash> hashes(parameters.size());
   ThreadPool pool(options.threads);
@@ -359,7 +366,10 @@ std::vector<ContentHash> hash_parameters(const Checkpoint& checkpoint, const Com
     }
   }
   work.flush();
-  return hashes;
+  std::vector<std::string> texts;
+  texts.reserve(hashes.size());
+  for (const ContentHash& hash : hashes) texts.push_back(hash.text());
+  return texts;
 }
 
 }  // namespace msprobe::checkpoint

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compare/call_walker.h"
+#include "msprobe/step_walk.h"
 
 namespace msprobe::compare {
 namespace {

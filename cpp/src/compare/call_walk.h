@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "msprobe/step_walk.h"
 #include "msprobe/verdict.h"
 
 namespace msprobe::compare {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compare/call_walker.h"
+#include "msprobe/step_walk.h"
 #include "trace/align.h"
 #include "trace/uninitialised.h"
 

@@ -18,6 +18,7 @@
 #include "compare/operators.h"
 #include "compare/rounding_model.h"
 #include "compare/rows.h"
+#include "msprobe/step_walk.h"
 #include "trace/parent_cursor.h"
 #include "trace/uninitialised.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string_view>
 
-#include "msprobe/closeness.h"
+#include "msprobe/metrics.h"
 #include "msprobe/trace_compare.h"
 
 namespace msprobe::compare {

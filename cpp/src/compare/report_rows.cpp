@@ -12,7 +12,7 @@
 #include "compare/row_statistics.h"
 #include "compare/rows.h"
 #include "msprobe/compare_report.h"
-#include "msprobe/verdict.h"
+#include "msprobe/step_walk.h"
 #include "trace/item_text.h"
 #include "trace/json_text.h"
 #include "trace/name_index.h"

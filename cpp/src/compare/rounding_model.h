@@ -4,13 +4,13 @@
 
 /// How far off a result may be when nothing is wrong: what the inputs are off by, times what the operator
 /// makes of it, plus the rounding of the call itself. All sizes are relative L2 distances
-/// (msprobe/closeness.h).
+/// (msprobe/metrics.h).
 
 #include <optional>
 #include <span>
 
 #include "compare/operators.h"
-#include "msprobe/closeness.h"
+#include "msprobe/metrics.h"
 
 namespace msprobe::compare {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "msprobe/closeness.h"
+#include "msprobe/metrics.h"
 #include "msprobe/training_state.h"
 
 namespace msprobe::compare {

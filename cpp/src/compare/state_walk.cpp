@@ -14,6 +14,7 @@
 #include "compare/rounding_model.h"
 #include "compare/rows.h"
 #include "compare/state_entry.h"
+#include "msprobe/step_walk.h"
 
 namespace msprobe::compare {
 namespace {

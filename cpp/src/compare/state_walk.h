@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compare/call_walk.h"
+#include "msprobe/step_walk.h"
 
 namespace msprobe::compare {
 

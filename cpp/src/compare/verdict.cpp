@@ -12,6 +12,7 @@
 #include "compare/call_walk.h"
 #include "compare/rows.h"
 #include "compare/state_walk.h"
+#include "msprobe/step_walk.h"
 
 namespace msprobe::compare {
 namespace {

@@ -15,6 +15,7 @@
 #include "dump/tensor_name.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
+#include "msprobe/event_log.h"
 #include "msprobe/file.h"
 #include "msprobe/log.h"
 #include "msprobe/pt_file.h"

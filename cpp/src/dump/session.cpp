@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "dump/object_pool.h"
-#include "msprobe/dump_session.h"
+#include "msprobe/dump.h"
 #include "msprobe/error.h"
 #include "trace/record_name.h"
 

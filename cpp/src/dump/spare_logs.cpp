@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/temporaries.h"
+#include "msprobe/event_log.h"
 #include "trace/mapping_guard.h"
 
 namespace msprobe::dump {

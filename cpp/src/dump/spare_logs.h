@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "msprobe/event_log.h"
 #include "msprobe/trace.h"
 
 namespace msprobe::dump {

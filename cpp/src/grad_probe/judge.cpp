@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/non_finite.h"
-#include "msprobe/closeness.h"
 #include "msprobe/grad_probe.h"
+#include "msprobe/metrics.h"
 #include "msprobe/table.h"
 
 namespace msprobe::grad_probe {

@@ -16,6 +16,7 @@
 #include "graph/rows.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_file.h"
+#include "msprobe/graph_merge.h"
 #include "msprobe/log.h"
 #include "msprobe/thread_pool.h"
 

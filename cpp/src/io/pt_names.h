@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "msprobe/dtype.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe::io {
 

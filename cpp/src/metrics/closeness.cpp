@@ -1,12 +1,11 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/closeness.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/non_finite.h"
+#include "msprobe/metrics.h"
 
 namespace msprobe::metrics {
 namespace {

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "msprobe/monitor_rules.h"
+#include "msprobe/monitor.h"
+#include "msprobe/monitor_alerts.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/shape_text.h"
 #include "io/csv_text.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 #include "msprobe/table.h"
 
 namespace msprobe::monitor {

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/monitor_rules.h"
+#include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 

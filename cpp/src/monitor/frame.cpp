@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "msprobe/error.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 
 namespace msprobe::monitor {
 

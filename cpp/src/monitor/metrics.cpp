@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/non_finite.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 
 namespace msprobe::monitor {
 namespace {

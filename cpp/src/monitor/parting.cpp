@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "base/non_finite.h"
-#include "msprobe/monitor_parting.h"
+#include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "msprobe/error.h"
+#include "msprobe/monitor.h"
 #include "msprobe/monitor_plan.h"
-#include "msprobe/monitor_store.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -9,8 +9,7 @@
 
 #include "base/non_finite.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_rules.h"
-#include "msprobe/monitor_store.h"
+#include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "msprobe/error.h"
-#include "msprobe/monitor_store.h"
+#include "msprobe/monitor.h"
 
 namespace msprobe::monitor::store {
 

@@ -14,7 +14,7 @@
 #include "io/sqlite_error.h"
 #include "monitor/store_format.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_store.h"
+#include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -19,7 +19,7 @@
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/log.h"
-#include "msprobe/monitor_store.h"
+#include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 namespace {

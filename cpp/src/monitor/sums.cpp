@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/non_finite.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 #include "torch/backward_hooks.h"
 #include "torch/call_backward.h"
 #include "torch/call_places.h"

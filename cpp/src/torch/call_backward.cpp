@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "msprobe/torch_tensors.h"
 #include "torch/out_of_sight.h"
 #include "torch/tensor.h"
 

@@ -16,6 +16,7 @@
 
 #include "dump/object_pool.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 #include "torch/gradient_edge.h"
 
 /// What arrives of a backward, and the records made of it. Called from the engine's threads.

@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "msprobe/dtype.h"
 #include "msprobe/stats.h"
+#include "msprobe/tensor_view.h"
 #include "msprobe/trace.h"
 
 namespace msprobe::torch_adapter {

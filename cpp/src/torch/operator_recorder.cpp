@@ -16,6 +16,7 @@
 
 #include "msprobe/error.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 #include "torch/gradient_edge.h"
 #include "torch/operator_values.h"
 #include "torch/out_of_sight.h"

@@ -7,8 +7,9 @@
 
 #include <vector>
 
-#include "msprobe/dump_session.h"
+#include "msprobe/dump.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 
 namespace msprobe::torch_adapter {
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "msprobe/torch_debugger.h"
+#include "msprobe/torch_tensors.h"
 #include "torch/out_of_sight.h"
 
 namespace msprobe::torch_adapter {

@@ -19,9 +19,9 @@
 
 #include "msprobe/error.h"
 #include "msprobe/log.h"
+#include "msprobe/monitor.h"
 #include "msprobe/monitor_alarms.h"
 #include "msprobe/monitor_plan.h"
-#include "msprobe/monitor_store.h"
 #include "msprobe/torch_monitor.h"
 #include "msprobe/torch_program_monitor.h"
 #include "torch/out_of_sight.h"

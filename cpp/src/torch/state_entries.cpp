@@ -9,6 +9,7 @@
 #include "msprobe/error.h"
 #include "msprobe/torch.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 #include "torch/tensor.h"
 
 namespace msprobe::torch_adapter {

@@ -10,6 +10,7 @@
 
 #include "msprobe/torch.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 #include "torch/device_summary.h"
 #include "torch/out_of_sight.h"
 #include "torch/tensor.h"

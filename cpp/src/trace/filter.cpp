@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "msprobe/error.h"
-#include "msprobe/trace.h"
+#include "msprobe/event_log.h"
 
 namespace msprobe::trace {
 

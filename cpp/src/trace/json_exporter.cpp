@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "msprobe/error.h"
+#include "msprobe/event_log.h"
 #include "msprobe/file.h"
 #include "msprobe/trace.h"
 #include "trace/element_text.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "msprobe/dtype.h"
 #include "msprobe/stats.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe::trace {
 

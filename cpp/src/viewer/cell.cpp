@@ -9,7 +9,7 @@
 
 #include "base/non_finite.h"
 #include "io/json_scanner.h"
-#include "msprobe/closeness.h"
+#include "msprobe/metrics.h"
 #include "msprobe/trace_compare.h"
 #include "msprobe/viewer_cell.h"
 #include "trace/type_name.h"

@@ -42,7 +42,7 @@ class TableSummary:
 
 @dataclass(frozen=True)
 class ReportRows:
-    """The rows of a pair for report.html; cpp/include/msprobe/compare_report.h has the fields."""
+    """The rows of a pair for report.html; cpp/private/msprobe/compare_report.h has the fields."""
 
     rows: int
     shown: int

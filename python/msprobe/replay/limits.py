@@ -71,8 +71,8 @@ class Format:
         return 2.0 ** -(self.accumulator_bits + 1)
 
 
-# IEEE 754 for the first three; bfloat16 and fp8 as in msprobe/dtype.h. Matrix units and the CPU keep sums of
-# 8 and 16 bits in float32.
+# IEEE 754 for the first three; bfloat16 and fp8 as in msprobe/tensor_view.h. Matrix units and the CPU keep
+# sums of 8 and 16 bits in float32.
 FORMATS = {
     "float64": Format(52, -1022, 52),
     "float32": Format(23, -126, 23),

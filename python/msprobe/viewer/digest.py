@@ -5,7 +5,7 @@
 A row of `tb_nodes` holds kilobytes of JSON. The digest of one step and rank holds one short row per node:
 place in the tree and in the order of execution, counterpart, values. It is made once, in a process of its
 own when the graph is large (the server stays small and answers meanwhile); see digest_cache.py for how it is
-kept. Its tables: cpp/include/msprobe/viewer_digest.h.
+kept. Its tables: cpp/private/msprobe/viewer_digest.h.
 """
 
 from __future__ import annotations

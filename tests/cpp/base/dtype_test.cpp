@@ -1,10 +1,9 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/dtype.h"
-
 #include <string>
 
 #include "catch.h"
+#include "msprobe/tensor_view.h"
 
 using namespace msprobe;
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "msprobe/dump_session.h"
+#include "msprobe/dump.h"
 
 namespace msprobe::test::abacus {
 

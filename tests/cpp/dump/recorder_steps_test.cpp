@@ -14,6 +14,7 @@
 #include "ended_process.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
+#include "msprobe/event_log.h"
 #include "msprobe/pt_file.h"
 #include "recorder_support.h"
 #include "temp_dir.h"

@@ -6,7 +6,7 @@
 
 #include "catch.h"
 #include "frameworks.h"
-#include "msprobe/dump_session.h"
+#include "msprobe/dump.h"
 #include "msprobe/error.h"
 #include "recorder_support.h"
 #include "temp_dir.h"

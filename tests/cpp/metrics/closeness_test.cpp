@@ -1,7 +1,5 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/closeness.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +9,7 @@
 
 #include "catch.h"
 #include "metrics/float_tensor.h"
+#include "msprobe/metrics.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_view.h"
 

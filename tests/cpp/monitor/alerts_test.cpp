@@ -7,7 +7,8 @@
 #include "base/non_finite.h"
 #include "catch.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_rules.h"
+#include "msprobe/monitor.h"
+#include "msprobe/monitor_alerts.h"
 
 using namespace msprobe;
 using monitor::Alert;

@@ -7,7 +7,7 @@
 
 #include "base/non_finite.h"
 #include "catch.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 
 using namespace msprobe;
 using monitor::Kind;

@@ -8,7 +8,7 @@
 #include "../temp_dir.h"
 #include "base/non_finite.h"
 #include "catch.h"
-#include "msprobe/monitor_parting.h"
+#include "msprobe/monitor.h"
 
 using namespace msprobe;
 using monitor::absent;

@@ -5,8 +5,8 @@
 
 #include "catch.h"
 #include "msprobe/error.h"
+#include "msprobe/monitor.h"
 #include "msprobe/monitor_plan.h"
-#include "msprobe/monitor_store.h"
 
 using namespace msprobe;
 using monitor::Frame;

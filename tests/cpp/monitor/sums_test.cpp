@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "catch.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 
 using namespace msprobe;
 using monitor::Sums;

@@ -10,6 +10,7 @@
 #include "contains.h"
 #include "msprobe/error.h"
 #include "msprobe/torch_dump.h"
+#include "msprobe/torch_tensors.h"
 #include "temp_dir.h"
 
 using msprobe::dump::Options;

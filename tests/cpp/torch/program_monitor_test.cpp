@@ -8,7 +8,7 @@
 #include "catch.h"
 #include "contains.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_store.h"
+#include "msprobe/monitor.h"
 #include "msprobe/torch_program_monitor.h"
 #include "temp_dir.h"
 

@@ -1,5 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include "msprobe/event_log.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>

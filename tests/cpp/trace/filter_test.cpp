@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "catch.h"
 #include "msprobe/error.h"
+#include "msprobe/event_log.h"
 #include "msprobe/trace.h"
 
 using msprobe::InvalidArgument;

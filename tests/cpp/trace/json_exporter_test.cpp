@@ -10,6 +10,7 @@
 #include "catch.h"
 #include "frameworks.h"
 #include "msprobe/error.h"
+#include "msprobe/event_log.h"
 #include "msprobe/trace.h"
 #include "temp_dir.h"
 

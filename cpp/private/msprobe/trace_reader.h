@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "msprobe/dtype.h"
 #include "msprobe/export.h"
+#include "msprobe/tensor_view.h"
 
 namespace msprobe::trace {
 

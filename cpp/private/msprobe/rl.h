@@ -17,7 +17,6 @@
 #include <string_view>
 #include <vector>
 
-#include "msprobe/dtype.h"
 #include "msprobe/export.h"
 #include "msprobe/tensor_view.h"
 

@@ -11,19 +11,12 @@
 #include <string>
 #include <string_view>
 
-#include "msprobe/closeness.h"
 #include "msprobe/export.h"
+#include "msprobe/metrics.h"
+#include "msprobe/trace.h"
 #include "msprobe/trace_reader.h"
 
 namespace msprobe::trace {
-
-/// What two dumps allow to compare.
-enum class Mode : std::uint8_t {
-  kRealData,    // task tensor: the elements, from the files in dump_tensor_data
-  kStatistics,  // maximum, minimum, mean and L2 norm
-  kMd5,         // checksums
-  kStructure    // task structure: names and places, no data
-};
 
 /// The mode both dumps allow. Throws InvalidArgument that names both files when their tasks differ or are
 /// none of these, or only one of them has checksums.

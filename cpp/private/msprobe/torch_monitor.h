@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 #include "msprobe/stats.h"
 
 namespace msprobe::torch_adapter {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "msprobe/dtype.h"
 #include "msprobe/export.h"
 #include "msprobe/tensor_view.h"
 #include "msprobe/thread_pool.h"

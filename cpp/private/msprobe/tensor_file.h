@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "msprobe/dtype.h"
 #include "msprobe/export.h"
 #include "msprobe/tensor_view.h"
 

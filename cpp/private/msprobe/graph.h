@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
+#include "msprobe/graph_file.h"
 #include "msprobe/trace_compare.h"
 #include "msprobe/trace_match.h"
 #include "msprobe/trace_reader.h"
@@ -155,13 +156,6 @@ class MSPROBE_API Graph {
 MSPROBE_API void append_parameter_name(std::string& out, const Graph& graph, NodeId node,
                                        const Parameter& parameter);
 
-// ---- Matching models whose layers have other names
-
-/// By class of a layer of the target side: the path of a part inside it, and what that part is called on the
-/// reference side. {"Block": {("mlp", "ffn")}}. "TopLayer" is the model itself. Only names that differ need a
-/// rule. Paths are parts joined by dots: "linear_attn.qkv", "language_model.encoder".
-using LayerRules = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
-
 // ---- Overflow
 
 /// What a record says about NaN and infinities; the numbers grow with how much it should be looked at.
@@ -179,12 +173,6 @@ enum class OverflowLevel : std::uint8_t {
 MSPROBE_API Graph build(const std::shared_ptr<const Dump>& dump);
 
 // ---- Matching: which node of the target belongs to which of the reference
-
-enum class MatchRule : std::uint8_t {
-  kDefault,  // same name, same place, and as many inputs and outputs of the same types and shapes
-  kFuzzy,    // modules by name; calls in them by the operator's name and their order; types do not count
-  kMapped    // by MatchOptions::names
-};
 
 struct MatchOptions {
   MatchRule rule = MatchRule::kDefault;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
-#include "msprobe/monitor.h"
+#include "msprobe/monitor_frame.h"
 
 namespace msprobe::monitor {
 

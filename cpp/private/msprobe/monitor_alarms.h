@@ -7,7 +7,7 @@
 #include <string>
 
 #include "msprobe/export.h"
-#include "msprobe/monitor_rules.h"
+#include "msprobe/monitor.h"
 
 namespace msprobe::monitor {
 

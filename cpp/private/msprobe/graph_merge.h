@@ -12,23 +12,9 @@
 
 #include "msprobe/export.h"
 #include "msprobe/graph.h"
+#include "msprobe/graph_file.h"
 
 namespace msprobe::graph {
-
-/// How a model is cut over ranks, in the words of Megatron. What is left of rank_size / (tp * pp * cp) are
-/// copies of the model, each with data of its own (data parallelism).
-struct ParallelLayout {
-  int rank_size = 1;
-  int tp = 1;   // tensor parallelism: parts of each layer
-  int pp = 1;   // pipeline parallelism: groups of layers
-  int vpp = 1;  // groups of layers on each rank of a pipeline
-  int cp = 1;   // context parallelism: parts of each sequence
-  int ep = 1;   // expert parallelism: ranks, copies of the model else, that share the experts
-  /// How ranks are numbered: the first name varies fastest.
-  std::string order = "tp-cp-ep-dp-pp";
-  /// The ranks are joined by what the dumps say of the placement of DTensors, whatever the sizes above.
-  bool by_placements = false;
-};
 
 /// Throws InvalidArgument, naming the key, unless the sizes are positive and divide each other, vpp > 1 has
 /// pp > 1, and `order` names each dimension once, ep beside dp. A dimension of size 1 may be missing there.
