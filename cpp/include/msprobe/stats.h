@@ -90,9 +90,9 @@ constexpr std::size_t sign_bytes(std::int64_t count) { return (static_cast<std::
 /// Precision: `min` and `max` are exact (64-bit integers are rounded to double at the very end). Sums are
 /// kept in double; elements of float32 and of 16-bit floats are first added in float, 16 and 32 at a time,
 /// unless they are so large or small that their squares would overflow or underflow there: relative error of
-/// `norm` below 1e-6. Complex: no min and max; `mean` is the real and `mean_imag` the imaginary part; an
-/// element is NaN when a part is NaN, else +Inf when a part is +Inf, else -Inf when a part is -Inf; zero when
-/// both parts are; norm = sqrt(sum |z|^2).
+/// `norm`, `sum_abs` and `fourth_powers` below 1e-6. Complex: no min and max; `mean` is the real and
+/// `mean_imag` the imaginary part; an element is NaN when a part is NaN, else +Inf when a part is +Inf, else
+/// -Inf when a part is -Inf; zero when both parts are; norm = sqrt(sum |z|^2).
 struct Summary {
   std::int64_t count = 0;
   std::optional<double> min;

@@ -75,13 +75,15 @@ void as_doubles(const Block& block, Use use) {
 
 }  // namespace
 
-void add_powers(Block& block, const SummaryOptions&, Partial& partial) {
+// Small elements are counted with the powers where these are taken in float.
+void add_powers(Block& block, const SummaryOptions& options, Partial& partial) {
   const auto add = [&](const Powers& powers) {
     partial.sum_abs += powers.absolute;
     partial.fourth_powers += powers.fourth;
+    partial.small += powers.below;
   };
   if (fits_float(block.dtype()) && !is_complex(block.dtype())) {
-    add(kernels().powers_f32(block.floats(), block.count()));
+    add(kernels().powers_f32(block.floats(), block.count(), static_cast<float>(options.small)));
   } else {
     as_doubles(block, [&](const double* values) { add(kernels().powers_f64(values, block.count())); });
   }
@@ -99,6 +101,7 @@ void finish_powers(const Partial& whole, const SummaryOptions&, Summary& summary
 
 void add_small(Block& block, const SummaryOptions& options, Partial& partial) {
   if (fits_float(block.dtype()) && !is_complex(block.dtype())) {
+    if (options.powers) return;
     partial.small += kernels().below_f32(block.floats(), block.count(), static_cast<float>(options.small));
   } else {
     as_doubles(block, [&](const double* values) {

@@ -9,9 +9,11 @@
 #define HWY_TARGET_INCLUDE "stats/element_kernels.cpp"
 #include <hwy/foreach_target.h>
 
+#include <bit>
+#include <cmath>
 #include <limits>
 
-#include "stats/vectors-inl.h"
+#include "stats/chains-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::stats::HWY_NAMESPACE {
@@ -180,7 +182,6 @@ HWY_INLINE Powers powers_of(const T* HWY_RESTRICT data, std::size_t count) {
   return powers;
 }
 
-Powers powers_f32(const float* data, std::size_t count) { return powers_of(data, count); }
 Powers powers_f64(const double* data, std::size_t count) { return powers_of(data, count); }
 
 template <typename D>
@@ -200,6 +201,107 @@ HWY_INLINE std::int64_t below(D d, const hn::TFromD<D>* HWY_RESTRICT data, std::
 
 std::int64_t below_f32(const float* data, std::size_t count, float limit) {
   return below(Floats(), data, count, limit);
+}
+
+// A power of two that brings the first elements of a block near one, so that float holds their fourth powers
+// and those of what is up to 2^31 times as large. 0: they are all zero.
+HWY_INLINE float scale_of_first(const float* data) {
+  float largest = 0;
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const float magnitude = std::abs(data[i]);
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  if (largest == 0) return 0;
+  const std::uint32_t exponent = std::bit_cast<std::uint32_t>(largest) >> 23;
+  return std::bit_cast<float>((254 - std::clamp<std::uint32_t>(exponent, 7, 247)) << 23);
+}
+
+// What powers_f32 adds up in float, kFloatChain elements at a time, in two sets of kLanes lanes.
+template <bool with_below>
+struct PowerSums {
+  hn::Vec<Floats> absolute[2][kFloatVectors];
+  hn::Vec<Floats> fourth[2][kFloatVectors];
+
+  HWY_INLINE void clear() {
+    for (std::size_t v = 0; v < kFloatVectors; ++v) {
+      absolute[0][v] = absolute[1][v] = fourth[0][v] = fourth[1][v] = hn::Zero(Floats());
+    }
+  }
+
+  HWY_INLINE void add(std::size_t set, std::size_t v, const float* data, hn::Vec<Floats> scale,
+                      hn::Vec<Floats> limit, hn::Vec<Counters<Floats>>& count) {
+    const Floats df;
+    const auto x = hn::LoadU(df, data);
+    const auto magnitude = hn::Abs(x);
+    const auto scaled = hn::Mul(x, scale);
+    const auto square = hn::Mul(scaled, scaled);
+    absolute[set][v] = hn::Add(absolute[set][v], magnitude);
+    fourth[set][v] = hn::MulAdd(square, square, fourth[set][v]);
+    if constexpr (with_below) count = count_where(df, count, hn::Lt(magnitude, limit));
+  }
+
+  HWY_INLINE void flush_to(double* of_absolute, double* of_fourth) const {
+    for (std::size_t set = 0; set < 2; ++set) {
+      flush(absolute[set], of_absolute);
+      flush(fourth[set], of_fourth);
+    }
+  }
+};
+
+// A block whose range float does not hold, or that has a NaN or an infinity, goes in double.
+template <bool with_below>
+HWY_INLINE Powers powers_in_float(const float* HWY_RESTRICT data, std::size_t count, float limit) {
+  const Floats df;
+  Powers powers;
+  const float scale = count < kLanes ? 0 : scale_of_first(data);
+  HWY_ALIGN double absolute[kLanes] = {};
+  HWY_ALIGN double fourth[kLanes] = {};
+  hn::Vec<Counters<Floats>> counts[kFloatVectors];
+  for (auto& one : counts) one = hn::Zero(Counters<Floats>());
+  const auto scales = hn::Set(df, scale);
+  const auto limits = hn::Set(df, limit);
+  std::size_t i = 0;
+  while (i + 2 * kLanes <= count) {
+    const std::size_t end = end_of_chain(i, count, kFloatChain);
+    PowerSums<with_below> sums;
+    sums.clear();
+    for (; i < end; i += 2 * kLanes) {
+      for (std::size_t v = 0; v < kFloatVectors; ++v) {
+        sums.add(0, v, data + i + v * kFloatWidth, scales, limits, counts[v]);
+        sums.add(1, v, data + i + kLanes + v * kFloatWidth, scales, limits, counts[v]);
+      }
+    }
+    sums.flush_to(absolute, fourth);
+  }
+  if constexpr (with_below) {
+    for (const auto& one : counts) powers.below += total(df, one);
+  }
+  const double wide_scale = scale;
+  for (; i < count; ++i) {
+    const double x = data[i];
+    const double scaled = x * wide_scale;
+    absolute[i % kLanes] += x < 0 ? -x : x;
+    fourth[i % kLanes] += scaled * scaled * (scaled * scaled);
+    if constexpr (with_below) powers.below += data[i] < limit && -data[i] < limit;
+  }
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    powers.absolute += absolute[lane];
+    powers.fourth += fourth[lane];
+  }
+  constexpr double kMost = std::numeric_limits<double>::max();
+  if (scale == 0 ? powers.absolute == 0 : powers.fourth <= kMost && powers.absolute <= kMost) {
+    const double back = scale == 0 ? 0 : 1 / (wide_scale * wide_scale);
+    powers.fourth = powers.fourth * back * back;
+    return powers;
+  }
+  const Powers exact = powers_of(data, count);
+  powers.absolute = exact.absolute;
+  powers.fourth = exact.fourth;
+  return powers;
+}
+
+Powers powers_f32(const float* data, std::size_t count, float limit) {
+  return limit > 0 ? powers_in_float<true>(data, count, limit) : powers_in_float<false>(data, count, limit);
 }
 
 std::int64_t below_f64(const double* data, std::size_t count, double limit) {

@@ -78,8 +78,9 @@ struct Visitor {
 
 /// Sums over the elements of a block.
 struct Powers {
-  double absolute = 0;  // of |x|
-  double fourth = 0;    // of |x|^4
+  double absolute = 0;     // of |x|
+  double fourth = 0;       // of |x|^4
+  std::int64_t below = 0;  // elements with |x| < limit
 };
 
 struct Kernels {
@@ -114,8 +115,10 @@ struct Kernels {
                      std::size_t bound_count, std::int64_t* above);
   void (*half_limits)(const float* bounds, std::size_t bound_count, Half kind, std::int16_t* limits);
 
-  // In double throughout.
-  Powers (*powers_f32)(const float* data, std::size_t count);
+  // In float as the fast kernels add, with a scale that keeps fourth powers in its range, or else in double.
+  // `limit`: of `below`; 0: it is not counted.
+  Powers (*powers_f32)(const float* data, std::size_t count, float limit);
+  // In double throughout; without `below`.
   Powers (*powers_f64)(const double* data, std::size_t count);
   // How many elements have |x| < limit.
   std::int64_t (*below_f32)(const float* data, std::size_t count, float limit);
