@@ -384,10 +384,22 @@ def test_a_full_disk_and_a_folder_that_is_gone_do_not_end_the_training(start: An
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     monitor.close()
     assert Record(tmp_path / "run").steps == list(range(20))  # what had no room waited
+    steps = steps_of_csv(tmp_path / "run" / "monitor.csv")
+    assert {0, 1, 2, 3, 19} <= set(steps)
+    for line in (tmp_path / "run" / "alarms.jsonl").read_text().splitlines():
+        assert json.loads(line)["rule"] == "mine"
     net, optimizer = make_training()
     start(net, optimizer, sinks=["store", "csv"], rules=[LIMIT])
     gone = lambda step: shutil.rmtree(tmp_path / "run", ignore_errors=True) if step == 2 else None  # noqa: E731
     assert train(net, optimizer, steps=20, after=gone) == losses
+
+
+def steps_of_csv(path: Path) -> list[int]:
+    """Those of the gradient's norm; every row has to be whole."""
+    header, *rows = (line.split(",") for line in path.read_text().splitlines())
+    assert header == ["step", "series", "value"]
+    assert all(len(row) == 3 and math.isfinite(float(row[2])) for row in rows)
+    return [int(step) for step, series, _ in rows if series == "gradient.norm"]
 
 
 KILLED = """
@@ -417,10 +429,11 @@ def test_a_killed_process_leaves_whole_steps_and_goes_on_without_a_gap(tmp_path:
     assert all(len(record[key]) == last + 1 for key in record.keys("gradient.norm"))
     net, optimizer = make_training()
     train(net, optimizer, steps=25)  # from a checkpoint of step 25
-    monitor = start(net, optimizer)
+    monitor = start(net, optimizer, sinks=["store", "csv"])
     train(net, optimizer, steps=10)
     monitor.close()
     assert Record(tmp_path / "run").steps == list(range(35))
+    assert steps_of_csv(tmp_path / "run" / "monitor.csv") == list(range(35))
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 30) -> None:
