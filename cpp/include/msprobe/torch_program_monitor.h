@@ -80,8 +80,8 @@ class MSPROBE_API ProgramMonitor {
 
   /// The output of the module `name`, as torch::nn::Module::named_modules() has it. Returns it.
   at::Tensor activation(std::string_view name, at::Tensor output);
-  /// Logits and entropy of scaled dot-product attention; attention_rows() (torch_monitor.h) says what is
-  /// taken.
+  /// Logits and entropy of scaled dot-product attention, as torch's function of this name is called; of each
+  /// head Options::attention_queries queries are looked at, evenly spread.
   void attention(std::string_view name, const at::Tensor& query, const at::Tensor& key,
                  const at::Tensor& mask = {}, bool is_causal = false,
                  std::optional<double> scale = std::nullopt);
