@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from msprobe.viewer.graph_query import Graph
 
-_FACTOR = 30.0  # what a call may add to the difference of its inputs without being the place where it begins
+# What a call may add to the difference of its inputs without being the place where it begins. Only where
+# the file has no findings of msprobe: the walk of a verdict reads dumps (docs/verdict.md, Graph files).
+_FACTOR = 30.0
 _MOST = 50
 _MOST_STATED = 2000  # of all micro steps
 
