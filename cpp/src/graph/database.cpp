@@ -5,8 +5,10 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
-#include "graph/graph_trees.h"
+#include <set>
+
 #include "graph/legend.h"
+#include "io/in_quotes.h"
 #include "io/sqlite_binder.h"
 #include "io/sqlite_error.h"
 #include "msprobe/error.h"
@@ -16,6 +18,7 @@
 namespace msprobe::graph {
 namespace {
 
+using io::Binder;
 using std::string_view_literals::operator""sv;
 
 // The first three are those of mindstudio-probe, in every column; ours come after them.
@@ -90,7 +93,7 @@ CREATE INDEX index6 ON tb_nodes (step, rank, modified, matched_node_link);
 
 // The file has another name until it is complete, so nothing has to be undone in it.
 constexpr std::string_view kSettings = R"(
-PRAGMA page_size = 4096;
+PRAGMA page_size = 16384;
 PRAGMA auto_vacuum = NONE;
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
@@ -107,58 +110,32 @@ SQLite::Database open_database(const std::filesystem::path& path) {
   return database;
 }
 
-Roots create_tables(const std::filesystem::path& path) {
+SQLite::Database create_database(const std::filesystem::path& path) {
   SQLite::Database database = open_database(path);
   database.exec("BEGIN EXCLUSIVE");
   database.exec(std::string(kTables));
-  database.exec(std::string(kIndices));
-  database.exec("COMMIT");
-  Roots roots;
-  SQLite::Statement statement(database, "SELECT name, rootpage FROM sqlite_master");
-  while (statement.executeStep()) {
-    roots.emplace(statement.getColumn(0).getString(), statement.getColumn(1).getUInt());
-  }
-  return roots;
+  return database;
 }
+
+Binder& real_or_null(Binder& to, std::optional<double> value) { return value ? to.real(*value) : to.null(); }
 
 }  // namespace
 
 struct GraphDatabase::State {
-  // What belongs into rows that are written. It may take more than the memory: SQLite keeps a database
-  // without a name in a file when it grows.
-  class Links {
-   public:
-    Links() { database_.exec("PRAGMA journal_mode = OFF; BEGIN"); }
-
-    void add(std::string_view id, std::string_view json) { io::Binder(add_).text(id).text(json).run(); }
-
-    template <typename Take>
-    void each(const Take& take) {
-      SQLite::Statement rows(database_, "SELECT id, json FROM links");
-      while (rows.executeStep()) take(rows.getColumn(0).getString(), rows.getColumn(1).getString());
-    }
-
-   private:
-    static SQLite::Database create() {
-      SQLite::Database database("", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX);
-      database.exec("CREATE TABLE links (id TEXT, json TEXT)");
-      return database;
-    }
-
-    SQLite::Database database_ = create();
-    SQLite::Statement add_{database_, "INSERT INTO links VALUES (?,?)"};
-  };
-
   explicit State(const std::filesystem::path& path)
-      : path(path),
-        file(path),
-        trees(std::make_unique<GraphTrees>(file.temporary(), path, create_tables(file.temporary()))) {}
+      : path(path), file(path), database(create_database(file.temporary())) {}
 
   std::filesystem::path path;
   io::AtomicFile file;
-  std::unique_ptr<GraphTrees> trees;           // until end_graphs()
-  std::unique_ptr<Links> links;                // until then
-  std::unique_ptr<SQLite::Database> database;  // from then on
+  SQLite::Database database;
+  SQLite::Statement insert_node{database,
+                                "INSERT INTO tb_nodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,'{}',0,?,?,?,?,?,?)"};
+  SQLite::Statement insert_own{database, "INSERT INTO msprobe_nodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"};
+  SQLite::Statement insert_stack{database, "INSERT INTO tb_stack VALUES (?,?)"};
+  SQLite::Statement set_link{database, "UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?"};
+  SQLite::Statement insert_finding{database, "INSERT INTO msprobe_findings VALUES (?,?,?,?,?,?)"};
+  std::set<std::string, std::less<>> graphs;
+  GraphKey graph;  // the rows that come are of this one
   int findings = 0;
 
   // Runs `work`; what the database complains of becomes an IoError.
@@ -172,21 +149,39 @@ struct GraphDatabase::State {
     }
   }
 
-  void set_links() {
-    if (!links) return;
-    SQLite::Statement update(*database, "UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?");
-    links->each([&](const std::string& id, const std::string& json) {
-      io::Binder(update).text(json).text(id).run();
-    });
-    links.reset();
+  void add_node(const NodeRow& row) {
+    Binder to(insert_node);
+    to.text(row.id).text(graph.id).number(row.order).text(row.name);
+    to.number(static_cast<int>(row.kind)).text(row.parent).text(row.children);
+    real_or_null(to, row.index).text_or_null(row.overflow).number(row.micro_step).text(row.link);
+    to.text(row.stack_id).text(row.notes).text(row.inputs).text(row.outputs).text(graph.source);
+    to.text_or_null(graph.dump_data_dir).number(graph.step).number(graph.rank);
+    try {
+      to.run();
+    } catch (const SQLite::Exception& error) {
+      if (error.getErrorCode() != SQLITE_CONSTRAINT) throw;
+      throw FormatError(path.string(), io::in_quotes(row.id), "found twice");
+    }
+    add_own(row);
+  }
+
+  void add_own(const NodeRow& row) {
+    Binder to(insert_own);
+    to.text(row.id).text_or_null(row.counterpart).text_or_null(row.how).text_or_null(row.reason);
+    for (const auto& ulps :
+         {row.input_ulps, row.output_ulps, row.weight_ulps, row.gradient_ulps, row.worst_ulps}) {
+      real_or_null(to, ulps);
+    }
+    real_or_null(to.text_or_null(row.worst_node), row.worst_index).number(row.nodes).number(row.unmatched);
+    to.text(row.colours).text_or_null(row.worst_overflow).run();
   }
 
   void add_config(const FileConfig& config) {
     const std::string task(config.is_comparison ? task_name(config.mode) : "");
     const std::string colours = config.is_comparison ? colours_json(config.mode) : "null";
     const std::string metrics = config.is_comparison ? metrics_json(config.mode) : "";
-    SQLite::Statement statement(*database, "INSERT INTO tb_config VALUES ('1',?,?,?,?,?,?,?,?)");
-    io::Binder(statement)
+    SQLite::Statement statement(database, "INSERT INTO tb_config VALUES ('1',?,?,?,?,?,?,?,?)");
+    Binder(statement)
         .text(std::string_view(config.is_comparison ? "compare" : "build"))
         .text(task)
         .text_or_null(metrics)
@@ -196,11 +191,11 @@ struct GraphDatabase::State {
         .text(config.rank_list)
         .text(config.step_list)
         .run();
-    SQLite::Statement info(*database, "INSERT INTO msprobe_info VALUES (?,?)");
-    io::Binder(info).text("schema"sv).text("1"sv).run();
-    io::Binder(info).text("version"sv).text(std::string_view(MSPROBE_VERSION)).run();
-    io::Binder(info).text("target"sv).text(config.target).run();
-    if (config.is_comparison) io::Binder(info).text("golden"sv).text(config.reference).run();
+    SQLite::Statement info(database, "INSERT INTO msprobe_info VALUES (?,?)");
+    Binder(info).text("schema"sv).text("1"sv).run();
+    Binder(info).text("version"sv).text(std::string_view(MSPROBE_VERSION)).run();
+    Binder(info).text("target"sv).text(config.target).run();
+    if (config.is_comparison) Binder(info).text("golden"sv).text(config.reference).run();
   }
 };
 
@@ -215,39 +210,34 @@ GraphDatabase::GraphDatabase(const std::filesystem::path& path) {
 
 GraphDatabase::~GraphDatabase() = default;
 
-void GraphDatabase::begin_graph(const GraphKey& graph) { state_->trees->begin_graph(graph); }
+void GraphDatabase::begin_graph(const GraphKey& graph) {
+  if (!state_->graphs.insert(graph.id).second) {
+    throw FormatError(state_->path.string(), io::in_quotes(graph.id), "found twice");
+  }
+  state_->graph = graph;
+}
 
 void GraphDatabase::add_stack(std::string_view id, std::string_view frames) {
-  state_->trees->add_stack(id, frames);
+  state_->go([&] { Binder(state_->insert_stack).text(id).text(frames).run(); });
 }
 
 void GraphDatabase::add_nodes(std::span<const NodeRow> rows) {
-  for (const NodeRow& row : rows) state_->trees->add_node(row);
+  state_->go([&] {
+    for (const NodeRow& row : rows) state_->add_node(row);
+  });
 }
 
-void GraphDatabase::end_unit() { state_->trees->end_unit(); }
-
 void GraphDatabase::set_distributed(std::string_view id, std::string_view json) {
-  state_->go([&] {
-    if (!state_->links) state_->links = std::make_unique<State::Links>();
-    state_->links->add(id, json);
-  });
+  state_->go([&] { Binder(state_->set_link).text(json).text(id).run(); });
 }
 
 void GraphDatabase::end_graphs() {
-  state_->trees->finish();
-  state_->trees.reset();  // and what it has in memory
-  state_->go([&] {
-    state_->database = std::make_unique<SQLite::Database>(open_database(state_->file.temporary()));
-    state_->database->exec("BEGIN EXCLUSIVE");
-    state_->set_links();
-  });
+  state_->go([&] { state_->database.exec(std::string(kIndices)); });
 }
 
 void GraphDatabase::add_finding(const Finding& finding) {
   state_->go([&] {
-    SQLite::Statement statement(*state_->database, "INSERT INTO msprobe_findings VALUES (?,?,?,?,?,?)");
-    io::Binder(statement)
+    Binder(state_->insert_finding)
         .number(finding.step)
         .number(finding.rank)
         .number(++state_->findings)
@@ -261,8 +251,8 @@ void GraphDatabase::add_finding(const Finding& finding) {
 void GraphDatabase::finish(const FileConfig& config) {
   state_->go([&] {
     state_->add_config(config);
-    state_->database->exec("COMMIT");
-    state_->database->exec("PRAGMA journal_mode = DELETE");
+    state_->database.exec("COMMIT");
+    state_->database.exec("PRAGMA journal_mode = DELETE");
   });
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "msprobe/graph.h"
 #include "msprobe/graph_file.h"
 
 /// The one place that knows how a file of graphs is written.
@@ -65,8 +66,7 @@ struct FileConfig {
 /// Writes a file: complete in commit(), or not at all. One thread at a time. Throws IoError, and FormatError
 /// where two nodes have one name.
 ///
-/// All graphs come first, those of one step and rank together: their rows are not
-/// inserted one by one, but written as pages of the file, in the order of the tables and the indices.
+/// All graphs come first. Their indices are made when they are complete.
 class GraphDatabase {
  public:
   explicit GraphDatabase(const std::filesystem::path& path);
@@ -77,10 +77,7 @@ class GraphDatabase {
   /// What is added next is of this graph.
   void begin_graph(const GraphKey& graph);
   void add_stack(std::string_view id, std::string_view frames);
-  /// In their order. What the rows borrow must live until end_unit().
   void add_nodes(std::span<const NodeRow> rows);
-  /// After the graphs of one step and rank.
-  void end_unit();
   /// The column matched_distributed of a row that is there.
   void set_distributed(std::string_view id, std::string_view json);
   /// Once, after all graphs.

@@ -205,7 +205,6 @@ class Job {
                     static_cast<double>(target.size() + (reference_rows ? reference_rows->size() : 0));
     write_graph(prepared.target, target, comparison == nullptr ? nullptr : &comparison->verdicts);
     if (reference_rows) write_graph(*reference, *reference_rows, nullptr);
-    database_->end_unit();
     count(prepared, target, reference_rows ? reference_rows->whole().unmatched : 0);
   }
 
