@@ -253,6 +253,47 @@ def _in_place_sum(target: bool) -> Training:
     return Training(seeded(lambda: Net(forward)))
 
 
+class Sharing(nn.Module):
+    """Layers that all call one module, but those that leave it out."""
+
+    class Rotary(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.full((WIDTH,), 1.1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cos(x) * self.weight
+
+    class Layer(nn.Module):
+        def __init__(self, rotary: nn.Module | None, shared: nn.Module) -> None:
+            super().__init__()
+            self.up = nn.Linear(WIDTH, WIDTH)
+            self.rotary = shared
+            self._rotary = [rotary]
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.up(x)
+            return torch.tanh(x if self._rotary[0] is None else self._rotary[0](x))
+
+    def __init__(self, left_out: tuple[int, ...]) -> None:
+        super().__init__()
+        shared = Sharing.Rotary()
+        self.layers = nn.ModuleList(
+            Sharing.Layer(None if i in left_out else shared, shared) for i in range(5)
+        )
+        self.head = nn.Linear(WIDTH, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def _shared(reference: tuple[int, ...], target: tuple[int, ...]) -> Callable[[bool], Training]:
+    """Which layers leave the shared module out."""
+    return lambda is_target: Training(seeded(lambda: Sharing(target if is_target else reference)))
+
+
 def _scaled(dtype: torch.dtype) -> Callable[[bool], Training]:
     factor = {False: 1.0, True: 0.7}
 
@@ -614,6 +655,25 @@ PAIRS = (
     ),
     Pair("where_hidden_by_relu", _where, culprit=r"where|__lt__|mul__|blocks\.1"),
     Pair("where_unrecorded", _where_unrecorded, culprit=r"relu|__add__|blocks\.1"),
+    Pair(
+        "shared_module_missing",
+        _shared((), (2,)),
+        culprit=r"missing_call.*rotary\.\w+\.forward\.2.*layers\.2",
+    ),
+    Pair("shared_module_extra", _shared((2,), ()), culprit=r"extra_call.*rotary\.\w+\.forward\.2.*layers\.2"),
+    Pair(
+        "shared_module_elsewhere",
+        _shared((3,), (1,)),
+        culprit=r"missing_call.*rotary\.\w+\.forward\.1.*layers\.1",
+        mentions=r"extra_call",
+    ),
+    Pair(
+        "shared_module_diagnosed",
+        _shared((), (2, 3)),
+        recordings=(),
+        culprit=r"rotary\.\w+\.forward\.2.*layers\.2",
+        mentions=r"the third call of layers\.0\.rotary in layers\.2 is not called by the target",
+    ),
     Pair("argument_float32", _scaled(torch.float32), culprit=r"__mul__"),
     Pair("argument_bfloat16", _scaled(torch.bfloat16), culprit=r"__mul__"),
     Pair("negated_bfloat16", _negated, culprit=r"__neg__|neg|blocks\.1"),

@@ -26,7 +26,8 @@ TIMEOUT = 120
 PART = """
     in_place_module where_hidden_by_relu silu_bfloat16 weight_float16 float_before_loss_eps one_nan
     nan_elsewhere float64 wide_softmax additive_mask mixed_with_noise loss_last_bit fused_kernel
-    order_of_norms step_of_SGD step_of_Muon epsilon_inside parameter_missing training_flag
+    order_of_norms shared_module_missing shared_module_diagnosed step_of_SGD step_of_Muon epsilon_inside
+    parameter_missing training_flag
 """.split()  # noqa: SIM905
 
 

@@ -49,7 +49,9 @@ struct RecordMatches {
   std::vector<Match> of_reference;  // as many as reference.records(); index into target.records()
 };
 
-/// Pairs records. Modules, their gradients and what save() was given: by name, then without the class in the
+/// Pairs records. Calls of modules: from the outermost inwards, in the order in which they ran; where one run
+/// calls a module more often than the other, as one that stands at several places of a model, by the calls
+/// around. Those left: by name. Gradients and what save() was given: by name, then without the class in the
 /// name (kFuzzy). Calls of operators: aligned within each call of a module (a longest common subsequence of
 /// the operators' names, in which pairs of equal shapes count more), then by name (kMoved). Backward records
 /// follow their forward record. Without construct.json (null) all calls form one sequence. `pool`: null, to

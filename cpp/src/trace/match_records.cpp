@@ -9,6 +9,7 @@
 #include "msprobe/trace_match.h"
 #include "trace/align.h"
 #include "trace/in_threads.h"
+#include "trace/match_modules.h"
 #include "trace/name_index.h"
 #include "trace/parent_cursor.h"
 #include "trace/record_name.h"
@@ -24,14 +25,34 @@ struct Call {
   std::uint32_t backward = kNoMatch;
 };
 
-// The calls of one run in their order, and the modules in which they ran.
+// A run, the calls of its modules, and those of the other run that they may be paired with.
+struct Modules {
+  const ModuleTree& own;
+  const ModuleTree* reference;  // null: of the reference itself
+
+  // The name of a module's call without its class, as the reference counts: equal for calls that are paired.
+  void append_place(std::string& place, std::string_view name) const {
+    const RecordName parts(name);
+    const std::uint32_t index = own.find(parts);
+    if (index == kNoMatch) return append_without_count(place, name);
+    const std::uint32_t other = own[index].match;
+    const ModuleTree::Call& call =
+        reference == nullptr || other == kNoMatch ? own[index] : (*reference)[other];
+    place.append(call.place).append(parts.is_backward() ? ".backward." : ".forward.").append(call.count);
+    if (reference != nullptr && other == kNoMatch) place += " alone";  // no name of a module has a blank
+  }
+};
+
+// The calls of operators of one run in their order, and the modules in which they ran.
 class Side {
  public:
-  Side(const Trace& trace, const Construct* construct) : trace_(trace), construct_(construct) {
+  Side(const Trace& trace, const Construct* construct, const Modules& modules)
+      : trace_(trace), construct_(construct), modules_(modules) {
     std::vector<std::uint32_t> known = make_slots(trace.records().size());
     const auto name_of = [this](std::uint32_t call) { return calls[call].name; };
     for (std::uint32_t i = 0; i < trace.records().size(); ++i) {
       const RecordName name(trace.name(trace.records()[i]));
+      if (name.kind() == NameKind::kModule) continue;
       if (name.kind() != NameKind::kCall) {
         others.push_back(i);
         continue;
@@ -52,7 +73,7 @@ class Side {
 
   std::vector<Call> calls;
   std::vector<Token> tokens;          // of the calls
-  std::vector<std::uint32_t> others;  // records that are no calls of operators
+  std::vector<std::uint32_t> others;  // records that are no calls
 
  private:
   Token token(const Call& call) const {
@@ -73,8 +94,8 @@ class Side {
       const bool is_repeated = trace_.records()[record].is_recompute;
       if (group == nullptr || parent != last || is_repeated != last_is_repeated) {
         std::string place;
-        append_without_count(place, parent);
-        if (is_repeated) place += " again";  // no name of a module has a blank
+        modules_.append_place(place, parent);
+        if (is_repeated) place += " again";
         group = &by_place_[place];
         last = parent;
         last_is_repeated = is_repeated;
@@ -85,6 +106,7 @@ class Side {
 
   const Trace& trace_;
   const Construct* construct_;
+  const Modules modules_;
   std::unordered_map<std::string, std::vector<std::uint32_t>> by_place_;
 };
 
@@ -99,7 +121,8 @@ class Matcher {
     matches_.of_reference.resize(reference_trace.records().size());
   }
 
-  RecordMatches run() {
+  RecordMatches run(const ModuleTree& target_modules, const ModuleTree& reference_modules) {
+    pair_modules(target_modules, reference_modules);
     pair_others();
     target_calls_.resize(target_.calls.size());
     reference_calls_.resize(reference_.calls.size());
@@ -125,7 +148,19 @@ class Matcher {
     target_calls_[target] = reference_calls_[reference] = true;
   }
 
-  // Modules, gradients, what was saved: by name, then without the class.
+  void pair_modules(const ModuleTree& target, const ModuleTree& reference) {
+    for (std::uint32_t i = 1; i < target.size(); ++i) {
+      if (target[i].match == kNoMatch) continue;
+      const ModuleTree::Call &ours = target[i], &theirs = reference[ours.match];
+      const MatchKind how = ours.callee != theirs.callee ? MatchKind::kFuzzy
+                            : ours.count != theirs.count ? MatchKind::kAligned
+                                                         : MatchKind::kExact;
+      pair(ours.forward, theirs.forward, how);
+      pair(ours.backward, theirs.backward, how);
+    }
+  }
+
+  // Gradients, what was saved: by name, then without the class.
   void pair_others() {
     std::unordered_map<std::string, std::uint32_t> waiting;
     const auto key = [](const Trace& trace, std::uint32_t record) {
@@ -201,12 +236,19 @@ std::string_view match_name(MatchKind kind) noexcept {
 
 RecordMatches match_records(const Trace& target, const Construct* target_construct, const Trace& reference,
                             const Construct* reference_construct, ThreadPool* pool) {
+  std::array<std::unique_ptr<ModuleTree>, 2> modules;
+  in_threads(pool, 2, [&](std::size_t i) {
+    modules[i] = i == 0 ? std::make_unique<ModuleTree>(target, target_construct)
+                        : std::make_unique<ModuleTree>(reference, reference_construct);
+  });
+  match_modules(*modules[0], *modules[1]);
   std::array<std::unique_ptr<const Side>, 2> sides;
   in_threads(pool, 2, [&](std::size_t i) {
-    sides[i] = i == 0 ? std::make_unique<Side>(target, target_construct)
-                      : std::make_unique<Side>(reference, reference_construct);
+    sides[i] = i == 0
+                   ? std::make_unique<Side>(target, target_construct, Modules{*modules[0], modules[1].get()})
+                   : std::make_unique<Side>(reference, reference_construct, Modules{*modules[1], nullptr});
   });
-  return Matcher(target, *sides[0], reference, *sides[1]).run();
+  return Matcher(target, *sides[0], reference, *sides[1]).run(*modules[0], *modules[1]);
 }
 
 }  // namespace msprobe::trace

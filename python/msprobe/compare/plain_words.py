@@ -88,9 +88,12 @@ def _thing(culprit: Culprit) -> str:
     found = _MODULE.fullmatch(culprit.name)
     if found is not None:
         thing, number = found["path"], int(found["number"])
+        is_inside = f"{thing}.".startswith(f"{culprit.module}.")
         if number:
             ordinal = _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
             thing = f"the {ordinal} call of {thing}"
+        if culprit.kind in ("missing_call", "extra_call") and culprit.module and not is_inside:
+            thing += f" in {culprit.module}"  # one module may stand at several places
     else:
         found = _FUNCTION.fullmatch(culprit.name)
         if found is None:

@@ -1,5 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <random>
 #include <string>
 #include <utility>
@@ -154,6 +155,103 @@ TEST_CASE("match: modules by name, then without their class") {
   CHECK(told(target, reference, match(target, reference)) ==
         Lines{"Module.a.Linear.forward.0 = Module.a.Linear.forward.0 (exact)",
               "Module.a.Linear.forward.1 = Module.a.FusedLinear.forward.1 (fuzzy)"});
+}
+
+// A run of layers that all call one module, "rot", or do not: its dump and its construct.json.
+struct SharedRun {
+  Trace trace;
+  Construct construct;
+};
+
+SharedRun shared_run(const TempDir& dir, const std::vector<std::pair<std::string, bool>>& layers,
+                     const std::string& around = "") {
+  const std::string tensor = leaf("[2]", "torch.float32");
+  std::string records, places;
+  int calls = 0;
+  const auto add = [&](const std::string& name, const std::string& parent) {
+    if (!records.empty()) records += ", ", places += ", ";
+    records += record(name, tensor);
+    places += '"' + name + "\": " + (parent.empty() ? "null" : '"' + parent + '"');
+  };
+  for (const auto& [layer, calls_rot] : layers) {
+    add(layer, around);
+    if (!calls_rot) continue;
+    const std::string count = std::to_string(calls++), rot = "Module.rot.Rot.forward." + count;
+    add(rot, layer);
+    add("Torch.cos." + count + ".forward", rot);
+  }
+  return {trace_of(records), construct_of(dir, "{" + places + "}")};
+}
+
+// Those that are not paired by their names.
+Lines told_others(const SharedRun& target, const SharedRun& reference) {
+  Lines lines = told(target.trace, reference.trace,
+                     match_records(target.trace, &target.construct, reference.trace, &reference.construct));
+  std::erase_if(lines, [](const std::string& line) { return line.ends_with("(exact)"); });
+  return lines;
+}
+
+TEST_CASE("match: a call that only one run makes of a module with several places is alone where it is") {
+  const TempDir dir;
+  const auto run = [&dir](bool in_second) {
+    return shared_run(dir, {{"Module.a.A.forward.0", true},
+                            {"Module.b.A.forward.0", in_second},
+                            {"Module.c.A.forward.0", true},
+                            {"Module.d.A.forward.0", true}});
+  };
+  const SharedRun all = run(true), fewer = run(false);
+  CHECK(told_others(fewer, all) == Lines{"Module.rot.Rot.forward.1 = Module.rot.Rot.forward.2 (aligned)",
+                                         "Torch.cos.1.forward = Torch.cos.2.forward (aligned)",
+                                         "Module.rot.Rot.forward.2 = Module.rot.Rot.forward.3 (aligned)",
+                                         "Torch.cos.2.forward = Torch.cos.3.forward (aligned)",
+                                         "only Module.rot.Rot.forward.1", "only Torch.cos.1.forward"});
+  CHECK(told_others(all, fewer) == Lines{"Module.rot.Rot.forward.1 (none)", "Torch.cos.1.forward (none)",
+                                         "Module.rot.Rot.forward.2 = Module.rot.Rot.forward.1 (aligned)",
+                                         "Torch.cos.2.forward = Torch.cos.1.forward (aligned)",
+                                         "Module.rot.Rot.forward.3 = Module.rot.Rot.forward.2 (aligned)",
+                                         "Torch.cos.3.forward = Torch.cos.2.forward (aligned)"});
+}
+
+TEST_CASE("match: a module that one run calls at one place and the other at another is not paired") {
+  const TempDir dir;
+  const auto run = [&dir](bool in_first) {
+    return shared_run(dir, {{"Module.a.A.forward.0", in_first}, {"Module.b.A.forward.0", !in_first}});
+  };
+  const SharedRun target = run(true), reference = run(false);
+  const Lines lines = told_others(target, reference);
+  CHECK(lines.front() == "Module.rot.Rot.forward.0 (none)");
+  CHECK(std::find(lines.begin(), lines.end(), "only Module.rot.Rot.forward.0") != lines.end());
+}
+
+TEST_CASE("match: a layer that one of several micro steps leaves out is alone in that step") {
+  const TempDir dir;
+  const SharedRun reference = shared_run(dir, {{"Module.a.A.forward.0", false},
+                                               {"Module.b.B.forward.0", false},
+                                               {"Module.c.C.forward.0", false},
+                                               {"Module.a.A.forward.1", false},
+                                               {"Module.b.B.forward.1", false},
+                                               {"Module.c.C.forward.1", false}});
+  const SharedRun target = shared_run(dir, {{"Module.a.A.forward.0", false},
+                                            {"Module.c.C.forward.0", false},
+                                            {"Module.a.A.forward.1", false},
+                                            {"Module.b.B.forward.0", false},
+                                            {"Module.c.C.forward.1", false}});
+  CHECK(told_others(target, reference) ==
+        Lines{"Module.b.B.forward.0 = Module.b.B.forward.1 (aligned)", "only Module.b.B.forward.0"});
+}
+
+TEST_CASE("match: modules in another order, below another module, or inside of each other keep their pairs") {
+  const TempDir dir;
+  const std::vector<std::pair<std::string, bool>> layers = {
+      {"Module.a.A.forward.0", true}, {"Module.b.A.forward.0", false}, {"Module.a.A.forward.1", true}};
+  const SharedRun plain = shared_run(dir, layers), below = shared_run(dir, layers, "Module.w.W.forward.0");
+  CHECK(told_others(below, plain).empty());
+  CHECK(told_others(plain, below).empty());
+  const SharedRun other_order = shared_run(dir, {layers[1], layers[0], layers[2]});
+  CHECK(told_others(plain, other_order).empty());
+  const SharedRun inside_itself = shared_run(dir, layers, "Module.a.A.forward.0");
+  CHECK(told_others(inside_itself, inside_itself).empty());
+  CHECK(told_others(inside_itself, plain).empty());
 }
 
 TEST_CASE("match: different operators are never paired, each at most once, and equal runs exactly") {

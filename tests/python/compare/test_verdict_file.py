@@ -248,12 +248,12 @@ FRAMES = ["File /home/me/model.py, line 30, in forward, \n x = self.rot(x)"]
     ("changes", "said"),
     [
         (
-            {"kind": "missing_call", "name": MODULE, "record": MODULE, "is_of_reference": True},
+            {"kind": "missing_call", "name": MODULE, "module": "layers.2", "is_of_reference": True},
             "layers.2.rot is not called by the target; the reference calls it at model.py:30",
         ),
         (
             {"kind": "missing_call", "name": MODULE[:-1] + "1", "is_of_reference": True},
-            "the second call of layers.2.rot is not called by the target; "
+            "the second call of layers.2.rot in blocks.0.mlp is not called by the target; "
             "the reference calls it at model.py:30",
         ),
         (
