@@ -83,17 +83,14 @@ def _compare(asked: argparse.Namespace) -> int:
     from msprobe.config_check.pack_reader import read_pack
     from msprobe.config_check.wording import console_text
     from msprobe.files.run_folder import is_run, pack_of
-    from msprobe.native import InvalidArgument, log_on_stderr
+    from msprobe.native import log_on_stderr
 
     folder = Path(asked.output or _DEFAULT_RESULT)
     paths = tuple(pack_of(Path(path)) for path in asked.compare)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
-        if not asked.force and (folder / "result.json").exists() and any(map(is_run, asked.compare)):
-            # Packs by their names are a command line of mindstudio-probe, which replaces an earlier result.
-            raise InvalidArgument(
-                f"{folder}: there are results already; choose another folder, or replace them with --force"
-            )
-        check_output(folder, paths, force=asked.force)
+        # Packs by their names are a command line of mindstudio-probe, which replaces an earlier result.
+        replaces_earlier = asked.force or not any(map(is_run, asked.compare))
+        check_output(folder, paths, replaces_earlier=replaces_earlier, force=asked.force)
         with read_pack(paths[0]) as reference, _other(asked, paths) as target:
             result = compare_packs(reference, target)
             files = write_outputs(folder, result, reference, target)

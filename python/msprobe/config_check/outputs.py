@@ -29,11 +29,17 @@ _SUMMARY_COLUMNS = ("filename", "pass_check")
 _MOST_IN_JSON = 10_000  # differences
 
 
-def check_output(folder: Path, packs: tuple[Path, ...], *, force: bool = False) -> None:
-    """Whether `folder` may be used: it is not there, is empty, or holds an earlier result, which will be
-    replaced. Anything else is deleted with `force` only, and never a pack that is compared or a folder that
-    this process works in. Raises InvalidArgument; changes nothing.
+def check_output(
+    folder: Path, packs: tuple[Path, ...], *, replaces_earlier: bool = True, force: bool = False
+) -> None:
+    """Whether `folder` may be used: it is not there, is empty, or holds an earlier result, which
+    `replaces_earlier` says may be replaced. Anything else is deleted with `force` only, and never a pack that
+    is compared or a folder that this process works in. Raises InvalidArgument; changes nothing.
     """
+    if not replaces_earlier and (folder / _JSON).exists():
+        raise InvalidArgument(
+            f"{folder}: there are results already; choose another folder, or replace them with --force"
+        )
     if not folder.exists() and not folder.is_symlink():
         return
     if not folder.is_dir():
