@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
     from msprobe.check.result import CheckResult
     from msprobe.checkpoint.result import CheckpointResult
+    from msprobe.commands.diff import DiffResult
     from msprobe.compare.result import CompareResult
     from msprobe.config_check.comparison import ConfigComparison
     from msprobe.diagnose.answer import Answer
     from msprobe.grad_probe.comparator import ComparisonResult
     from msprobe.graph.view import GraphView
     from msprobe.result import Cell
+    from msprobe.rl.result import RlResult
     from msprobe.trend.comparison import Comparison
     from msprobe.trend.record import Record
 
@@ -43,9 +45,11 @@ __all__ = [
     "compare",
     "config_check",
     "diagnose",
+    "diff",
     "grad_compare",
     "graph",
     "nan_analyze",
+    "rl_compare",
     "trend",
 ]
 
@@ -232,15 +236,10 @@ def config_check(
     from msprobe.config_check.outputs import check_output, write_outputs
     from msprobe.config_check.pack_reader import read_pack
     from msprobe.files.run_folder import pack_of
-    from msprobe.native import InvalidArgument
 
     packs = pack_of(Path(reference)), pack_of(Path(target))
     if output is not None:
-        if not force and (Path(output) / "result.json").exists():
-            raise InvalidArgument(
-                f"{output}: there are results already; choose another folder, or force=True"
-            )
-        check_output(Path(output), packs)
+        check_output(Path(output), packs, replaces_earlier=force)
     with read_pack(packs[0]) as bench, read_pack(packs[1]) as cmp:
         result = compare_packs(bench, cmp)
         if output is not None:
@@ -286,6 +285,95 @@ def check(
             inputs_of=None if inputs_of is None else Path(inputs_of),
             operators=operators,
         )
+
+
+def rl_compare(
+    reference: StrPath | None = None,
+    target: StrPath | None = None,
+    output: StrPath | None = None,
+    *,
+    weights: tuple[StrPath, StrPath] | None = None,
+    mapping: str | None = None,
+    log_probs: Sequence[tuple[str, str]] = (),
+    mask: str | None = None,
+    tolerance: float = 0.01,
+    log_prob_tolerance: float = 0.1,
+    share: float = 0.01,
+    table: Literal["xlsx", "csv"] = "xlsx",
+    threads: int = 0,
+    force: bool = False,
+) -> RlResult:
+    """Where do two runs of reinforcement learning, or rollout and training of one, part? (docs/rl.md)
+
+    reference, target: dump paths of SingleSave; without a target rollout and training of the reference are
+    compared. output: folder for the tables, report.html and verdict.json; None: nothing is written.
+    weights: also two checkpoints, those that the training sent and those of the rollout; mapping: their
+    names, as for ckpt().
+    log_probs: pairs of keys to compare token by token. mask: tokens where this key is 0 are left out; None:
+    by response_mask or loss_mask, "": all count.
+    tolerance: relative, of values. log_prob_tolerance: absolute. share: of the tokens, how many may be beyond
+    it. force: replace results that are there already.
+
+    Raises InvalidArgument, FormatError, UnsupportedError and IoError.
+    """
+    from msprobe.commands.rl_weights import compare_weights
+    from msprobe.native import InvalidArgument
+    from msprobe.rl.comparison import CompareOptions, compare_records, table_names
+    from msprobe.rl.outputs import results_in, write_outputs
+    from msprobe.rl.result import Rule
+
+    if reference is None and (weights is None or target is not None or log_probs):
+        raise InvalidArgument("rl_compare: expected a reference, or the weights alone")
+    if mapping is not None and weights is None:
+        raise InvalidArgument("rl_compare: mapping is that of weights, which are not there")
+    ours = None if reference is None else Path(reference)
+    theirs = None if target is None else Path(target)
+    folder = None if output is None else Path(output)
+    options = CompareOptions(
+        rule=Rule(tolerance=tolerance, log_prob_tolerance=log_prob_tolerance, share=share),
+        log_probs=log_probs,
+        mask=mask,
+        threads=threads,
+        table=table,
+    )
+    with contextlib.ExitStack() as stack:
+        if folder is not None:
+            tables = [] if ours is None or theirs is None else table_names(ours, theirs, options)
+            stack.enter_context(new_results(folder, results_in(folder, tables), force=force))
+        compared = None
+        if weights is not None:
+            sent, received = weights
+            compared = compare_weights(os.fspath(sent), os.fspath(received), mapping, threads=threads)
+        result = compare_records(ours, theirs, folder, options, compared)
+        if folder is not None:
+            write_outputs(result, folder)
+    return result
+
+
+def diff(
+    reference: StrPath,
+    target: StrPath,
+    name: str | None = None,
+    target_name: str | None = None,
+    *,
+    step: int | None = None,
+    rank: int | None = None,
+    rtol: float = 0.001,
+    atol: float = 0.001,
+) -> DiffResult:
+    """How do two tensors differ, or two files of one kind? (docs/show.md)
+
+    reference, target: files or folders of any kind that msprobe knows. name: an entry of both; None: all
+    entries are compared. target_name: its name in the target, where it is another.
+    step, rank: of folders with several dumps. rtol, atol: from when on elements are not close.
+
+    Raises InvalidArgument, FormatError and IoError.
+    """
+    from msprobe.commands.diff import DiffOptions, compare_sources
+    from msprobe.commands.sources.opening import open_source
+
+    ours, theirs = (open_source(os.fspath(path), step, rank) for path in (reference, target))
+    return compare_sources(ours, theirs, DiffOptions(name, target_name, rtol, atol))
 
 
 @dataclass(frozen=True, repr=False)

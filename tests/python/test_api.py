@@ -24,9 +24,11 @@ FUNCTIONS = (
     "compare",
     "config_check",
     "diagnose",
+    "diff",
     "grad_compare",
     "graph",
     "nan_analyze",
+    "rl_compare",
     "trend",
 )
 
@@ -140,6 +142,21 @@ def test_checkpoints(tmp_path):
     with pytest.raises(msprobe.InvalidArgument, match="there is such a file"):
         msprobe.ckpt(tmp_path / "a.pt", tmp_path / "b.pt", tmp_path / "out.json")
     msprobe.ckpt(tmp_path / "a.pt", tmp_path / "b.pt", tmp_path / "out.json", force=True)
+
+
+def test_diff(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    for name, value in (("a", 1.0), ("b", 2.0)):
+        numpy.save(tmp_path / f"{name}.npy", numpy.full(3, value, numpy.float32))
+    result = msprobe.diff(tmp_path / "a.npy", tmp_path / "b.npy")
+    assert repr(result) == f"<DiffResult: {result.sentence}>"
+    assert (result.same, result.table()[0]["not_close"]) == (False, 3)
+    assert msprobe.diff(tmp_path / "a.npy", tmp_path / "b.npy", rtol=1.0).table()[0]["not_close"] == 0
+    assert msprobe.diff(tmp_path / "a.npy", tmp_path / "a.npy").same
+    same = msprobe.diff(SAMPLE, SAMPLE)
+    assert (same.same, same.table()) == (True, [])
+    with pytest.raises(msprobe.InvalidArgument):
+        msprobe.diff(tmp_path / "a.npy", SAMPLE)
 
 
 def test_wrong_numbers_of_runs():

@@ -12,12 +12,16 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msprobe.result import Result
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import Parser, add_place, add_runs, add_screen
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from msprobe.commands.sources.source import Entry, Source
+    from msprobe.result import Cell
     from msprobe.tensors.content import Content
 
 _MOST = 20
@@ -30,12 +34,38 @@ example: msprobe diff a.npy b.npy
          msprobe diff a.safetensors b.safetensors lm_head.weight"""
 
 
-@dataclass
-class _Answer:
+@dataclass(frozen=True, repr=False)
+class DiffResult(Result):
+    """Of two tensors, two texts, or two files entry by entry."""
+
     same: bool
     sentence: str
     lines: list[str] = field(default_factory=list)
+    """For a person."""
     data: dict[str, Any] = field(default_factory=dict)
+    """As --json prints it."""
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """Of two files the entries that differ; of two tensors how far they are apart; of texts the lines."""
+        if "differing" in self.data:
+            rows = [(name, "only in the reference") for name in self.data["only_in_reference"]]
+            rows += [(name, "only in the target") for name in self.data["only_in_target"]]
+            rows += [(one["name"], one["difference"]) for one in self.data["differing"]]
+            return [{"name": name, "difference": why} for name, why in rows]
+        if "metrics" in self.data:
+            row = {key: self.data[key] for key in ("equal", "not_close", "cosine", "l2")}
+            return [{**row, **self.data["metrics"]}]
+        return [{"line": line} for line in self.lines]
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    name: str | None = None
+    target_name: str | None = None
+    rtol: float = 0.001
+    atol: float = 0.001
+    most: int = _MOST
+    """Elements to list."""
 
 
 def main(arguments: list[str]) -> int:
@@ -47,7 +77,8 @@ def main(arguments: list[str]) -> int:
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         a = open_source(asked.reference, asked.step, asked.rank)
         b = open_source(asked.target, asked.step, asked.rank)
-        answer = _answer(a, b, asked)
+        options = DiffOptions(asked.name, asked.target_name, asked.rtol, asked.atol, asked.most)
+        answer = compare_sources(a, b, options)
     if asked.json:
         from msprobe.files.page import strict
 
@@ -60,11 +91,12 @@ def main(arguments: list[str]) -> int:
     return 0 if answer.same else 1
 
 
-def _answer(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
-    if asked.name is not None or a.only() is not None or b.only() is not None:
-        ours, theirs = _entry(a, asked.name), _entry(b, asked.target_name or asked.name)
-        return _entries(ours, theirs, asked)
-    return _sources(a, b, asked)
+def compare_sources(a: Source, b: Source, options: DiffOptions) -> DiffResult:
+    """Raises InvalidArgument, FormatError and IoError."""
+    if options.name is not None or a.only() is not None or b.only() is not None:
+        ours, theirs = _entry(a, options.name), _entry(b, options.target_name or options.name)
+        return _entries(ours, theirs, options)
+    return _sources(a, b, options)
 
 
 def _entry(source: Source, name: str | None) -> Entry:
@@ -82,7 +114,7 @@ def _entry(source: Source, name: str | None) -> Entry:
 # ---- two entries
 
 
-def _entries(a: Entry, b: Entry, asked: argparse.Namespace) -> _Answer:
+def _entries(a: Entry, b: Entry, options: DiffOptions) -> DiffResult:
     from msprobe.commands.sources.source import Text
     from msprobe.native import InvalidArgument
 
@@ -90,10 +122,10 @@ def _entries(a: Entry, b: Entry, asked: argparse.Namespace) -> _Answer:
         return _texts(a, b)
     if isinstance(a, Text) or isinstance(b, Text):
         raise InvalidArgument(f"{a.name} and {b.name}: expected two tensors, or none")
-    return _tensors(a, b, asked)
+    return _tensors(a, b, options)
 
 
-def _tensors(a: Content, b: Content, asked: argparse.Namespace) -> _Answer:
+def _tensors(a: Content, b: Content, options: DiffOptions) -> DiffResult:
     from msprobe.commands.show_json import pair_data
     from msprobe.tensors.pairing import pair
     from msprobe.tensors.text import head_line, paired_lines
@@ -101,31 +133,31 @@ def _tensors(a: Content, b: Content, asked: argparse.Namespace) -> _Answer:
     if a.shape != b.shape:
         lines = [f"reference  {head_line(a)}", f"target     {head_line(b)}"]
         data = {"reference": {"shape": list(a.shape)}, "target": {"shape": list(b.shape)}}
-        return _Answer(False, f"{_names(a, b)}: the shapes differ", lines, data)
-    found = pair(a, b, relative=asked.rtol, absolute=asked.atol, most=asked.most)
+        return DiffResult(False, f"{_names(a, b)}: the shapes differ", lines, data)
+    found = pair(a, b, relative=options.rtol, absolute=options.atol, most=options.most)
     dtypes = "" if a.dtype == b.dtype else f", as {a.dtype} and {b.dtype}"
     words = f"equal{dtypes}" if found.equal else "different"
     sentence = f"{_names(a, b)}: {words}"
-    return _Answer(found.equal, sentence, paired_lines(a, b, found), pair_data(a, b, found))
+    return DiffResult(found.equal, sentence, paired_lines(a, b, found), pair_data(a, b, found))
 
 
 def _names(a: Entry, b: Entry) -> str:
     return a.name if a.name == b.name else f"{a.name} and {b.name}"
 
 
-def _texts(a: Any, b: Any) -> _Answer:
+def _texts(a: Any, b: Any) -> DiffResult:
     import difflib
 
     if a.lines == b.lines:
-        return _Answer(True, f"{_names(a, b)}: equal", [], {"lines": []})
+        return DiffResult(True, f"{_names(a, b)}: equal", [], {"lines": []})
     lines = list(difflib.unified_diff(a.lines, b.lines, "reference", "target", lineterm="", n=2))
-    return _Answer(False, f"{_names(a, b)}: different", lines[:500], {"lines": lines})
+    return DiffResult(False, f"{_names(a, b)}: different", lines[:500], {"lines": lines})
 
 
 # ---- two files
 
 
-def _sources(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
+def _sources(a: Source, b: Source, options: DiffOptions) -> DiffResult:
     from msprobe.native import InvalidArgument
 
     if a.kind != b.kind and not {a.kind, b.kind} <= {"checkpoint", "file of torch.save"}:
@@ -136,7 +168,7 @@ def _sources(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
     ours, theirs = {row.name: row for row in a.rows()}, {row.name: row for row in b.rows()}
     both = [name for name in ours if name in theirs]
     only = [[name for name in ours if name not in theirs], [name for name in theirs if name not in ours]]
-    differing = [(name, why) for name in both if (why := _difference(a, b, name, asked))]
+    differing = [(name, why) for name in both if (why := _difference(a, b, name, options))]
     lines = [
         f"only in the {side}: {name}"
         for side, names in zip(("reference", "target"), only)
@@ -154,10 +186,10 @@ def _sources(a: Source, b: Source, asked: argparse.Namespace) -> _Answer:
         "differing": [{"name": name, "difference": why} for name, why in differing],
     }
     if count == 0:
-        return _Answer(True, f"equal: {len(both)} entries", [], data)
+        return DiffResult(True, f"equal: {len(both)} entries", [], data)
     hint = _WHOLE.get(a.kind)
     lines += [f"{hint} says more"] if hint else []
-    return _Answer(False, f"{count} of {len(set(ours) | set(theirs))} entries differ", lines, data)
+    return DiffResult(False, f"{count} of {len(set(ours) | set(theirs))} entries differ", lines, data)
 
 
 # What compares two of a kind as a whole.
@@ -170,7 +202,7 @@ _WHOLE = {
 }
 
 
-def _difference(a: Source, b: Source, name: str, asked: argparse.Namespace) -> str:
+def _difference(a: Source, b: Source, name: str, options: DiffOptions) -> str:
     """In a few words; empty: the entries are equal."""
     from msprobe.commands.sources.source import Text
 
@@ -185,16 +217,16 @@ def _difference(a: Source, b: Source, name: str, asked: argparse.Namespace) -> s
         return "other lines" if changed is None else f"{_cut(changed[0])} | {_cut(changed[1])}"
     if isinstance(ours, Text) or isinstance(theirs, Text):
         return "a tensor on one side only"
-    return _tensor_difference(ours, theirs, asked)
+    return _tensor_difference(ours, theirs, options)
 
 
-def _tensor_difference(a: Content, b: Content, asked: argparse.Namespace) -> str:
+def _tensor_difference(a: Content, b: Content, options: DiffOptions) -> str:
     from msprobe.tensors.pairing import pair
     from msprobe.tensors.text import number, shape_text
 
     if a.shape != b.shape:
         return f"shapes {shape_text(a.shape)} and {shape_text(b.shape)}"
-    found = pair(a, b, relative=asked.rtol, absolute=asked.atol, most=0)
+    found = pair(a, b, relative=options.rtol, absolute=options.atol, most=0)
     if found.equal:
         return ""
     metrics = found.metrics

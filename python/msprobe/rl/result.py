@@ -8,8 +8,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msprobe.result import Result
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from msprobe.result import Cell
 
 
 @dataclass(frozen=True)
@@ -198,8 +203,8 @@ class Finding:
         return self.kind not in ("missing", "unreadable")
 
 
-@dataclass(frozen=True)
-class RlResult:
+@dataclass(frozen=True, repr=False)
+class RlResult(Result):
     reference: str
     target: str
     rule: Rule
@@ -233,6 +238,13 @@ class RlResult:
         if first.is_difference:
             return first.sentence
         return f"No difference was seen, but: {first.sentence}"
+
+    def table(self) -> Sequence[dict[str, Cell]]:
+        """What differs, or could not be compared, the first first."""
+        return [
+            {"kind": one.kind, "key": one.key, "step": one.step, "reason": one.sentence}
+            for one in self.findings
+        ]
 
     def _compared(self) -> str:
         parts = []
