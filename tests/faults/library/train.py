@@ -122,7 +122,93 @@ def vit(width: int, layers: int, attention: str) -> Any:
     )
 
 
-MODELS = {"llama": llama, "mixtral": mixtral, "bert": bert, "resnet": resnet, "vit": vit}
+def gpt2(width: int, layers: int, attention: str) -> Any:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=VOCABULARY,
+            n_positions=64,
+            n_embd=width,
+            n_layer=layers,
+            n_head=4,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            initializer_range=spread(width),
+            attn_implementation=attention,
+        )
+    )
+
+
+def t5(width: int, layers: int, attention: str) -> Any:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    return T5ForConditionalGeneration(
+        T5Config(
+            vocab_size=VOCABULARY,
+            d_model=width,
+            d_kv=width // 4,
+            d_ff=2 * width,
+            num_layers=layers,
+            num_heads=4,
+            relative_attention_num_buckets=8,
+            relative_attention_max_distance=16,
+            dropout_rate=0.0,
+            decoder_start_token_id=0,
+            attn_implementation=attention,
+        )
+    )
+
+
+def gemma2(width: int, layers: int, attention: str) -> Any:
+    from transformers import Gemma2Config, Gemma2ForCausalLM
+
+    return Gemma2ForCausalLM(
+        Gemma2Config(
+            vocab_size=VOCABULARY,
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=width // 4,
+            query_pre_attn_scalar=width // 4,
+            max_position_embeddings=64,
+            sliding_window=8,
+            attn_logit_softcapping=5.0,
+            final_logit_softcapping=10.0,
+            initializer_range=spread(width),
+            attn_implementation=attention,
+        )
+    )
+
+
+def mamba(width: int, layers: int, attention: str) -> Any:
+    from transformers import MambaConfig, MambaForCausalLM
+
+    return MambaForCausalLM(
+        MambaConfig(
+            vocab_size=VOCABULARY,
+            hidden_size=width,
+            state_size=8,
+            num_hidden_layers=layers,
+            initializer_range=spread(width),
+        )
+    )
+
+
+MODELS = {
+    "llama": llama,
+    "mixtral": mixtral,
+    "bert": bert,
+    "resnet": resnet,
+    "vit": vit,
+    "gpt2": gpt2,
+    "t5": t5,
+    "gemma2": gemma2,
+    "mamba": mamba,
+}
 
 
 def batch(name: str, step: int, dtype: torch.dtype) -> dict[str, torch.Tensor]:
