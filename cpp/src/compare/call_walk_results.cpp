@@ -135,7 +135,7 @@ void CallWalker::visit_lone_result(std::uint32_t record, const ItemPair& row, co
 
 bool CallWalker::only_sums(const OperatorTraits& traits) {
   return traits.growth == Growth::kProduct || traits.growth == Growth::kScaleFree ||
-         traits.growth == Growth::kElementwise;
+         traits.growth == Growth::kElementwise || traits.growth == Growth::kPower;
 }
 
 bool CallWalker::was_equal_before(std::uint32_t record) {

@@ -40,11 +40,12 @@ constexpr std::array kRows{
     Row{{Growth::kElementwise, false},
         "mul imul rmul multiply foreachmul div divide truediv itruediv rtruediv foreachdiv lerp foreachlerp "
         "addcmul "
-        "foreachaddcmul pow ipow rpow foreachpow sqrt foreachsqrt rsqrt reciprocal foreachreciprocal square "
+        "foreachaddcmul sqrt foreachsqrt rsqrt reciprocal foreachreciprocal "
         "gelu silu swish "
         "quickgelu newgelu gelutanh tanh softplus mish erf erfc glu swiglu npuswiglu silumul hypot atan2 "
         "foreachnorm "
         "linalgvectornorm vectornorm norm"},
+    Row{{Growth::kPower, false}, "pow ipow rpow foreachpow square"},
     Row{{Growth::kProduct, false},
         "linear matmul imatmul rmatmul mm bmm addmm baddbmm addbmm addmv mv dot vdot inner outer einsum "
         "tensordot "

@@ -17,6 +17,7 @@ enum class Growth : std::uint8_t {
   kMoving,       // elements are moved, chosen or cast: a part may be farther off than the whole
   kSum,          // sums and differences: absolute errors add up
   kElementwise,  // products and functions of single elements with a moderate slope
+  kPower,        // the same with a steep one: the largest elements have most of the result, and of its errors
   kProduct,      // sums of products, over a common extent
   kScaleFree,    // normalisations: the size of the input is divided away, less what its mean takes
   kExponential,  // an absolute error becomes a relative one: exp, softmax, sin

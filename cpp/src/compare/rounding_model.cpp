@@ -70,6 +70,7 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kSum: return std::max(smaller, 1.0);
     case Growth::kElementwise:
     case Growth::kScaleFree: return 2;
+    case Growth::kPower: return kModel.power;
     case Growth::kProduct:
       return std::max(one.is_directed ? cancelled * std::sqrt(std::max(one.last, 1.0)) : cancelled, 1.0);
     case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : 2 * one.typical);
@@ -82,6 +83,23 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kUnknown: return std::clamp(smaller, 1.0, kModel.most_growth);
   }
   return 1;
+}
+
+// How many independent errors the result has that count. Those of a power are in its largest elements: with
+// errors e of each element x, the norm moves by sum(e x^2) / |x|^2, at most e max(x) / |x|.
+double independent_errors(const OperatorTraits& traits, const Result& result, const Influence& one) {
+  // Of a sum there are as many as there are results.
+  const double errors = std::max(result.is_backward ? std::min(one.count, result.count) : one.count, 1.0);
+  if (traits.growth != Growth::kPower || result.largest <= 0) return errors;
+  return std::clamp(std::pow(result.norm / result.largest, 2), 1.0, errors);
+}
+
+// A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share of e / 2u of the elements to
+// the other neighbour, which is off by 2u. Together sqrt(2 u e); where e is beyond u, all are rounded anyhow.
+double rounded_otherwise(const OperatorTraits& traits, const Result& result, const Influence& one,
+                         double error) {
+  const bool is_cast = only_moves(traits) && one.unit > 0 && one.unit < result.unit;
+  return is_cast ? std::sqrt(2 * result.unit * std::min(error, result.unit)) : 0;
 }
 
 // Sums are kept in float32 at least, whatever the dtype of the result.
@@ -135,14 +153,14 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
     if (high == 0) continue;
     const double likely = is_mask(one) ? std::max(one.distance.value, noise) : one.distance.value;
     const double grown = growth(traits, result, one, cancelled);
-    allowed.magnitude += grown * high;
+    const double cast = rounded_otherwise(traits, result, one, high);
+    allowed.magnitude += grown * high + cast;
     if (only_moves(traits))
       allowed.magnitude += std::min((kModel.moved - 1) * high, kModel.most_moved) * grown;
-    allowed.expected += grown * likely;
+    allowed.expected += grown * likely + rounded_otherwise(traits, result, one, likely);
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less.
-    // Of a sum there are as many as there are results.
-    const double errors = std::max(result.is_backward ? std::min(one.count, result.count) : one.count, 1.0);
-    allowed.bias += grown * (one.distance.bias + high / std::sqrt(errors));
+    const double errors = std::sqrt(independent_errors(traits, result, one));
+    allowed.bias += grown * (one.distance.bias + high / errors) + cast / errors;
     if (one.unit > 0) discrete = std::max(discrete, high);
     if (one.unit > 0 && (one.is_saved || !result.is_backward)) kink = std::max(kink, high);
   }

@@ -58,6 +58,9 @@ struct RoundingModel {
   /// afterwards; no more than `most_moved` is explained by that.
   double moved = 16;
   double most_moved = 0.05;
+  /// A power makes so many times the relative error of each element: the exponent. The largest in common use
+  /// is the cube of GELU's approximation by tanh.
+  double power = 3;
   /// What a recurrent network makes of an error, of its inputs or its own, through all its time steps.
   double recurrent = 3;
   /// Growth where nothing is known of an operator: at most this.

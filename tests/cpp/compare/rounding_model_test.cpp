@@ -90,6 +90,28 @@ TEST_CASE("rounding model: what only moves elements rounds nothing") {
   CHECK(beyond(off_by(0.8), allowed("transpose", kBFloat16, {input(kBFloat16, 0.1)})) > 1);
 }
 
+TEST_CASE("rounding model: a cast to a coarser dtype takes elements to their other neighbour") {
+  const Allowance coarser = allowed("to", kBFloat16, {input(kFloat32, 1e-6)});
+  CHECK(coarser.magnitude > std::sqrt(2 * kBFloat16 * 1e-6));
+  CHECK(beyond(off_by(2e-4, 1e-6), coarser) < 1);
+  CHECK(beyond(off_by(2e-3), coarser) > 1);
+  CHECK(beyond(off_by(2e-4), allowed("to", kFloat32, {input(kBFloat16, 1e-6)})) > 1);  // exact
+  CHECK(std::isinf(beyond(off_by(1e-4), allowed("to", kBFloat16, {input(kFloat32)}))));
+}
+
+TEST_CASE("rounding model: the errors of a power are in its largest elements, and show in its norm") {
+  // 4096 normal numbers: their cubes have a root mean square of 3.9, the largest is 64.
+  Result cubes = result(kFloat32, 3.9);
+  cubes.largest = 64;
+  const std::vector<Influence> noisy = {input(kFloat32, 1e-6)};
+  const Allowance power = allowance(traits_of("pow"), cubes, noisy, 0);
+  const Allowance product = allowance(traits_of("mul"), cubes, noisy, 0);
+  CHECK(power.magnitude >= 3e-6);
+  CHECK(beyond(off_by(3e-6, 1e-6), power) < 1);
+  CHECK(beyond(off_by(3e-6, 1e-6), product) > 1);
+  CHECK(beyond(off_by(3e-5), power) > 1);
+}
+
 TEST_CASE("rounding model: a softmax makes an absolute error a relative one") {
   Influence large = input(kFloat32, 1e-6);
   large.typical = 30;
