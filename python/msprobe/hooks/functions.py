@@ -195,8 +195,8 @@ class OffWhileCompiled:
     def __init__(self, others: list[Exchange]) -> None:
         self._others = others
         self._exchange: AttributeExchange | None = None
-        self._open: list[types.FrameType] = []  # calls of torch's wrappers, the outermost first
-        self._off = False
+        self._open: Any = None  # the outermost call of torch's wrappers, or its context
+        self._never_opens: frozenset[types.CodeType] = frozenset()
 
     def install(self) -> None:
         if self._exchange is None:
@@ -204,6 +204,10 @@ class OffWhileCompiled:
             original = getattr(eval_frame, "_maybe_set_eval_frame", None)
             if original is None:
                 return
+            # Functions left out turn compiling off, and on again; torch 2.14 tells only the latter.
+            disabling = vars(getattr(eval_frame, "DisableContext", object)).get("__call__")
+            constants = disabling.__code__.co_consts if isinstance(disabling, types.FunctionType) else ()
+            self._never_opens = frozenset(code for code in constants if isinstance(code, types.CodeType))
             self._exchange = AttributeExchange(eval_frame, "_maybe_set_eval_frame", self._around(original))
         self._exchange.install()
 
@@ -212,26 +216,27 @@ class OffWhileCompiled:
             self._exchange.remove()
 
     def _around(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        # Each of torch's wrappers calls this twice from one frame: with what compiles the region (None where
-        # a wrapper turns compiling off), and with what was set before. They nest.
+        # A wrapper of what is compiled calls this twice from one frame: with what compiles the region, and
+        # with what was set before. They nest; only the outermost counts.
         def set_eval_frame(callback: Any) -> Any:
             caller = sys._getframe(1)
             while caller.f_code is set_eval_frame.__code__ and caller.f_back is not None:
                 caller = caller.f_back  # another one of this class stands on top
-            if caller.f_code.co_name == "__exit__" or (self._open and self._open[-1] is caller):
+            if caller.f_code in self._never_opens:
+                return original(callback)
+            in_context = caller.f_code.co_name in ("__enter__", "__exit__")
+            region = caller.f_locals.get("self") if in_context else caller
+            if self._open is None:
+                if callback is not None and callback is not False:
+                    self._open = region
+                    for other in reversed(self._others):
+                        other.remove()
+            elif self._open is region:
                 previous = original(callback)
-                if self._open:
-                    self._open.pop()
-                if not self._open and self._off:
-                    self._off = False
-                    for other in self._others:
-                        other.install()
+                self._open = None
+                for other in self._others:
+                    other.install()
                 return previous
-            if not self._open and callback is not None and callback is not False:
-                self._off = True
-                for other in reversed(self._others):
-                    other.remove()
-            self._open.append(caller)
             return original(callback)
 
         return set_eval_frame
