@@ -33,6 +33,8 @@ from judging import SAME  # noqa: E402
 from sources import FAULTS  # noqa: E402
 
 BF16 = ("--dtype", "bfloat16")
+# Models that the rules of the verdict were never tried on before they were written.
+HELD_OUT = frozenset({"gpt2", "t5", "gemma2", "mamba"})
 LARGE = ("--width", "1024", "--layers", "24", "--steps", "2", *BF16)
 
 
@@ -54,12 +56,16 @@ class Pair:
         return not self.place
 
 
+def _kind(what: str, model: str) -> str:
+    return f"{what}, held out" if model in HELD_OUT else what
+
+
 def _faults() -> list[Pair]:
     found = []
     for fault in FAULTS:
         reference = (fault.model, "--dtype", fault.dtype)
         target = (*reference, "--fault", fault.name)
-        column = f"faults/{fault.dtype}"
+        column = f"{_kind('faults', fault.model)}/{fault.dtype}"
         found.append(Pair(fault.name, f"{column}/quiet", reference, target, fault.place, fault.step))
         if fault.is_rounding:
             continue
@@ -111,7 +117,7 @@ def _healthy() -> list[Pair]:
     found = []
     for name, model, both, more in _HEALTHY:
         reference = (model, *(both or ("--dtype", "float32")))
-        column = f"healthy/{reference[2]}"
+        column = f"{_kind('healthy', model)}/{reference[2]}"
         found.append(Pair(name, f"{column}/quiet", reference, (*reference, *more)))
         if "--compile" not in more:  # kernels of a compiled region are not seen by the noise
             found.append(
@@ -288,6 +294,8 @@ it asks `msprobe diagnose` and judges the answers:
 with msprobe {version}, transformers {transformers}. The other table: [planted faults](verdict_table.md).
 
 * Models: Llama with grouped queries, Mixtral, BERT with padding, ResNet, ViT; float32, or all in bfloat16.
+* **held out**: GPT-2, T5, Gemma 2 and Mamba, whose faults were written after the rules of the verdict. Their
+  rows say what to expect of a model that msprobe has never seen.
 * **noise**: another device's rounding in every kernel of the target, forward, backward and optimizer.
 * **healthy**: other threads, fused attention, fused and foreach optimizers, compile, checkpointing, another
   memory format, micro-batches, another script that does the same.
@@ -320,7 +328,7 @@ def page_of(cells: dict[str, dict[str, dict[str, Any]]]) -> str:
     for column in sorted(cells, key=lambda name: name.split("/")[::-1]):
         kind, dtype, mode = (*column.split("/"), "quiet")[:3]
         outcomes = [cell["outcome"] for cell in cells[column].values()]
-        is_healthy = kind == "healthy"
+        is_healthy = kind.startswith("healthy")
         of_faults = [outcomes.count(word) for word in ("first", "named", "other", "unexplained", "same")]
         row = [kind, dtype, "yes" if mode == "noise" else "no", len(outcomes)]
         row += ["", "", "", "", "", outcomes.count("accused")] if is_healthy else [*of_faults, ""]
