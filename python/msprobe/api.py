@@ -7,6 +7,7 @@ the reference first, and returns a typed result (msprobe.result.Result).
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -318,8 +319,8 @@ def rl_compare(
     """
     from msprobe.commands.rl_weights import compare_weights
     from msprobe.native import InvalidArgument
-    from msprobe.rl.comparison import CompareOptions, compare_records, table_names
-    from msprobe.rl.outputs import results_in, write_outputs
+    from msprobe.rl.comparison import CompareOptions, compare_records
+    from msprobe.rl.outputs import compare_into
     from msprobe.rl.result import Rule
 
     if reference is None and (weights is None or target is not None or log_probs):
@@ -328,7 +329,6 @@ def rl_compare(
         raise InvalidArgument("rl_compare: mapping is that of weights, which are not there")
     ours = None if reference is None else Path(reference)
     theirs = None if target is None else Path(target)
-    folder = None if output is None else Path(output)
     options = CompareOptions(
         rule=Rule(tolerance=tolerance, log_prob_tolerance=log_prob_tolerance, share=share),
         log_probs=log_probs,
@@ -336,18 +336,13 @@ def rl_compare(
         threads=threads,
         table=table,
     )
-    with contextlib.ExitStack() as stack:
-        if folder is not None:
-            tables = [] if ours is None or theirs is None else table_names(ours, theirs, options)
-            stack.enter_context(new_results(folder, results_in(folder, tables), force=force))
-        compared = None
-        if weights is not None:
-            sent, received = weights
-            compared = compare_weights(os.fspath(sent), os.fspath(received), mapping, threads=threads)
-        result = compare_records(ours, theirs, folder, options, compared)
-        if folder is not None:
-            write_outputs(result, folder)
-    return result
+    of_weights = None
+    if weights is not None:
+        sent, received = (os.fspath(path) for path in weights)
+        of_weights = functools.partial(compare_weights, sent, received, mapping, threads=threads)
+    if output is not None:
+        return compare_into(Path(output), ours, theirs, options, of_weights, force=force)[0]
+    return compare_records(ours, theirs, None, options, None if of_weights is None else of_weights())
 
 
 def diff(

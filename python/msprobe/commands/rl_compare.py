@@ -35,28 +35,21 @@ def main(arguments: list[str]) -> int:
     _check(parser, asked)  # answered here, before anything heavier is imported
     from pathlib import Path
 
-    from msprobe.files.new_results import new_results
     from msprobe.native import log_on_stderr
-    from msprobe.rl.comparison import compare_records, table_names
-    from msprobe.rl.outputs import results_in, write_outputs
+    from msprobe.rl.outputs import compare_into
     from msprobe.rl.verdict_file import verdict_json
 
-    records = [Path(record) for record in asked.records]
-    output, options = Path(asked.output), _options(asked)
-    tables = table_names(records[0], records[1], options) if len(records) > 1 else []
-    with (
-        log_on_stderr("ERROR" if asked.quiet else "WARNING"),
-        new_results(output, results_in(output, tables), force=asked.force),
-    ):
-        weights = _weights(asked) if asked.weights else None
-        result = compare_records(
-            records[0] if records else None,
-            records[1] if len(records) > 1 else None,
-            output,
-            options,
-            weights,
+    reference, target = (Path(asked.records[i]) if i < len(asked.records) else None for i in range(2))
+    with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
+        result, files = compare_into(
+            Path(asked.output),
+            reference,
+            target,
+            _options(asked),
+            (lambda: _weights(asked)) if asked.weights else None,
+            force=asked.force,
+            junit="junit" in asked.format,
         )
-        files = write_outputs(result, output, junit="junit" in asked.format)
     if asked.json:
         sys.stdout.write(verdict_json(result))
     elif not asked.quiet:

@@ -20,7 +20,7 @@ from msprobe.monitoring.parameter_rows import ParameterRows, is_wanted, paramete
 from msprobe.monitoring.quantities import QUANTITIES, check_metrics, quantity
 from msprobe.monitoring.series_table import SeriesTable
 from msprobe.monitoring.sinks import CsvSink, Sinks, TensorBoardSink
-from msprobe.monitoring.store_files import continue_alarms, open_store, store_name
+from msprobe.monitoring.store_files import continue_alarms, open_store, record_name
 from msprobe.monitoring.training_numbers import TrainingNumbers
 from msprobe.monitoring.whole_tensors import WholeTensors, peers_of, share_parameters
 from msprobe.native import Error, __version__, core, log, torch_adapter
@@ -324,10 +324,9 @@ class Monitor:
 
     def _open_outputs(self, models: Sequence[Any]) -> None:
         settings, folder = self.settings, self.output
-        alone = self._file_of
         self._alarms = self._make_alarms(tells=True)
         if "store" in settings.sinks:
-            path = folder / store_name(alone)
+            path = folder / record_name(self._file_of)
             self._store = open_store(path, self._start, self._info(models))
             if self._store.last_step is not None:
                 self._past = self._read_past(path)
@@ -337,7 +336,7 @@ class Monitor:
             continue_alarms(folder / ALARMS, self._start)
         sinks: list[Sink] = list(self._given_sinks)
         if "csv" in settings.sinks:
-            path = folder / f"monitor{'' if alone is None else f'.rank{alone}'}.csv"
+            path = folder / record_name(self._file_of, "csv")
             sinks.append(CsvSink(path, self._start))
         if "tensorboard" in settings.sinks:
             sinks.append(TensorBoardSink(folder / "tensorboard" / f"rank{self._rank}", self._start))

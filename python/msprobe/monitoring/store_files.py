@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
     from msprobe._core import MonitorStoreWriter
 
-STORE = "monitor.db"
 _NAME = re.compile(r"monitor(\.rank([0-9]{1,9}))?\.db")
 
 
-def store_name(rank: int | None) -> str:
-    """rank: of the process whose values alone are in it, or of the first of those whose values are; None: the
-    values are those of all, or of a group with the first process.
+def record_name(rank: int | None, ending: str = "db") -> str:
+    """Of a file of the record. rank: of the process whose values alone are in it, or of the first of those
+    whose values are; None: the values are those of all, or of a group with the first process.
     """
-    return STORE if rank is None else f"monitor.rank{rank}.db"
+    return f"monitor{'' if rank is None else f'.rank{rank}'}.{ending}"
 
 
 def stores_in(folder: Path) -> list[Path]:

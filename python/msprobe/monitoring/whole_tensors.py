@@ -52,13 +52,10 @@ class WholeTensors:
             timeout=timedelta(seconds=_TIMEOUT_SECONDS),
             use_local_synchronization=members is not None,
         )
-        self._first = 0 if members is None else members[0]
+        everyone = distributed.get_process_group_ranks(self._group)
+        self._first = everyone[0]
         self._place = distributed.get_rank(self._group)
-        self._peers = tuple(
-            peer if members is None else members.index(peer)
-            for peer in peers
-            if members is None or peer in members
-        )
+        self._peers = tuple(everyone.index(peer) for peer in peers if peer in everyone)
         self._known = 0  # labels of this process that all know
         self._shared: dict[_Key, int] = {}  # label here, of all that any process has
         self._order: list[_Key] = []

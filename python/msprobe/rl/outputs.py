@@ -9,20 +9,46 @@ import json
 from typing import TYPE_CHECKING
 
 from msprobe.files.atomic_file import write_text
+from msprobe.files.new_results import new_results
+from msprobe.rl.comparison import compare_records, table_names
 from msprobe.rl.report import report_html
 from msprobe.rl.verdict_file import verdict_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from msprobe.rl.result import RlResult
+    from msprobe.rl.comparison import CompareOptions
+    from msprobe.rl.result import RlResult, WeightResult
 
 _RESULTS = ("verdict.json", "report.html", "junit.xml")
 _MOST_TABLES = 3  # named on the screen
 
 
-def results_in(folder: Path, tables: Iterable[str]) -> list[str]:
+def compare_into(
+    folder: Path,
+    reference: Path | None,
+    target: Path | None,
+    options: CompareOptions,
+    weights: Callable[[], WeightResult] | None = None,
+    *,
+    force: bool = False,
+    junit: bool = False,
+) -> tuple[RlResult, list[Path]]:
+    """compare_records() with all of its files in `folder`: the answer, and what a person may want to open.
+    weights: compares these, too. force: replace results that are there already; without it they are refused
+    before anything is compared.
+
+    Raises as compare_records().
+    """
+    tables = [] if reference is None or target is None else table_names(reference, target, options)
+    with new_results(folder, _results_in(folder, tables), force=force):
+        compared = None if weights is None else weights()
+        result = compare_records(reference, target, folder, options, compared)
+        return result, write_outputs(result, folder, junit=junit)
+
+
+def _results_in(folder: Path, tables: Iterable[str]) -> list[str]:
     """Patterns for new_results(): what a comparison writes, `tables` among it, and what an earlier left."""
     names = {*tables, *_earlier_tables(folder)}
     # What is a folder is no table of ours, and stays.
