@@ -29,12 +29,11 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import held_out  # noqa: E402
 from judging import SAME  # noqa: E402
 from sources import FAULTS  # noqa: E402
 
 BF16 = ("--dtype", "bfloat16")
-# Models that the rules of the verdict were never tried on before they were written.
-HELD_OUT = frozenset({"gpt2", "t5", "gemma2", "mamba"})
 LARGE = ("--width", "1024", "--layers", "24", "--steps", "2", *BF16)
 
 
@@ -57,7 +56,7 @@ class Pair:
 
 
 def _kind(what: str, model: str) -> str:
-    return f"{what}, held out" if model in HELD_OUT else what
+    return f"{what}, held out" if model in held_out.MODELS else what
 
 
 def _faults() -> list[Pair]:
@@ -99,7 +98,7 @@ _HEALTHY = (
     ("resnet_no_mkldnn", "resnet", (), ("--no-mkldnn",)),
     ("vit_sdpa_low", "vit", BF16, ("--attention", "sdpa")),
     ("vit_micro_batches", "vit", (), ("--micro-batches", "2")),
-    # held out, as the last faults of sources.py
+    # of held_out.py
     ("gpt2_again", "gpt2", (), ()),
     ("gpt2_sdpa_low", "gpt2", BF16, ("--attention", "sdpa")),
     ("gpt2_checkpointing", "gpt2", (), ("--checkpointing",)),
@@ -201,7 +200,13 @@ def record(out: Path, words: tuple[str, ...]) -> int:
     from msprobe.cli import main
 
     sys.path[:] = [path for path in sys.path if Path(path or ".").resolve() not in (HERE, HERE.parent)]
-    for name in ("table", "sources", "judging"):  # of this program; the script imports its own
+    for name in (
+        "table",
+        "sources",
+        "held_out",
+        "planting",
+        "judging",
+    ):  # of this program; the script imports its own
         sys.modules.pop(name, None)
     return main(["run", "-o", str(folder), str(HERE / "train.py"), *words])
 
@@ -290,8 +295,9 @@ it asks `msprobe diagnose` and judges the answers:
 
     python tests/faults/library/table.py OUT -o RESULTS --page docs/verdict_library.md
 
-`tests/faults/README.md` says more; `tests/faults/library/sources.py` has the changed lines. Made
-with msprobe {version}, transformers {transformers}. The other table: [planted faults](verdict_table.md).
+`tests/faults/README.md` says more; `sources.py` and `held_out.py` in `tests/faults/library` have the changed
+lines. Made with msprobe {version}, transformers {transformers}. The other table:
+[planted faults](verdict_table.md).
 
 * Models: Llama with grouped queries, Mixtral, BERT with padding, ResNet, ViT; float32, or all in bfloat16.
 * **held out**: GPT-2, T5, Gemma 2 and Mamba, whose faults were written after the rules of the verdict. Their

@@ -28,22 +28,28 @@ def spread(width: int) -> float:
     return 0.1 * (64 / width) ** 0.5
 
 
+def transformer(width: int, layers: int, attention: str) -> dict[str, Any]:
+    """What the configurations of most models call alike."""
+    return {
+        "hidden_size": width,
+        "intermediate_size": 2 * width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 4,
+        "initializer_range": spread(width),
+        "attn_implementation": attention,
+    }
+
+
+def decoder(width: int, layers: int, attention: str) -> dict[str, Any]:
+    """Of one with grouped queries."""
+    more = {"vocab_size": VOCABULARY, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    return {**transformer(width, layers, attention), **more}
+
+
 def llama(width: int, layers: int, attention: str) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=width,
-            intermediate_size=2 * width,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=64,
-            initializer_range=spread(width),
-            attn_implementation=attention,
-        )
-    )
+    return LlamaForCausalLM(LlamaConfig(**decoder(width, layers, attention)))
 
 
 def mixtral(width: int, layers: int, attention: str) -> Any:
@@ -51,19 +57,11 @@ def mixtral(width: int, layers: int, attention: str) -> Any:
 
     return MixtralForCausalLM(
         MixtralConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=width,
-            intermediate_size=2 * width,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            num_key_value_heads=2,
+            **decoder(width, layers, attention),
             num_local_experts=4,
             num_experts_per_tok=2,
-            max_position_embeddings=64,
-            initializer_range=spread(width),
             output_router_logits=True,
             router_aux_loss_coef=0.1,
-            attn_implementation=attention,
             experts_implementation="eager",
         )
     )
@@ -74,16 +72,11 @@ def bert(width: int, layers: int, attention: str) -> Any:
 
     return BertForMaskedLM(
         BertConfig(
+            **transformer(width, layers, attention),
             vocab_size=VOCABULARY,
-            hidden_size=width,
-            intermediate_size=2 * width,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
             max_position_embeddings=64,
-            initializer_range=spread(width),
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
-            attn_implementation=attention,
         )
     )
 
@@ -107,17 +100,12 @@ def vit(width: int, layers: int, attention: str) -> Any:
 
     return ViTForImageClassification(
         ViTConfig(
+            **transformer(width, layers, attention),
             image_size=16,
             patch_size=4,
-            hidden_size=width,
-            intermediate_size=2 * width,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
             num_labels=8,
-            initializer_range=spread(width),
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
-            attn_implementation=attention,
         )
     )
 
@@ -166,20 +154,12 @@ def gemma2(width: int, layers: int, attention: str) -> Any:
 
     return Gemma2ForCausalLM(
         Gemma2Config(
-            vocab_size=VOCABULARY,
-            hidden_size=width,
-            intermediate_size=2 * width,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            num_key_value_heads=2,
+            **decoder(width, layers, attention),
             head_dim=width // 4,
             query_pre_attn_scalar=width // 4,
-            max_position_embeddings=64,
             sliding_window=8,
             attn_logit_softcapping=5.0,
             final_logit_softcapping=10.0,
-            initializer_range=spread(width),
-            attn_implementation=attention,
         )
     )
 
@@ -269,7 +249,8 @@ def main() -> None:
     model = build(args)
     fault = None
     if args.fault:
-        from sources import BY_NAME, plant
+        from planting import plant
+        from sources import BY_NAME
 
         fault = BY_NAME[args.fault]
     optimizer = optimizer_of(args, model)
