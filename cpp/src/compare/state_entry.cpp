@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/state_entry.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/non_finite.h"
+#include "compare/rounding_model.h"
 #include "msprobe/trace_compare.h"
 #include "trace/sketch_text.h"
 
@@ -94,6 +96,42 @@ std::string shown(const Json& entry) {
     default: text = entry.text();
   }
   return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown - 3) + "...";
+}
+
+bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) text += part;
+  return text;
+}
+
+std::string module_of(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string() : std::string(name.substr(0, dot));
+}
+
+std::vector<EntryPair> common(const Json& target, const Json& reference) {
+  std::vector<EntryPair> result;
+  for (std::size_t i = 0; i < target.keys().size(); ++i) {
+    const Json* const other = reference.find(target.keys()[i]);
+    if (other != nullptr) result.push_back({target.keys()[i], &target.items()[i], other});
+  }
+  return result;
+}
+
+double negligible(const std::vector<EntryPair>& entries) {
+  std::vector<double> sizes;
+  for (const EntryPair& one : entries) {
+    if (const auto facts = tensor_of(*one.reference); facts && facts->typical() > 0)
+      sizes.push_back(facts->typical());
+  }
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return kRoundingModel.negligible_gradient * *middle;
 }
 
 }  // namespace msprobe::compare

@@ -26,7 +26,7 @@ REFUSING = {"InvalidArgument", "FormatError", "IoError", "_refused", "_refuse"}
 KEPT = {"fault", "_fault", "FAILED", "last"}  # names of what is said later
 ONLY_IN_A_TERMINAL = {"command.py", "export.py"}
 COMPARE = ROOT / "cpp/src/compare"
-REASONS = [*sorted(COMPARE.glob("call_walk*.cpp")), COMPARE / "state_walk.cpp"]
+REASONS = sorted([*COMPARE.glob("call_walk*.cpp"), *COMPARE.glob("state_walk*.cpp")])
 VIEWER = [path for path in sorted((PACKAGE / "viewer").glob("*.py")) if path.name not in ONLY_IN_A_TERMINAL]
 
 
