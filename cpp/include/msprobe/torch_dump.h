@@ -43,7 +43,7 @@ class TensorDescriber;
 ///  * An operator without results has the arguments that it changed as its output; one that throws has none.
 ///  * An operator that consists of others is recorded like those, and is their parent in the hierarchy.
 ///  * Operators that only get memory (empty, resize_, ...) compute nothing and are left out, and so is what
-///    torch.compile, torch.export or a fake mode merely traces.
+///    torch.compile, torch.export or a fake mode merely traces, or is done to tensors on the meta device.
 /// Lists and scopes do not apply, but after use_filters().
 ///
 /// A fault of the recorder never reaches the training. Brackets may be open on several threads; of two

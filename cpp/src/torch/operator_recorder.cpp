@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/PythonDispatcherTLS.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/function_hook.h>
 
@@ -76,12 +77,33 @@ void guarded(OperatorState& state, std::string_view name, Work work) {
   }
 }
 
-// torch.compile and its like call operators to see what they would do.
+// torch.compile and its like call operators to see what they would do. A mode of torch is not on its stack
+// while it handles an operator: what it calls meanwhile belongs to that operator.
 bool is_traced() {
   using Modes = c10::impl::TorchDispatchModeTLS;
   using Key = c10::impl::TorchDispatchModeKey;
-  return Modes::get_mode(Key::FAKE) || Modes::get_mode(Key::PROXY) || Modes::get_mode(Key::FUNCTIONAL);
+  return Modes::get_mode(Key::FAKE) || Modes::get_mode(Key::PROXY) || Modes::get_mode(Key::FUNCTIONAL) ||
+         c10::impl::PythonDispatcherTLS::get_state() != nullptr;
 }
+
+// Nothing is computed of tensors without memory. torch.compile makes some outside of any mode.
+bool is_without_memory(const at::RecordFunction& function) {
+  for (const c10::IValue& value : function.inputs()) {
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    const at::Tensor& tensor = value.toTensor();
+    return !tensor.key_set().has(c10::DispatchKey::Python) && tensor.is_meta();
+  }
+  return false;
+}
+
+thread_local int traced_operators = 0;  // that have not ended
+
+struct TracedOperator final : at::ObserverContext {
+  TracedOperator() { ++traced_operators; }
+  ~TracedOperator() override { --traced_operators; }
+  TracedOperator(const TracedOperator&) = delete;
+  TracedOperator& operator=(const TracedOperator&) = delete;
+};
 
 bool only_gets_memory(std::string_view name) {
   return name.starts_with("aten::empty") || name.starts_with("aten::new_empty") ||
@@ -100,7 +122,8 @@ struct OpenOperator final : at::ObserverContext {
 std::unique_ptr<at::ObserverContext> begin_operator(const std::shared_ptr<OperatorState>& state,
                                                     const at::RecordFunction& function, bool backward) {
   const auto schema = function.operator_schema();
-  if (!schema || only_gets_memory(schema->name()) || is_traced()) return nullptr;
+  if (!schema || traced_operators > 0 || only_gets_memory(schema->name())) return nullptr;
+  if (is_traced() || is_without_memory(function)) return std::make_unique<TracedOperator>();
   const auto kind = backward ? trace::RecordKind::kApiBackward : trace::RecordKind::kApiForward;
   if (!state->session.kept(kind).record) return nullptr;
 
@@ -124,8 +147,9 @@ std::unique_ptr<at::ObserverContext> begin_operator(const std::shared_ptr<Operat
 }
 
 void end_operator(const at::RecordFunction& function, at::ObserverContext* context) {
-  if (context == nullptr) return;
-  auto& open = static_cast<OpenOperator&>(*context);
+  auto* const found = dynamic_cast<OpenOperator*>(context);
+  if (found == nullptr) return;
+  OpenOperator& open = *found;
   guarded(*open.state, open.call.name, [&] {
     dump::Session& session = open.state->session;
     const auto schema = function.operator_schema();

@@ -255,19 +255,56 @@ def test_l2_custom_operators_have_their_namespace(tmp_path: Path, start_debugger
     assert record["input_args"][1] == {"type": "str", "value": "plainly"}
 
 
+class Scaled(nn.Module):
+    """torch leaves modules of its own uncompiled, with some versions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((3,), 2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return functional.linear(x * self.scale, x)
+
+
 def test_l2_compiled_regions_are_not_traced_into_the_record(tmp_path: Path, start_debugger: Start) -> None:
-    debugger = start_debugger("Module.only.Linear.forward.0")
+    from torch._dynamo.utils import counters
+
+    debugger = start_debugger("Module.only.Scaled.forward.0")
     model = nn.Module()
-    model.only = nn.Linear(3, 3)
+    model.only = Scaled()
     model.only.compile(backend="eager")
+    counters.clear()
     debugger.start(model)
     model.only(torch.ones(2, 3))
     debugger.stop()
     debugger.step()
-    for name, record in dump_of(tmp_path)["data"].items():
+    assert counters["frames"]["ok"] == 1
+    records = dump_of(tmp_path)["data"]
+    assert operators_of(records)["linear"] == 1
+    for name, record in records.items():
         for element in (*record["input_args"], *record["output"]):
             if isinstance(element, dict) and element.get("type") == "torch.Tensor":
                 assert element["Max"] is not None, name
+
+
+def test_l2_operators_of_a_fake_mode_are_not_in_the_record(tmp_path: Path, start_debugger: Start) -> None:
+    from torch._subclasses import FakeTensorMode
+
+    class Estimating(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            with FakeTensorMode() as fake:
+                like = fake.from_tensor(x)
+                torch.mm(like, like.t()).exp()
+            return x.sin()
+
+    debugger = start_debugger("Module.only.Estimating.forward.0")
+    model = nn.Module()
+    model.only = Estimating()
+    debugger.start(model)
+    model.only(torch.ones(2, 3))
+    debugger.stop()
+    debugger.step()
+    assert list(dump_of(tmp_path)["data"]) == ["Aten.sin.0.forward"]
 
 
 def test_l2_checkpointed_forward_in_the_backward(tmp_path: Path, start_debugger: Start) -> None:

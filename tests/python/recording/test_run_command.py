@@ -378,7 +378,7 @@ class TestEnvironmentVariable:
         assert not (tmp_path / "other").exists()
 
     def test_unset_nothing_of_msprobe_is_imported(self, site, script, tmp_path):
-        script(site + "import sys; print([name for name in sys.modules if 'msprobe' in name])")
+        script(site + "import sys; print([name for name in sys.modules if name.split('.')[0] == 'msprobe'])")
         assert python("train.py", cwd=tmp_path).stdout == "[]\n"
 
     def test_a_wrong_file_is_said_and_the_program_runs(self, site, script, tmp_path):
