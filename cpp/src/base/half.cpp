@@ -11,7 +11,7 @@
 #define HWY_TARGET_INCLUDE "base/half.cpp"
 #include <hwy/foreach_target.h>
 
-#include "base/half-inl.h"
+#include "base/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::HWY_NAMESPACE {
@@ -19,17 +19,15 @@ namespace {
 
 void widen(const std::uint16_t* HWY_RESTRICT data, std::size_t count, Half kind, float* HWY_RESTRICT out) {
   const hn::CappedTag<float, 16> df;
-  const hn::RebindToUnsigned<decltype(df)> du;
-  const hn::Rebind<std::uint16_t, decltype(df)> d16;
+  using Floats = decltype(df);
   constexpr std::size_t width = hn::MaxLanes(df);
   std::size_t i = 0;
   if (kind == Half::kBFloat16) {
     for (; i + width <= count; i += width) {
-      const auto words = hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, data + i)));
-      hn::StoreU(hn::BitCast(df, words), df, out + i);
+      hn::StoreU(BFloat16Elements<Floats>::load(data + i), df, out + i);
     }
   } else {
-    for (; i + width <= count; i += width) hn::StoreU(promote_f16(df, hn::LoadU(d16, data + i)), df, out + i);
+    for (; i + width <= count; i += width) hn::StoreU(Float16Elements<Floats>::load(data + i), df, out + i);
   }
   for (; i < count; ++i) out[i] = widen_one(data[i], kind);
 }

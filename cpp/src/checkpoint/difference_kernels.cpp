@@ -15,7 +15,7 @@
 #include <cstring>
 #include <limits>
 
-#include "base/half-inl.h"
+#include "base/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::checkpoint::HWY_NAMESPACE {
@@ -23,7 +23,8 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using msprobe::HWY_NAMESPACE::promote_f16;
+using msprobe::HWY_NAMESPACE::Float16Elements;
+using msprobe::HWY_NAMESPACE::SameElements;
 
 // A row is kLanes pairs: two groups of kGroup, each in kVectors vectors.
 constexpr std::size_t kGroup = kLanes / 2;
@@ -53,22 +54,16 @@ constexpr double kLeastSquares = 0x1p-100;
 
 // load<group>(row, v): vector `v` of a group of a row.
 
-struct Float32 {
-  using T = float;
+template <typename Elements>
+struct InOrder {
+  using T = typename Elements::T;
   template <std::size_t group>
   static HWY_INLINE Vector load(const T* row, std::size_t v) {
-    return hn::LoadU(Floats(), row + group * kGroup + v * kWidth);
+    return Elements::load(row + group * kGroup + v * kWidth);
   }
 };
-
-struct Float16 {
-  using T = std::uint16_t;
-  template <std::size_t group>
-  static HWY_INLINE Vector load(const T* row, std::size_t v) {
-    const hn::Rebind<std::uint16_t, Floats> d16;
-    return promote_f16(Floats(), hn::LoadU(d16, row + group * kGroup + v * kWidth));
-  }
-};
+using Float32 = InOrder<SameElements<Floats>>;
+using Float16 = InOrder<Float16Elements<Floats>>;
 
 // The even elements are the first group, the odd ones the second: one instruction for each.
 struct BFloat16 {

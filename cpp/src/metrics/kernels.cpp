@@ -12,7 +12,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 
-#include "base/half-inl.h"
+#include "base/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::metrics::HWY_NAMESPACE {
@@ -20,7 +20,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using msprobe::HWY_NAMESPACE::promote_f16;
+using msprobe::HWY_NAMESPACE::BFloat16Elements;
+using msprobe::HWY_NAMESPACE::Float16Elements;
+using msprobe::HWY_NAMESPACE::SameElements;
 
 // Vectors that together hold kLanes elements.
 using Floats = hn::CappedTag<float, kLanes>;
@@ -28,38 +30,11 @@ using Doubles = hn::CappedTag<double, kLanes>;
 using FloatsOfDoubles = hn::Rebind<float, Doubles>;
 constexpr std::size_t kDoubleWidth = hn::MaxLanes(Doubles());
 
-// ------------------------------------------------------------------------------------------ loading elements
-
-// Each gives vectors of D, in which relative errors are computed and extremes kept.
-struct Float32 {
-  using T = float;
-  using D = Floats;
-  static HWY_INLINE hn::Vec<D> load(const T* data) { return hn::LoadU(D(), data); }
-};
-
-struct Float64 {
-  using T = double;
-  using D = Doubles;
-  static HWY_INLINE hn::Vec<D> load(const T* data) { return hn::LoadU(D(), data); }
-};
-
-struct BFloat16 {
-  using T = std::uint16_t;
-  using D = Floats;
-  static HWY_INLINE hn::Vec<D> load(const T* data) {
-    const hn::RebindToUnsigned<D> du;
-    const hn::Rebind<std::uint16_t, D> d16;
-    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, data))));
-  }
-};
-
-struct Float16 {
-  using T = std::uint16_t;
-  using D = Floats;
-  static HWY_INLINE hn::Vec<D> load(const T* data) {
-    return promote_f16(D(), hn::LoadU(hn::Rebind<std::uint16_t, D>(), data));
-  }
-};
+// In vectors of their D relative errors are computed and extremes kept.
+using Float32 = SameElements<Floats>;
+using Float64 = SameElements<Doubles>;
+using BFloat16 = BFloat16Elements<Floats>;
+using Float16 = Float16Elements<Floats>;
 
 // The double vectors that a vector of D's elements becomes.
 template <typename D>

@@ -15,7 +15,7 @@
 #define HWY_TARGET_INCLUDE "perturb/kernels.cpp"
 #include <hwy/foreach_target.h>
 
-#include "base/half-inl.h"
+#include "base/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace msprobe::perturb::HWY_NAMESPACE {
@@ -23,7 +23,9 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using msprobe::HWY_NAMESPACE::promote_f16;
+using msprobe::HWY_NAMESPACE::BFloat16Elements;
+using msprobe::HWY_NAMESPACE::Float16Elements;
+using msprobe::HWY_NAMESPACE::SameElements;
 
 constexpr std::size_t kWidth = 16;  // elements of a float vector at most
 using Floats = hn::CappedTag<float, kWidth>;
@@ -32,27 +34,16 @@ using Halves = hn::Rebind<std::uint16_t, Floats>;
 
 // ---- elements: how they are loaded and stored as vectors of D
 
-struct Float64 {
-  using T = double;
-  using D = Doubles;
-  static HWY_INLINE hn::Vec<D> load(const T* data) { return hn::LoadU(D(), data); }
-  static HWY_INLINE void store(hn::Vec<D> x, T* data) { hn::StoreU(x, D(), data); }
-};
-
-struct Float32 {
-  using T = float;
-  using D = Floats;
-  static HWY_INLINE hn::Vec<D> load(const T* data) { return hn::LoadU(D(), data); }
-  static HWY_INLINE void store(hn::Vec<D> x, T* data) { hn::StoreU(x, D(), data); }
-};
-
-struct BFloat16 {
-  using T = std::uint16_t;
-  using D = Floats;
-  static HWY_INLINE hn::Vec<D> load(const T* data) {
-    const hn::RebindToUnsigned<D> du;
-    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(Halves(), data))));
+template <typename Vectors>
+struct Stored : SameElements<Vectors> {
+  static HWY_INLINE void store(hn::Vec<Vectors> x, hn::TFromD<Vectors>* data) {
+    hn::StoreU(x, Vectors(), data);
   }
+};
+using Float64 = Stored<Doubles>;
+using Float32 = Stored<Floats>;
+
+struct BFloat16 : BFloat16Elements<Floats> {
   // To the nearest, of two to the even one. NaN stays NaN.
   static HWY_INLINE void store(hn::Vec<D> x, T* data) {
     const hn::RebindToUnsigned<D> du;
@@ -67,10 +58,7 @@ struct BFloat16 {
   }
 };
 
-struct Float16 {
-  using T = std::uint16_t;
-  using D = Floats;
-  static HWY_INLINE hn::Vec<D> load(const T* data) { return promote_f16(D(), hn::LoadU(Halves(), data)); }
+struct Float16 : Float16Elements<Floats> {
   // To the nearest, of two to the even one; by adding a number so large that the sum has the bits of the
   // result at its end.
   static HWY_INLINE void store(hn::Vec<D> x, T* data) {
