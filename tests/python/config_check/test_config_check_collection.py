@@ -430,7 +430,7 @@ class TestCollecting:
         model(torch.ones(1, 4))
         assert tree(tmp_path / "p.zip", "dataset/step0/rank0/dataset.json")["args"]["0"]["max"] == 1.0
 
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch.jit
     def test_a_traced_call_is_not_collected(self, tmp_path):
         model = nn.Linear(4, 2)
         ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
@@ -439,7 +439,7 @@ class TestCollecting:
         model(torch.ones(1, 4))
         assert tree(tmp_path / "p.zip", "dataset/step0/rank0/dataset.json")["args"]["0"]["max"] == 1.0
 
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch.jit
     def test_a_model_that_takes_no_hook(self, tmp_path, caplog):
         model = torch.jit.script(nn.Linear(4, 2))
         ConfigChecker(model, output_zip_path=str(tmp_path / "p.zip"))
