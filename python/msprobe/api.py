@@ -235,7 +235,7 @@ def config_check(
     """
     from msprobe.config_check.comparison import compare_packs
     from msprobe.config_check.outputs import check_output, write_outputs
-    from msprobe.config_check.pack_reader import read_pack
+    from msprobe.config_check.packs.pack_reader import read_pack
     from msprobe.files.run_folder import pack_of
 
     packs = pack_of(Path(reference)), pack_of(Path(target))

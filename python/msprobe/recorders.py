@@ -127,7 +127,7 @@ class RunRecording:
             log.warning("%s", error)
 
     def release(self) -> None:
-        """After end(): lets go of the models, as Feature.release() does, where the process goes on."""
+        """After end(): lets go of the models, as release() of a task does, where the process goes on."""
         self._session.forget_models()
         if self._dump is not None:
             self._dump.release()

@@ -9,7 +9,7 @@
 #include "fuzz_target.h"
 #include "msprobe/trace.h"
 #include "msprobe/trace_reader.h"
-#include "trace/encoding.h"
+#include "trace/log/encoding.h"
 
 using namespace msprobe::fuzz;
 namespace trace = msprobe::trace;

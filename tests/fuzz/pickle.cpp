@@ -3,14 +3,14 @@
 //
 // The description of a .pt file alone, beside two storages: what the archive around it would keep from the
 // machine that runs it by its checksums.
-#include "io/pickle.h"
+#include "io/pt/pickle.h"
 
 #include <array>
 #include <span>
 #include <string>
 
 #include "fuzz_target.h"
-#include "io/pt_objects.h"
+#include "io/pt/pt_objects.h"
 #include "pt_walk.h"
 
 using namespace msprobe::fuzz;

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "fuzz_target.h"
-#include "io/pickle.h"
+#include "io/pt/pickle.h"
 
 namespace msprobe::fuzz {
 namespace {

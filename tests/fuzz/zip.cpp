@@ -5,7 +5,7 @@
 #include <string>
 
 #include "fuzz_target.h"
-#include "io/zip_archive.h"
+#include "io/zip/zip_archive.h"
 
 using namespace msprobe::fuzz;
 using msprobe::io::ZipArchive;

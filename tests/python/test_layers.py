@@ -57,8 +57,8 @@ THIRD_PARTY = (
         ("cpp/src/torch/", *TORCH_HEADERS, "bindings/torch/"),
     ),
     (re.compile(r"Python\.h$|pybind11/"), ("bindings/",)),
-    (re.compile(r"nlohmann/"), ("cpp/src/io/json_document.cpp",)),
-    (re.compile(r"yaml-cpp/"), ("cpp/src/io/yaml_document.cpp",)),
+    (re.compile(r"nlohmann/"), ("cpp/src/io/document/json_document.cpp",)),
+    (re.compile(r"yaml-cpp/"), ("cpp/src/io/document/yaml_document.cpp",)),
 )
 
 # What is not written for one framework names none: how a framework writes its types and calls comes as data.
@@ -67,8 +67,8 @@ FRAMEWORK = re.compile(r'"[^"\n]*(?:torch|mindspore)[^"\n]*"', re.IGNORECASE)
 MAY_NAME_A_FRAMEWORK = (
     "cpp/src/torch/",
     *TORCH_HEADERS,
-    "cpp/src/io/pt_",
-    "cpp/src/io/zip_archive.cpp",
+    "cpp/src/io/pt/",
+    "cpp/src/io/zip/zip_archive.cpp",
     "cpp/private/msprobe/pt_file.h",
     "cpp/src/checkpoint/",
     "cpp/src/trace/record_name.cpp",  # the prefixes of names
@@ -89,12 +89,12 @@ ABOVE_FEATURES = (
     {"commands", "other_names"},
     {"autostart", "capturing"},
     {"recorders"},
-    {"training_monitor"},
     {"debugger"},
+    {"training_monitor"},
 )
 FEATURES_LAYER = len(ABOVE_FEATURES)
 BELOW_FEATURES = (
-    {"feature", "recording", "seed"},
+    {"recording", "seed"},
     {"training", "replay", "transport"},
     {"hooks"},
     {"config"},

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "io/mapped_file.h"
+#include "io/file/mapped_file.h"
 
 namespace msprobe::checkpoint {
 namespace {

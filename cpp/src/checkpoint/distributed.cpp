@@ -18,9 +18,9 @@
 #include "checkpoint/pieces.h"
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
-#include "io/in_quotes.h"
-#include "io/mapped_file.h"
-#include "io/pickle.h"
+#include "io/file/mapped_file.h"
+#include "io/pt/pickle.h"
+#include "io/table/in_quotes.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 

@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "io/json_input.h"
+#include "io/document/json_input.h"
 
 namespace msprobe::checkpoint {
 namespace {

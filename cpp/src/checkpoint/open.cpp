@@ -13,8 +13,8 @@
 #include "checkpoint/pieces.h"
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
-#include "io/in_quotes.h"
-#include "io/mapped_file.h"
+#include "io/file/mapped_file.h"
+#include "io/table/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 

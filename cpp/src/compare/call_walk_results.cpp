@@ -5,8 +5,8 @@
 
 #include "compare/call_walker.h"
 #include "msprobe/step_walk.h"
-#include "trace/align.h"
-#include "trace/uninitialised.h"
+#include "trace/item/uninitialised.h"
+#include "trace/match/align.h"
 
 namespace msprobe::compare {
 

@@ -19,8 +19,8 @@
 #include "compare/rounding_model.h"
 #include "compare/rows.h"
 #include "msprobe/step_walk.h"
-#include "trace/parent_cursor.h"
-#include "trace/uninitialised.h"
+#include "trace/item/uninitialised.h"
+#include "trace/match/parent_cursor.h"
 
 namespace msprobe::compare {
 

@@ -6,7 +6,7 @@
 
 #include "compare/row_statistics.h"
 #include "msprobe/compare.h"
-#include "trace/item_text.h"
+#include "trace/item/item_text.h"
 
 // The rules of the table: which row is a warning and which gets a colour. They are mindstudio-probe's, and
 // say how large a difference is, not where it comes from.

@@ -13,8 +13,8 @@
 #include "compare/rows.h"
 #include "msprobe/compare_report.h"
 #include "msprobe/step_walk.h"
-#include "trace/item_text.h"
-#include "trace/json_text.h"
+#include "trace/item/item_text.h"
+#include "trace/json/json_text.h"
 #include "trace/name_index.h"
 
 namespace msprobe::compare {

@@ -13,8 +13,8 @@
 #include "msprobe/sheet.h"
 #include "msprobe/table.h"
 #include "msprobe/thread_pool.h"
-#include "trace/item_text.h"
-#include "trace/python_text.h"
+#include "trace/item/item_text.h"
+#include "trace/reader/python_text.h"
 
 namespace msprobe::compare {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/non_finite.h"
 #include "compare/rounding_model.h"
 #include "msprobe/trace_compare.h"
-#include "trace/sketch_text.h"
+#include "trace/item/sketch_text.h"
 
 namespace msprobe::compare {
 namespace {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "io/in_quotes.h"
+#include "io/table/in_quotes.h"
 
 namespace msprobe::config {
 namespace {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <libdeflate.h>
 
-#include "io/mapped_file.h"
-#include "io/zip_format.h"
+#include "io/file/mapped_file.h"
+#include "io/zip/zip_format.h"
 #include "msprobe/config_check.h"
 #include "msprobe/error.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "io/json_input.h"
+#include "io/document/json_input.h"
 
 namespace msprobe::config_check {
 namespace {

@@ -20,9 +20,9 @@
 #include "msprobe/log.h"
 #include "msprobe/pt_file.h"
 #include "msprobe/tensor_file.h"
-#include "trace/bad_number.h"
-#include "trace/mapping_guard.h"
-#include "trace/uninitialised.h"
+#include "trace/item/bad_number.h"
+#include "trace/item/uninitialised.h"
+#include "trace/log/mapping_guard.h"
 
 namespace msprobe::dump {
 namespace {

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "io/temporaries.h"
+#include "io/file/temporaries.h"
 #include "msprobe/event_log.h"
-#include "trace/mapping_guard.h"
+#include "trace/log/mapping_guard.h"
 
 namespace msprobe::dump {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/base64.h"
 #include "base/crc32_text.h"
 #include "msprobe/dump.h"
-#include "trace/json_text.h"
-#include "trace/sketch_text.h"
+#include "trace/item/sketch_text.h"
+#include "trace/json/json_text.h"
 
 namespace msprobe::dump {
 namespace {

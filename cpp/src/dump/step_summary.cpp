@@ -5,7 +5,7 @@
 #include <string>
 
 #include "msprobe/file.h"
-#include "trace/json_text.h"
+#include "trace/json/json_text.h"
 
 namespace msprobe::dump {
 

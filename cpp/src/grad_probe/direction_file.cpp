@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "io/file_name.h"
+#include "io/file/file_name.h"
 #include "msprobe/file.h"
 #include "msprobe/tensor_file.h"
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <system_error>
 
-#include "io/temporaries.h"
+#include "io/file/temporaries.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 

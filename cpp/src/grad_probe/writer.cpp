@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "grad_probe/rank_directory.h"
-#include "io/write_queue.h"
+#include "io/file/write_queue.h"
 #include "msprobe/file.h"
 #include "msprobe/grad_probe.h"
 #include "msprobe/log.h"

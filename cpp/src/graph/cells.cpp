@@ -10,10 +10,10 @@
 #include "graph/parameter_pairs.h"
 #include "msprobe/graph.h"
 #include "msprobe/table.h"
-#include "trace/item_text.h"
-#include "trace/json_text.h"
+#include "trace/item/item_text.h"
+#include "trace/item/type_name.h"
+#include "trace/json/json_text.h"
 #include "trace/record_name.h"
-#include "trace/type_name.h"
 
 namespace msprobe::graph {
 namespace {

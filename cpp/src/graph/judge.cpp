@@ -8,8 +8,8 @@
 #include "graph/parameter_pairs.h"
 #include "msprobe/graph.h"
 #include "msprobe/thread_pool.h"
-#include "trace/item_text.h"
-#include "trace/uninitialised.h"
+#include "trace/item/item_text.h"
+#include "trace/item/uninitialised.h"
 
 namespace msprobe::graph {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "trace/json_text.h"
+#include "trace/json/json_text.h"
 
 namespace msprobe::graph {
 namespace {

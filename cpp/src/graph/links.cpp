@@ -6,9 +6,9 @@
 #include <array>
 #include <optional>
 
-#include "trace/item_text.h"
-#include "trace/json_text.h"
-#include "trace/p2p_batch.h"
+#include "trace/item/item_text.h"
+#include "trace/json/json_text.h"
+#include "trace/match/p2p_batch.h"
 #include "trace/rank_numbers.h"
 #include "trace/record_name.h"
 

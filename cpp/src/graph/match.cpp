@@ -7,7 +7,7 @@
 #include "graph/dotted_name.h"
 #include "graph/micro_steps.h"
 #include "msprobe/graph.h"
-#include "trace/item_text.h"
+#include "trace/item/item_text.h"
 #include "trace/rank_numbers.h"
 
 namespace msprobe::graph {

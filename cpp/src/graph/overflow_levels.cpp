@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "graph/dotted_name.h"
-#include "trace/bad_number.h"
+#include "trace/item/bad_number.h"
+#include "trace/item/type_name.h"
 #include "trace/record_name.h"
-#include "trace/type_name.h"
 
 namespace msprobe::graph {
 namespace {

@@ -3,7 +3,7 @@
 #include "graph/parameter_pairs.h"
 
 #include "graph/dotted_name.h"
-#include "trace/type_name.h"
+#include "trace/item/type_name.h"
 
 namespace msprobe::graph {
 

@@ -3,7 +3,7 @@
 #include "graph/rows.h"
 
 #include "graph/legend.h"
-#include "trace/json_text.h"
+#include "trace/json/json_text.h"
 
 namespace msprobe::graph {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "msprobe/graph.h"
-#include "trace/item_text.h"
+#include "trace/item/item_text.h"
 
 namespace msprobe::graph {
 namespace {

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/layout.h"
-#include "io/in_quotes.h"
-#include "io/mapped_file.h"
-#include "io/zip_format.h"
+#include "io/file/mapped_file.h"
+#include "io/table/in_quotes.h"
+#include "io/zip/zip_format.h"
 #include "msprobe/document.h"
 #include "msprobe/error.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "io/mapped_file.h"
+#include "io/file/mapped_file.h"
 #include "msprobe/pt_file.h"
 
 namespace msprobe::io {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "msprobe/monitor_alarms.h"
-#include "trace/json_text.h"
+#include "trace/json/json_text.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/non_finite.h"
 #include "base/shape_text.h"
-#include "io/csv_text.h"
+#include "io/table/csv_text.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor_frame.h"
 #include "msprobe/table.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "io/sqlite_address.h"
-#include "io/sqlite_error.h"
+#include "io/sqlite/sqlite_address.h"
+#include "io/sqlite/sqlite_error.h"
 #include "monitor/store_format.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"

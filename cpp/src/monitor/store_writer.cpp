@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "io/sqlite_error.h"
+#include "io/sqlite/sqlite_error.h"
 #include "monitor/store_format.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"

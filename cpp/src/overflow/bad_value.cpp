@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "io/in_quotes.h"
+#include "io/table/in_quotes.h"
 #include "trace/record_name.h"
 
 namespace msprobe::overflow {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "msprobe/trace_reader.h"
-#include "trace/bad_number.h"
+#include "trace/item/bad_number.h"
 
 /// Infinities and NaN in what a record says about its tensors and scalars.
 namespace msprobe::overflow {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
-#include "trace/p2p_batch.h"
+#include "trace/item/type_name.h"
+#include "trace/match/p2p_batch.h"
 #include "trace/rank_numbers.h"
 #include "trace/record_name.h"
-#include "trace/type_name.h"
 
 namespace msprobe::overflow {
 namespace {

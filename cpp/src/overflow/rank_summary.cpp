@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "overflow/bad_value.h"
+#include "trace/item/uninitialised.h"
 #include "trace/record_name.h"
-#include "trace/uninitialised.h"
 
 namespace msprobe::overflow {
 namespace {

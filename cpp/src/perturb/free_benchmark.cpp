@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "base/shape_text.h"
-#include "io/csv_text.h"
+#include "io/table/csv_text.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/perturb.h"

@@ -10,14 +10,14 @@
 
 #include "base/convert.h"
 #include "base/layout.h"
-#include "io/file_name.h"
-#include "io/write_queue.h"
+#include "io/file/file_name.h"
+#include "io/file/write_queue.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/rl.h"
 #include "msprobe/stats.h"
 #include "msprobe/tensor_file.h"
-#include "trace/json_text.h"
+#include "trace/json/json_text.h"
 
 namespace msprobe::rl {
 namespace {

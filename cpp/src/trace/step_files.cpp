@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "io/json_input.h"
+#include "io/document/json_input.h"
 #include "msprobe/trace_reader.h"
 #include "trace/name_index.h"
 #include "trace/rank_numbers.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "io/json_scanner.h"
+#include "io/document/json_scanner.h"
 #include "msprobe/trace_reader.h"
 #include "trace/name_index.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/json_input.h"
+#include "io/document/json_input.h"
 #include "msprobe/error.h"
 
 namespace msprobe::trace {

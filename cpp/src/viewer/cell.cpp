@@ -8,11 +8,11 @@
 #include <functional>
 
 #include "base/non_finite.h"
-#include "io/json_scanner.h"
+#include "io/document/json_scanner.h"
 #include "msprobe/metrics.h"
 #include "msprobe/trace_compare.h"
 #include "msprobe/viewer_cell.h"
-#include "trace/type_name.h"
+#include "trace/item/type_name.h"
 
 namespace msprobe::viewer {
 namespace {

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "io/sqlite_binder.h"
-#include "io/sqlite_error.h"
+#include "io/sqlite/sqlite_binder.h"
+#include "io/sqlite/sqlite_error.h"
 #include "msprobe/error.h"
 #include "msprobe/viewer_cell.h"
 #include "msprobe/viewer_digest.h"
-#include "trace/bad_number.h"
-#include "trace/uninitialised.h"
+#include "trace/item/bad_number.h"
+#include "trace/item/uninitialised.h"
 #include "viewer/json_texts.h"
 #include "viewer/node_tree.h"
 #include "viewer/result_reader.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "viewer/json_texts.h"
 
-#include "io/json_input.h"
+#include "io/document/json_input.h"
 #include "msprobe/error.h"
 
 namespace msprobe::viewer {

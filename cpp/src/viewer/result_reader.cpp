@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "io/sqlite_address.h"
+#include "io/sqlite/sqlite_address.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 #include "msprobe/viewer_cell.h"

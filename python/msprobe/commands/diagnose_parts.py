@@ -119,10 +119,10 @@ class Comparison:
 
     def _config(self) -> PartResult:
         from msprobe.config_check import wording
-        from msprobe.config_check.check_result import ERROR
+        from msprobe.config_check.checks.check_result import ERROR
         from msprobe.config_check.comparison import compare_packs
         from msprobe.config_check.outputs import check_output, write_outputs
-        from msprobe.config_check.pack_reader import read_pack
+        from msprobe.config_check.packs.pack_reader import read_pack
 
         assert self._a.pack is not None
         assert self._b.pack is not None

@@ -12,24 +12,30 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.config_check import pack
-from msprobe.config_check.collection import (
+from msprobe.config_check.collecting.collection import (
     as_lines,
     as_text,
     checked_pack_path,
     environment_text,
     packages_text,
 )
+from msprobe.config_check.collecting.hyperparameters import (
+    check_paths,
+    merge,
+    of_files,
+    of_megatron,
+    of_objects,
+)
+from msprobe.config_check.collecting.parsed_arguments import ParsedArguments
+from msprobe.config_check.collecting.random_calls import RandomCalls
+from msprobe.config_check.collecting.run_identity import current_rank, own_run
+from msprobe.config_check.collecting.settings import training_settings
+from msprobe.config_check.collecting.tensor_measurement import CHECKSUMS, measure_inputs, measure_weights
 from msprobe.config_check.comparison import ConfigComparison, compare_packs
-from msprobe.config_check.hyperparameters import check_paths, merge, of_files, of_megatron, of_objects
 from msprobe.config_check.outputs import check_output, write_outputs
-from msprobe.config_check.pack_reader import read_pack
-from msprobe.config_check.pack_writer import PackWriter
-from msprobe.config_check.parsed_arguments import ParsedArguments
-from msprobe.config_check.random_calls import RandomCalls
-from msprobe.config_check.run_identity import current_rank, own_run
-from msprobe.config_check.settings import training_settings
-from msprobe.config_check.tensor_measurement import CHECKSUMS, measure_inputs, measure_weights
+from msprobe.config_check.packs import pack
+from msprobe.config_check.packs.pack_reader import read_pack
+from msprobe.config_check.packs.pack_writer import PackWriter
 from msprobe.native import InvalidArgument, UnsupportedError, import_torch, log
 
 if TYPE_CHECKING:

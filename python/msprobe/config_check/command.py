@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msprobe.config_check.pack_reader import Pack
+    from msprobe.config_check.packs.pack_reader import Pack
 
 _EPILOG = """exit code: 0 a pack was written, or the set-ups are alike; 1 they differ, or a part of a pack
 could not be read; 2 an error.
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _collect(asked: argparse.Namespace) -> int:
-    from msprobe.config_check.collection import collect_static
+    from msprobe.config_check.collecting.collection import collect_static
     from msprobe.native import log_on_stderr
     from msprobe.terminal.printable import printable
 
@@ -80,7 +80,7 @@ def _compare(asked: argparse.Namespace) -> int:
 
     from msprobe.config_check.comparison import compare_packs
     from msprobe.config_check.outputs import check_output, result_json, write_outputs
-    from msprobe.config_check.pack_reader import read_pack
+    from msprobe.config_check.packs.pack_reader import read_pack
     from msprobe.config_check.wording import console_text
     from msprobe.files.run_folder import is_run, pack_of
     from msprobe.native import log_on_stderr
@@ -103,10 +103,10 @@ def _compare(asked: argparse.Namespace) -> int:
 
 def _other(asked: argparse.Namespace, paths: tuple[Path, ...]) -> Pack:
     """The side under test."""
-    from msprobe.config_check.pack_reader import read_pack
+    from msprobe.config_check.packs.pack_reader import read_pack
 
     if asked.live:
-        from msprobe.config_check.collection import live_pack
+        from msprobe.config_check.collecting.collection import live_pack
 
         return live_pack(asked.dump or [])
     return read_pack(paths[1])

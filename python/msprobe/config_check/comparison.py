@@ -7,20 +7,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msprobe.config_check.check_environment import check_environment, check_packages, check_variables
-from msprobe.config_check.check_hyperparameters import check_hyperparameters
-from msprobe.config_check.check_random import check_random, check_seeds
-from msprobe.config_check.check_settings import check_settings
-from msprobe.config_check.check_tensors import check_dataset, check_weights
-from msprobe.config_check.likelihood import Ranked, table
+from msprobe.config_check.checks.check_environment import check_environment, check_packages, check_variables
+from msprobe.config_check.checks.check_hyperparameters import check_hyperparameters
+from msprobe.config_check.checks.check_random import check_random, check_seeds
+from msprobe.config_check.checks.check_settings import check_settings
+from msprobe.config_check.checks.check_tensors import check_dataset, check_weights
+from msprobe.config_check.checks.likelihood import Ranked, table
 from msprobe.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from msprobe.config_check.check_result import CheckResult
-    from msprobe.config_check.pack_reader import Pack
+    from msprobe.config_check.checks.check_result import CheckResult
+    from msprobe.config_check.packs.pack_reader import Pack
     from msprobe.result import Cell
 
 # What a check looks at, for the sentence about checks that were not made.

@@ -11,16 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msprobe.config_check import pack
+from msprobe.config_check.packs import pack
 from msprobe.config_check.report import report_html
 from msprobe.config_check.wording import sentence
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import InvalidArgument, IoError, __version__, core
 
 if TYPE_CHECKING:
-    from msprobe.config_check.check_result import Difference
+    from msprobe.config_check.checks.check_result import Difference
     from msprobe.config_check.comparison import ConfigComparison
-    from msprobe.config_check.pack_reader import Pack
+    from msprobe.config_check.packs.pack_reader import Pack
 
 _TABLE, _JSON, _PAGE = "result.xlsx", "result.json", "report.html"
 _SIDES = ("bench", "cmp")

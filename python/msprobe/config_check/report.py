@@ -7,14 +7,14 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from msprobe.config_check.check_result import ERROR, Cell, CheckResult, shown
+from msprobe.config_check.checks.check_result import ERROR, Cell, CheckResult, shown
 from msprobe.config_check.wording import sentence
 from msprobe.files.page import base_style, file_beside, filled
 from msprobe.native import __version__
 
 if TYPE_CHECKING:
+    from msprobe.config_check.checks.likelihood import Ranked
     from msprobe.config_check.comparison import ConfigComparison
-    from msprobe.config_check.likelihood import Ranked
 
 # More would make a page that is slow to open; result.xlsx has all rows.
 _MOST_ROWS = 500

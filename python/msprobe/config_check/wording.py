@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msprobe.config_check.check_result import ERROR
+from msprobe.config_check.checks.check_result import ERROR
 from msprobe.terminal.colour import PLAIN, Paint
 from msprobe.terminal.printable import printable
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from msprobe.config_check.checks.likelihood import Ranked
     from msprobe.config_check.comparison import ConfigComparison
-    from msprobe.config_check.likelihood import Ranked
 
 _MOST_NAMED = 10
 _MOST_NOTES = 6

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/file_name.h"
+#include "io/file/file_name.h"
 
 #include <set>
 #include <string>

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/pickle.h"
+#include "io/pt/pickle.h"
 
 #include <random>
 #include <string>

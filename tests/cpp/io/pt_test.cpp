@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "catch.h"
-#include "io/zip_format.h"
-#include "io/zip_writer.h"
+#include "io/zip/zip_format.h"
+#include "io/zip/zip_writer.h"
 #include "msprobe/error.h"
 #include "msprobe/pt_file.h"
 #include "temp_dir.h"

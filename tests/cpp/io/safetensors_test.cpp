@@ -5,7 +5,7 @@
 #include <string>
 
 #include "catch.h"
-#include "io/zip_format.h"
+#include "io/zip/zip_format.h"
 #include "msprobe/error.h"
 #include "temp_dir.h"
 

@@ -16,10 +16,10 @@
 #include <random>
 
 #include "catch.h"
-#include "io/mapped_file.h"
-#include "io/sheet_format.h"
-#include "io/zip_archive.h"
-#include "io/zip_format.h"
+#include "io/file/mapped_file.h"
+#include "io/table/sheet_format.h"
+#include "io/zip/zip_archive.h"
+#include "io/zip/zip_format.h"
 #include "msprobe/error.h"
 #include "msprobe/table.h"
 #include "temp_dir.h"

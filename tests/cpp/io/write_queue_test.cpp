@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/write_queue.h"
+#include "io/file/write_queue.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -8,10 +8,10 @@
 
 #include "base/crc32.h"
 #include "catch.h"
-#include "io/mapped_file.h"
-#include "io/zip_archive.h"
-#include "io/zip_format.h"
-#include "io/zip_writer.h"
+#include "io/file/mapped_file.h"
+#include "io/zip/zip_archive.h"
+#include "io/zip/zip_format.h"
+#include "io/zip/zip_writer.h"
 #include "msprobe/error.h"
 #include "temp_dir.h"
 

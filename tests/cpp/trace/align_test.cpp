@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/align.h"
+#include "trace/match/align.h"
 
 #include <algorithm>
 #include <cstdint>

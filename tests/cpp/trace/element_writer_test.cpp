@@ -8,8 +8,8 @@
 #include "frameworks.h"
 #include "msprobe/error.h"
 #include "msprobe/trace.h"
-#include "trace/element_text.h"
-#include "trace/encoding.h"
+#include "trace/json/element_text.h"
+#include "trace/log/encoding.h"
 
 using namespace msprobe;
 using namespace msprobe::trace;

@@ -23,8 +23,8 @@
 #include "msprobe/error.h"
 #include "msprobe/trace.h"
 #include "temp_dir.h"
-#include "trace/encoding.h"
-#include "trace/mapping_guard.h"
+#include "trace/log/encoding.h"
+#include "trace/log/mapping_guard.h"
 
 using namespace msprobe;
 using namespace msprobe::trace;

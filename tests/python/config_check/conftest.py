@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from config_check_packs import Entries, write_pack
 from msprobe.config_check.comparison import ConfigComparison, compare_packs
-from msprobe.config_check.pack_reader import read_pack
+from msprobe.config_check.packs.pack_reader import read_pack
 
 
 @pytest.fixture

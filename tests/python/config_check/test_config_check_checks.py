@@ -8,9 +8,9 @@ import random
 
 import pytest
 from config_check_packs import OURS, check_of, stats
-from msprobe.config_check.check_hyperparameters import same_value
-from msprobe.config_check.check_result import sheet_number
-from msprobe.config_check.likelihood import table
+from msprobe.config_check.checks.check_hyperparameters import same_value
+from msprobe.config_check.checks.check_result import sheet_number
+from msprobe.config_check.checks.likelihood import table
 
 A_STEP = "step0/rank0"
 

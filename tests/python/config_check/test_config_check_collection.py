@@ -20,8 +20,8 @@ import torch
 from config_check_packs import DATA
 from msprobe import ConfigChecker, InvalidArgument, UnsupportedError
 from msprobe.config_check import checker as checker_module
-from msprobe.config_check import tensor_measurement
-from msprobe.config_check.check_settings import flattened
+from msprobe.config_check.checks.check_settings import flattened
+from msprobe.config_check.collecting import tensor_measurement
 from torch import nn
 
 MAKER = DATA / "make_config_check.py"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from config_check_packs import check_of
 from msprobe.config_check.comparison import compare_packs
-from msprobe.config_check.pack_reader import read_pack
+from msprobe.config_check.packs.pack_reader import read_pack
 
 HYDRA_SCRIPT = """
 import sys

@@ -19,10 +19,10 @@ import zipfile
 import pytest
 from config_check_packs import DATA, OURS, stats, write_pack
 from msprobe import ConfigChecker, FormatError, InvalidArgument, IoError
-from msprobe.config_check import pack
 from msprobe.config_check.comparison import compare_packs
-from msprobe.config_check.pack_reader import read_pack
-from msprobe.config_check.pack_writer import PackWriter, Run
+from msprobe.config_check.packs import pack
+from msprobe.config_check.packs.pack_reader import read_pack
+from msprobe.config_check.packs.pack_writer import PackWriter, Run
 
 
 def entries_of(path):
@@ -87,7 +87,7 @@ class TestWriting:
         code = """
 import resource, sys, os
 from msprobe import IoError
-from msprobe.config_check.pack_writer import PackWriter, Run
+from msprobe.config_check.packs.pack_writer import PackWriter, Run
 writer = PackWriter(sys.argv[1], Run("r"), "pytorch")
 writer.append({"env": "{}"})
 import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -106,7 +106,7 @@ except IoError as error:
     def test_killed_at_any_moment_it_is_the_old_or_the_new(self, tmp_path):
         code = """
 import sys
-from msprobe.config_check.pack_writer import PackWriter, Run
+from msprobe.config_check.packs.pack_writer import PackWriter, Run
 writer = PackWriter(sys.argv[1], Run("r"), "pytorch")
 print("ready", flush=True)
 for step in range(10000):
@@ -128,7 +128,7 @@ for step in range(10000):
     def test_many_processes_at_once(self, tmp_path):
         code = """
 import sys
-from msprobe.config_check.pack_writer import PackWriter, Run
+from msprobe.config_check.packs.pack_writer import PackWriter, Run
 writer = PackWriter(sys.argv[1], Run("r"), "pytorch")
 for step in range(6):
     writer.append({f"weights/step{step}/rank{sys.argv[2]}/weight.json": "{}"})

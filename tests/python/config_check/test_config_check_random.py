@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from msprobe.config_check.random_calls import RandomCalls
-from msprobe.config_check.random_functions import FUNCTIONS, KNOWN_TO_THE_EXISTING_TOOL
+from msprobe.config_check.collecting.random_calls import RandomCalls
+from msprobe.config_check.collecting.random_functions import FUNCTIONS, KNOWN_TO_THE_EXISTING_TOOL
 
 
 @pytest.fixture
@@ -100,7 +100,9 @@ def test_counts_by_place(calls):
     frame = found["torch.rand"][0]["stack"][-1]
     assert frame.startswith(f"File {os.path.abspath(__file__)}, line ")
     assert frame.endswith(", in test_counts_by_place, torch.rand(1)")
-    assert not any("config_check/random_calls.py" in line for line in found["torch.rand"][0]["stack"])
+    assert not any(
+        "config_check/collecting/random_calls.py" in line for line in found["torch.rand"][0]["stack"]
+    )
 
 
 def test_all_functions_of_the_existing_tool_are_counted(calls):

@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 from config_check_packs import DATA
 from msprobe import FormatError, InvalidArgument
-from msprobe.config_check.hyperparameters import check_paths, of_files, of_megatron, of_objects
-from msprobe.config_check.shell_script import launch_options
+from msprobe.config_check.collecting.hyperparameters import check_paths, of_files, of_megatron, of_objects
+from msprobe.config_check.collecting.shell_script import launch_options
 
 # Each line is nine times the one before it.
 BILLIONS = "a: &a [[x]]\n" + "".join(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from config_check_packs import OURS, check_of, write_pack
 from msprobe import ConfigChecker
-from msprobe.config_check.hyperparameters import of_objects
+from msprobe.config_check.collecting.hyperparameters import of_objects
 from msprobe.files.credentials import concealed, hashed, is_secret
 
 HYPER_PARAMETERS = "hyperparameters/hyperparameters_static.json"

@@ -8,8 +8,8 @@ import math
 
 import pytest
 import torch
-from msprobe.config_check import tensor_measurement
-from msprobe.config_check.tensor_measurement import measure_all
+from msprobe.config_check.collecting import tensor_measurement
+from msprobe.config_check.collecting.tensor_measurement import measure_all
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 OTHERS = (torch.int64, torch.int8, torch.uint8, torch.bool, torch.complex64, torch.float8_e4m3fn)

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "graph/merge/order.h"
-#include "trace/p2p_batch.h"
+#include "trace/match/p2p_batch.h"
 #include "trace/record_name.h"
 
 namespace msprobe::graph {

@@ -24,7 +24,7 @@ class PackSource(Source):
     kind = "pack"
 
     def __init__(self, path: str) -> None:
-        from msprobe.config_check.pack_reader import read_pack
+        from msprobe.config_check.packs.pack_reader import read_pack
 
         super().__init__(path)
         self._pack = read_pack(path)

@@ -1,0 +1,168 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "msprobe/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "io/file/temporaries.h"
+#include "msprobe/error.h"
+
+namespace msprobe::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool exists_as_directory(const fs::path& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+void write_all(int descriptor, const fs::path& path, const void* data, std::size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, next, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw IoError("cannot write", path.string(), errno);
+    }
+    next += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+// Network file systems report a full disk only here. After a failed close the descriptor is gone all the
+// same.
+void close_checked(int& descriptor, const fs::path& path) {
+  if (::close(std::exchange(descriptor, -1)) != 0 && errno != EINTR) {
+    throw IoError("cannot write", path.string(), errno);
+  }
+}
+
+// Whether it is there now; its parent has to be. errno says why not.
+bool make_directory(const fs::path& path) {
+  if (::mkdir(path.c_str(), kDirectoryMode) == 0) return true;
+  const int reason = errno;
+  // EEXIST: another process may have created it, too.
+  const bool is_there = reason == EEXIST && exists_as_directory(path);
+  errno = reason;
+  return is_there;
+}
+
+}  // namespace
+
+void make_directories(const fs::path& path) {
+  // Most often the last one or two are missing, as in each step of a dump.
+  if (make_directory(path)) return;
+  if (errno == ENOENT && make_directory(path.parent_path()) && make_directory(path)) return;
+  // From the beginning, to create all the others, or to name the one that cannot be created.
+  fs::path part;
+  for (const fs::path& component : path) {
+    part /= component;
+    if (component.empty() || exists_as_directory(part) || make_directory(part)) continue;
+    const int reason = errno;
+    if (reason == EEXIST || reason == ENOTDIR) {
+      throw IoError("cannot create the directory " + path.string() + ", because a part of it is a file:",
+                    part.string(), ENOTDIR);
+    }
+    throw IoError("cannot create the directory", part.string(), reason);
+  }
+}
+
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
+  constexpr std::size_t kAttempts = 100;
+  for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
+    temporary_ = path_.parent_path() / temporary_name(path_.filename().string(), attempt);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
+    if (descriptor_ >= 0) return;
+    if (errno != EEXIST && errno != EINTR) break;
+  }
+  throw IoError("cannot create", path_.string(), errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) { write_all(descriptor_, path_, data, bytes); }
+
+void AtomicFile::commit() {
+  close_checked(descriptor_, path_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    throw IoError("cannot write", path_.string(), errno);
+  }
+  temporary_.clear();
+}
+
+OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
+  do {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) throw IoError("cannot create", path_.string(), errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void OutputFile::write(const void* data, std::size_t bytes) { write_all(descriptor_, path_, data, bytes); }
+
+void OutputFile::close() { close_checked(descriptor_, path_); }
+
+void write_file(const fs::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+InputFile::InputFile(fs::path path) : path_(std::move(path)) {
+  // O_NONBLOCK: opening a named pipe must not wait for a writer; regular files ignore it.
+  do {
+    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) throw IoError("cannot open", path_.string(), errno);
+  struct stat status{};
+  const int reason = ::fstat(descriptor_, &status) != 0 ? errno
+                     : S_ISREG(status.st_mode)          ? 0
+                     : S_ISDIR(status.st_mode)          ? EISDIR
+                                                        : EINVAL;
+  if (reason != 0) {
+    ::close(descriptor_);
+    throw IoError("cannot read, because it is not a regular file:", path_.string(), reason);
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read(std::uint64_t offset, std::span<std::uint8_t> out) const {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got =
+        ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      throw IoError("cannot read", path_.string(), errno);
+    }
+    if (got == 0) {
+      throw FormatError(path_.string(), "byte " + std::to_string(offset + done),
+                        "the file ends here, expected " + std::to_string(out.size() - done) + " more bytes");
+    }
+    done += static_cast<std::size_t>(got);
+  }
+}
+
+void InputFile::advise_sequential() const noexcept {
+#if defined(POSIX_FADV_SEQUENTIAL)
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_SEQUENTIAL);
+#endif
+}
+
+}  // namespace msprobe::io

@@ -1,0 +1,44 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/item/bad_number.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "trace/record_name.h"
+
+namespace msprobe::trace {
+namespace {
+
+// Calls whose result may hold a value that they were given.
+constexpr std::array<std::string_view, 17> kFills = {
+    "full",         "full_like",       "new_full",    "fill",       "fill_",         "masked_fill",
+    "masked_fill_", "index_fill",      "index_fill_", "where",      "scatter",       "scatter_",
+    "pad",          "constant_pad_nd", "clamp",       "nan_to_num", "masked_scatter"};
+
+Badness of_word(std::string_view word) noexcept {
+  if (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
+  const auto is = [word](std::string_view wanted) {
+    return std::equal(word.begin(), word.end(), wanted.begin(), wanted.end(),
+                      [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
+  };
+  if (is("nan")) return Badness::kNan;
+  return is("inf") || is("infinity") ? Badness::kInfinite : Badness::kGood;
+}
+
+}  // namespace
+
+Badness badness(const Trace& trace, const Scalar& scalar) noexcept {
+  if (scalar.kind == Scalar::Kind::kText) return of_word(trace.text(scalar));
+  if (scalar.kind != Scalar::Kind::kFloat) return Badness::kGood;
+  const double number = trace.number(scalar).value_or(0);
+  if (std::isnan(number)) return Badness::kNan;
+  return std::isinf(number) ? Badness::kInfinite : Badness::kGood;
+}
+
+bool is_fill(std::string_view record) noexcept {
+  return std::find(kFills.begin(), kFills.end(), RecordName(record).function()) != kFills.end();
+}
+
+}  // namespace msprobe::trace

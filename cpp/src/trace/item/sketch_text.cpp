@@ -1,0 +1,69 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/item/sketch_text.h"
+
+#include <cmath>
+
+#include "base/base64.h"
+#include "trace/log/encoding.h"
+
+namespace msprobe::trace {
+namespace {
+
+constexpr std::size_t kMoments = 2 * sizeof(double);
+constexpr std::size_t kNarrow = kMoments + stats::Sketch::kSums * sizeof(float);
+constexpr std::size_t kWide = kMoments + stats::Sketch::kSums * sizeof(double);
+constexpr std::size_t kRest = 2 * sizeof(double) + 3 * sizeof(std::int64_t);
+
+}  // namespace
+
+bool is_wide(std::optional<DType> dtype) noexcept {
+  return dtype && (element_size(*dtype) == 8 || *dtype == DType::kComplex128) && *dtype != DType::kComplex64;
+}
+
+std::string sketch_bytes(const stats::Sketch& sketch, const stats::NonFinite& non_finite, bool wide) {
+  std::string bytes;
+  bytes.reserve(kWide + kRest);
+  put(bytes, sketch.mean);
+  put(bytes, sketch.norm);
+  for (const double sum : sketch.sums) {
+    if (wide) {
+      put(bytes, sum);
+    } else {
+      put(bytes, static_cast<float>(sum));
+    }
+  }
+  if (non_finite.any()) {
+    put(bytes, sketch.min);
+    put(bytes, sketch.max);
+    for (const std::int64_t count : {non_finite.nan, non_finite.pos_inf, non_finite.neg_inf})
+      put(bytes, count);
+  }
+  return bytes;
+}
+
+std::optional<SketchText> read_sketch(std::string_view base64) {
+  const auto found = from_base64(base64);
+  if (!found) return std::nullopt;
+  const std::size_t size = found->size();
+  const bool has_rest = size == kNarrow + kRest || size == kWide + kRest;
+  const std::size_t sums = has_rest ? size - kRest : size;
+  if (sums != kNarrow && sums != kWide) return std::nullopt;
+  Bytes bytes(*found);
+  SketchText result;
+  result.sketch.mean = bytes.take<double>();
+  result.sketch.norm = bytes.take<double>();
+  for (double& sum : result.sketch.sums) sum = sums == kWide ? bytes.take<double>() : bytes.take<float>();
+  if (has_rest) {
+    result.has_extremes = true;
+    result.sketch.min = bytes.take<double>();
+    result.sketch.max = bytes.take<double>();
+    for (std::int64_t* count :
+         {&result.non_finite.nan, &result.non_finite.pos_inf, &result.non_finite.neg_inf}) {
+      *count = std::max<std::int64_t>(bytes.take<std::int64_t>(), 0);
+    }
+  }
+  return result;
+}
+
+}  // namespace msprobe::trace
