@@ -7,26 +7,90 @@ from __future__ import annotations
 import atexit
 import os
 from dataclasses import replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, Protocol
 
 from msprobe.config import Config, load_config
 from msprobe.native import InvalidArgument, log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from msprobe.feature import Feature
+from msprobe.training.process_end import call_at_exit
 
 
-# Task -> the class that does it; a module is imported when its task is configured.
-_FEATURES = {
-    "grad_probe": ("msprobe.grad_probe.probe", "Probe"),
-    "free_benchmark": ("msprobe.free_benchmark.benchmark", "FreeBenchmark"),
-    "monitor": ("msprobe.training_monitor", "MonitorTask"),
-    **dict.fromkeys(
-        ("statistics", "tensor", "structure", "overflow_check"), ("msprobe.dump.data_dump", "DataDump")
-    ),
+class WatchesModel(Protocol):
+    """A task that looks at a model at each step of its optimizer, from monitor() or start() on."""
+
+    def monitor(self, model: object) -> None: ...
+
+    def start(self, model: object = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None:
+        """Takes every hook off, and returns when everything seen so far is on disk."""
+
+    def release(self) -> None:
+        """After close(): lets the model go, where the process goes on.
+
+        Not at the end of the process: the last reference to a model of DistributedDataParallel ends its
+        process group, which waits, holding Python's lock, for threads that may wait for that lock.
+        """
+
+
+class WatchesCalls(Protocol):
+    """A task that looks at the calls between start() and stop(). close() and release(): as above."""
+
+    def start(self, model: object = None, token_range: list[int] | None = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def step(self) -> None: ...
+
+    def set_init_step(self, step: int) -> None: ...
+
+    def save(self, variable: Any, name: str, save_backward: bool = True) -> None: ...
+
+    def register_custom_api(self, module: Any, api: str, prefix: str) -> None: ...
+
+    def restore_custom_api(self, module: Any, api: str) -> None: ...
+
+    def module_dump(self, module: object, name: str) -> None: ...
+
+    def module_dump_end(self) -> None: ...
+
+    def restore_api_dump(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def release(self) -> None: ...
+
+
+def _grad_probe(config: Config, model: object) -> WatchesModel:
+    from msprobe.grad_probe.probe import Probe
+
+    return Probe(config)
+
+
+def _monitor(config: Config, model: object) -> WatchesModel:
+    from msprobe.training_monitor import MonitorTask
+
+    return MonitorTask(config, model)
+
+
+def _dump(config: Config, model: object) -> WatchesCalls:
+    from msprobe.dump.data_dump import DataDump
+
+    return DataDump(config, model)
+
+
+def _free_benchmark(config: Config, model: object) -> WatchesCalls:
+    from msprobe.free_benchmark.benchmark import FreeBenchmark
+
+    return FreeBenchmark(config)
+
+
+# Task -> what does it. A call of PrecisionDebugger that is of the other kind does nothing.
+_OF_MODEL = {"grad_probe": _grad_probe, "monitor": _monitor}
+_OF_CALLS = {
+    "free_benchmark": _free_benchmark,
+    **dict.fromkeys(("statistics", "tensor", "structure", "overflow_check"), _dump),
 }
 
 # Of start().
@@ -55,7 +119,8 @@ class PrecisionDebugger:
 
     _instance: ClassVar[PrecisionDebugger | None] = None
     _config: Config
-    _feature: Feature
+    _model: WatchesModel | None
+    _calls: WatchesCalls | None
 
     def __new__(
         cls,
@@ -69,13 +134,12 @@ class PrecisionDebugger:
         if cls._instance is None:
             config = load_config(config_path, task=task, dump_path=dump_path, level=level, step=step)
             config = replace(config, dump_path=os.path.abspath(config.dump_path))  # os.chdir may come
-            module, name = _FEATURES[config.task]
             self = super().__new__(cls)
             self._config = config
-            self._feature = cast("Callable[..., Feature]", getattr(import_module(module), name))(
-                config, model
-            )
-            call_at_exit(self._feature.close)
+            of_model, of_calls = _OF_MODEL.get(config.task), _OF_CALLS.get(config.task)
+            self._model = of_model(config, model) if of_model else None
+            self._calls = of_calls(config, model) if of_calls else None
+            call_at_exit(self._task.close)
             PrecisionDebugger._instance = self
         return PrecisionDebugger._instance  # type: ignore[return-value]
 
@@ -88,7 +152,8 @@ class PrecisionDebugger:
         One model is watched at a time: the same model again changes nothing, another one takes its place.
         Raises InvalidArgument for anything but a module, and IoError when the dump path cannot be written.
         """
-        cls._get("monitor")._feature.monitor(model)
+        if task := cls._get("monitor")._model:
+            task.monitor(model)
 
     @classmethod
     def start(
@@ -110,7 +175,11 @@ class PrecisionDebugger:
         for name, value in (("rank_id", rank_id), ("scheduled_tokens", scheduled_tokens)):
             if value is not None:
                 log.warning("start: %s has no effect: %s", name, _IGNORED[name])
-        cls._get("start")._feature.start(model, token_range)
+        debugger = cls._get("start")
+        if debugger._calls:
+            debugger._calls.start(model, token_range)
+        elif debugger._model:
+            debugger._model.start(model)
 
     @classmethod
     def stop(cls) -> None:
@@ -118,12 +187,13 @@ class PrecisionDebugger:
         complete when step() returns. start() may follow in the same step. Task grad_probe: returns when every
         step seen is on disk; the probe goes on.
         """
-        cls._get("stop")._feature.stop()
+        cls._get("stop")._task.stop()
 
     @classmethod
     def restore_api_dump(cls) -> None:
         """Takes every hook off torch, as stop() does; for scripts that never call stop()."""
-        cls._get("restore_api_dump")._feature.restore_api_dump()
+        if task := cls._get("restore_api_dump")._calls:
+            task.restore_api_dump()
 
     @classmethod
     def forward_backward_dump_end(cls) -> None:
@@ -135,31 +205,47 @@ class PrecisionDebugger:
         """Ends a step: returns when its files are complete. Names count from 0 again, in the next folder.
         Task grad_probe: nothing, steps are those of the optimizer.
         """
-        cls._get("step")._feature.step()
+        if task := cls._get("step")._calls:
+            task.step()
 
     @classmethod
     def set_init_step(cls, step: int) -> None:
         """Gives the current step its number, an integer of 0 or more."""
-        cls._get("set_init_step")._feature.set_init_step(step)
+        if task := cls._get("set_init_step")._calls:
+            if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+                raise InvalidArgument(f"set_init_step: expected an integer of 0 or more, found {step!r}")
+            task.set_init_step(step)
 
     @classmethod
     def save(cls, variable: Any, name: str, save_backward: bool = True) -> None:
         """Level debug: keeps a value (tensors, int, float, str, in lists, tuples and dicts), and with
         `save_backward` the gradients that its tensors get. Other levels and tasks: nothing.
         """
-        cls._get("save")._feature.save(variable, name, save_backward)
+        if task := cls._get("save")._calls:
+            task.save(variable, name, save_backward)
 
     @classmethod
     def register_custom_api(cls, module: Any, api: str, api_prefix: str | None = None) -> None:
         """Records calls of `module.api`, too, as `{prefix}.{api}`; the prefix is that given, or the name of
         the module, or "Custom". Raises InvalidArgument where there is no such function.
         """
-        cls._get("register_custom_api")._feature.register_custom_api(module, api, api_prefix)
+        if task := cls._get("register_custom_api")._calls:
+            if not callable(getattr(module, api, None)):
+                raise InvalidArgument(f"register_custom_api: {module!r} has no function {api!r}")
+            prefix = api_prefix or getattr(module, "__name__", "Custom").rpartition(".")[2]
+            task.register_custom_api(module, api, prefix)
 
     @classmethod
     def restore_custom_api(cls, module: Any, api: str) -> None:
         """Takes register_custom_api() back."""
-        cls._get("restore_custom_api")._feature.restore_custom_api(module, api)
+        if task := cls._get("restore_custom_api")._calls:
+            task.restore_custom_api(module, api)
+
+    @property
+    def _task(self) -> WatchesModel | WatchesCalls:
+        task = self._calls or self._model
+        assert task is not None
+        return task
 
     @classmethod
     def _get(cls, method: str) -> PrecisionDebugger:
@@ -174,9 +260,10 @@ class PrecisionDebugger:
     def _reset(cls) -> None:
         """For tests: closes the debugger of this process, so that another can be made."""
         if PrecisionDebugger._instance is not None:
-            atexit.unregister(PrecisionDebugger._instance._feature.close)
-            PrecisionDebugger._instance._feature.close()
-            PrecisionDebugger._instance._feature.release()
+            task = PrecisionDebugger._instance._task
+            atexit.unregister(task.close)
+            task.close()
+            task.release()
             PrecisionDebugger._instance = None
 
 
@@ -185,19 +272,11 @@ def module_dump(module: object, dump_name: str) -> None:
     `Module.{dump_name}.{Class}`, until module_dump_end(). Raises InvalidArgument for anything but a module
     and a name.
     """
-    PrecisionDebugger._get("module_dump")._feature.module_dump(module, dump_name)
+    if task := PrecisionDebugger._get("module_dump")._calls:
+        task.module_dump(module, dump_name)
 
 
 def module_dump_end() -> None:
     """Ends module_dump(): everything of the level is recorded again."""
-    PrecisionDebugger._get("module_dump_end")._feature.module_dump_end()
-
-
-def call_at_exit(close: Callable[[], None]) -> None:
-    """Calls `close` when this process ends, while Python still works."""
-    atexit.register(close)
-    import multiprocessing.util
-
-    if multiprocessing.parent_process() is not None:
-        # A forked worker of multiprocessing leaves without atexit; this is what it runs instead.
-        multiprocessing.util.Finalize(None, close, exitpriority=100)
+    if task := PrecisionDebugger._get("module_dump_end")._calls:
+        task.module_dump_end()

@@ -20,12 +20,11 @@ from msprobe.config import (
     read_file,
     words_of,
 )
-from msprobe.debugger import call_at_exit
-from msprobe.feature import Feature
 from msprobe.monitoring.monitor import Monitor, first_step
 from msprobe.monitoring.sinks import CallbackSink
 from msprobe.monitoring.steps import OptimizerSteps, find_optimizers
 from msprobe.native import InvalidArgument, import_torch, log
+from msprobe.training.process_end import call_at_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -199,7 +198,7 @@ class ArmedDumps:
             self._dump.close()
 
 
-class MonitorTask(Feature):
+class MonitorTask:
     """Task "monitor" of PrecisionDebugger: begins with monitor(model) or the first start()."""
 
     def __init__(self, config: Config, model: object = None) -> None:
@@ -216,12 +215,15 @@ class MonitorTask(Feature):
         self._monitoring = Monitoring(self._config, _modules(model), [])
         self._of = model
 
-    def start(self, model: object = None, token_range: list[int] | None = None) -> None:
+    def start(self, model: object = None) -> None:
         if self._monitoring is None:
             chosen = self._model if model is None else model
             if chosen is None:
                 raise InvalidArgument('task "monitor": expected a model in start(model), found none')
             self.monitor(chosen)
+
+    def stop(self) -> None:
+        """Nothing: every step of the training is looked at."""
 
     def close(self) -> None:
         if self._monitoring is not None:

@@ -14,7 +14,6 @@ from msprobe.dump.capture import compiled_modules, make_hooks, module_calls
 from msprobe.dump.empty_dumps import EmptyDumps
 from msprobe.dump.placement import gathered_parameters
 from msprobe.dump.training_state import TrainingState
-from msprobe.feature import Feature
 from msprobe.hooks.calls import CallRange, around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Exchange, Hooks
 from msprobe.native import Error, InvalidArgument, import_torch, log, torch_adapter
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from msprobe.transport.spool import Spool
 
 
-class DataDump(Feature):
+class DataDump:
     """Records the steps that the configuration names.
 
     waits: step() returns when the files of the step are complete. Otherwise they become so while the next
@@ -177,8 +176,6 @@ class DataDump(Feature):
             self._session.save(variable, name, save_backward)
 
     def set_init_step(self, step: int) -> None:
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise InvalidArgument(f"set_init_step: expected an integer of 0 or more, found {step!r}")
         self._stop()
         self._close_step()
         self._step = step
@@ -226,13 +223,9 @@ class DataDump(Feature):
         self._single = None
         self._session.forget_modules()
 
-    def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
-        function = getattr(module, api, None)
-        if not callable(function):
-            raise InvalidArgument(f"register_custom_api: {module!r} has no function {api!r}")
-        prefix = api_prefix or getattr(module, "__name__", "Custom").rpartition(".")[2]
+    def register_custom_api(self, module: Any, api: str, prefix: str) -> None:
         self.restore_custom_api(module, api)
-        wrapper = self._session.wrapper(function, f"{prefix}.{api}")
+        wrapper = self._session.wrapper(getattr(module, api), f"{prefix}.{api}")
         self._custom[id(module), api] = AttributeExchange(module, api, wrapper)
         self._renew_hooks()
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, FreeBenchmarkConfig
-from msprobe.feature import Feature
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.hooks.calls import around_every_batch
 from msprobe.hooks.functions import AttributeExchange, Hooks, OffWhileCompiled
 from msprobe.hooks.listed_functions import function_exchanges
-from msprobe.native import Error, InvalidArgument, __version__, import_torch, log, torch_adapter
+from msprobe.native import Error, __version__, import_torch, log, torch_adapter
 from msprobe.training.wanted_steps import WantedSteps, rank_in_group
 
 if TYPE_CHECKING:
@@ -25,10 +24,10 @@ SUMMARY = "free_benchmark_summary.json"
 _SHOWN = 5  # functions of each kind, in the log
 
 
-class FreeBenchmark(Feature):
+class FreeBenchmark:
     """Makes the calls between start() and stop() a second time, in the steps that the configuration wants."""
 
-    def __init__(self, config: Config, model: object = None) -> None:
+    def __init__(self, config: Config) -> None:
         import_torch()
         assert isinstance(config.section, FreeBenchmarkConfig)
         self._section = config.section
@@ -89,19 +88,14 @@ class FreeBenchmark(Feature):
         self._step += 1
 
     def set_init_step(self, step: int) -> None:
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-            raise InvalidArgument(f"set_init_step: expected an integer of 0 or more, found {step!r}")
         self._stop()
         self._end_step()
         self._step = step
 
-    def register_custom_api(self, module: Any, api: str, api_prefix: str | None = None) -> None:
+    def register_custom_api(self, module: Any, api: str, prefix: str) -> None:
         """Only operators of torch.ops whose schema says that they change nothing are made again."""
-        function = getattr(module, api, None)
-        if not callable(function):
-            raise InvalidArgument(f"register_custom_api: {module!r} has no function {api!r}")
-        prefix = api_prefix or getattr(module, "__name__", "Custom").rpartition(".")[2]
         self.restore_custom_api(module, api)
+        function = getattr(module, api)
         reason = _why_not_repeated(function)
         if reason:
             self._left_out[f"{prefix}.{api}"] = reason
@@ -115,6 +109,13 @@ class FreeBenchmark(Feature):
         if self._custom.pop((id(module), api), None) is not None:
             self._renew_hooks()
 
+    def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
+        """Nothing, as for module_dump(): no values are kept."""
+
+    def module_dump(self, module: object, name: str) -> None: ...
+
+    def module_dump_end(self) -> None: ...
+
     def close(self) -> None:
         if os.getpid() != self._process:
             return
@@ -123,6 +124,9 @@ class FreeBenchmark(Feature):
         self._stop()
         self._end_step()
         self._session.end()
+
+    def release(self) -> None:
+        """Nothing: no model is held."""
 
     # ---- a step
 

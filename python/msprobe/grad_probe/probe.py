@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config import Config, GradProbeConfig, did_you_mean
-from msprobe.feature import Feature
 from msprobe.files.atomic_file import write_text
 from msprobe.native import InvalidArgument, log, torch_adapter
 from msprobe.training.optimizer import OptimizerUpdates
@@ -44,10 +43,10 @@ class _Watch:
         )
 
 
-class Probe(Feature):
+class Probe:
     """Records the gradients of one model at a time."""
 
-    def __init__(self, config: Config, model: object = None) -> None:
+    def __init__(self, config: Config) -> None:
         assert isinstance(config.section, GradProbeConfig)
         self._config = config
         self._section = config.section
@@ -75,6 +74,9 @@ class Probe(Feature):
                 log.info("%s", name)
         self._start(_wanted(parameters, self._section.param_list), parameters, rank)
 
+    def start(self, model: object = None) -> None:
+        """Nothing: steps are those of the optimizer of the model that monitor() was given."""
+
     def stop(self) -> None:
         self.flush()
 
@@ -87,6 +89,9 @@ class Probe(Feature):
             self._watch.hook.remove()
             self.flush()
             self._watch = None
+
+    def release(self) -> None:
+        """Nothing: close() lets the model go."""
 
     def _start(self, wanted: _Parameters, parameters: _Parameters, rank: int) -> None:
         section = self._section

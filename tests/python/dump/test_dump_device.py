@@ -20,7 +20,7 @@ def one_step(directory: Path, level: str, on_device: bool, infinite: bool, task:
     model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True), nn.Linear(8, 2))
     probe = debugger(directory, level=level, task=task)
     if on_device:
-        probe._feature._session.treat_all_as_on_device()
+        probe._task._session.treat_all_as_on_device()
     probe.start(model)
     x = torch.randn(6, 4)
     if infinite:
@@ -97,7 +97,7 @@ def saved(directory: Path) -> None:
     import torch
 
     probe = debugger(directory, level="debug")
-    probe._feature._session.treat_all_as_on_device()
+    probe._task._session.treat_all_as_on_device()
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     probe.save(x, "x")
     x.pow(2).sum().backward()

@@ -214,7 +214,7 @@ def steps_with_nan(directory: Path, as_on_device: bool) -> list[str]:
     def steps() -> None:
         probe = debugger(directory, level="L1")
         if as_on_device:
-            probe._feature._session.treat_all_as_on_device()
+            probe._task._session.treat_all_as_on_device()
         for begin in (0.0, -1.0):
             x = torch.full((2,), begin, requires_grad=True)
             probe.start()
