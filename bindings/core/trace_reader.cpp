@@ -4,6 +4,7 @@
 
 #include "core.h"
 #include "msprobe/error.h"
+#include "msprobe/record_name.h"
 
 namespace {
 
@@ -130,6 +131,9 @@ void register_trace_reader(py::module_& m) {
             return std::vector<std::string>(frames.begin(), frames.end());
           },
           py::arg("record"));
+  m.def(
+      "call_of", [](std::string_view record) { return text_of(trace::RecordName(record).call()); },
+      py::arg("record"));
   m.def("read_trace", &reading<trace::read_trace>, py::arg("path"));
   m.def("read_stacks", &reading<trace::read_stacks>, py::arg("path"));
   m.def("read_construct", &read_construct, py::arg("path"));

@@ -15,6 +15,7 @@
 
 #include "../python_text.h"
 #include "last_part.h"
+#include "msprobe/record_name.h"
 #include "native_type.h"
 #include "unseen.h"
 
@@ -97,7 +98,7 @@ Repetition::Repetition(const Call& call)
 void Repetition::find_reason(const Call& call) {
   const std::string_view api = call.api();
   const std::string_view name = last_part(api);
-  if (api.starts_with("Distributed.")) {
+  if (msprobe::trace::RecordName(api).has_collective_prefix()) {
     why_not_ = "it is a collective";
   } else if (name.find("empty") != std::string_view::npos || name == "__setitem__" ||
              (name.starts_with("_foreach_") && name.ends_with('_'))) {

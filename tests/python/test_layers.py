@@ -38,7 +38,10 @@ MODULE_OF_HEADER = {
         "torch",
     ),
     **dict.fromkeys(("monitor_frame", "monitor_alarms", "monitor_alerts", "monitor_plan"), "monitor"),
-    **dict.fromkeys(("event_log", "trace_reader", "trace_match", "trace_compare", "training_state"), "trace"),
+    **dict.fromkeys(
+        ("event_log", "record_name", "trace_reader", "trace_match", "trace_compare", "training_state"),
+        "trace",
+    ),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     "result_error": "metrics",
     **dict.fromkeys(("verdict", "step_walk", "compare_report"), "compare"),

@@ -12,6 +12,7 @@
 #include "checkpoint/optimizer.h"
 #include "checkpoint/pieces.h"
 #include "checkpoint/state_dict.h"
+#include "msprobe/metrics.h"
 
 namespace msprobe::checkpoint {
 namespace {
@@ -86,11 +87,7 @@ void find_buffers(const PtValue& value, int depth, std::vector<Buffer>& found) {
 
 // How far a weight may be from its copy in full precision, in units of the weight.
 float rounding(DType dtype) {
-  switch (dtype) {
-    case DType::kBFloat16: return 0x1p-8F;
-    case DType::kFloat16: return 0x1p-11F;
-    default: return 0;
-  }
+  return element_size(dtype) < sizeof(float) ? static_cast<float>(metrics::unit_roundoff(dtype)) : 0;
 }
 
 // Whether samples of a parameter, the first and the last element among them, are found at `copies`.

@@ -200,11 +200,9 @@ void CallWalker::note_input(Seen& seen, const Influence& one) {
 }
 
 std::optional<std::uint32_t> CallWalker::forward_of(std::uint32_t record) const {
-  std::string forward(name(record));
-  const std::size_t at = forward.find(".backward");
-  if (at == std::string::npos) return std::nullopt;
-  forward.replace(at, 9, ".forward");
-  const auto found = pair_.target.find(forward);
+  const trace::RecordName backward(name(record));
+  if (!backward.is_backward()) return std::nullopt;
+  const auto found = pair_.target.find(backward.with(trace::Direction::kForward));
   return found ? std::optional(static_cast<std::uint32_t>(*found)) : std::nullopt;
 }
 

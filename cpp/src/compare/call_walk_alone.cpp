@@ -164,10 +164,9 @@ void CallWalker::tell(Alone& alone) {
   if (findings.size() >= kMostFindings) return;
   Finding& finding = findings.emplace_back();
   const std::string side = alone.is_missing ? "the reference" : "the target";
-  const bool is_collective = alone.name.starts_with("Distributed.");
-  finding.kind = is_collective      ? FindingKind::kReduction
-                 : alone.is_missing ? FindingKind::kMissingCall
-                                    : FindingKind::kExtraCall;
+  finding.kind = is_collective(alone.name) ? FindingKind::kReduction
+                 : alone.is_missing        ? FindingKind::kMissingCall
+                                           : FindingKind::kExtraCall;
   finding.phase = alone.is_update               ? Phase::kUpdate
                   : alone.around == "clip_grad" ? Phase::kClipping
                                                 : Phase::kCalls;

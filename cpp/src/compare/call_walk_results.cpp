@@ -108,7 +108,7 @@ void CallWalker::tell_result(std::uint32_t record, const ItemPair& row, const Di
   if (ours != theirs) {
     finding.reason += ": it is " + std::string(ours) + ", in the reference " + std::string(theirs);
   }
-  if (finding.name.starts_with("Distributed.")) finding.kind = FindingKind::kReduction;
+  if (is_collective(finding.name)) finding.kind = FindingKind::kReduction;
   if (traits.growth == Growth::kRandom) {
     finding.kind = FindingKind::kRandomness;
     finding.reason += " (a random operator)";
@@ -285,23 +285,16 @@ void CallWalker::note_gradient(const ItemPair& row, const Distance& apart) {
 }
 
 Allowance CallWalker::allowed_of_module(std::string_view gradients) const {
-  const std::string prefix(gradients.substr(0, gradients.find(".parameters_grad")));
-  double high = 0;
-  bool found = false;
-  for (int call = 0;; ++call) {
-    const std::string backward = prefix + ".backward." + std::to_string(call);
-    const auto record = pair_.target.find(backward);
-    if (!record) break;
-    found = true;
-    const Seen& seen = seen_[*record];
-    high = std::max({high, seen.in_high, seen.high});
-    if (const auto inside = inside_.find(backward); inside != inside_.end())
+  const std::vector<std::uint32_t> calls = backward_calls(pair_.target, gradients);
+  double high = calls.empty() ? noise_ : 0;
+  for (const std::uint32_t record : calls) {
+    high = std::max({high, seen_[record].in_high, seen_[record].high});
+    if (const auto inside = inside_.find(name(record)); inside != inside_.end())
       high = std::max(high, inside->second.high);
-    if (const auto forward = forward_record(static_cast<std::uint32_t>(*record))) {
+    if (const auto forward = forward_record(record)) {
       high = std::max({high, seen_[*forward].in_high, seen_[*forward].high});
     }
   }
-  if (!found) high = noise_;
   return {kComposite * high, kComposite * high};
 }
 

@@ -93,14 +93,8 @@ class GradientPlaces {
 
   std::uint32_t place(std::uint32_t record) const {
     const std::string_view name = trace_.name(trace_.records()[record]);
-    const std::string prefix(name.substr(0, name.find(".parameters_grad")));
-    std::optional<std::size_t> found;
-    for (int call = 0;; ++call) {
-      const auto next = trace_.find(prefix + ".backward." + std::to_string(call));
-      if (!next) break;
-      found = std::max(found.value_or(0), *next);
-    }
-    return found ? static_cast<std::uint32_t>(*found) : last_.value_or(record);
+    const std::vector<std::uint32_t> calls = backward_calls(trace_, name);
+    return calls.empty() ? last_.value_or(record) : *std::max_element(calls.begin(), calls.end());
   }
 
  private:

@@ -4,24 +4,9 @@
 
 #include <bit>
 
+#include "msprobe/record_name.h"
+
 namespace msprobe::compare {
-namespace {
-
-constexpr std::string_view kModule = "Module.", kCell = "Cell.";
-
-// "blocks.0.attn.Attention" of "Module.blocks.0.attn.Attention.forward.0".
-std::string_view path_and_class(std::string_view record) {
-  if (!is_module(record)) return {};
-  for (const std::string_view phase : {".forward", ".backward", ".parameters_grad"}) {
-    if (const std::size_t at = record.rfind(phase); at != std::string_view::npos)
-      record = record.substr(0, at);
-  }
-  record.remove_prefix((record.starts_with(kModule) ? kModule : kCell).size());
-  return record;
-}
-
-}  // namespace
-
 Rows::Rows(const DumpPair& pair) : pair_(&pair) {
   const auto& rows = pair.matches.pairs;
   const std::size_t records = pair.target.records().size();
@@ -45,25 +30,27 @@ std::uint64_t updated_key(double min, double max) noexcept {
 }
 
 std::string module_path(std::string_view record) {
-  const std::string_view whole = path_and_class(record);
-  const std::size_t dot = whole.rfind('.');
-  return dot == std::string_view::npos ? std::string() : std::string(whole.substr(0, dot));
+  const trace::RecordName name(record);
+  return name.has_module_prefix() ? std::string(name.path()) : std::string();
 }
 
 std::string_view module_class(std::string_view record) {
-  const std::string_view whole = path_and_class(record);
-  const std::size_t dot = whole.rfind('.');
-  return dot == std::string_view::npos ? whole : whole.substr(dot + 1);
+  const trace::RecordName name(record);
+  return name.has_module_prefix() ? name.type() : std::string_view();
 }
 
 std::string operator_name(std::string_view record) {
-  if (is_module(record)) return {};
-  for (int part = 0; part < 2; ++part) {
-    const std::size_t dot = record.rfind('.');
-    if (dot == std::string_view::npos) return {};
-    record = record.substr(0, dot);
+  const trace::RecordName name(record);
+  return name.kind() == trace::NameKind::kCall ? std::string(name.callee()) : std::string();
+}
+
+std::vector<std::uint32_t> backward_calls(const trace::Trace& trace, std::string_view gradients) {
+  std::vector<std::uint32_t> found;
+  const std::string calls = std::string(trace::RecordName(gradients).callee()) + ".backward.";
+  while (const auto next = trace.find(calls + std::to_string(found.size()))) {
+    found.push_back(static_cast<std::uint32_t>(*next));
   }
-  return std::string(record);
+  return found;
 }
 
 }  // namespace msprobe::compare

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "msprobe/compare.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::compare {
 
@@ -57,11 +58,13 @@ std::string_view module_class(std::string_view record);
 /// "Functional.gelu" of "Functional.gelu.3.forward"; empty for modules.
 std::string operator_name(std::string_view record);
 
-inline bool is_module(std::string_view record) {
-  return record.starts_with("Module.") || record.starts_with("Cell.");
-}
-inline bool is_backward(std::string_view record) {
-  return record.find(".backward") != std::string_view::npos;
+/// The records of the backward calls of a module, of the name of the record of its gradients.
+std::vector<std::uint32_t> backward_calls(const trace::Trace& trace, std::string_view gradients);
+
+inline bool is_module(std::string_view record) { return trace::RecordName(record).has_module_prefix(); }
+inline bool is_backward(std::string_view record) { return trace::RecordName(record).is_backward(); }
+inline bool is_collective(std::string_view record) {
+  return trace::RecordName(record).has_collective_prefix();
 }
 
 }  // namespace msprobe::compare

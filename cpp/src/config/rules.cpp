@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "io/table/in_quotes.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::config {
 namespace {
@@ -57,15 +58,9 @@ void check_dump_path(const Section& top) {
 }
 
 // "Functional.relu.0.forward"
-bool is_name_of_call(std::string_view name) {
-  constexpr std::string_view kDigits = "0123456789";
-  const std::size_t direction = name.rfind('.');
-  if (direction == name.npos) return false;
-  if (name.substr(direction) != ".forward" && name.substr(direction) != ".backward") return false;
-  name = name.substr(0, direction);
-  const std::size_t number = name.rfind('.');
-  return number != name.npos && number > 0 && number + 1 < name.size() &&
-         name.find_first_not_of(kDigits, number + 1) == name.npos;
+bool is_name_of_call(std::string_view text) {
+  const trace::RecordName name(text);
+  return name.kind() == trace::NameKind::kCall && !name.count().empty();
 }
 
 void check_scope(Section& section, const std::string& level) {

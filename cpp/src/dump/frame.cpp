@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "msprobe/dump.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::dump {
 namespace {

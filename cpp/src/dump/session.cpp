@@ -9,7 +9,7 @@
 #include "dump/object_pool.h"
 #include "msprobe/dump.h"
 #include "msprobe/error.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::dump {
 namespace {

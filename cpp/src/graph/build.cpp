@@ -12,8 +12,8 @@
 #include "io/table/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph.h"
+#include "msprobe/record_name.h"
 #include "trace/rank_numbers.h"
-#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {

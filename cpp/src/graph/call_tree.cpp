@@ -8,7 +8,7 @@
 
 #include "base/reversed.h"
 #include "graph/stack_frame.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

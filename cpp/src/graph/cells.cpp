@@ -9,11 +9,11 @@
 #include "graph/dotted_name.h"
 #include "graph/parameter_pairs.h"
 #include "msprobe/graph.h"
+#include "msprobe/record_name.h"
 #include "msprobe/table.h"
 #include "trace/item/item_text.h"
 #include "trace/item/type_name.h"
 #include "trace/json/json_text.h"
-#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {

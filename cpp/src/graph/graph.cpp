@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "msprobe/error.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

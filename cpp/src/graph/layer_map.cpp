@@ -13,7 +13,7 @@
 #include "graph/stack_frame.h"
 #include "io/table/in_quotes.h"
 #include "msprobe/error.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

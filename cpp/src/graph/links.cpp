@@ -6,11 +6,11 @@
 #include <array>
 #include <optional>
 
+#include "msprobe/record_name.h"
 #include "trace/item/item_text.h"
 #include "trace/json/json_text.h"
 #include "trace/match/p2p_batch.h"
 #include "trace/rank_numbers.h"
-#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {

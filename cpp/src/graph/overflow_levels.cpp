@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "graph/dotted_name.h"
+#include "msprobe/record_name.h"
 #include "trace/item/bad_number.h"
 #include "trace/item/type_name.h"
-#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {
@@ -92,16 +92,14 @@ bool grows(double in, double out) {
 
 // The program asked for these infinities, as a mask of attention does.
 bool is_deliberate(const Trace& trace, const Record& record) {
-  if (!trace::is_fill(trace.name(record))) return false;
-  bool is_given = false;
+  trace::Badness worst_in = trace::Badness::kGood, worst_out = worst_in;
   for (const Item& item : trace.items(record)) {
+    trace::Badness& worst = item.part == Part::kOutput ? worst_out : worst_in;
     for (const trace::Scalar& one : {item.max, item.min, item.mean, item.value}) {
-      const trace::Badness how = trace::badness(trace, one);
-      if (how == trace::Badness::kNan) return false;
-      is_given |= how == trace::Badness::kInfinite && is_argument(item.part);
+      worst = std::max(worst, trace::badness(trace, one));
     }
   }
-  return is_given;
+  return trace::is_deliberate_fill(trace.name(record), worst_in, worst_out);
 }
 
 OverflowLevel level_of(const Trace& trace, const Record& record) {

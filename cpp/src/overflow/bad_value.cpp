@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "io/table/in_quotes.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -81,11 +81,6 @@ std::string describe(const Trace& trace, const Item& item) {
   if (item.kind != Item::Kind::kTensor) return text + " is " + std::string(trace.text(item.value));
   const bool is_max = trace::badness(trace, item.max) != Badness::kGood;
   return text + (is_max ? " has Max " : " has Min ") + std::string(trace.text(is_max ? item.max : item.min));
-}
-
-bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept {
-  if (values.worst_out != Badness::kInfinite || values.worst_in != Badness::kInfinite) return false;
-  return trace::is_fill(record);
 }
 
 }  // namespace msprobe::overflow

@@ -38,8 +38,4 @@ BadValues find_bad_values(const trace::Trace& trace, const trace::Record& record
 /// For a sentence: `input_args.1 has Max Infinity`, `input_args.1 is Infinity`.
 std::string describe(const trace::Trace& trace, const trace::Item& item);
 
-/// The call writes a value that it was given, as a mask of -inf does, and it has brought infinities in this
-/// way: nobody's fault.
-bool is_deliberate_fill(std::string_view record, const BadValues& values) noexcept;
-
 }  // namespace msprobe::overflow

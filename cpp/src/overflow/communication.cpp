@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "msprobe/record_name.h"
 #include "trace/item/type_name.h"
 #include "trace/match/p2p_batch.h"
 #include "trace/rank_numbers.h"
-#include "trace/record_name.h"
 
 namespace msprobe::overflow {
 namespace {

@@ -9,12 +9,12 @@
 
 #include "msprobe/error.h"
 #include "msprobe/overflow.h"
+#include "msprobe/record_name.h"
 #include "msprobe/thread_pool.h"
 #include "msprobe/trace_reader.h"
 #include "overflow/flow.h"
 #include "overflow/rank_summary.h"
 #include "overflow/step_ranks.h"
-#include "trace/record_name.h"
 #include "trace/record_text.h"
 
 namespace msprobe::overflow {

@@ -6,9 +6,9 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "msprobe/record_name.h"
 #include "overflow/bad_value.h"
 #include "trace/item/uninitialised.h"
-#include "trace/record_name.h"
 
 namespace msprobe::overflow {
 namespace {
@@ -44,7 +44,7 @@ class RankLook {
     }
     if (std::max(values.worst_in, values.worst_out) == Badness::kNan) with_nan_.insert(name);
     if (values.out == nullptr) return;
-    if (is_deliberate_fill(name, values)) {
+    if (trace::is_deliberate_fill(name, values.worst_in, values.worst_out)) {
       if (summary_.fill_count++ == 0) summary_.first_fill = name;
     } else if (values.tensor_in == nullptr) {
       if (!had_nan_in_forward(name)) add_maker(record, name, values);

@@ -16,6 +16,7 @@
 #include "base/float_environment.h"
 #include "msprobe/error.h"
 #include "msprobe/perturb.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::perturb {
 namespace {
@@ -236,7 +237,7 @@ std::optional<Fragility> overflowed(const CallMeasure& measure) {
 
 Arithmetic arithmetic_of(std::string_view api) {
   static const std::unordered_map<std::string_view, Arithmetic> table = make_families();
-  if (api.starts_with("Distributed.")) return Arithmetic::kNone;
+  if (trace::RecordName(api).has_collective_prefix()) return Arithmetic::kNone;
   std::string key;
   for (const char c : api.substr(api.rfind('.') + 1)) {
     if (c != '_') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));

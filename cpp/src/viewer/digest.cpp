@@ -87,30 +87,24 @@ int overflow_level(std::string_view text) {
 
 // ---- values
 
-bool has_bad_numbers(const Cells& cells) {
-  return std::any_of(cells.begin(), cells.end(), [](const auto& named) {
-    const auto is_bad = [&](const char* statistic) {
-      const auto value = named.second.number(statistic);
-      return value && !std::isfinite(*value);
-    };
-    return is_bad("Max") || is_bad("Min") || is_bad("Mean");
-  });
-}
-
-bool has_nan(const Cells& cells) {
-  return std::any_of(cells.begin(), cells.end(), [](const auto& named) {
-    return std::isnan(named.second.number("Max").value_or(0)) ||
-           std::isnan(named.second.number("Mean").value_or(0));
-  });
+trace::Badness worst_number(const Cells& cells) {
+  trace::Badness worst = trace::Badness::kGood;
+  for (const auto& [name, cell] : cells) {
+    for (const char* const statistic : {"Max", "Min", "Mean"}) {
+      worst = std::max(worst, trace::badness(cell.number(statistic).value_or(0)));
+    }
+  }
+  return worst;
 }
 
 // As the overflow check of a graph has it, for files that were made without one. What stands in memory that
 // nobody has written yet means nothing.
 int overflow_of_cells(std::string_view name, const Cells& inputs, const Cells& outputs) {
   if (trace::is_uninitialised(name)) return 0;
-  const bool is_bad = has_bad_numbers(inputs);
-  if (!has_bad_numbers(outputs)) return is_bad ? 1 : 0;
-  if (is_bad && trace::is_fill(name) && !has_nan(inputs) && !has_nan(outputs)) return 0;  // asked for
+  const trace::Badness worst_in = worst_number(inputs), worst_out = worst_number(outputs);
+  const bool is_bad = worst_in != trace::Badness::kGood;
+  if (worst_out == trace::Badness::kGood) return is_bad ? 1 : 0;
+  if (trace::is_deliberate_fill(name, worst_in, worst_out)) return 0;
   return is_bad ? 2 : 3;
 }
 

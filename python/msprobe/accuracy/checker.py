@@ -30,7 +30,7 @@ from msprobe.replay.execution import (
     inputs_of,
     without_random_numbers,
 )
-from msprobe.replay.functions import parts_of
+from msprobe.replay.functions import NEVER_RUN, parts_of
 from msprobe.replay.memory import require_memory
 from msprobe.replay.standards import Standard, standard_of
 
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 ALWAYS_SKIPPED = frozenset(
     ("to", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_with_format")
 )
-_OTHER_PREFIXES = ("Distributed", "MindSpeed")
 _SEVERAL_OUTPUTS = {"topk": 0, "npu_fusion_attention": 0}  # the output that has a gradient
 _HF32 = ("conv1d", "conv2d")  # in float32: computed with a shortened mantissa there, and not raised here
 _NOT_RAISED = ("type_as",)
@@ -124,7 +123,7 @@ class Checker:
     def skipped(self, name: str) -> CallResult | None:
         """The result of a call that is not even looked at; None: it is to be checked."""
         prefix, function = parts_of(name)
-        if prefix in _OTHER_PREFIXES or not function:
+        if prefix in NEVER_RUN or not function:
             return _skipped(name, f"API {name} not support for run ut. SKIP.")
         listed = function in ALWAYS_SKIPPED or function in self.black_list
         if listed or (self.white_list and function not in self.white_list):

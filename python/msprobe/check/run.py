@@ -19,11 +19,10 @@ from msprobe.native import FormatError, InvalidArgument, UnsupportedError, impor
 from msprobe.replay.attribution import Attribution, attribute
 from msprobe.replay.dump_file import Dump
 from msprobe.replay.execution import device_named, quiet
+from msprobe.replay.functions import NEVER_RUN
 from msprobe.replay.judgement import CallJudgement, Setting, judge
 from msprobe.replay.memory import limited_memory
 from msprobe.terminal.progress import Progress
-
-_NOT_RUN = ("Distributed", "MindSpeed")
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,7 @@ def _wanted(dump: Dump, options: CheckOptions) -> list[str]:
     return [
         name
         for name in dump.names
-        if name.partition(".")[0] not in _NOT_RUN
+        if name.partition(".")[0] not in NEVER_RUN
         and (not options.calls or any(part in name for part in options.calls))
     ]
 

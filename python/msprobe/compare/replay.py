@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msprobe.compare.verdict_file import Culprit, Replay
-from msprobe.native import Error
+from msprobe.native import Error, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _KINDS = ("operator", "gradient")
 """Of culprits that are results of a call. Others (an argument, a weight) are facts that no new run clears."""
-_DIRECTIONS = (".forward", ".backward")
 
 
 def replayed(result: CompareResult, culprits: list[Culprit]) -> list[Culprit]:
@@ -41,7 +40,7 @@ def _replay(result: CompareResult, culprit: Culprit) -> Replay:
     from msprobe.replay.attribution import attribute
     from msprobe.replay.dump_file import Dump
 
-    name = _call_of(culprit.record) if culprit.kind in _KINDS else ""
+    name = core.call_of(culprit.record) if culprit.kind in _KINDS else ""
     if not name:
         return Replay("unknown", "it is no result of a recorded function, which could be run again")
     pair = result.pair_of(culprit.step, culprit.rank)
@@ -56,14 +55,6 @@ def _replay(result: CompareResult, culprit: Culprit) -> Replay:
         return _answer(attribute(target, reference, name), lambda: attribute(reference, reference, name))
     except Error as error:
         return Replay("unknown", str(error))
-
-
-def _call_of(record: str) -> str:
-    """ "Functional.linear.0" of "Functional.linear.0.forward"; empty: it is no call of a function."""
-    for direction in _DIRECTIONS:
-        if record.endswith(direction) and not record.startswith("Module."):
-            return record.removesuffix(direction)
-    return ""
 
 
 def _answer(found: Attribution, of_reference: Callable[[], Attribution]) -> Replay:

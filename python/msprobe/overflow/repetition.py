@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.native import Error
 from msprobe.replay.arguments import ArgumentBuilder
 from msprobe.replay.execution import Execution, Precision, function_of, inputs_of
-from msprobe.replay.functions import parts_of
+from msprobe.replay.functions import NEVER_RUN, parts_of
 from msprobe.replay.memory import require_memory
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from msprobe.replay.dump_file import Dump, RecordedCall
 
-_NOT_RUN = ("Distributed", "MindSpeed", "NPU")
+_NOT_RUN = (*NEVER_RUN, "NPU")
 _COPIES = 2  # of the tensors of a call
 
 

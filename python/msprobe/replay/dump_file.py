@@ -87,12 +87,9 @@ class Dump:
         if self._trace.framework == "mindspore":
             raise UnsupportedError(f"{path}: expected a dump of PyTorch, found one of MindSpore")
         names = self._trace.names()
-        self._backward = {
-            name.removesuffix(_BACKWARD) for name in names if name.endswith(_BACKWARD) and _is_api(name)
-        }
-        self.names = [
-            name.removesuffix(_FORWARD) for name in names if name.endswith(_FORWARD) and _is_api(name)
-        ]
+        calls = [(call, name) for name in names if (call := core.call_of(name))]
+        self._backward = {call for call, name in calls if name == call + _BACKWARD}
+        self.names = [call for call, name in calls if name == call + _FORWARD]
         """Of the calls, in the order of the file: "Functional.linear.0"."""
         # mindstudio-probe writes no such file.
         self._is_ours = os.path.exists(os.path.join(os.path.dirname(path), "summary.json"))
@@ -146,7 +143,3 @@ class Dump:
         if not isinstance(record, dict):
             raise FormatError(f"{self.path}: record {name!r}: expected an object")
         return record
-
-
-def _is_api(name: str) -> bool:
-    return "Module." not in name and not name.startswith("Cell.")

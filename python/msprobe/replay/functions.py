@@ -47,6 +47,8 @@ _REFUSED = frozenset(
     )
 )  # fmt: skip
 _MODULES = ("linalg", "fft", "special")
+# Prefixes of records of what is never run again: what several processes call together, a library of others.
+NEVER_RUN = ("Distributed", "MindSpeed")
 # Prefixes of records of operators that are called by their names in a library of torch.
 _LIBRARIES = {"Aten": "aten", "NPU": "npu"}
 # The texts that an operator of a library may be given. Others may be names of files.

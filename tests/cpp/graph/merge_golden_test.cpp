@@ -7,7 +7,7 @@
 
 #include "graph/merge/merged_data.h"
 #include "graph/merge_graphs.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 // Merged graphs of real jobs: those that the existing tool made, and that of the model on one rank.
 namespace msprobe::graph {

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 #include "catch.h"
 #include "msprobe/trace_match.h"

@@ -9,7 +9,7 @@
 #include "graph/merge/import.h"
 #include "graph/merge/layers.h"
 #include "graph/merge/pipeline.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

@@ -3,7 +3,7 @@
 #include "graph/merge/context.h"
 
 #include "graph/merge/differentiated.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

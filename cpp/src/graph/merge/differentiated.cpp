@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/merge/merged_data.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 

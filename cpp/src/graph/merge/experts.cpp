@@ -12,7 +12,7 @@
 
 #include "graph/merge/import.h"
 #include "graph/merge/shards.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "graph/merge/order.h"
+#include "msprobe/record_name.h"
 #include "trace/match/p2p_batch.h"
-#include "trace/record_name.h"
 
 namespace msprobe::graph {
 namespace {

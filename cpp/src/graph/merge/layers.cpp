@@ -5,7 +5,7 @@
 #include <map>
 
 #include "graph/dotted_name.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 

@@ -10,7 +10,7 @@
 #include "io/table/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_merge.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

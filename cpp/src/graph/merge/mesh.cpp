@@ -16,7 +16,7 @@
 #include "graph/merge/placement.h"
 #include "graph/merge/shards.h"
 #include "msprobe/error.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

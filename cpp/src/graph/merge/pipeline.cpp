@@ -13,7 +13,7 @@
 #include "graph/merge/import.h"
 #include "graph/merge/layers.h"
 #include "graph/merge/merged_data.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "graph/merge/rank_name.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 

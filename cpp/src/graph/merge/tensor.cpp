@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/reversed.h"
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::graph {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::trace {
 namespace {
@@ -32,9 +32,16 @@ Badness of_word(std::string_view word) noexcept {
 Badness badness(const Trace& trace, const Scalar& scalar) noexcept {
   if (scalar.kind == Scalar::Kind::kText) return of_word(trace.text(scalar));
   if (scalar.kind != Scalar::Kind::kFloat) return Badness::kGood;
-  const double number = trace.number(scalar).value_or(0);
+  return badness(trace.number(scalar).value_or(0));
+}
+
+Badness badness(double number) noexcept {
   if (std::isnan(number)) return Badness::kNan;
   return std::isinf(number) ? Badness::kInfinite : Badness::kGood;
+}
+
+bool is_deliberate_fill(std::string_view record, Badness worst_in, Badness worst_out) noexcept {
+  return worst_in == Badness::kInfinite && worst_out == Badness::kInfinite && is_fill(record);
 }
 
 bool is_fill(std::string_view record) noexcept {

@@ -15,8 +15,13 @@ namespace msprobe::trace {
 /// case, with or without a sign.
 Badness badness(const Trace& trace, const Scalar& scalar) noexcept;
 
+Badness badness(double number) noexcept;
+
 /// Whether the result of this call may hold a value that it was given, as that of masked_fill does: an
 /// infinity that the program asked for.
 bool is_fill(std::string_view record) noexcept;
+
+/// Whether that explains what a call has: infinities are the worst in its arguments and in its results.
+bool is_deliberate_fill(std::string_view record, Badness worst_in, Badness worst_out) noexcept;
 
 }  // namespace msprobe::trace

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "trace/record_name.h"
+#include "msprobe/record_name.h"
 
 namespace msprobe::trace {
 

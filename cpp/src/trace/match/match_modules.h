@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "msprobe/record_name.h"
 #include "msprobe/trace_match.h"
-#include "trace/record_name.h"
 
 namespace msprobe::trace {
 

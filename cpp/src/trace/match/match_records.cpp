@@ -6,13 +6,13 @@
 #include <memory>
 #include <unordered_map>
 
+#include "msprobe/record_name.h"
 #include "msprobe/trace_match.h"
 #include "trace/match/align.h"
 #include "trace/match/in_threads.h"
 #include "trace/match/match_modules.h"
 #include "trace/match/parent_cursor.h"
 #include "trace/name_index.h"
-#include "trace/record_name.h"
 
 namespace msprobe::trace {
 namespace {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "msprobe/export.h"
+
 namespace msprobe::trace {
 
 enum class NameKind : std::uint8_t { kCall, kModule, kGradients, kOther };
@@ -26,7 +28,7 @@ enum class Direction : std::uint8_t { kNone, kForward, kBackward };
 /// prefix is Primitive (Primitive.matmul.MatMul.0.forward).
 ///
 /// Refers to the text it was made of. All parts that a name does not have are empty.
-class RecordName {
+class MSPROBE_API RecordName {
  public:
   explicit RecordName(std::string_view text) noexcept;
 
