@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "../python_text.h"
 #include "compiled_backward.h"
 #include "distributed_tensor.h"
 #include "function_table.h"
@@ -334,7 +335,7 @@ class DumpSession : public CallObserver,
     try {
       work();
     } catch (const std::exception& e) {
-      recorder_.note_fault(record, e.what());
+      recorder_.note_fault(record, error_text(e));
     }
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
   }
@@ -420,7 +421,7 @@ class DumpSession : public CallObserver,
     try {
       describer_.fill(slot, gradient, record_name, position);
     } catch (const std::exception& e) {
-      recorder_.note_fault(record_name, e.what());
+      recorder_.note_fault(record_name, error_text(e));
     }
   }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../python_text.h"
 #include "msprobe/error.h"
 #include "msprobe/log.h"
 #include "msprobe/torch.h"
@@ -54,7 +55,7 @@ class PythonGradProbe {
       probe_.step(gradients);
     } catch (const std::exception& e) {  // a fault of ours must not stop the training
       msprobe::log(msprobe::LogLevel::kError, "gradient probe: step " + std::to_string(probe_.steps_seen()) +
-                                                  " is not recorded: " + e.what());
+                                                  " is not recorded: " + error_text(e));
       probe_.skip_step();
     }
   }

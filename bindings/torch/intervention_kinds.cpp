@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "../python_text.h"
 #include "changed_arguments.h"
 #include "intervention.h"
 #include "msprobe/error.h"
@@ -32,7 +33,7 @@ class Faults {
   // Takes the Python error that is set.
   void take(const Call& call) {
     const py::error_already_set error;
-    note(call, error.what());
+    note(call, error_text(error));
   }
   void note(const Call& call, std::string_view what) {
     if (std::exchange(noted_, true)) return;
@@ -91,7 +92,7 @@ class ReplaceResult : public Intervener {
       Py_DECREF(result);
       return other.release().ptr();
     } catch (const std::exception& error) {
-      faults_.note(call, error.what());
+      faults_.note(call, error_text(error));
     }
     return result;
   }
@@ -116,7 +117,7 @@ class ChangeArguments : public Intervener {
         given.emplace(Given{std::move(positional), std::move(keywords)});
       }
     } catch (const std::exception& error) {
-      faults_.note(call, error.what());
+      faults_.note(call, error_text(error));
     }
     return given ? call.make(given->view()) : call.make();
   }
@@ -139,7 +140,7 @@ class CallTwice : public Intervener {
     try {
       repetition.emplace(call);
     } catch (const std::exception& error) {
-      faults_.note(call, error.what());
+      faults_.note(call, error_text(error));
     }
     PyObject* result = call.make();
     if (result == nullptr || !repetition) return result;
@@ -147,7 +148,7 @@ class CallTwice : public Intervener {
     try {
       again(call, *repetition, result);
     } catch (const std::exception& error) {
-      faults_.note(call, error.what());
+      faults_.note(call, error_text(error));
     }
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
     return result;
@@ -199,7 +200,7 @@ class Precision : public Intervener {
       if (!any) arguments.reset();
     } catch (const std::exception& error) {
       arguments.reset();
-      faults_.note(call, error.what());
+      faults_.note(call, error_text(error));
     }
     if (!arguments) return call.make();
     PyObject* result = call.make(arguments->view());
@@ -220,7 +221,7 @@ class Precision : public Intervener {
       });
       return back.positional().front().release().ptr();
     } catch (const std::exception& error) {
-      faults_.note(call, error.what());
+      faults_.note(call, error_text(error));
     }
     Py_INCREF(result);
     return result;
@@ -253,7 +254,7 @@ class RoundOtherwise : public Intervener {
         tensor.copy_(other);
       }
     } catch (const std::exception& error) {
-      faults_.note(call, error.what());
+      faults_.note(call, error_text(error));
     }
     return result;
   }

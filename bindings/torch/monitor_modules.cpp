@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "../python_text.h"
 #include "distributed_tensor.h"
 #include "interception.h"
 #include "measured_tensors.h"
@@ -479,7 +480,8 @@ class ModuleWatch : public ModuleObserver,
     try {
       work();
     } catch (const std::exception& e) {
-      msprobe::log(msprobe::LogLevel::kWarning, std::string("monitor: a call is not measured: ") + e.what());
+      msprobe::log(msprobe::LogLevel::kWarning,
+                   std::string("monitor: a call is not measured: ") + error_text(e));
     }
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
   }

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "../python_text.h"
 #include "backward_of_call.h"
 #include "intervention.h"
 #include "native_type.h"
@@ -31,7 +32,7 @@ struct RepeatedCalls {
     try {
       work();
     } catch (const std::exception& error) {
-      note_fault(api, error.what());
+      note_fault(api, error_text(error));
     }
     if (PyErr_Occurred() != nullptr) PyErr_Clear();
   }

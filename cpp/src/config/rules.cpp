@@ -60,7 +60,7 @@ void check_dump_path(const Section& top) {
 // "Functional.relu.0.forward"
 bool is_name_of_call(std::string_view text) {
   const trace::RecordName name(text);
-  return name.kind() == trace::NameKind::kCall && !name.count().empty();
+  return name.kind() == trace::NameKind::kCall && !name.count().empty() && !name.callee().empty();
 }
 
 void check_scope(Section& section, const std::string& level) {

@@ -259,6 +259,48 @@ def test_modules_may_nest_as_deep_as_without(tmp_path, level):
     assert records >= plain - 8
 
 
+def at_the_limit(directory: Path, frames: int) -> str:
+    """Of a chain of modules that ends where Python's stack does: what its first recorded call comes to."""
+    import torch
+
+    if frames > 0:
+        return at_the_limit(directory, frames - 1)
+
+    class Link(torch.nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x)
+
+    def computes(model: Any) -> bool:
+        try:
+            model(torch.ones(1, 4))
+        except RecursionError:
+            return False
+        return True
+
+    def chain(length: int) -> Any:
+        model: Any = torch.nn.Linear(4, 4)
+        for _ in range(length):
+            model = Link(model)
+        return model
+
+    model = next(model for model in map(chain, range(400, 0, -1)) if computes(model))
+    probe = debugger(directory, level="mix")
+    probe.start(model)
+    found = computes(model)
+    probe.stop()
+    probe.step()
+    return "computes" if found else "too deep"
+
+
+@pytest.mark.parametrize("frames", range(4))
+def test_a_stack_that_is_full_ends_no_process(tmp_path, frames):
+    assert run(at_the_limit, tmp_path, frames) in ("computes", "too deep")
+
+
 # ---- disks
 
 
