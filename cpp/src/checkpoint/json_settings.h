@@ -17,7 +17,8 @@ struct JsonSetting {
   std::string value;
 };
 
-/// Texts, numbers and truth values as text; what lies deeper is left out. Throws IoError, FormatError.
+/// Texts, numbers and truth values as text; what lies deeper is left out. Not by msprobe/document.h: Python
+/// writes Infinity into config.json, which is not JSON. Throws IoError, FormatError.
 std::vector<JsonSetting> read_json_settings(const std::filesystem::path& path);
 
 /// The value of `key` at the top, or else in `section`.

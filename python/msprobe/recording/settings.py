@@ -87,43 +87,23 @@ def run_settings(
         of CHANGES. Beside it only the losses are recorded: calls that are made again would be in a dump.
     """
     content: dict[str, Any] = {} if config is None else read_file(config)
-    for part in without:
-        if part not in CAN_BE_LEFT_OUT:
-            raise InvalidArgument(
-                f"without: expected parts out of {', '.join(CAN_BE_LEFT_OUT)}, found {part!r}"
-            )
     folder = Path(output or content.get("dump_path") or DEFAULT_OUTPUT).absolute()
     wanted: Any = _steps(steps) if steps is not None else content.get("step") or _steps(DEFAULT_STEPS)
     task = content.get("task") or "statistics"
     level = level or content.get("level") or DEFAULT_LEVEL
+    monitor = monitor or task == "monitor"
+    left_out = _left_out(task, without, monitor=monitor, perturb=perturb)
 
     def load(task: str, place: str) -> Config:
         return load_config(config, task=task, dump_path=folder / place, level=level, step=wanted)
 
-    left_out = {*without, *_LEFT_OUT.get(task, ())}
-    if perturb and (monitor or task == "monitor"):
-        raise InvalidArgument(
-            "perturb: expected no monitor beside it, which would see what is not the training"
-        )
-    if perturb:
-        left_out |= set(_LEFT_OUT["free_benchmark"])
     gradients = None if "gradients" in left_out else load("grad_probe", GRADIENTS)
-    if "dump" in left_out:
-        dump = None
-    else:
-        dump = load(task, DUMP)
-        if "diagnosis" not in content.get(task, {}):
-            dump = _with_diagnosis(dump)
-    watched = replace(load("monitor", MONITOR), steps=()) if monitor or task == "monitor" else None
+    dump = None if "dump" in left_out else _dump(load(task, DUMP), content)
+    watched = replace(load("monitor", MONITOR), steps=()) if monitor else None
     benchmark = None
     if perturb in CHANGES or (task == "free_benchmark" and not perturb):
-        benchmark = replace(load("free_benchmark", FREE_BENCHMARK), enable_dataloader=False)
-        assert isinstance(benchmark.section, FreeBenchmarkConfig)
-        if perturb:
-            benchmark = replace(benchmark, section=replace(benchmark.section, pert_mode=perturb))
+        benchmark = _benchmark(load("free_benchmark", FREE_BENCHMARK), perturb)
     loaded = dump or gradients or benchmark
-    if dump is not None:
-        dump = replace(dump, enable_dataloader=False)  # steps are those of the optimizer
     wanted_parts = {
         "monitor": watched is not None,
         "perturb": perturb in PERTURBATIONS,
@@ -142,10 +122,34 @@ def run_settings(
     )
 
 
-def _with_diagnosis(config: Config) -> Config:
-    """The state of the training beside the calls: what a diagnosis of two runs needs."""
+def _left_out(task: str, without: Sequence[str], *, monitor: bool, perturb: str) -> set[str]:
+    for part in without:
+        if part not in CAN_BE_LEFT_OUT:
+            raise InvalidArgument(
+                f"without: expected parts out of {', '.join(CAN_BE_LEFT_OUT)}, found {part!r}"
+            )
+    if perturb and monitor:
+        raise InvalidArgument(
+            "perturb: expected no monitor beside it, which would see what is not the training"
+        )
+    return {*without, *_LEFT_OUT.get(task, ()), *(_LEFT_OUT["free_benchmark"] if perturb else ())}
+
+
+def _dump(config: Config, content: dict[str, Any]) -> Config:
+    """Steps are those of the optimizer. Where the file does not say otherwise, the state of the training is
+    recorded beside the calls: what a diagnosis of two runs needs.
+    """
+    config = replace(config, enable_dataloader=False)
+    if "diagnosis" in content.get(config.task, {}):
+        return config
     assert isinstance(config.section, DumpConfig)
     return replace(config, section=replace(config.section, diagnosis=words_of("diagnosis")))
+
+
+def _benchmark(config: Config, mode: str) -> Config:
+    config = replace(config, enable_dataloader=False)
+    assert isinstance(config.section, FreeBenchmarkConfig)
+    return replace(config, section=replace(config.section, pert_mode=mode)) if mode else config
 
 
 def _steps(given: str | Sequence[int | str]) -> list[int | str]:

@@ -308,6 +308,7 @@ def write_hugging_face(folder: Path, tensors: Model, model_type: str) -> Path:
         "num_attention_heads": HEADS,
         "num_key_value_heads": GROUPS,
         "hidden_size": HIDDEN,
+        "time_step_limit": [0.0, float("inf")],  # as models of state spaces have it; not JSON, to the letter
     }
     (folder / "config.json").write_text(json.dumps(config))
     return folder
