@@ -8,6 +8,7 @@
 #include "buffer.h"
 #include "core.h"
 #include "msprobe/error.h"
+#include "msprobe/trace_compare.h"
 
 namespace {
 
@@ -94,6 +95,10 @@ std::vector<double> tensor_values(const py::buffer& array, const std::optional<s
 }  // namespace
 
 void register_metrics(py::module_& m) {
+  m.def(
+      "unit_roundoff",
+      [](std::string_view dtype) { return msprobe::metrics::unit_roundoff(msprobe::trace::dtype_of(dtype)); },
+      py::arg("dtype"));
   m.def(
       "compare_tensors",
       [](const py::buffer& target, const py::buffer& reference,

@@ -106,6 +106,9 @@ def differing_elements(
     absolute: float,
     most: int,
 ) -> tuple[int, list[tuple[int, float, float]]]: ...
+def unit_roundoff(dtype: str) -> float:
+    """The largest relative error of rounding to a dtype, "float32" or "torch.float32"; 0.0: it has none."""
+
 def tensor_values(
     array: Buffer, *, dtype: str | None = None, first: int = 0, count: int = 1
 ) -> list[float]: ...

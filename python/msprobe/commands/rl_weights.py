@@ -7,19 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msprobe.checkpoint.comparison import CheckpointOptions, compare_checkpoints
+from msprobe.native import core
 from msprobe.rl.result import WeightDifference, WeightResult
 from msprobe.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from msprobe.checkpoint.result import ParameterRow
-
-# Half of the distance from 1 to the next number: the largest relative error of rounding to a dtype.
-_ROUNDING = {
-    "bfloat16": 2.0**-8,
-    "float16": 2.0**-11,
-    "float8_e4m3fn": 2.0**-4,
-    "float8_e5m2": 2.0**-3,
-}
 
 
 def compare_weights(
@@ -56,7 +49,7 @@ def _is_rounding(row: ParameterRow) -> bool:
     """
     if row.max_relative is None or row.dtypes[0] == row.dtypes[1] or row.reshaped:
         return False
-    largest = max(_ROUNDING.get(dtype, 0.0) for dtype in row.dtypes)
+    largest = max(core.unit_roundoff(dtype) for dtype in row.dtypes)
     return 0 < row.max_relative <= largest * (1 + largest)
 
 

@@ -16,15 +16,21 @@ import contextlib
 import copy
 import functools
 import math
-import random
-import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.functions import Hooks
 from msprobe.hooks.listed_functions import function_exchanges
-from msprobe.native import log, torch_adapter
+from msprobe.native import core, log, torch_adapter
+from msprobe.perturb.again import (
+    autocast_again,
+    autocast_of,
+    cloned,
+    random_state,
+    random_state_kept,
+    restore_random_state,
+    tensors_of,
+)
 from msprobe.perturb.result import ModuleSensitivity
 from msprobe.training.steps import calls_of_ours
 
@@ -35,10 +41,8 @@ _TRIES = 2  # forward passes of each group
 _MOST_GROUPS = 24
 _FEW_GROUPS = 4  # below, the largest group is looked into
 _REST = "(the model itself)"
-_DEEPEST = 8  # of nested results
 
 _CONTAINERS = ("ModuleList", "ModuleDict", "Sequential")
-_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
 @dataclass
@@ -110,7 +114,7 @@ class Propagation:
             return
         _leave_out_overflown(call)
         try:
-            with _random_state_kept(), calls_of_ours(), self._buffers_kept():
+            with random_state_kept(), calls_of_ours(), self._buffers_kept():
                 self._measure(call, step)
         except Exception as error:
             log.debug("perturb: %s", error, exc_info=True)
@@ -137,7 +141,7 @@ class Propagation:
     def sensitivities(self) -> list[ModuleSensitivity]:
         """The largest first."""
         found = [
-            ModuleSensitivity(name, loss, output, loss / _ROUNDOFF.get(dtype, 2.0**-24), dtype)
+            ModuleSensitivity(name, loss, output, loss / core.unit_roundoff(dtype), dtype)
             for name, (loss, output, dtype) in self._found.items()
         ]
         return sorted(found, key=lambda one: -one.loss)
@@ -161,7 +165,7 @@ class Propagation:
                 return original(*args, **kwargs)
             call = None
             with contextlib.suppress(Exception), _unseen():
-                call = _Call(_cloned(args), _cloned(kwargs), _autocast(self._model), _random_state(), [], {})
+                call = _Call(cloned(args), cloned(kwargs), autocast_of(self._model), random_state(), [], {})
             result = original(*args, **kwargs)
             if call is not None:
                 with contextlib.suppress(Exception):
@@ -178,7 +182,7 @@ class Propagation:
 
     def _keep(self, call: _Call, result: Any) -> None:
         with _unseen():
-            for place, tensor in enumerate(_tensors_of(result)):
+            for place, tensor in enumerate(tensors_of(result)):
                 if tensor.requires_grad and tensor.is_floating_point():
                     tensor.register_hook(lambda gradient, place=place: _note(call, place, gradient))
         self._call = call
@@ -214,11 +218,11 @@ class Propagation:
                 for name, value in self._copy.named_buffers():
                     if name in state and state[name].shape == value.shape:
                         value.copy_(state[name])
-            _restore(call.random_state)
+            restore_random_state(call.random_state)
             if switch is not None:
                 switch()
-            with _autocast_again(call.autocast):
-                return _tensors_of(self._copy.forward(*_cloned(call.args), **_cloned(call.kwargs)))
+            with autocast_again(call.autocast):
+                return tensors_of(self._copy.forward(*cloned(call.args), **cloned(call.kwargs)))
 
         with torch.no_grad():
             plain = again()
@@ -411,7 +415,7 @@ def _coarser(dtype: str, autocast: tuple[str, bool, Any]) -> str:
     """What a module computes in, where autocast is on."""
     _, enabled, other = autocast
     name = str(other).rpartition(".")[2]
-    return name if enabled and _ROUNDOFF.get(name, 0) > _ROUNDOFF.get(dtype, 1) else dtype
+    return name if enabled and core.unit_roundoff(name) > core.unit_roundoff(dtype) else dtype
 
 
 def _take_hooks_off(model: Any) -> None:
@@ -459,41 +463,6 @@ def _note(call: _Call, place: int, gradient: Any) -> None:
         call.gradients.setdefault(place, gradient.detach().clone())
 
 
-def _tensors_of(value: Any, depth: int = 0) -> list[Any]:
-    """In lists, tuples, mappings and dataclasses, in their order."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if depth > _DEEPEST:
-        return []
-    items: Any = ()
-    if isinstance(value, Mapping):
-        items = value.values()
-    elif isinstance(value, (list, tuple)):
-        items = value
-    elif is_dataclass(value) and not isinstance(value, type):
-        items = [getattr(value, one.name) for one in fields(value)]
-    return [tensor for item in items for tensor in _tensors_of(item, depth + 1)]
-
-
-def _cloned(value: Any, depth: int = 0) -> Any:
-    """The same with copies of tensors; other objects are themselves."""
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return value.detach().clone()
-    if depth > _DEEPEST:
-        return value
-    if type(value) in (list, tuple):
-        return type(value)(_cloned(item, depth + 1) for item in value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_cloned(item, depth + 1) for item in value))
-    if type(value) is dict:
-        return {key: _cloned(item, depth + 1) for key, item in value.items()}
-    return value
-
-
 @contextlib.contextmanager
 def _unseen() -> Iterator[None]:
     """Modes of torch, ours among them, do not see what is done."""
@@ -511,60 +480,3 @@ def _leave_out_overflown(call: _Call) -> None:
     call.gradients = {
         place: gradient for place, gradient in call.gradients.items() if bool(torch.isfinite(gradient).all())
     }
-
-
-def _random_state() -> Any:
-    import torch
-
-    devices = [torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())] if _has_cuda() else []
-    numpy: Any = sys.modules.get("numpy")
-    return torch.get_rng_state(), devices, random.getstate(), numpy.random.get_state() if numpy else None
-
-
-def _restore(state: Any) -> None:
-    import torch
-
-    torch.set_rng_state(state[0])
-    for number, one in enumerate(state[1]):
-        torch.cuda.set_rng_state(one, number)
-    random.setstate(state[2])
-    if state[3] is not None:
-        sys.modules["numpy"].random.set_state(state[3])
-
-
-@contextlib.contextmanager
-def _random_state_kept() -> Iterator[None]:
-    state = _random_state()
-    try:
-        yield
-    finally:
-        _restore(state)
-
-
-def _has_cuda() -> bool:
-    import torch
-
-    cuda: Any = torch.cuda
-    return bool(cuda.is_available() and cuda.is_initialized())
-
-
-def _autocast(model: Any) -> tuple[str, bool, Any]:
-    import torch
-
-    device = next((parameter.device.type for parameter in model.parameters()), "cpu")
-    ask: Any = torch
-    try:
-        return device, bool(ask.is_autocast_enabled(device)), ask.get_autocast_dtype(device)
-    except (TypeError, AttributeError):  # torch before 2.4
-        enabled = ask.is_autocast_cpu_enabled() if device == "cpu" else ask.is_autocast_enabled()
-        dtype = ask.get_autocast_cpu_dtype() if device == "cpu" else ask.get_autocast_gpu_dtype()
-        return device, bool(enabled), dtype
-
-
-@contextlib.contextmanager
-def _autocast_again(state: tuple[str, bool, Any]) -> Iterator[None]:
-    import torch
-
-    device, enabled, dtype = state
-    with torch.autocast(device, dtype=dtype, enabled=enabled, cache_enabled=False):
-        yield

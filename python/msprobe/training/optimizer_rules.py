@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msprobe.native import torch_adapter
+from msprobe.native import core, torch_adapter
 from msprobe.training.optimizer_step import scaler_skips
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _WHOLE_PARAMETERS, _LARGEST_WHOLE = 4, 1 << 16
 """Where the whole tensor is needed: so many parameters of a group, of at most so many elements."""
 
 _OF_NUMBERS = 2.0**-24  # a rate in a tensor, and all numbers of a capturable step, are float32
-_ROUNDOFF = {"torch.float64": 2.0**-53, "torch.float32": 2.0**-24, "torch.bfloat16": 2.0**-8}
+_DTYPES = ("torch.float64", "torch.float32", "torch.bfloat16")
 
 # The largest errors of a chain of operations on an element, in roundings of the terms that it sums.
 _OF_PARAMETER = 2.0  # decay and subtraction
@@ -93,7 +93,7 @@ class StepCheck:
             sampled = []
             for position in self._chosen(group["params"]):
                 parameter = group["params"][position]
-                roundoff = max(_ROUNDOFF[str(parameter.dtype)], rounded)
+                roundoff = max(core.unit_roundoff(str(parameter.dtype)), rounded)
                 before = self._look(parameter)
                 gradient = self._elements(parameter.grad)
                 before["gradient"] = gradient / float(scale) if scale is not None else gradient
@@ -121,7 +121,7 @@ class StepCheck:
             position
             for position, one in enumerate(parameters)
             if type(one) in (torch.Tensor, torch.nn.Parameter)
-            and str(one.dtype) in _ROUNDOFF
+            and str(one.dtype) in _DTYPES
             and one.grad is not None
             and one.grad.layout is torch.strided
             and one.numel() > 0
