@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/convert.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/half.h"
 
@@ -144,6 +147,18 @@ void convert_to_float(const void* data, DType dtype, std::size_t count, float* o
 
 void convert_to_double(const void* data, DType dtype, std::size_t count, double* out) {
   convert(data, dtype, count, out);
+}
+
+double rounded_to_half(double value, DType dtype) noexcept {
+  if (dtype != DType::kFloat16 && dtype != DType::kBFloat16) return value;
+  if (!std::isfinite(value) || value == 0) return value;
+  const bool is_float16 = dtype == DType::kFloat16;
+  const int bits = is_float16 ? 10 : 7;  // behind the point
+  const int exponent = std::max(std::ilogb(value), is_float16 ? -14 : -126);
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, bits - exponent)), exponent - bits);
+  const double largest = is_float16 ? 65504 : 0x1.FEp127;
+  return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value)
+                                     : rounded;
 }
 
 }  // namespace msprobe

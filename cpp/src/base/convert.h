@@ -19,4 +19,8 @@ void convert_to_float(const void* data, DType dtype, std::size_t count, float* o
 /// doubles.
 void convert_to_double(const void* data, DType dtype, std::size_t count, double* out);
 
+/// The nearest number of float16 or bfloat16, ties to even, infinity beyond the largest one (IEEE 754,
+/// section 4.3.1). `value` itself for every other dtype.
+double rounded_to_half(double value, DType dtype) noexcept;
+
 }  // namespace msprobe

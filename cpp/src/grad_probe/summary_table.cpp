@@ -2,34 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "grad_probe/summary_table.h"
 
-#include <cmath>
-#include <limits>
-
+#include "base/convert.h"
 #include "base/crc32_text.h"
 #include "base/shape_text.h"
 #include "msprobe/table.h"
 
 namespace msprobe::grad_probe {
 namespace {
-
-// Nearest value of a binary floating-point format with `digits` significant bits, ties to even.
-double round_to_format(double value, int digits, int least_exponent, double largest) {
-  if (!std::isfinite(value) || value == 0) return value;
-  const int exponent = std::max(std::ilogb(value), least_exponent);
-  const double rounded =
-      std::ldexp(std::nearbyint(std::ldexp(value, digits - 1 - exponent)), exponent - digits + 1);
-  return std::abs(rounded) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value)
-                                     : rounded;
-}
-
-// torch.norm answers in the dtype of the gradient.
-double round_norm(double norm, DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16: return round_to_format(norm, 11, -14, 65504.0);
-    case DType::kBFloat16: return round_to_format(norm, 8, -126, 0x1.FEp127);
-    default: return norm;
-  }
-}
 
 // A statistic goes through float32; then the shortest text of the double that holds it.
 std::string float_text(double value) {
@@ -74,7 +53,8 @@ std::vector<Column> columns(const Options& options) {
   result.push_back({"max", [](const Measurement& m) { return extreme_text(m.summary.max); }});
   result.push_back({"min", [](const Measurement& m) { return extreme_text(m.summary.min); }});
   result.push_back(
-      {"norm", [](const Measurement& m) { return float_text(round_norm(m.summary.norm, m.dtype)); }});
+      // In the dtype of the gradient, as frameworks answer.
+      {"norm", [](const Measurement& m) { return float_text(rounded_to_half(m.summary.norm, m.dtype)); }});
   result.push_back({"shape", [](const Measurement& m) { return shape_text(m.shape); }});
   return result;
 }

@@ -24,25 +24,13 @@ static_assert(static_cast<int>(DType::kFloat16) == static_cast<int>(Element::kFl
 static_assert(static_cast<int>(DType::kBFloat16) == static_cast<int>(Element::kBFloat16));
 
 // `value`, a float, rounded to the dtype: rounding keeps the order, so that the largest of rounded numbers is
-// the largest number rounded.
+// the largest number rounded. The largest number of the dtype stands for what lies beyond.
 double rounded(double value, DType dtype) {
-  int digits = 53;
-  int least_exponent = -1074;
   double largest = std::numeric_limits<double>::max();
-  if (dtype == DType::kFloat32) {
-    largest = static_cast<double>(std::numeric_limits<float>::max());
-  } else if (dtype == DType::kFloat16) {
-    digits = 11, least_exponent = -24, largest = 65504;
-  } else if (dtype == DType::kBFloat16) {
-    digits = 8, least_exponent = -133, largest = 0x1.FEp127;
-  }
-  if (digits != 53 && value != 0 && std::isfinite(value)) {
-    int exponent = 0;
-    std::frexp(value, &exponent);
-    const int unit = std::max(exponent - digits, least_exponent);
-    value = std::ldexp(std::nearbyint(std::ldexp(value, -unit)), unit);
-  }
-  return std::clamp(value, -largest, largest);
+  if (dtype == DType::kFloat32) largest = static_cast<double>(std::numeric_limits<float>::max());
+  if (dtype == DType::kFloat16) largest = 65504;
+  if (dtype == DType::kBFloat16) largest = 0x1.FEp127;
+  return std::clamp(rounded_to_half(value, dtype), -largest, largest);
 }
 
 constexpr std::size_t kBlock = 1024;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/convert.h"
 #include "base/layout.h"
 #include "msprobe/stats.h"
 #include "msprobe/trace.h"
@@ -15,23 +16,10 @@
 namespace msprobe::trace {
 namespace {
 
-// Rounds to the nearest number, ties to even, with `fraction_bits` bits behind the point, smallest normal
-// exponent `min_exponent` and largest finite value `largest` (IEEE 754, section 4.3.1).
-double rounded_to_bits(double value, int fraction_bits, int min_exponent, double largest) {
-  if (!std::isfinite(value) || value == 0) return value;
-  const int exponent = std::max(std::ilogb(value), min_exponent);
-  const double result =
-      std::ldexp(std::nearbyint(std::ldexp(value, fraction_bits - exponent)), exponent - fraction_bits);
-  return std::abs(result) > largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : result;
-}
-
 // What mindstudio-probe's reductions give: they run in the tensor's own dtype, or in float32 for those that
 // have no reductions of their own.
 double in_dtype_of_reduction(double value, DType dtype) {
-  if (dtype == DType::kFloat16) return rounded_to_bits(static_cast<float>(value), 10, -14, 65504);
-  if (dtype == DType::kBFloat16)
-    return rounded_to_bits(static_cast<float>(value), 7, -126, 3.3895313892515355e38);
-  return static_cast<float>(value);
+  return rounded_to_half(static_cast<float>(value), dtype);
 }
 
 bool is_integral(DType dtype) { return dtype >= DType::kInt64 && dtype <= DType::kUInt8; }
