@@ -198,7 +198,7 @@ class TestDropout:
             assert torch.equal(nn.Dropout(0.5)(x), x)
         assert "dropout" in seen
 
-    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch.jit
     def test_scripted_code_does_nothing_either(self):
         def scripted():
             def drop(x):  # anew each time: torch.jit keeps what it has compiled
