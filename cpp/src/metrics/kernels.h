@@ -3,7 +3,8 @@
 #pragma once
 
 /// The inner loops of compare(), compiled for several instruction sets and chosen at run time. All work on
-/// contiguous memory of any alignment.
+/// contiguous memory of any alignment. Checkpoints have a loop of their own: see
+/// checkpoint/difference_kernels.h.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The inner loops over pairs of results, compiled for several instruction sets and chosen at run time.
+/// The inner loops over pairs of results, compiled for several instruction sets and chosen at run time. They
+/// take ratios and the largest errors of their own kinds, none of which metrics::compare() has.
 
 #include <cstddef>
 #include <cstdint>
