@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -172,6 +173,9 @@ struct Distance {
   double value = 0;
   double low = 0;
   double high = 0;
+  /// What to reckon with where this goes into something else: `value` where it was measured or estimated,
+  /// `high` where only bounds are known.
+  double expected = 0;
   /// Relative difference of what random errors of single elements leave nearly alone: of the norms, and of
   /// the means (times the square root of the count, so that it is a part of the L2 distance). 0 where they
   /// are not known to double precision.
@@ -183,6 +187,15 @@ struct Distance {
   double norm = 0;
   /// Nothing that was recorded differs.
   bool equal = true;
+
+  /// Of values that differ, and cannot be measured.
+  static constexpr Distance unmeasurable() noexcept {
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    Distance result;
+    result.value = result.low = result.high = result.expected = infinity;
+    result.equal = false;
+    return result;
+  }
 };
 
 /// A gradient is measured against this part of the typical gradient (root mean square of the elements, median

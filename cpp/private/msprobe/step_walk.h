@@ -54,6 +54,8 @@ struct StepWalk {
   std::unordered_map<std::uint64_t, double> updated;
   std::map<std::string, double, std::less<>> left_behind;
   double noise = 0;  // the largest finite distance of a result
+  /// Parameters of the reference as this step began with them, where no training state has them.
+  std::map<std::string, metrics::TensorFacts, std::less<>> parameters;
 
   bool all_equal() const noexcept { return differing == 0; }
 };

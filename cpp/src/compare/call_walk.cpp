@@ -22,6 +22,13 @@ constexpr double kAnotherNumber = 1e-3;
 // No rounding of one kernel in any dtype makes as much: worth a note.
 constexpr double kStranger = 0.25;
 
+// "Tensor.add_" -> "add"
+std::string plain_operator(std::string_view operator_name) {
+  std::string_view last = operator_name.substr(operator_name.rfind('.') + 1);
+  while (last.ends_with('_')) last.remove_suffix(1);
+  return std::string(last);
+}
+
 // What is in their first argument before does not matter: often it is memory that nobody has written to yet.
 bool overwrites_first(std::string_view record) {
   static const std::unordered_set<std::string_view> names = {
@@ -73,6 +80,7 @@ CallWalk CallWalker::run() {
   for (const Waiting& one : rearranged_) find_effect_of_rearranged(one);
   for (const Waiting& one : chosen_) find_effect_of_choice(one);
   for (Alone& alone : alone_) tell(alone);
+  if (!has_state_) keep_parameters();
   summarize();
   return std::move(result_);
 }
@@ -212,12 +220,16 @@ std::optional<std::uint32_t> CallWalker::forward_record(std::uint32_t record) co
 }
 
 bool CallWalker::collect_influences(std::uint32_t record, std::span<const ItemPair> rows, bool is_saved,
-                                    std::vector<Influence>& influences) const {
+                                    std::vector<Influence>& influences) {
   bool knows_all = true;
+  const Saved saved = is_saved ? traits_of_record(name(record)).saved : Saved::kAll;
+  const Item* const bias = saved == Saved::kFactors ? added_bias(rows) : nullptr;
   for (const ItemPair& row : rows) {
     const Item& item = pair_.target_item(row);
     if (item.kind != Item::Kind::kTensor || !(is_saved || is_input(item.part))) continue;
     if (is_overwritten(record, item)) continue;
+    if (saved == Saved::kFactors && (!is_input(item.part) || &item == bias)) continue;
+    if (saved == Saved::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
     const Item* const other = pair_.reference_item(row);
     if (other == nullptr) {
       knows_all = false;
@@ -225,7 +237,39 @@ bool CallWalker::collect_influences(std::uint32_t record, std::span<const ItemPa
     }
     influences.push_back(influence_of(row, *other, is_saved));
   }
+  if (!is_saved) weigh_terms(record, influences);
   return knows_all && reference_only_tensors(record) == 0;
+}
+
+void CallWalker::weigh_terms(std::uint32_t record, std::span<Influence> terms) const {
+  const std::string call = plain_operator(operator_name(name(record)));
+  const bool is_mean = call == "lerp";
+  if (terms.size() != 2 || !(is_mean || call == "add" || call == "sub")) return;
+  const Record& reference = pair_.reference.records()[records_.of_target[record].index];
+  for (const Item& item : pair_.reference.items(reference)) {
+    const std::string_view path = pair_.reference.text(item.path);
+    if (!is_input(item.part) || !(is_mean ? path == "2" || path == "weight" : path == "alpha")) continue;
+    const auto weight = pair_.reference.number(item.value);
+    if (!weight || !std::isfinite(*weight)) return;
+    terms[1].weigh(std::abs(*weight));
+    if (is_mean) terms[0].weigh(std::abs(1 - *weight));
+  }
+}
+
+// The last of three or more tensors of numbers that go in, where it has one dimension.
+const trace::Item* CallWalker::added_bias(std::span<const ItemPair> rows) const {
+  const Item* last = nullptr;
+  int tensors = 0;
+  for (const ItemPair& row : rows) {
+    const Item& item = pair_.target_item(row);
+    if (!is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
+    if (metrics::unit_roundoff(item.element_type()) == 0) continue;
+    last = &item;
+    ++tensors;
+  }
+  const bool is_bias =
+      tensors >= 3 && pair_.target.text(last->shape).find_first_of(" ,") == std::string::npos;
+  return is_bias ? last : nullptr;
 }
 
 std::size_t CallWalker::reference_only_tensors(std::uint32_t record) const {
@@ -238,7 +282,7 @@ std::size_t CallWalker::reference_only_tensors(std::uint32_t record) const {
       }));
 }
 
-Influence CallWalker::influence_of(const ItemPair& row, const Item& reference, bool is_saved) const {
+Influence CallWalker::influence_of(const ItemPair& row, const Item& reference, bool is_saved) {
   const metrics::TensorFacts facts = trace::facts_of(pair_.reference, reference);
   Influence result;
   result.distance = distance_of(row);
@@ -250,9 +294,16 @@ Influence CallWalker::influence_of(const ItemPair& row, const Item& reference, b
   // Flags and indices of equal statistics may be others, once some of them are.
   if (result.unit == 0 && has_flips_ && facts.checksum.empty()) {
     result.distance.high = std::max(result.distance.high, 1.0);
+    result.distance.expected = std::max(result.distance.expected, 1.0);
   }
   result.is_saved = is_saved;
+  if (!hidden_.empty()) {
+    const auto hidden = hidden_.find(value_key(pair_.reference, reference));
+    if (hidden != hidden_.end()) result.hidden = hidden->second;
+  }
   result.is_directed = before_ != nullptr;
+  result.is_shared = (before_ != nullptr || !alone_.empty() || !result_.walk.findings.empty()) &&
+                     parameter_of(row.target_record, row).empty();
   const std::string_view shape = pair_.reference.text(reference.shape);
   const std::size_t last = shape.find_last_of(" [");
   if (last != shape.npos) result.last = trace::element_count(shape.substr(last));

@@ -182,8 +182,7 @@ void CallWalker::tell(Alone& alone) {
     finding.reason +=
         more == 1 ? " and the call that follows" : " and the " + std::to_string(more) + " calls that follow";
   }
-  finding.distance = {
-      .value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+  finding.distance = Distance::unmeasurable();
   finding.effect = alone.effect;
   finding.exact_before = alone.exact_before;
 }
@@ -259,7 +258,7 @@ std::vector<std::size_t> CallWalker::consumers(const Alone& alone) {
 
 Allowance CallWalker::through(const Alone& alone, const Resolved& led, double unit, double count) {
   if (alone.computing > 1) return composite(led.high, led.value, unit);
-  const double own = kRoundingModel.own * unit;
+  const double own = own_rounding(unit);
   const double bias = kRoundingModel.bias * unit + own / std::sqrt(count);
   return {kOneCall * led.high + own, kOneCall * led.bias + bias, kOneCall * led.value + own};
 }

@@ -1,6 +1,7 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "compare/call_walker.h"
@@ -10,9 +11,6 @@ namespace {
 
 // Arguments that are off by less than this are the same number, computed otherwise.
 constexpr double kSameNumber = 8 * 0x1p-24;
-
-// A gradient that is off by more than this part of itself has elements of either sign.
-constexpr double kUncertainGradient = 0.05;
 
 }  // namespace
 
@@ -68,8 +66,7 @@ std::size_t CallWalker::visit_arguments(std::uint32_t record, std::span<const It
 Finding& CallWalker::add_argument(std::uint32_t record, const std::string& item) {
   Finding& finding = add(FindingKind::kArgument, record);
   finding.name = item;
-  finding.distance = {
-      .value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+  finding.distance = Distance::unmeasurable();
   return finding;
 }
 
@@ -123,9 +120,12 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
       const Distance& there = distances_[known];
       const double count = std::max(trace::element_count(pair_.reference.text(reference.shape)), 1.0);
       result.allowed = {there.high, there.bias + there.high / std::sqrt(count), there.value};
-      // Two numbers may be the same in the reference, and have been computed apart.
-      if (count == 1)
-        result.allowed = composite(std::max(noise_, there.high), there.value, unit_of(reference));
+      const double unit = unit_of(reference);
+      if (rows_[known].target_record > row.target_record) {  // it does not exist yet in the target
+        result.allowed = composite(noise_, noise_, unit);
+      } else if (count == 1) {  // two numbers may be the same in the reference, and have been computed apart
+        result.allowed = composite(std::max(noise_, there.high), there.value, unit);
+      }
       return result;
     }
     const std::uint32_t record = reference_flow().record(result.source);
@@ -139,6 +139,14 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
     }
     return result;
   }
+  if (const auto known = source_in_target(row)) {
+    const Distance& there = distances_[*known];
+    const double count = std::max(trace::element_count(pair_.reference.text(reference.shape)), 1.0);
+    const double unit = unit_of(reference);
+    result.allowed = {there.high + unit, there.bias + there.high / std::sqrt(count) + unit,
+                      there.value + unit};
+    return result;
+  }
   const bool knows_all = pair_.target.level() != "L0" && !backward && !is_after_backward_;
   double noise = std::max(noise_, before_ != nullptr ? before_->noise : 0);
   const double unit = unit_of(reference);
@@ -150,7 +158,8 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
       result.allowed = {there.high + unit, there.bias + there.high + unit, there.value + unit};
       return result;
     }
-    noise = std::max(noise, largest_gradient_);
+    // A gradient that was reduced or scaled on the way.
+    if (!backward && !gradient_of_.empty()) noise = largest_gradient_ / kComposite;
   }
   if (const auto updated = updated_before(reference)) {
     result.allowed = {*updated + unit, *updated + unit};
@@ -165,8 +174,17 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
   return result;
 }
 
+std::optional<std::uint32_t> CallWalker::source_in_target(const ItemPair& row) {
+  if (zone_of(row.target_record) == Zone::kModel && !is_after_backward_) return std::nullopt;
+  const ItemIndex ours = target_flow().source(row.target);
+  const std::uint32_t known = ours == kNoItem ? kNoRow : row_of_target(ours);
+  if (known == kNoRow || !rows_[known].reference) return std::nullopt;
+  if (trace::element_count(pair_.target.text(pair_.target_item(row).shape)) <= 1) return std::nullopt;
+  return known;
+}
+
 Allowance CallWalker::composite(double high, double likely, double unit) {
-  const double own = kRoundingModel.own * unit;
+  const double own = own_rounding(unit);
   return {kComposite * (high + own), kComposite * (high + own), kComposite * (likely + own)};
 }
 
@@ -186,6 +204,7 @@ void CallWalker::visit_input(std::uint32_t record, const ItemPair& row, const Di
   if (explained.alone != kNoAlone) return;
   Finding& finding = add_input(record, row, apart, explained.allowed, strength);
   if (explained.source != kNoItem) {
+    name_after_module(finding, row);
     tell_in_place(finding, row, explained.source, ours);
     if (ours == kNoItem) rearranged_.push_back({finding_number(finding), record, 0});
   } else if (backward) {
@@ -206,6 +225,26 @@ Finding& CallWalker::add_input(std::uint32_t record, const ItemPair& row, const 
   finding.strength = strength;
   finding.reason = finding.name + " differs, and no recorded call made the difference";
   return finding;
+}
+
+void CallWalker::name_after_module(Finding& finding, const ItemPair& row) {
+  const std::uint64_t value = value_key(pair_.target, pair_.target_item(row));
+  for (int depth = 0; value != 0 && depth < kDeepest; ++depth) {
+    const std::string_view around = parents_.parent(finding.record);
+    const auto module = is_module(around) ? pair_.target.find(around) : std::nullopt;
+    if (!module) return;
+    const Record& record = pair_.target.records()[*module];
+    const auto items = pair_.target.items(record);
+    const auto same = std::find_if(items.begin(), items.end(), [&](const Item& item) {
+      return is_input(item.part) && value_key(pair_.target, item) == value;
+    });
+    if (same == items.end()) return;
+    finding.record = around;
+    finding.name = trace::item_name(pair_.target, static_cast<std::uint32_t>(*module),
+                                    record.first_item + static_cast<ItemIndex>(same - items.begin()));
+    finding.module = module_path(parents_.parent(around));
+    finding.operator_name = operator_name(around);
+  }
 }
 
 void CallWalker::tell_in_place(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) {
@@ -255,8 +294,11 @@ void CallWalker::visit_parameter(std::uint32_t record, const ItemPair& row, cons
   Allowance allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
   if (before_ != nullptr) {
     const std::string_view module = is_module(name(record)) ? name(record) : parent_of(record);
-    const double high = updated_before(reference).value_or(left_by_gradient(module, parameter));
-    allowed = {high + unit_of(reference), high + unit_of(reference)};
+    if (const auto updated = updated_before(reference)) {
+      allowed = {*updated + unit_of(reference), *updated + unit_of(reference)};
+    } else {
+      allowed = allowed_of_updated(reference, parameter_key(module, parameter));
+    }
   }
   const double strength = beyond(apart, allowed);
   note_closest(strength, row);
@@ -267,10 +309,16 @@ void CallWalker::visit_parameter(std::uint32_t record, const ItemPair& row, cons
   finding.reason = "parameter " + parameter + " of " + std::string(parent_of(record)) + " differs";
 }
 
-double CallWalker::left_by_gradient(std::string_view module, const std::string& parameter) const {
-  const auto found = before_->left_behind.find(gradient_key(module, parameter));
-  if (found != before_->left_behind.end() && found->second > kUncertainGradient) return kInfinity;
-  return kComposite * before_->noise;
+Allowance CallWalker::allowed_of_updated(const Item& reference, const std::string& key) const {
+  const auto found = before_->parameters.find(key);
+  if (found == before_->parameters.end()) return {kInfinity, kInfinity};
+  Result result = compare::result_of(trace::facts_of(pair_.reference, reference));
+  result.step = metrics::distance(trace::facts_of(pair_.reference, reference), found->second).expected;
+  const auto left = before_->left_behind.find(key);
+  Influence updated, gradient;
+  if (left != before_->left_behind.end()) updated.distance.expected = updated.distance.bias = left->second;
+  gradient.distance.expected = 1;
+  return allowance({Growth::kUpdate}, result, std::array{updated, gradient}, 0);
 }
 
 std::string CallWalker::parameter_of(std::uint32_t record, const ItemPair& row) {

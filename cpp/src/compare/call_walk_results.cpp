@@ -38,9 +38,12 @@ void CallWalker::visit_results(std::uint32_t record, std::span<const ItemPair> r
     seen.out_is_equal &= apart.equal;
     if (is_module(call) && !backward) credit_module(row, apart);
     if (apart.equal) continue;
-    const Result result = result_of(row, backward);
+    Result result = result_of(row, backward);
+    if (traits.growth == Growth::kUpdate) result.step = step_of(row);
     Allowance allowed = allowed_of(record, traits, result, influences, knows_inputs);
     has_flips_ |= result.unit == 0;
+    if (const double hidden = moved_element(traits, result, influences); hidden > 0)
+      hide(*pair_.reference_item(row), hidden);
     seen.noise = std::max(seen.noise, apart.high / allowed.cancelled);
     double strength = beyond(apart, allowed);
     note_closest(strength, row);
@@ -64,6 +67,22 @@ void CallWalker::visit_results(std::uint32_t record, std::span<const ItemPair> r
   tell_result(record, *worst, worst_distance, worst_allowed, is_excluded, traits, seen);
 }
 
+void CallWalker::hide(const Item& reference, double error) {
+  if (const std::uint64_t key = value_key(pair_.reference, reference); key != 0) hidden_[key] = error;
+}
+
+double CallWalker::step_of(const ItemPair& row) const {
+  const Item& after = *pair_.reference_item(row);
+  for (const Item& item :
+       pair_.reference.items(pair_.reference.records()[records_.of_target[row.target_record].index])) {
+    if (!is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
+    if (pair_.reference.text(item.shape) != pair_.reference.text(after.shape)) break;
+    const double step = trace::distance(pair_.reference, after, pair_.reference, &item, nullptr).expected;
+    return step > 0 ? step : kInfinity;
+  }
+  return kInfinity;  // lists of tensors, a step that cannot be seen
+}
+
 OperatorTraits CallWalker::traits_of_record(std::string_view call) const {
   if (is_module(call)) return traits_of(module_class(call));
   const std::string name = operator_name(call);
@@ -74,9 +93,6 @@ OperatorTraits CallWalker::traits_of_record(std::string_view call) const {
 Allowance CallWalker::allowed_of(std::uint32_t record, const OperatorTraits& traits, const Result& result,
                                  std::span<const Influence> influences, bool knows_inputs) {
   if (!knows_inputs) return {kInfinity, kInfinity};
-  const bool has_noise = std::any_of(influences.begin(), influences.end(),
-                                     [](const Influence& one) { return one.distance.high > 0; });
-  if (has_noise && zone_of(record) == Zone::kOptimizer) return {kInfinity, kInfinity};
   const bool is_composite = is_module(name(record)) || traits.growth == Growth::kRecurrent;
   Result computed = result;
   // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
@@ -196,6 +212,18 @@ void CallWalker::keep_updated(std::span<const ItemPair> rows) {
   }
 }
 
+void CallWalker::keep_parameters() {
+  for (const ItemPair& row : pair_.matches.pairs) {
+    if (!row.reference || pair_.target_item(row).part != Part::kParameters) continue;
+    const std::string key =
+        parameter_key(name(row.target_record), pair_.target.text(pair_.target_item(row).path));
+    metrics::TensorFacts facts = trace::facts_of(pair_.reference, *pair_.reference_item(row));
+    facts.checksum = {};  // of a file that may be closed by then
+    result_.walk.parameters.insert_or_assign(key, facts);
+    result_.walk.left_behind[key] = distance_of(row).expected;
+  }
+}
+
 double CallWalker::coarsest_unit() const {
   double unit = 0;
   for (const ItemPair& row : pair_.matches.pairs) {
@@ -229,14 +257,13 @@ void CallWalker::visit_gradients(std::uint32_t record) {
   for (const ItemPair& row : rows_.of_record(record)) {
     if (!row.reference) continue;
     const Distance apart = distance_of(row, negligible_gradient_);
-    const std::string_view parameter = pair_.target.text(pair_.target_item(row).path);
-    result_.walk.left_behind[gradient_key(name(record), parameter)] = distance_of(row).high;
+    if (const auto key = key_of_updated(*pair_.reference_item(row))) result_.gradient_of[*key] = apart;
     if (apart.high > 0 && std::isfinite(apart.high)) note_gradient(row, apart);
     if (apart.equal) continue;
     if (of_module.magnitude < 0) of_module = allowed_of_module(name(record));
     Allowance allowed = of_module;
     const double unit = unit_of(*pair_.reference_item(row));
-    allowed.magnitude += kComposite * kRoundingModel.own * unit;
+    allowed.magnitude += kComposite * own_rounding(unit);
     allowed.bias += kComposite * unit;
     // The gradient is the very result of a backward call.
     if (const ItemIndex source = backward_result(row.reference.index); source != kNoItem) {

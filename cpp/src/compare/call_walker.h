@@ -184,11 +184,15 @@ class CallWalker {
   // False when a tensor goes in that cannot be compared. `is_saved`: of the forward call, of which the
   // results count as well.
   bool collect_influences(std::uint32_t record, std::span<const ItemPair> rows, bool is_saved,
-                          std::vector<Influence>& influences) const;
+                          std::vector<Influence>& influences);
+
+  // What is added up counts with its coefficient: x + alpha y, x + w (y - x).
+  void weigh_terms(std::uint32_t record, std::span<Influence> terms) const;
+  const Item* added_bias(std::span<const ItemPair> rows) const;
 
   std::size_t reference_only_tensors(std::uint32_t record) const;
 
-  Influence influence_of(const ItemPair& row, const Item& reference, bool is_saved) const;
+  Influence influence_of(const ItemPair& row, const Item& reference, bool is_saved);
 
   Result result_of(const ItemPair& row, bool backward) const {
     return compare::result_of(trace::facts_of(pair_.reference, *pair_.reference_item(row)), backward);
@@ -225,6 +229,9 @@ class CallWalker {
 
   Explained explain_input(const ItemPair& row, bool backward);
 
+  // Behind the backward pass: the row that this value comes from in the target, unchanged.
+  std::optional<std::uint32_t> source_in_target(const ItemPair& row);
+
   double unit_of(const Item& reference) const {
     return metrics::unit_roundoff(trace::dtype_of(pair_.reference.text(reference.dtype)));
   }
@@ -252,6 +259,9 @@ class CallWalker {
   Finding& add_input(std::uint32_t record, const ItemPair& row, const Distance& apart,
                      const Allowance& allowed, double strength);
 
+  // What goes into the first call of a module is what goes into the module: its caller decided.
+  void name_after_module(Finding& finding, const ItemPair& row);
+
   // A difference that comes out of calls which only one run has is theirs.
   bool credit_alone(const Explained& explained, ItemIndex ours, double strength);
 
@@ -269,12 +279,14 @@ class CallWalker {
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& parameter);
 
-  // What an optimizer whose calls are not seen may have made of the gradient of this parameter: one that
-  // divides by its size makes a full step of what is nothing but rounding.
-  double left_by_gradient(std::string_view module, const std::string& parameter) const;
-  static std::string gradient_key(std::string_view module, std::string_view parameter) {
-    return "gradient." + module_path(module) + '.' + std::string(parameter);
+  // What an optimizer whose calls are not seen may have made of the parameter that the step before began
+  // with: some elements of a gradient are nothing but rounding.
+  Allowance allowed_of_updated(const Item& reference, const std::string& key) const;
+  static std::string parameter_key(std::string_view module, std::string_view parameter) {
+    return "parameter." + module_path(module) + '.' + std::string(parameter);
   }
+  // For the next step: how far off the parameters are, and what they are in the reference.
+  void keep_parameters();
 
   // The parameter of the module around that has this very value: the same statistics in the target.
   std::string parameter_of(std::uint32_t record, const ItemPair& row);
@@ -284,6 +296,12 @@ class CallWalker {
   void visit_results(std::uint32_t record, std::span<const ItemPair> rows,
                      const std::vector<Influence>& influences, double floor, bool knows_inputs,
                      std::size_t arguments, Seen& seen);
+
+  // This result may be off by so much, and no sketch shows it.
+  void hide(const Item& reference, double error);
+
+  // How far the reference's call moved its first tensor, as a part of it.
+  double step_of(const ItemPair& row) const;
 
   OperatorTraits traits_of_record(std::string_view call) const;
 
@@ -413,9 +431,10 @@ class CallWalker {
   bool differs_ = false;  // something differed before, in this step or those before it
   bool is_after_backward_ = false;
   std::unordered_map<std::uint64_t, const Distance*>
-      gradient_of_;              // of parameters, by the extremes of the reference
-  double largest_gradient_ = 0;  // distance
-  bool has_flips_ = false;       // integers or flags that were computed differ
+      gradient_of_;                                   // of parameters, by the extremes of the reference
+  double largest_gradient_ = 0;                       // distance
+  std::unordered_map<std::uint64_t, double> hidden_;  // what no sketch shows, by values of the reference
+  bool has_flips_ = false;                            // integers or flags that were computed differ
   const ItemPair* largest_row_ = nullptr;
   std::vector<bool> set_aside_;  // by record of the target
   Finding discarded_;

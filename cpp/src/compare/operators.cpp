@@ -17,7 +17,7 @@ struct Row {
 };
 
 constexpr std::array kRows{
-    Row{{Growth::kMoving, false},
+    Row{{Growth::kMoving, false, Saved::kNothing},
         "unbind split chunk getitem narrow select cat concat concatenate stack hstack vstack expand expandas "
         "view "
         "viewas reshape flatten unflatten squeeze unsqueeze transpose permute swapaxes movedim t mt "
@@ -29,33 +29,36 @@ constexpr std::array kRows{
         "rot90 pad constantpadnd unfold asstrided diag diagonal tril triu where maskedselect slice setitem "
         "unsafeview tensorsplit unsafesplit split withsizes splitwithsizes lift liftfresh item tolist numpy "
         "pixelshuffle channelshuffle upsamplenearest interpolate"},
-    Row{{Growth::kSum, false},
-        "add sub rsub neg iadd isub radd sum mean cumsum nansum addn logsumexp average avgpool1d avgpool2d "
+    Row{{Growth::kSum, false, Saved::kNothing},
+        "add sub rsub neg iadd isub radd sum mean cumsum nansum addn average avgpool1d avgpool2d "
         "avgpool3d "
-        "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d scatteradd indexadd indexput scatter fold "
+        "adaptiveavgpool1d adaptiveavgpool2d adaptiveavgpool3d lerp foreachlerp scatteradd indexadd indexput "
+        "scatter fold "
         "foreachadd "
         "foreachsub foreachneg allreduce reducescatter reducescattertensor reduce allreducecoalesced "
         "averagepool "
-        "segmentreduce embeddingbag l1loss mseloss smoothl1loss huberloss"},
+        "segmentreduce embeddingbag"},
+    Row{{Growth::kSum, false}, "logsumexp l1loss mseloss smoothl1loss huberloss"},
     Row{{Growth::kElementwise, false},
-        "mul imul rmul multiply foreachmul div divide truediv itruediv rtruediv foreachdiv lerp foreachlerp "
+        "mul imul rmul multiply foreachmul div divide truediv itruediv rtruediv foreachdiv "
         "addcmul "
-        "foreachaddcmul sqrt foreachsqrt rsqrt reciprocal foreachreciprocal "
+        "foreachaddcmul rsqrt reciprocal foreachreciprocal "
         "gelu silu swish "
         "quickgelu newgelu gelutanh tanh softplus mish erf erfc glu swiglu npuswiglu silumul hypot atan2 "
         "foreachnorm "
         "linalgvectornorm vectornorm norm"},
+    Row{{Growth::kRoot, false}, "sqrt foreachsqrt"},
     Row{{Growth::kPower, false}, "pow ipow rpow foreachpow square"},
-    Row{{Growth::kProduct, false},
+    Row{{Growth::kProduct, false, Saved::kFactors},
         "linear matmul imatmul rmatmul mm bmm addmm baddbmm addbmm addmv mv dot vdot inner outer einsum "
         "tensordot "
         "bilinear chainmatmul conv1d conv2d conv3d convolution convtranspose1d convtranspose2d "
         "convtranspose3d conv "
         "convbackward convolutionbackward  kron "
         "multidot scaledmm groupedmm"},
-    Row{{Growth::kRecurrent, false},
-        "lstm gru rnn rnntanh rnnrelu lstmcell grucell rnncell rnntanhcell rnnrelucell"},
-    Row{{Growth::kScaleFree, false},
+    Row{{Growth::kRecurrent, false}, "lstm gru rnn rnntanh rnnrelu"},
+    Row{{Growth::kRecurrent, false, Saved::kFactors}, "lstmcell grucell rnncell rnntanhcell rnnrelucell"},
+    Row{{Growth::kScaleFree, false, Saved::kFactors},
         "layernorm nativelayernorm rmsnorm batchnorm nativebatchnorm batchnorm1d batchnorm2d batchnorm3d "
         "syncbatchnorm groupnorm nativegroupnorm instancenorm instancenorm1d instancenorm2d instancenorm3d "
         "normalize "
@@ -68,12 +71,13 @@ constexpr std::array kRows{
     Row{{Growth::kAttention, false},
         "scaleddotproductattention multiheadattention multiheadattentionforward flashattention "
         "scaleddotproductflashattention scaleddotproductefficientattention flexattention npufusionattention"},
+    Row{{Growth::kUnknown, true, Saved::kAll, true},
+        "max min amax amin topk sort median kthvalue maxpool1d maxpool2d maxpool3d maxpool adaptivemaxpool1d "
+        "adaptivemaxpool2d adaptivemaxpool3d"},
     Row{{Growth::kUnknown, true},
         "relu relu6 leakyrelu prelu rrelu threshold hardtanh hardswish hardsigmoid elu selu celu abs clamp "
         "clampmin "
-        "clampmax clip max min amax amin maximum minimum fmax fmin topk sort argsort median kthvalue "
-        "maxpool1d maxpool2d "
-        "maxpool3d maxpool adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d softshrink hardshrink "
+        "clampmax clip maximum minimum fmax fmin argsort softshrink hardshrink "
         "marginrankingloss "
         "maskedfill cummax cummin aminmax sign floor ceil round trunc frac remainder fmod mod floordivide "
         "floordiv "
@@ -116,9 +120,9 @@ OperatorTraits traits_of(std::string_view name) {
   const std::string key = plain(name);
   if (const auto found = table.find(key); found != table.end()) return found->second;
   // Classes of modules are often named after what they are: "LlamaRMSNorm", "ColumnParallelLinear".
-  if (key.ends_with("norm")) return {Growth::kScaleFree, false};
-  if (key.ends_with("linear")) return {Growth::kProduct, false};
-  if (key.ends_with("embedding")) return {Growth::kMoving, false};
+  if (key.ends_with("norm")) return {Growth::kScaleFree, false, Saved::kFactors};
+  if (key.ends_with("linear")) return {Growth::kProduct, false, Saved::kFactors};
+  if (key.ends_with("embedding")) return {Growth::kMoving, false, Saved::kNothing};
   if (key.ends_with("dropout")) return {Growth::kRandom, false};
   return {};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "base/non_finite.h"
 
@@ -71,6 +72,8 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kElementwise:
     case Growth::kScaleFree: return 2;
     case Growth::kPower: return kModel.power;
+    // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
+    case Growth::kRoot: return std::max(2.0, 1 / std::sqrt(one.distance.expected));
     case Growth::kProduct:
       return std::max(one.is_directed ? cancelled * std::sqrt(std::max(one.last, 1.0)) : cancelled, 1.0);
     case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : 2 * one.typical);
@@ -87,10 +90,14 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
 
 // How many independent errors the result has that count. Those of a power are in its largest elements: with
 // errors e of each element x, the norm moves by sum(e x^2) / |x|^2, at most e max(x) / |x|.
-double independent_errors(const OperatorTraits& traits, const Result& result, const Influence& one) {
+double errors_of(const OperatorTraits& traits, const Result& result, const Influence& one) {
+  // A part of a tensor, or one that is repeated in part, may have most of the errors.
+  if (only_moves(traits) && one.count != result.count) return 1;
+  double errors = independent_errors(one.count, one.norm, one.largest);
+  const double kept = independent_errors(result.count, result.norm, result.largest);
   // Of a sum there are as many as there are results.
-  const double errors = std::max(result.is_backward ? std::min(one.count, result.count) : one.count, 1.0);
-  if (traits.growth != Growth::kPower || result.largest <= 0) return errors;
+  errors = result.is_backward ? std::min(errors, kept) : errors * kept / result.count;
+  if (traits.growth != Growth::kPower || result.largest <= 0) return std::max(errors, 1.0);
   return std::clamp(std::pow(result.norm / result.largest, 2), 1.0, errors);
 }
 
@@ -100,6 +107,10 @@ double rounded_otherwise(const OperatorTraits& traits, const Result& result, con
                          double error) {
   const bool is_cast = only_moves(traits) && one.unit > 0 && one.unit < result.unit;
   return is_cast ? std::sqrt(2 * result.unit * std::min(error, result.unit)) : 0;
+}
+
+double own_roundings(double unit) {
+  return unit > metrics::unit_roundoff(DType::kFloat32) ? kModel.own_of_coarse : kModel.own;
 }
 
 // Sums are kept in float32 at least, whatever the dtype of the result.
@@ -139,16 +150,42 @@ bool is_sum_of_moved(const Result& result, std::span<const Influence> influences
 
 }  // namespace
 
+namespace {
+
+// The first influence is what is updated, the others make the step. Elements that are nothing but rounding
+// make a full step in any direction: two steps at most, of each element, and `beyond` allows for three.
+Allowance allowance_of_update(const Result& result, std::span<const Influence> influences) {
+  Allowance allowed = source_allowance(result);
+  const double errors = std::sqrt(independent_errors(result.count, result.norm, result.largest));
+  double step = 0;
+  for (const Influence& one : influences) {
+    const double error = one.distance.expected;
+    if (error == 0) continue;
+    allowed.element = 0;
+    step = result.step;
+    if (&one != influences.data()) continue;
+    allowed.magnitude += error;
+    allowed.bias += one.distance.bias + error / errors;
+  }
+  allowed.magnitude += step;
+  allowed.bias += 2 * step / errors;
+  allowed.expected = allowed.magnitude;
+  return allowed;
+}
+
+}  // namespace
+
 Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
                     double noise) {
   Allowance allowed;
   double unit = result.unit, kink = 0, discrete = 0;
   const double cancelled = cancellation(traits, result, influences);
   allowed.cancelled = cancelled;
+  if (traits.growth == Growth::kUpdate) return allowance_of_update(result, influences);
   for (const Influence& one : influences) {
     // Under autocast gradients are computed in the dtype of the result, and cast back.
     if (result.is_backward) unit = std::max(unit, one.unit);
-    double high = one.distance.high;
+    double high = std::max(one.distance.expected, one.hidden);
     if (is_mask(one)) high = std::max(high, noise);
     if (high == 0) continue;
     const double likely = is_mask(one) ? std::max(one.distance.value, noise) : one.distance.value;
@@ -159,8 +196,12 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
       allowed.magnitude += std::min((kModel.moved - 1) * high, kModel.most_moved) * grown;
     allowed.expected += grown * likely + rounded_otherwise(traits, result, one, likely);
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less.
-    const double errors = std::sqrt(independent_errors(traits, result, one));
-    allowed.bias += grown * (one.distance.bias + high / errors) + cast / errors;
+    const double errors = errors_of(traits, result, one);
+    // What the call that made it rounded is not shared.
+    const double shared = one.is_shared ? std::max(high - own_rounding(one.unit), 0.0) : 0;
+    allowed.bias += grown * (one.distance.bias + shared / std::sqrt(std::min(errors, one.last)) +
+                             (high - shared) / std::sqrt(errors)) +
+                    cast / std::sqrt(errors);
     if (one.unit > 0) discrete = std::max(discrete, high);
     if (one.unit > 0 && (one.is_saved || !result.is_backward)) kink = std::max(kink, high);
   }
@@ -175,7 +216,8 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
   }
   if (!only_moves(traits) || is_sum_of_moved(result, influences)) {
     const double repeated = traits.growth == Growth::kRecurrent ? kModel.recurrent : 1;
-    const double rounding = repeated * kModel.own + sum_roundings(terms_of(traits, result, influences), unit);
+    const double rounding =
+        repeated * own_roundings(unit) + sum_roundings(terms_of(traits, result, influences), unit);
     const double lost = unit * lost_units(traits, result, unit, cancelled);
     if (allowed.magnitude == 0 && result.count >= kModel.many_elements) {
       allowed.element = rounding * lost * ratio(result.largest, result.norm);
@@ -187,12 +229,30 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
   return allowed;
 }
 
+double moved_element(const OperatorTraits& traits, const Result& result,
+                     std::span<const Influence> influences) {
+  if (!result.is_backward || result.norm <= 0) return 0;
+  bool moves = false;
+  for (const Influence& one : influences) {
+    moves |= one.hidden > 0 && one.count == result.count;
+    moves |= traits.chooses && one.distance.expected * one.count >= kModel.few_moves;
+  }
+  return moves ? std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0) : 0;
+}
+
 double visible(const metrics::Distance& distance, const Allowance& allowed) {
   if (distance.equal) return 0;
   const double strength = beyond(distance, allowed);
   if (std::isinf(strength) || allowed.expected == 0) return strength;
   return std::max(strength, distance.value / (kModel.visible * allowed.expected));
 }
+
+double independent_errors(double count, double norm, double largest) {
+  if (count <= 1 || largest <= 0 || norm <= 0) return std::max(count, 1.0);
+  return std::clamp(2 * std::log(count) * std::pow(norm / largest, 2), 1.0, count);
+}
+
+double own_rounding(double unit) { return own_roundings(unit) * unit; }
 
 Result result_of(const metrics::TensorFacts& reference, bool is_backward) {
   Result result;
@@ -207,10 +267,11 @@ Result result_of(const metrics::TensorFacts& reference, bool is_backward) {
 
 Allowance source_allowance(const Result& result) {
   Allowance allowed;
-  allowed.magnitude = result.unit * kModel.own;
-  allowed.bias = result.unit * (kModel.bias + kModel.own / std::sqrt(result.count));
+  const double own = own_rounding(result.unit);
+  allowed.magnitude = own;
+  allowed.bias = result.unit * kModel.bias + own / std::sqrt(result.count);
   if (result.count >= kModel.many_elements) {
-    allowed.element = result.unit * kModel.own * ratio(result.largest, result.norm);
+    allowed.element = own * ratio(result.largest, result.norm);
   }
   return allowed;
 }

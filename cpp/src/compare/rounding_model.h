@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "base/non_finite.h"
 #include "compare/operators.h"
 #include "msprobe/metrics.h"
 
@@ -21,6 +22,9 @@ struct RoundingModel {
   /// rounds otherwise at the end (1), in the middle (1 or 2), and evaluates functions to 2 or 4 units (the
   /// CUDA and SYCL specifications allow as much for exp, sin, tanh); RoundingNoise of tests/faults has 4.6.
   double own = 5;
+  /// The same in 16 bits: kernels compute in float32 and round the result once, so two of them are apart by
+  /// one unit in the last place, two roundoffs, at most. RoundingNoise has 1.3.
+  double own_of_coarse = 2;
   /// A sum of n terms in its own precision is off by about this times sqrt(n) unit roundoffs (N. Higham, T.
   /// Mary: A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019).
   double sum = 0.5;
@@ -58,6 +62,8 @@ struct RoundingModel {
   /// afterwards; no more than `most_moved` is explained by that.
   double moved = 16;
   double most_moved = 0.05;
+  /// So many moves of an element to a neighbour are too few to reckon with: errors e of n elements make n e.
+  double few_moves = 0.01;
   /// A power makes so many times the relative error of each element: the exponent. The largest in common use
   /// is the cube of GELU's approximation by tanh.
   double power = 3;
@@ -79,9 +85,19 @@ struct Influence {
   double last = 1;        // last extent of its shape
   double unit = 0;        // unit roundoff of its dtype in the reference
   bool is_saved = false;  // of the forward call, for a backward one
+  void weigh(double factor) {
+    norm *= factor;
+    typical *= factor;
+    largest *= factor;
+  }
+
+  /// What it may be off by besides, and no sketch shows: see moved_element().
+  double hidden = 0;
   /// An optimizer made some of the difference: it went where the result is most sensitive, so that errors do
   /// not cancel in a sum of products.
   bool is_directed = false;
+  /// Another parameter or another call made some of it: the rows are off by errors of one origin.
+  bool is_shared = false;
 };
 
 /// One tensor that comes out of a call.
@@ -92,6 +108,8 @@ struct Result {
   double largest = 0;
   double unit = 0;  // unit roundoff of its dtype in the reference; 0: integers and bools
   bool is_backward = false;
+  /// How far the call moved its first input, as a part of it, where it updates that; infinite: not known.
+  double step = kInfinity;
 };
 
 /// What a result may be off by.
@@ -108,6 +126,9 @@ struct Allowance {
 Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
                     double noise);
 
+/// The rounding of one kernel with results of this unit roundoff, as a relative distance.
+double own_rounding(double unit);
+
 /// What nothing led to: data and weights. They are read, not computed, and rounded once.
 Allowance source_allowance(const Result& result);
 
@@ -120,6 +141,17 @@ double beyond(const metrics::Distance& distance, const Allowance& allowed);
 
 /// The same for what comes of something that is known to differ.
 double visible(const metrics::Distance& distance, const Allowance& allowed);
+
+/// What no sketch shows where elements are taken to places that were chosen by values: one that is moved to a
+/// neighbour is added to the same sum with the same sign once in 16 times. 0 where no such move is expected,
+/// and where sums over the elements show it. A relative distance.
+double moved_element(const OperatorTraits& traits, const Result& result,
+                     std::span<const Influence> influences);
+
+/// As how many independent errors those of a tensor count in its norm and mean. The largest of n normal
+/// numbers is about sqrt(2 ln n) times the typical one (S. Coles, An Introduction to Statistical Modeling of
+/// Extreme Values, 2001, section 3.1); where it is more, few large elements have most of the errors.
+double independent_errors(double count, double norm, double largest);
 
 /// How many terms each element of the result sums, by the shapes.
 double terms_of(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences);

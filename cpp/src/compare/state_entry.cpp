@@ -30,10 +30,6 @@ double elements(const Json& shape) {
   return count;
 }
 
-metrics::Distance unmeasurable() {
-  return {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
-}
-
 }  // namespace
 
 std::optional<metrics::TensorFacts> tensor_of(const Json& entry) {
@@ -62,9 +58,9 @@ metrics::Distance entry_distance(const Json& target, const Json& reference, doub
   if (!ours || !theirs) {
     if (target == reference) return {};
     const auto a = target["value"].number(), b = reference["value"].number();
-    return a && b ? metrics::distance_of_numbers(*a, *b) : unmeasurable();
+    return a && b ? metrics::distance_of_numbers(*a, *b) : metrics::Distance::unmeasurable();
   }
-  if (!(target["shape"] == reference["shape"])) return unmeasurable();
+  if (!(target["shape"] == reference["shape"])) return metrics::Distance::unmeasurable();
   return metrics::distance(*ours, *theirs, floor);
 }
 

@@ -42,8 +42,7 @@ Finding& StateWalker::add(FindingKind kind, Phase phase, std::string name, std::
   finding.order = ++order_;
   finding.name = std::move(name);
   finding.reason = std::move(reason);
-  finding.distance = {
-      .value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
+  finding.distance = Distance::unmeasurable();
   ++calls_.walk.differing;
   return finding;
 }
@@ -61,7 +60,7 @@ Finding* StateWalker::add_tensor(FindingKind kind, Phase phase, const EntryPair&
   finding.distance = apart;
   finding.explained = allowed.magnitude;
   finding.strength = strength;
-  finding.exact_before = allowed.magnitude <= kRoundingModel.own * unit_of(*entry.reference);
+  finding.exact_before = allowed.magnitude <= own_rounding(unit_of(*entry.reference));
   tell_values(finding, *entry.target, *entry.reference);
   return &finding;
 }
@@ -75,9 +74,17 @@ void StateWalker::tell_values(Finding& finding, const Json& target, const Json& 
 Allowance StateWalker::rounding(const Json& reference, double times) {
   const auto facts = tensor_of(reference);
   if (!facts) return {};
-  const double own = times * kRoundingModel.own * metrics::unit_roundoff(facts->dtype);
+  const double own = times * own_rounding(metrics::unit_roundoff(facts->dtype));
   return {own,
           own / std::sqrt(std::max(facts->count, 1.0)) + times * kRoundingModel.bias * unit_of(reference)};
+}
+
+Allowance StateWalker::plus(const Allowance& a, const Distance& led, double times, const Json& reference) {
+  const auto facts = tensor_of(reference);
+  const Result result = facts ? result_of(*facts) : Result{};
+  // Of squares, errors e of each element x move the norm by at most e max(x) / |x|.
+  const double share = result.norm > 0 ? std::min(result.largest / result.norm, 1.0) : 1;
+  return {a.magnitude + times * led.expected, a.bias + times * (led.bias + led.expected * share)};
 }
 
 // ---- What the step begins with

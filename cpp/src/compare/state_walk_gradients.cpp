@@ -32,6 +32,12 @@ Reached StateWalker::backward() {
   const bool has_calls = calls_.walk.compared > 0;
   const auto of_calls = [&](const EntryPair& entry) {
     if (!has_calls) return Allowance{kInfinity, kInfinity};
+    if (const Distance* const made = made_by_calls(entry)) {
+      Allowance allowed = rounding(*entry.reference);
+      allowed.magnitude += made->high;
+      allowed.bias += made->bias;
+      return allowed;
+    }
     return plus(rounding(*entry.reference, kThroughAllCalls), kThroughAllCalls * noise);
   };
   Reached reached;
@@ -54,6 +60,13 @@ Reached StateWalker::backward() {
   tell_counts(Phase::kGradients, "backward", "backward() runs", ours.size(), theirs.size());
   for (const auto& [name, apart] : reached) note_gradient(name, apart);
   return reached;
+}
+
+const metrics::Distance* StateWalker::made_by_calls(const EntryPair& entry) const {
+  const auto facts = tensor_of(*entry.reference);
+  if (!facts || !facts->min || !facts->max) return nullptr;
+  const auto found = calls_.gradient_of.find(updated_key(*facts->min, *facts->max));
+  return found == calls_.gradient_of.end() ? nullptr : &found->second;
 }
 
 void StateWalker::note_gradient(const std::string& name, const Distance& apart) {

@@ -36,9 +36,10 @@ Allowance StateWalker::of_update(const std::string& parameter, const EntryPair& 
                                  const Reached& gradients) {
   const auto state = before.find(entry.name);
   const auto gradient = gradients.find(parameter);
-  double high = state == before.end() ? 0 : state->second.high;
-  high += 2 * (gradient == gradients.end() ? largest_of(gradients) : gradient->second.high);
-  return plus(rounding(*entry.reference), high);
+  Allowance allowed = rounding(*entry.reference);
+  if (state != before.end()) allowed = plus(allowed, state->second, 1, *entry.reference);
+  if (gradient == gradients.end()) return plus(allowed, 2 * largest_of(gradients));
+  return plus(allowed, gradient->second, 2, *entry.reference);
 }
 
 template <typename Allowed>

@@ -44,6 +44,8 @@ class StateWalker {
   static void tell_values(Finding& finding, const Json& target, const Json& reference);
   static Allowance rounding(const Json& reference, double times = 1);
   static Allowance plus(const Allowance& a, double high) { return {a.magnitude + high, a.bias + high}; }
+  // So many times what went into it. Errors of single elements leave its norm and mean nearly alone.
+  static Allowance plus(const Allowance& a, const Distance& led, double times, const Json& reference);
 
   // Calls visit(name, ours, theirs) for what differs of two values, entry by entry of objects.
   template <typename Visit>
@@ -88,6 +90,9 @@ class StateWalker {
   Reached stage(FindingKind kind, Phase phase, const std::string& what, const Json& ours, const Json& theirs,
                 const Before& before);
   Reached backward();
+  // The distance of this gradient where the backward pass made it, if that is recorded and nothing was added
+  // to it in the reference.
+  const Distance* made_by_calls(const EntryPair& entry) const;
   void note_gradient(const std::string& name, const Distance& apart);
   static double largest_of(const Reached& reached);
   // The moment before, or anything of it where this very tensor is not known.

@@ -104,10 +104,6 @@ bool same_statistics(const TensorFacts& a, const TensorFacts& b) {
          (!a.non_finite || !b.non_finite || *a.non_finite == *b.non_finite);
 }
 
-Distance unmeasurable() {
-  return {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
-}
-
 // Two tensors of the same shape, of which something may be known.
 class PairOfFacts {
  public:
@@ -233,9 +229,10 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
   if (has_checksums && target.checksum == reference.checksum) return result;
   const bool same = same_statistics(target, reference);
   result.equal = same && !has_checksums;
-  if (!same_non_finite(target, reference)) return unmeasurable();
+  if (!same_non_finite(target, reference)) return Distance::unmeasurable();
   const bool hides = shows_non_finite(reference) && !(target.non_finite && reference.non_finite);
-  if (!same && !pair.has_sketches() && !is_float(reference.dtype)) return unmeasurable();
+  if (!same && !pair.has_sketches() && !is_float(reference.dtype)) return Distance::unmeasurable();
+  bool is_estimated = false;
   result.bias = pair.bias();
   result.low = pair.at_least();
   if (same) {
@@ -246,6 +243,7 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
     if (seen == 1) result.peak = pair.peak();
     result.low = std::max(result.low, result.value * kSketchedLow - kSketchNoise);
     result.high = (result.value * kSketchedHigh + kSketchNoise) / seen + pair.cancelled();
+    is_estimated = !hides && seen == 1;
   } else {
     result.high = std::max(pair.guess(), pair.unseen());
   }
@@ -256,27 +254,35 @@ Distance distance(const TensorFacts& target, const TensorFacts& reference, doubl
     result.high = std::max(result.high, kSketchNoise);
     result.value = std::min(result.high, unit_roundoff(reference.dtype) / 2);
   }
+  result.expected = is_estimated ? result.value + pair.cancelled() : result.high;
   return result;
 }
 
 Distance distance_of_elements(const TensorFacts& target, const TensorFacts& reference, double difference_norm,
                               bool is_equal, double floor) {
-  if (!std::isfinite(difference_norm)) return unmeasurable();
+  if (!std::isfinite(difference_norm)) return Distance::unmeasurable();
   const PairOfFacts pair(target, reference, floor);
   Distance result;
   result.norm = pair.size();
   result.bias = pair.bias();
-  result.value = result.low = result.high = difference_norm / pair.size();
+  result.value = result.low = result.high = result.expected = difference_norm / pair.size();
+  result.peak = pair.peak();
   result.equal = is_equal;
   return result;
 }
 
 Distance distance_of_numbers(double target, double reference) {
   if (target == reference || (std::isnan(target) && std::isnan(reference))) return {};
-  if (!std::isfinite(target) || !std::isfinite(reference)) return unmeasurable();
+  if (!std::isfinite(target) || !std::isfinite(reference)) return Distance::unmeasurable();
   const double size = std::max(std::abs(target), std::abs(reference));
   const double apart = std::abs(target - reference) / size;
-  return {.value = apart, .low = apart, .high = apart, .bias = 0, .norm = size, .equal = false};
+  return {.value = apart,
+          .low = apart,
+          .high = apart,
+          .expected = apart,
+          .bias = 0,
+          .norm = size,
+          .equal = false};
 }
 
 }  // namespace msprobe::metrics

@@ -25,7 +25,8 @@ Influence input(double unit, double high = 0) {
   one.largest = 4;
   one.last = 64;
   one.unit = unit;
-  one.distance = {.value = high, .low = high, .high = high, .bias = 0, .norm = 64, .equal = high == 0};
+  one.distance = {
+      .value = high, .low = high, .high = high, .expected = high, .bias = 0, .norm = 64, .equal = high == 0};
   return one;
 }
 
@@ -214,4 +215,92 @@ TEST_CASE("rounding model: the gradient of what was repeated is a sum") {
   // Its elements are few, so that their errors show in its norm.
   const Allowance noisy = allowance(traits_of("expand"), gradient, std::vector{input(kFloat32, 1e-6)}, 0);
   CHECK(noisy.bias > 1e-6 / 8);
+}
+
+TEST_CASE("rounding model: in 16 bits a kernel rounds once, at the end") {
+  CHECK(beyond(off_by(7 * kBFloat16), allowed("gelu", kBFloat16, {input(kBFloat16)})) > 1);
+  CHECK(beyond(off_by(7 * kFloat32), allowed("gelu", kFloat32, {input(kFloat32)})) < 1);
+}
+
+TEST_CASE("rounding model: an estimate of what goes in counts, not its upper bound") {
+  Influence one = input(kFloat32);
+  one.distance = {.value = 1e-4, .low = 6e-5, .high = 2.4e-4, .expected = 1e-4, .norm = 64, .equal = false};
+  const double by_estimate = allowed("gelu", kFloat32, {one}).magnitude;
+  one.distance.expected = one.distance.high;  // without sketches
+  CHECK(by_estimate == Approx(2e-4).epsilon(0.01));
+  CHECK(allowed("gelu", kFloat32, {one}).magnitude == Approx(4.8e-4).epsilon(0.01));
+}
+
+TEST_CASE("rounding model: of normal numbers all count in the norm, of others the largest") {
+  CHECK(independent_errors(4096, 64, 4.08) == Approx(4096).epsilon(0.02));  // sqrt(2 ln 4096)
+  CHECK(independent_errors(4096, 64, 40) < 50);
+  CHECK(independent_errors(4096, 64, 64) >= 1);
+  CHECK(independent_errors(1, 3, 3) == 1);
+  // So an error of every element moves the norm of the second by more.
+  Influence one = input(kFloat32, 1e-3);
+  const double bias = allowed("gelu", kFloat32, {one}).bias;
+  one.largest = 60;
+  CHECK(allowed("gelu", kFloat32, {one}).bias > 5 * bias);
+}
+
+TEST_CASE("rounding model: errors of one origin do not average out over the rows") {
+  Influence one = input(kFloat32, 1e-3);
+  const double alone = allowed("linear", kFloat32, {one, input(kFloat32)}, 8).bias;
+  one.is_shared = true;
+  const double shared = allowed("linear", kFloat32, {one, input(kFloat32)}, 8).bias;
+  CHECK(shared == Approx(8 * alone).epsilon(0.05));  // 64 columns, 4096 elements
+  // The rounding of the call before is no such error.
+  Influence rounded = input(kBFloat16, 2 * kBFloat16);
+  const double before = allowed("linear", kBFloat16, {rounded, input(kBFloat16)}, 8).bias;
+  rounded.is_shared = true;
+  CHECK(allowed("linear", kBFloat16, {rounded, input(kBFloat16)}, 8).bias == Approx(before));
+}
+
+TEST_CASE("rounding model: an element that is moved to a neighbour may not show in a sketch") {
+  Result gradient = result(kFloat16);
+  gradient.is_backward = true;
+  const double share = std::sqrt(2.0) * gradient.largest / gradient.norm;
+  const OperatorTraits pool = traits_of("max_pool2d");
+  CHECK(moved_element(pool, gradient, std::vector{input(kFloat16, 1e-3)}) == Approx(share));
+  CHECK(moved_element(pool, gradient, std::vector{input(kFloat16)}) == 0);        // nothing differs
+  CHECK(moved_element(pool, gradient, std::vector{input(kFloat32, 1e-7)}) == 0);  // no move is expected
+  // A function of single elements leaves it where it is, a sum mixes it with others.
+  Influence hidden = input(kFloat16, 1e-3);
+  hidden.hidden = share;
+  CHECK(moved_element(traits_of("batch_norm"), gradient, std::vector{hidden}) == Approx(share));
+  gradient.count = 64;
+  CHECK(moved_element(traits_of("conv2d"), gradient, std::vector{hidden}) == 0);
+  CHECK(allowed("conv2d", kFloat16, {hidden, input(kFloat16)}, 8).magnitude > share);
+}
+
+TEST_CASE("rounding model: a step that is divided by its size is off by two steps of each element at most") {
+  Result weights = result(kFloat32);
+  weights.step = 0.02;
+  const auto update = [&](double gradient) {
+    return allowance(traits_of("addcdiv_"), weights,
+                     std::vector{input(kFloat32), input(kFloat32, gradient), input(kFloat32)}, 0);
+  };
+  CHECK(beyond(off_by(2 * 0.02), update(1e-6)) < 1);
+  CHECK(beyond(off_by(4 * 0.02), update(1e-6)) > 1);
+  CHECK(beyond(off_by(0.01, 0.01), update(1e-6)) > 1);  // all weights one percent larger
+  CHECK(beyond(off_by(1e-5), update(0)) > 1);           // of equal gradients
+  weights.step = kInfinity;                             // lists of tensors
+  CHECK(std::isinf(update(1e-6).magnitude));
+}
+
+TEST_CASE("rounding model: the errors of a root are in its smallest elements") {
+  // One element of 1e-8 beside 4096 of 1, off by all of itself: 1e-8 / 64 before, 1e-4 / 64 afterwards.
+  CHECK(beyond(off_by(1e-4 / 64), allowed("sqrt", kFloat32, {input(kFloat32, 1e-8 / 64)})) < 1);
+  CHECK(beyond(off_by(1e-4 / 64), allowed("tanh", kFloat32, {input(kFloat32, 1e-8 / 64)})) > 1);
+}
+
+TEST_CASE("operators: what a backward call computes with") {
+  CHECK(traits_of("embedding").saved == Saved::kNothing);
+  CHECK(traits_of("__add__").saved == Saved::kNothing);
+  CHECK(traits_of("mse_loss").saved == Saved::kAll);
+  CHECK(traits_of("Linear").saved == Saved::kFactors);
+  CHECK(traits_of("LlamaRMSNorm").saved == Saved::kFactors);
+  CHECK(traits_of("tanh").saved == Saved::kAll);
+  CHECK(traits_of("max_pool2d").chooses);
+  CHECK_FALSE(traits_of("relu").chooses);
 }

@@ -218,6 +218,7 @@ TEST_CASE("closeness: a sketch sees a permutation and another sign, and which el
   CHECK(metrics::distance(all_of(a), all_of(shuffled)).low > 0.5);
   CHECK(metrics::distance(all_of(a), all_of(negated)).low > 0.8);  // 2
   CHECK(metrics::distance(all_of(a), all_of(single)).peak == Approx(1));
+  CHECK(metrics::distance_of_elements(all_of(a), all_of(single), 1, false).peak == Approx(1));
   CHECK(metrics::distance(all_of(a), all_of(shuffled)).peak < 0.98);
 }
 

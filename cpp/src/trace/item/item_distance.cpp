@@ -11,10 +11,6 @@
 namespace msprobe::trace {
 namespace {
 
-Distance unmeasurable() {
-  return {.value = kInfinity, .low = kInfinity, .high = kInfinity, .bias = 0, .norm = 0, .equal = false};
-}
-
 bool same_text(const Trace& a, Text x, const Trace& b, Text y) { return a.text(x) == b.text(y); }
 
 // Most are, and need not be read as numbers.
@@ -40,7 +36,8 @@ Distance value_distance(const Trace& a, const Item& x, const Trace& b, const Ite
   if (same_text(a, x.value.text(), b, y.value.text())) return {};
   const auto ours = a.number(x.value), theirs = b.number(y.value);
   const bool are_floats = x.value.kind == Scalar::Kind::kFloat || y.value.kind == Scalar::Kind::kFloat;
-  return ours && theirs && are_floats ? metrics::distance_of_numbers(*ours, *theirs) : unmeasurable();
+  return ours && theirs && are_floats ? metrics::distance_of_numbers(*ours, *theirs)
+                                      : Distance::unmeasurable();
 }
 
 bool has_nan(const metrics::TensorFacts& facts) {
@@ -99,7 +96,7 @@ metrics::TensorFacts facts_of(const Trace& trace, const Item& item) {
 
 Distance distance(const Trace& target_trace, const Item& target, const Trace& reference_trace,
                   const Item* reference, const RealMetrics* metrics, double floor) {
-  if (reference == nullptr || target.kind != reference->kind) return unmeasurable();
+  if (reference == nullptr || target.kind != reference->kind) return Distance::unmeasurable();
   if (target.kind == Item::Kind::kNull) return {};
   if (target.kind == Item::Kind::kValue)
     return value_distance(target_trace, target, reference_trace, *reference);
