@@ -302,7 +302,8 @@ Influence CallWalker::influence_of(const ItemPair& row, const Item& reference, b
     if (hidden != hidden_.end()) result.hidden = hidden->second;
   }
   result.is_directed = before_ != nullptr;
-  result.is_shared = (before_ != nullptr || !alone_.empty() || !result_.walk.findings.empty()) &&
+  const bool has_origin = before_ != nullptr || !alone_.empty() || !result_.walk.findings.empty();
+  result.is_shared = has_origin && result.distance.expected > own_rounding(result.unit) &&
                      parameter_of(row.target_record, row).empty();
   const std::string_view shape = pair_.reference.text(reference.shape);
   const std::size_t last = shape.find_last_of(" [");
