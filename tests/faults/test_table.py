@@ -22,7 +22,10 @@ OTHER = {**RIGHT, "kind": "operator"}
 EXPECTED = Expectation(frozenset(("weight",)), 1, (r"^a\b",))
 
 # Columns and cases of the sample: each way to go wrong once.
-SAMPLE = ("token", "layer_norm_eps", "softmax_kernel", "gelu_backward", "max_norm", "again_transformer")
+SAMPLE = (
+    *("token", "layer_norm_eps", "softmax_kernel", "gelu_backward", "max_norm", "again_transformer"),
+    *("not_zeroed", "convolution_kernel", "first_moment_kernel", "embedding_backward"),
+)
 COLUMNS = ("float32/*/statistics/diagnosis", "bfloat16/*/statistics/diagnosis")
 
 

@@ -3,6 +3,7 @@
 #include "compare/call_walk.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "compare/call_walker.h"
@@ -21,6 +22,14 @@ constexpr double kAnotherNumber = 1e-3;
 
 // No rounding of one kernel in any dtype makes as much: worth a note.
 constexpr double kStranger = 0.25;
+
+// "[2, 3, 4]" -> 4; 1 of a single element.
+double last_extent(std::string_view shape) {
+  const std::size_t begin = shape.find_last_of(" [,(");
+  double extent = 1;
+  if (begin != shape.npos) std::from_chars(shape.data() + begin + 1, shape.data() + shape.size(), extent);
+  return std::max(extent, 1.0);
+}
 
 // "Tensor.add_" -> "add"
 std::string plain_operator(std::string_view operator_name) {
@@ -301,13 +310,10 @@ Influence CallWalker::influence_of(const ItemPair& row, const Item& reference, b
     const auto hidden = hidden_.find(value_key(pair_.reference, reference));
     if (hidden != hidden_.end()) result.hidden = hidden->second;
   }
-  result.is_directed = before_ != nullptr;
   const bool has_origin = before_ != nullptr || !alone_.empty() || !result_.walk.findings.empty();
   result.is_shared = has_origin && result.distance.expected > own_rounding(result.unit) &&
                      parameter_of(row.target_record, row).empty();
-  const std::string_view shape = pair_.reference.text(reference.shape);
-  const std::size_t last = shape.find_last_of(" [");
-  if (last != shape.npos) result.last = trace::element_count(shape.substr(last));
+  result.last = last_extent(pair_.reference.text(reference.shape));
   return result;
 }
 

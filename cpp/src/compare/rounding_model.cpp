@@ -74,8 +74,7 @@ double growth(const OperatorTraits& traits, const Result& result, const Influenc
     case Growth::kPower: return kModel.power;
     // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
     case Growth::kRoot: return std::max(2.0, 1 / std::sqrt(one.distance.expected));
-    case Growth::kProduct:
-      return std::max(one.is_directed ? cancelled * std::sqrt(std::max(one.last, 1.0)) : cancelled, 1.0);
+    case Growth::kProduct: return std::max(cancelled, 1.0);
     case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : 2 * one.typical);
     case Growth::kLogarithm:
       return std::clamp(2 * ratio(one.typical, result.typical), 2.0, kModel.most_growth);

@@ -93,9 +93,6 @@ struct Influence {
 
   /// What it may be off by besides, and no sketch shows: see moved_element().
   double hidden = 0;
-  /// An optimizer made some of the difference: it went where the result is most sensitive, so that errors do
-  /// not cancel in a sum of products.
-  bool is_directed = false;
   /// Another parameter or another call made some of it: the rows are off by errors of one origin.
   bool is_shared = false;
 };
