@@ -21,9 +21,20 @@ double ratio(double a, double b) {
 
 bool is_mask(const Influence& influence) { return influence.unit > 0 && influence.largest > kModel.mask; }
 
+// Functions of single elements: a product with a small number is small, and no sum that cancels out.
+bool is_by_element(const OperatorTraits& traits, const Result& result,
+                   std::span<const Influence> influences) {
+  const bool has_no_sum = traits.growth == Growth::kElementwise || traits.growth == Growth::kPower ||
+                          traits.growth == Growth::kRoot || traits.growth == Growth::kExponential;
+  return has_no_sum && std::none_of(influences.begin(), influences.end(), [&](const Influence& one) {
+           return !one.is_saved && one.count > result.count;
+         });
+}
+
 // How much smaller the result is than the terms it is a sum of, as if their signs were random.
 double cancellation(const OperatorTraits& traits, const Result& result,
                     std::span<const Influence> influences) {
+  if (!result.is_backward && is_by_element(traits, result, influences)) return 1;
   const bool sums_products = traits.growth == Growth::kProduct || result.is_backward;
   double terms = 0;
   for (const Influence& one : influences) {

@@ -288,6 +288,13 @@ TEST_CASE("rounding model: a step that is divided by its size is off by two step
   CHECK(std::isinf(update(1e-6).magnitude));
 }
 
+TEST_CASE("rounding model: a product with a small number is no sum that cancels out") {
+  // Scores of attention, times 1/16: the scale is off by a tenth.
+  CHECK(beyond(off_by(0.1), allowed("__mul__", kBFloat16, {input(kBFloat16)}, 1.0 / 16)) > 1);
+  CHECK(allowed("__mul__", kBFloat16, {input(kBFloat16)}, 1.0 / 16).cancelled == 1);
+  CHECK(allowed("__sub__", kBFloat16, {input(kBFloat16), input(kBFloat16)}, 1.0 / 16).cancelled > 10);
+}
+
 TEST_CASE("rounding model: the errors of a root are in its smallest elements") {
   // One element of 1e-8 beside 4096 of 1, off by all of itself: 1e-8 / 64 before, 1e-4 / 64 afterwards.
   CHECK(beyond(off_by(1e-4 / 64), allowed("sqrt", kFloat32, {input(kFloat32, 1e-8 / 64)})) < 1);
