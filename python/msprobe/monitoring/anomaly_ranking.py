@@ -12,7 +12,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.files.atomic_file import write_text
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.monitoring.anomalies import FILE, Anomaly
 from msprobe.native import FormatError, InvalidArgument, IoError, log
 from msprobe.terminal.command_line import Parser
@@ -115,9 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log.setLevel("INFO")
         try:
             first = rank_anomalies(read_anomalies(Path(asked.data)), steps, asked.count)
-            folder = Path(asked.out or asked.data)
-            if not folder.is_dir():
-                raise InvalidArgument(f"{folder}: expected a folder for {RESULT}")
+            folder = make_directory(Path(asked.out or asked.data))
             text = json.dumps({anomaly.key: asdict(anomaly) for anomaly in first}, indent=1)
             write_text(folder / RESULT, text)
         except Error as error:

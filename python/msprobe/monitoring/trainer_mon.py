@@ -270,7 +270,7 @@ class TrainerMon:
     def _look_for_change(self) -> None:
         """A changed file with dynamic_on begins anew with the next step; a wrong one is reported."""
         try:
-            changed = os.path.getmtime(self._path)
+            changed = _change_time(self._path)
             if changed == self._seen_change:
                 return
             self._seen_change = changed
@@ -329,6 +329,14 @@ class TrainerMon:
             writes=not ranks or (_distributed() and self._place.rank in ranks),
             tells=not _distributed() or self._place.rank == (min(ranks) if ranks else 0),
         )
+
+
+def _change_time(path: str | os.PathLike[str]) -> float:
+    """-1 for a file that is not there: its absence is told once, when it is read."""
+    try:
+        return os.path.getmtime(path)
+    except OSError:
+        return -1.0
 
 
 def _distributed() -> bool:

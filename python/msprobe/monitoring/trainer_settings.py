@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import write_text
-from msprobe.native import FormatError, IoError, log
+from msprobe.monitoring.run_folders import time_of
+from msprobe.native import FormatError, InvalidArgument, IoError, log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 OPS = ("norm", "min", "max", "mean", "nans", "zeros", "id", "shape", "dtype")
 NOT_NUMBERS = ("shape", "dtype")
@@ -202,13 +203,17 @@ class _Check:
         return kind(f'{self._where}: "{key}": expected {expected}, found {self._content.get(key)!r}')
 
     def unknown_keys(self) -> None:
+        self._warn_of_unknown(self._content, "", _KEYS)
+
+    def _warn_of_unknown(self, found: Mapping[str, Any], place: str, known: Sequence[str]) -> None:
+        """place: of the keys in the file: a beginning that ends with a dot, or nothing."""
         import difflib
 
-        for key in self._content:
-            if key not in _KEYS:
-                close = difflib.get_close_matches(str(key), _KEYS, n=1, cutoff=0.7)
-                hint = f'; did you mean "{close[0]}"?' if close else ""
-                log.warning('%s: "%s" is ignored: there is no such key%s', self._where, key, hint)
+        for key in found:
+            if key not in known:
+                close = difflib.get_close_matches(str(key), known, n=1, cutoff=0.7)
+                hint = f'did you mean "{close[0]}"?' if close else f"expected some of {', '.join(known)}"
+                log.warning('%s: "%s%s" is ignored: there is no such key; %s', self._where, place, key, hint)
 
     def switch(self, key: str, default: bool) -> bool:
         value = self._content.get(key, default)
@@ -309,6 +314,7 @@ class _Check:
         value = self._content.get("alert", {})
         if not isinstance(value, dict):
             raise self._fail("alert", 'an object with "rules" and "dump"')
+        self._warn_of_unknown(value, "alert.", ("rules", "dump"))
         dump = value.get("dump", False)
         if not isinstance(dump, bool):
             raise TypeError(f'{self._where}: "alert.dump": expected true or false, found {dump!r}')
@@ -324,8 +330,12 @@ class _Check:
         name = rule.get("rule_name")
         if name not in RULES:
             raise TypeError(f'{place}.rule_name": expected one of {", ".join(RULES)}, found {name!r}')
+        self._warn_of_unknown(rule, f"alert.rules[{index}].", ("rule_name", "args"))
         arguments = rule.get("args") or {}
-        threshold = arguments.get("threshold") if isinstance(arguments, dict) else None
+        if not isinstance(arguments, dict):
+            raise TypeError(f'{place}.args": expected an object with "threshold", found {arguments!r}')
+        self._warn_of_unknown(arguments, f"alert.rules[{index}].args.", ("threshold",))
+        threshold = arguments.get("threshold")
         needed = name == "AnomalyTurbulence"
         if threshold is None and not needed:
             return name, None
@@ -343,4 +353,7 @@ class _Check:
             or not all(isinstance(entry, str) for entry in value)
         ):
             raise self._fail("append_output", 'a list of two times, as "Dec03_21-34-40"')
+        times = [time_of(entry, f'{self._where}: "append_output"') for entry in value]
+        if times != sorted(times):
+            raise self._fail("append_output", "the earlier time first", InvalidArgument)
         return tuple(value)

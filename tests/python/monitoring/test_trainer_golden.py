@@ -120,6 +120,8 @@ def test_the_ranking_tool_finds_the_first_ones(
         (DATA / "alert/anomaly_analyse.json").read_text()
     )
     assert "0: Rule AnomalyNan" in capfd.readouterr().err
+    assert main(["-d", str(folder), "-o", str(output / "new/place"), "-k", "1"]) == 0
+    assert len(json.loads((output / "new/place/anomaly_analyse.json").read_text())) == 1
 
 
 def test_structure_is_that_of_the_sample(make_monitor: Callable[..., Any], output: Path) -> None:

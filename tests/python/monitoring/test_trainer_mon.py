@@ -480,8 +480,12 @@ def test_a_changed_file_begins_anew_and_a_wrong_one_is_ignored(
                 {"wg_distribution": True, "dynamic_on": True, "targets": {"fc2": {}}, "collect_times": 1},
                 4000,
             )
+        if step == 7:
+            path.rename(path.with_name("away.json"))
 
-    train(net, optimizer, steps=9, before=before)
+    train(net, optimizer, steps=11, before=before)
+    assert caplog.text.count("No such file") == 1  # not at every step
+    path.with_name("away.json").rename(path)
     assert "expected JSON" in caplog.text
     assert "wg_distribution" in caplog.text
     rows = rows_of(run_folder(), "grad_reduced")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msprobe import Error, FormatError, IoError
+from msprobe import Error, FormatError, InvalidArgument, IoError
 from msprobe.monitoring.trainer_settings import (
     TrainerSettings,
     read_settings,
@@ -63,7 +63,10 @@ def test_without_targets_activations_are_those_of_all_modules() -> None:
         ("alert", {"rules": [{"rule_name": "AnomalyTurbulence"}]}, TypeError),
         ("alert", {"rules": [{"rule_name": "AnomalyNan", "args": {"threshold": -1}}]}, TypeError),
         ("alert", {"rules": [{"rule_name": "AnomalyNan", "args": {"threshold": "x"}}]}, TypeError),
+        ("alert", {"rules": [{"rule_name": "AnomalyNan", "args": [1]}]}, TypeError),
         ("append_output", ["Dec03_21-34-40"], TypeError),
+        ("append_output", ["Dec03", "Dec04"], InvalidArgument),
+        ("append_output", ["Dec04_21-34-40", "Dec03_21-34-40"], InvalidArgument),
     ],
 )
 def test_a_wrong_value_is_refused_with_file_key_and_value(
@@ -105,6 +108,14 @@ def test_words_that_are_not_known_are_dropped_with_a_warning(caplog: pytest.LogC
 def test_a_mistyped_key_is_told_with_what_comes_close(caplog: pytest.LogCaptureFixture) -> None:
     settings_of({"xy_distributon": True}, "f")
     assert 'did you mean "xy_distribution"?' in caplog.text
+
+
+def test_keys_inside_of_alert_that_are_not_known_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    rule = {"rule_name": "AnomalyNan", "args": {"treshold": 3}, "every": 2}
+    settings_of({"alert": {"rules": [rule], "log": True}}, "some.json")
+    assert 'some.json: "alert.log" is ignored: there is no such key; expected some of rules, dump' in caplog.text
+    assert '"alert.rules[0].every" is ignored' in caplog.text
+    assert '"alert.rules[0].args.treshold" is ignored: there is no such key; did you mean' in caplog.text
 
 
 def test_heat_maps_need_tensorboard(caplog: pytest.LogCaptureFixture) -> None:
