@@ -53,15 +53,20 @@ void push(PyObject* self) {
   Tls::push_onto_stack(mode->entry);
 }
 
+// The function written in Python that the mode has let through last on this thread, while it runs.
+thread_local PyObject* running_function = nullptr;
+
 // A function written in Python asks once whether a mode is active, and then calls others. It gets its answer
 // "no" for that one question, and the mode sees the others.
 PyObject* call_with_mode(PyObject* self, PyObject* function, const CallArguments& arguments) {
+  PyObject* outer = std::exchange(running_function, function);
   push(self);
   Tls::exchange_skip_next(true);
   PyObject* result = arguments.call(function);
   Tls::exchange_skip_next(false);
   const KeepPythonError no_error_of_ours;
   Tls::pop_stack();
+  running_function = outer;
   return result;
 }
 
@@ -82,7 +87,9 @@ PyObject* torch_function(PyObject* self, PyObject* const* given, Py_ssize_t coun
   CallObserver* observer = reinterpret_cast<FunctionMode*>(self)->observer.get();
   if (observer == nullptr) return arguments.call(function);
   if (Api* api = observer->api_of(function)) return observer->observe(*api, function, arguments);
-  if (PyFunction_Check(function) != 0 && !observer->is_inside_call())
+  // A method as Tensor.unflatten calls the one of the same name below it, which the mode is told of as of
+  // Tensor.unflatten again, and so on without an end.
+  if (PyFunction_Check(function) != 0 && function != running_function && !observer->is_inside_call())
     return call_with_mode(self, function, arguments);
   return arguments.call(function);
 }

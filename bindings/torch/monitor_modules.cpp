@@ -428,6 +428,13 @@ class ModuleWatch : public ModuleObserver,
     return THPVariable_Unpack(found.ptr());
   }
 
+  // Whether a dimension is the last one of so many.
+  static bool is_last(const py::object& dimension, std::int64_t count) {
+    if (!dimension || !PyLong_Check(dimension.ptr())) return false;
+    const auto place = dimension.cast<std::int64_t>();
+    return place == -1 || place == count - 1;
+  }
+
   void measure_attention(const Api& api, const CallArguments& arguments, OpenWatchedCall& call) {
     using msprobe::torch_adapter::attention_rows;
     msprobe::torch_adapter::AttentionRows rows;
@@ -442,10 +449,13 @@ class ModuleWatch : public ModuleObserver,
                             scale && !scale.is_none() ? std::optional(scale.cast<double>()) : std::nullopt,
                             attention_queries_);
     } else {
-      // Scores of attention have a batch, heads, queries and keys, and lie in a module that is called so.
+      // Scores of attention have a batch, heads, queries and keys, the first two of them as one in torch's
+      // own module, and lie in a module that is called so.
       const at::Tensor scores = tensor_argument(arguments, 0, "input");
       const std::string& name = call.watched->name;
-      if (!scores.defined() || scores.dim() != 4 || name.find("att") == std::string::npos) return;
+      if (!scores.defined() || scores.dim() < 3 || scores.dim() > 4) return;
+      if (!is_last(argument(arguments, 1, "dim"), scores.dim())) return;
+      if (name.find("att") == std::string::npos) return;
       rows = attention_rows(scores, attention_queries_);
     }
     auto& labels = call.watched->attention;

@@ -209,6 +209,50 @@ def test_attention(kind: str, start: Any, record: Any) -> None:
         assert found[f"{key}/attention"][0] == pytest.approx(value, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.parametrize("weights", [True, False])
+def test_attention_of_torch_itself(weights: bool, start: Any, record: Any) -> None:
+    """Its function is written in Python, and calls methods that call methods of the same name."""
+    torch.manual_seed(0)
+    net = nn.ModuleDict({"attention": nn.MultiheadAttention(8, 2, batch_first=True)})
+    x = torch.randn(2, 5, 8)
+    plain = net["attention"](x, x, x, need_weights=weights)[0]
+    projected = nn.functional.linear(x, net["attention"].in_proj_weight, net["attention"].in_proj_bias)
+    q, k, _ = projected.detach().view(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+    logits = q @ k.transpose(-2, -1) / 2
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor = start(net, optimizer, quantities=["attention"], attention_queries=0)
+    result = net["attention"](x, x, x, need_weights=weights)[0]
+    assert torch.equal(result, plain)
+    result.square().sum().backward()
+    optimizer.step()
+    monitor.close()
+    found = record()
+    assert found["attention_logit.max/attention"][0] == pytest.approx(logits.max().item(), rel=1e-5)
+    assert found["attention_logit.mean/attention"][0] == pytest.approx(
+        logits.amax(-1).mean().item(), rel=1e-5
+    )
+
+
+def test_what_is_no_softmax_over_keys_is_left_out(start: Any, record: Any) -> None:
+    class Pool(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.score = nn.Linear(8, 1)
+
+        def forward(self, x: Any) -> Any:
+            return (self.score(x).softmax(1) * x).sum(1)
+
+    net = nn.ModuleDict({"attention_pool": Pool()})
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor = start(net, optimizer, quantities=["training", "attention"])
+    net["attention_pool"](torch.randn(2, 5, 8)).sum().backward()
+    optimizer.step()
+    monitor.close()
+    found = record()
+    assert found["loss"]
+    assert not [key for key in found.keys("attention_logit.max") if found[key]]
+
+
 class Experts(nn.Module):
     """A layer of experts as many models have it: a linear router beside a list."""
 
