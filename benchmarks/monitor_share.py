@@ -8,7 +8,8 @@ Taken from inside of one training: the processor's time of the thread that train
 `optimizer.step()` and `backward()` and the beginning of torch's own, and behind it, which is all that the
 monitor does in that thread when no module is watched; and what other threads of the process take, which is
 the one that writes. One step in ten is recorded, and steps of both kinds are told apart. A share is that of
-the rest of the same step. Reported are medians, and the quartiles of a recorded step.
+the rest of the same step. What the same clocks read in a training without a monitor is taken off. Reported
+are medians, and the quartiles of a recorded step.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Steps:
 
 
 class Training:
-    def __init__(self, size: str, folder: str) -> None:
+    def __init__(self, size: str, folder: str | None) -> None:
+        """folder: None: without a monitor."""
         torch.manual_seed(0)
         torch.set_num_threads(1)
         self._model = Decoder(size)
@@ -54,9 +56,10 @@ class Training:
         self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=1e-4)
         self._torchs_step = self._optimizer.step
         self._optimizer.step = self._timed_step  # below the monitor, which takes what it finds
-        self.monitor = msprobe.monitor(
-            self._model, self._optimizer, folder, quantities=_QUANTITIES, every=10
-        )
+        self.monitor: Any = None
+        if folder is not None:
+            options: dict[str, Any] = {"quantities": _QUANTITIES, "every": 10}
+            self.monitor = msprobe.monitor(self._model, self._optimizer, folder, **options)
         self._inside = 0.0
         self._begun = 0.0
 
@@ -88,19 +91,24 @@ class Training:
 
 
 def benchmark(size: str, count: int) -> list[str]:
-    recorded, others = Steps(), Steps()
+    recorded, others, plain = Steps(), Steps(), Steps()
     with tempfile.TemporaryDirectory() as folder:
-        training = Training(size, folder)
+        training, without = Training(size, folder), Training(size, None)
         for _ in range(10):  # series, memory and the optimizer's state are made in the first ones
             training.step(Steps())
+            without.step(Steps())
         for number in range(count):
             training.step(others if number % 10 else recorded)
+            if number % 5 == 0:
+                without.step(plain)
         training.monitor.close()
     own = statistics.median([*recorded.own, *others.own])
+    clocks = statistics.median(plain.shares)
     # The writer's time is small and falls into any step: all of it, spread over the recorded ones.
     writer = sum(recorded.elsewhere + others.elsewhere) / len(recorded.own) / own
-    here, between = statistics.median(recorded.shares), statistics.median(others.shares)
-    low, _, high = statistics.quantiles(recorded.shares, n=4)
+    here = statistics.median(recorded.shares) - clocks
+    between = statistics.median(others.shares) - clocks
+    low, _, high = (share - clocks for share in statistics.quantiles(recorded.shares, n=4))
     tenth = 1 + (here + writer + 9 * between) / 10
     wanted = _WANTED.get(size)
     return [
@@ -109,6 +117,7 @@ def benchmark(size: str, count: int) -> list[str]:
         f"{100 * here:.2f} % ({100 * low:.2f} to {100 * high:.2f})",
         f"{100 * writer:.3f} %",
         f"{100 * between:.4f} %",
+        f"{100 * clocks:.4f} %",
         f"{tenth:.5f}x",
         "" if wanted is None else f"{wanted:.3f}x",
     ]
@@ -122,7 +131,7 @@ def main() -> int:
     parser.add_argument("--sizes", nargs="+", choices=["compute", "operator"], default=["compute"])
     options = parser.parse_args()
     header = [
-        "model", "plain step", "a recorded step adds", "its writer", "any other step adds", "every tenth", "wanted",
+        "model", "plain step", "a recorded step adds", "its writer", "any other step adds", "clocks", "every tenth", "wanted",
     ]  # fmt: skip
     print(measure.table(header, [benchmark(size, options.steps) for size in options.sizes]))
     return 0

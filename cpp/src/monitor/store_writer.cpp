@@ -121,6 +121,7 @@ class Tables {
 
  private:
   void open(bool is_there) {
+    if (!is_there) io::OutputFile(path_).close();  // SQLite would give it other permissions
     const int flags = SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX;
     database_ = std::make_unique<SQLite::Database>(path_, flags, kBusyMilliseconds);
     if (!is_there) database_->exec("PRAGMA page_size = 8192");

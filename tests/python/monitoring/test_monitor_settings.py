@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import stat
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -142,6 +144,21 @@ def test_a_folder_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None
 
 
 # ---- sinks
+
+
+def test_files_have_the_permissions_of_msprobe(start: Any, tmp_path: Path) -> None:
+    umask = os.umask(0o002)
+    try:
+        net, optimizer = make_training()
+        with start(net, optimizer, sinks=["store", "csv"], rules=[{"rule": "limit", "threshold": 0}]):
+            train(net, optimizer, steps=1)
+            running = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "run").rglob("*.*")}
+        finished = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "run").rglob("*.*")}
+    finally:
+        os.umask(umask)
+    for modes in (running, finished):
+        assert {path.name for path in modes} >= {"monitor.db", "monitor.csv", "alarms.jsonl"}
+        assert set(modes.values()) == {0o640}
 
 
 def test_callbacks_get_what_the_store_has(start: Any, record: Any) -> None:
