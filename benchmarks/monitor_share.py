@@ -131,7 +131,8 @@ def main() -> int:
     parser.add_argument("--sizes", nargs="+", choices=["compute", "operator"], default=["compute"])
     options = parser.parse_args()
     header = [
-        "model", "plain step", "a recorded step adds", "its writer", "any other step adds", "clocks", "every tenth", "wanted",
+        "model", "plain step", "a recorded step adds", "its writer", "any other step adds", "clocks",
+        "every tenth", "wanted",
     ]  # fmt: skip
     print(measure.table(header, [benchmark(size, options.steps) for size in options.sizes]))
     return 0

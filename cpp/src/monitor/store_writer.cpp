@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -55,15 +56,36 @@ class Tables {
         check_format(*database_, path_);
         cut(*options.resume_at);
       }
-      SQLite::Statement add(*database_, "INSERT OR REPLACE INTO info VALUES (?, ?)");
-      for (const auto& [key, value] : options.info) {
-        add.bind(1, key);
-        add.bind(2, value);
-        add.exec();
-        add.reset();
-      }
+      set_info(options);
     } catch (const SQLite::Exception& error) {
       throw io_error(path, error);
+    }
+  }
+
+  // Somebody has removed or moved the file: what is written would be nowhere.
+  bool is_gone() const {
+    std::error_code ignored;
+    return !std::filesystem::exists(path_, ignored);
+  }
+
+  // An empty record where the file was; one that is there again is left alone. When it throws, there is none,
+  // and nothing but this may be called.
+  void begin_anew(const StoreWriter::Options& options) {
+    if (!is_gone()) throw IoError("cannot write", path_, EEXIST);
+    database_.reset();
+    rows_ = 0;
+    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+    if (!folder.empty()) io::make_directories(folder);
+    try {
+      open(false);
+      set_info(options);
+    } catch (const SQLite::Exception&) {
+      database_.reset();
+      for (const char* end : {"", "-wal", "-shm"}) {
+        std::error_code ignored;
+        std::filesystem::remove(path_ + end, ignored);
+      }
+      throw;
     }
   }
 
@@ -112,6 +134,7 @@ class Tables {
   // A record that is complete is one file, which can be read where nothing can be written.
   void finish() noexcept {
     try {
+      if (!database_) return;
       database_->setBusyTimeout(0);
       database_->exec("PRAGMA journal_mode = DELETE");
     } catch (const SQLite::Exception&) {  // somebody reads it: the log stays beside it
@@ -134,6 +157,16 @@ class Tables {
     database_->exec(std::string(kTables));
     database_->exec("INSERT INTO info VALUES ('format', '" + std::string(kFormat) + "')");
     transaction.commit();
+  }
+
+  void set_info(const StoreWriter::Options& options) {
+    SQLite::Statement add(*database_, "INSERT OR REPLACE INTO info VALUES (?, ?)");
+    for (const auto& [key, value] : options.info) {
+      add.bind(1, key);
+      add.bind(2, value);
+      add.exec();
+      add.reset();
+    }
   }
 
   void insert_series(std::span<const Series> new_series, std::size_t first_id) {
@@ -319,16 +352,24 @@ struct StoreWriter::State {
   }
 
   void write_all(std::unique_lock<std::mutex>& lock) {
+    busy = true;
+    lock.unlock();
+    const bool is_new = gone || tables.is_gone();
+    lock.lock();
     std::vector<store::Step> batch(std::make_move_iterator(queue.begin()),
                                    std::make_move_iterator(queue.end()));
     queue.clear();
-    const std::vector<Series> new_series(series.begin() + static_cast<std::ptrdiff_t>(stored_series),
+    const std::size_t first_id = is_new ? 0 : stored_series;
+    const std::vector<Series> new_series(series.begin() + static_cast<std::ptrdiff_t>(first_id),
                                          series.end());
-    const std::size_t first_id = stored_series;
-    busy = true;
     lock.unlock();
     std::string problem;
+    bool is_begun = !is_new;
     try {
+      if (is_new) {
+        tables.begin_anew(options);
+        is_begun = true;
+      }
       tables.write(new_series, first_id, batch);
     } catch (const SQLite::Exception& e) {
       problem = io_error(path, e).what();
@@ -337,8 +378,13 @@ struct StoreWriter::State {
     }
     lock.lock();
     busy = false;
+    gone = !is_begun;
+    if (is_new && is_begun) {
+      notice = path.string() + " was removed: the record begins anew";
+      stored_series = 0;
+    }
     if (problem.empty()) {
-      stored_series += new_series.size();
+      stored_series = first_id + new_series.size();
       for (const store::Step& step : batch) queued_bytes -= step.numbers.size() * sizeof(double);
       failed = is_bad = false;
       return;
@@ -350,14 +396,18 @@ struct StoreWriter::State {
 
   // Tells of a failure once, from a thread of the caller.
   void tell() {
-    std::string text;
+    std::string text, anew;
     {
       const std::lock_guard lock(mutex);
-      if (error.empty()) return;
-      if (!is_bad) text = error;
-      is_bad = true;
-      error.clear();
+      if (error.empty() && notice.empty()) return;
+      anew.swap(notice);
+      if (!error.empty()) {
+        if (!is_bad) text = error;
+        is_bad = true;
+        error.clear();
+      }
     }
+    if (!anew.empty()) log(LogLevel::kWarning, "monitor: " + anew);
     if (!text.empty()) log(LogLevel::kWarning, "monitor: " + text + "; training goes on, it is tried again");
   }
 
@@ -382,7 +432,9 @@ struct StoreWriter::State {
   bool urged = false;   // somebody waits for an attempt
   bool failed = false;  // the last attempt
   bool is_bad = false;  // a failure has been told, and none has succeeded since
+  bool gone = false;    // the file was, and no other has been begun
   std::string error;
+  std::string notice;
   std::thread thread;
 };
 

@@ -97,6 +97,7 @@ class AnomalyFile:
         self._path = base / FOLDER / f"rank{rank}" / FILE
         self._records: dict[str, dict[str, object]] = {}
         self._is_full = False
+        self._complained = False
         make_directory(self._path.parent)
         if os.path.lexists(self._path):
             log.warning("%s: that of an earlier run is replaced", self._path)
@@ -112,8 +113,11 @@ class AnomalyFile:
         self._records.update(new)
         try:
             self._write()
-        except IoError as error:
-            log.warning("%s", error)
+            self._complained = False
+        except IoError as error:  # the disk may have room again later
+            if not self._complained:
+                log.warning("%s; training goes on", error)
+            self._complained = True
 
     def _write(self) -> None:
         write_text(self._path, json.dumps(self._records, indent=1))

@@ -363,7 +363,9 @@ def test_trackio(start: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # ---- disks and processes
 
 
-def test_a_full_disk_and_a_folder_that_is_gone_do_not_end_the_training(start: Any, tmp_path: Path) -> None:
+def test_a_full_disk_and_a_folder_that_is_gone_do_not_end_the_training(
+    start: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     plain, of_plain = make_training()
     losses = train(plain, of_plain, steps=20)
     net, optimizer = make_training()
@@ -389,9 +391,18 @@ def test_a_full_disk_and_a_folder_that_is_gone_do_not_end_the_training(start: An
     for line in (tmp_path / "run" / "alarms.jsonl").read_text().splitlines():
         assert json.loads(line)["rule"] == "mine"
     net, optimizer = make_training()
-    start(net, optimizer, sinks=["store", "csv"], rules=[LIMIT])
-    gone = lambda step: shutil.rmtree(tmp_path / "run", ignore_errors=True) if step == 2 else None  # noqa: E731
-    assert train(net, optimizer, steps=20, after=gone) == losses
+    monitor = start(net, optimizer, sinks=["store", "csv"], rules=[LIMIT])
+
+    def remove(step: int) -> None:
+        if step == 2:
+            monitor._monitor._store.flush()
+            shutil.rmtree(tmp_path / "run")
+
+    assert train(net, optimizer, steps=20, after=remove) == losses
+    monitor.close()
+    assert Record(tmp_path / "run").steps == list(range(3, 20))  # behind the removal it begins anew
+    assert len(Record(tmp_path / "run")["gradient.norm/fc1.weight"]) == 17
+    assert caplog.text.count("was removed: the record begins anew") == 1
 
 
 def steps_of_csv(path: Path) -> list[int]:
