@@ -46,15 +46,17 @@ class WholeTensors:
         self._labels = labels
         # A group of our own: what goes wrong in it does not end the training's. One of some processes does
         # not wait for the others.
-        self._group: Any = distributed.new_group(
+        # The stubs of some releases let it be the number of a group that this process is no part of.
+        group: Any = distributed.new_group(
             None if members is None else list(members),
             backend="gloo",
             timeout=timedelta(seconds=_TIMEOUT_SECONDS),
             use_local_synchronization=members is not None,
         )
-        everyone = distributed.get_process_group_ranks(self._group)
+        self._group = group
+        everyone = distributed.get_process_group_ranks(group)
         self._first = everyone[0]
-        self._place = distributed.get_rank(self._group)
+        self._place = distributed.get_rank(group)
         self._peers = tuple(everyone.index(peer) for peer in peers if peer in everyone)
         self._known = 0  # labels of this process that all know
         self._shared: dict[_Key, int] = {}  # label here, of all that any process has

@@ -4,7 +4,9 @@
 network, for TLS or for the checker.
 
 It is told of steps by lines on its standard input, and its end is the end of that. A step that is delivered
-is removed from the spool; what is still there is not delivered.
+is removed from the spool; what is still there is not delivered. Where the end came without END, the training
+was killed, and the courier removes the spool. (The number of the parent does not tell: that of one that is
+dying stays for a while.)
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ _CONNECT = 10.0  # seconds
 _ANSWER = 30.0  # seconds; a checker that is busy says so every 5
 _BEAT = 10.0  # seconds between two signs of life
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0  # seconds between two attempts
+END = "end\n"
+"""The last line of a training that ends in order: it counts and removes itself what is left in the spool."""
 REFUSED = 3
 """Exit code: the checker does not want this rank."""
 
@@ -94,7 +98,7 @@ class Courier:
         self._task = task
         self._tls = context(task["tls_path"], "client") if task["tls_path"] else None
         self._steps: queue.SimpleQueue[tuple[int, Path] | None] = queue.SimpleQueue()
-        self._parent = os.getppid()
+        self._ended_in_order = False
         self._deadline: float | None = None
         self._link: Any = None
         self._is_out = False
@@ -115,12 +119,15 @@ class Courier:
             self._try(self._link.say_bye)
         if self._link is not None:
             self._link.close()
-        if os.getppid() != self._parent:  # the training was killed: nobody else tidies up
+        if not self._ended_in_order:  # the training was killed: nobody else tidies up
             shutil.rmtree(self._task["spool"], ignore_errors=True)
         return 0
 
     def _listen(self) -> None:
         for line in sys.stdin:
+            if line == END:
+                self._ended_in_order = True
+                break
             step, _, path = line.rstrip("\n").partition(" ")
             self._steps.put((int(step), Path(json.loads(path))))
         self._deadline = time.monotonic() + float(self._task["patience"])

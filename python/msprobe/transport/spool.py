@@ -86,6 +86,7 @@ class Spool:
             return
         try:
             assert self._process.stdin is not None
+            self._process.stdin.write(courier.END)
             self._process.stdin.close()
         except OSError:
             pass
