@@ -215,6 +215,21 @@ def table(results: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def test_what_the_pages_say_to_import_is_there() -> None:
+    """In running text; blocks of code are run by tests/python/docs."""
+    said = re.compile(r"`from (msprobe[\w.]*) import ([\w, ]+?)(?:, \.\.\.)?`")
+    statements = set()
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = re.sub(f"{BEGIN}.*{END}", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        statements |= {f"from {module} import {names}" for module, names in said.findall(text)}
+    assert statements
+    texts = json.dumps(sorted(statements))
+    done = subprocess.run(
+        [sys.executable, "-c", _IMPORTER], input=texts, capture_output=True, text=True, check=True
+    )
+    assert {statement: error for statement, error in json.loads(done.stdout).items() if error} == {}
+
+
 def rows_of(page: str) -> dict[str, str]:
     rows = page.partition(BEGIN)[2].partition(END)[0].splitlines()
     found = [re.fullmatch(r"\| [^|]* \| `(.*?)` \| (.*) \|", row) for row in rows]
