@@ -111,10 +111,10 @@ def compare(
 
     Raises InvalidArgument, NothingToCompare, FormatError and IoError.
     """
+    from msprobe.compare.culprit import culprits_of
     from msprobe.compare.inputs import Paths, mapping_of
     from msprobe.compare.outputs import write_outputs
     from msprobe.compare.run import RESULTS, CompareOptions, compare_runs
-    from msprobe.compare.verdict_file import culprits_of
 
     with _folder(output, RESULTS, force=force) as folder:
         options = CompareOptions(
@@ -132,7 +132,7 @@ def compare(
         result = compare_runs(Paths(target=Path(target), reference=Path(reference)), options)
         assert result is not None  # there is one process only
         if output is not None:
-            write_outputs(result, culprits_of(result, result.frames))
+            write_outputs(result, culprits_of(result.verdict, result.frames))
     return result
 
 
@@ -241,10 +241,10 @@ def config_check(
     packs = pack_of(Path(reference)), pack_of(Path(target))
     if output is not None:
         check_output(Path(output), packs, replaces_earlier=force)
-    with read_pack(packs[0]) as bench, read_pack(packs[1]) as cmp:
-        result = compare_packs(bench, cmp)
+    with read_pack(packs[0]) as reference_pack, read_pack(packs[1]) as target_pack:
+        result = compare_packs(reference_pack, target_pack)
         if output is not None:
-            write_outputs(Path(output), result, bench, cmp)
+            write_outputs(Path(output), result, reference_pack, target_pack)
     return result
 
 

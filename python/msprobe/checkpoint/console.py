@@ -22,27 +22,10 @@ _MOST_NAMES = 8
 _LONGEST_NAME = 72
 
 
-def sentence(result: CheckpointResult, failing: Sequence[Failure]) -> str:
-    """Whether the checkpoints differ, in one line."""
-    if result.same:
-        return f"The checkpoints are the same: {len(result.rows)} parameters, all bits equal."
-    different = len(result.differing)
-    if not different and not result.reference_only and not result.target_only:
-        return (
-            f"The checkpoints are the same as far as they were compared: {len(result.rows)} parameters, but "
-            f"{len(result.not_compared)} could not be compared."
-        )
-    text = f"The checkpoints differ: {different} of {len(result.rows)} parameters"
-    if not failing:
-        text = f"The checkpoints are within the limits: {different} of {len(result.rows)} parameters differ"
-    missing = len(result.reference_only) + len(result.target_only)
-    return text + (f", {missing} only on one side." if missing else ".")
-
-
 def console_text(
     result: CheckpointResult, failing: Sequence[Failure], files: Sequence[Path], paint: Paint = PLAIN
 ) -> str:
-    answer = paint.answer(sentence(result, failing), good=not failing)
+    answer = paint.answer(result.answer(within_limits=not failing), good=not failing)
     lines = [answer, _side("reference", result.reference), _side("target   ", result.target)]
     lines += [f"  note: {printable(note)}" for note in result.notes]
     for side, names in (("reference", result.reference_only), ("target", result.target_only)):

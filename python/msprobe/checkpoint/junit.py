@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from msprobe.checkpoint.console import sentence
 from msprobe.checkpoint.layers import place_of
 from msprobe.files.junit_xml import case, document, failure
 
@@ -21,7 +20,7 @@ def junit_xml(result: CheckpointResult, failing: Sequence[Failure]) -> str:
     names = [row.name for row in result.rows]
     cases = [_case(name, reasons.pop(name, None)) for name in names]
     cases += [_case(name, reason) for name, reason in reasons.items()]
-    return document("msprobe ckpt", cases, sentence(result, failing), result.seconds)
+    return document("msprobe ckpt", cases, result.answer(within_limits=not failing), result.seconds)
 
 
 def _case(name: str, reason: str | None) -> str:

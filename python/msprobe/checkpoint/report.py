@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 
-from msprobe.checkpoint.console import sentence
 from msprobe.checkpoint.layers import place_of
 from msprobe.files.page import base_style, file_beside, filled, for_script, strict
 from msprobe.native import __version__
@@ -38,7 +37,7 @@ def _data(result: CheckpointResult, failing: Sequence[Failure]) -> dict[str, obj
         "version": __version__,
         "same": result.same,
         "failing": len(failing),
-        "sentence": sentence(result, failing),
+        "sentence": result.answer(within_limits=not failing),
         "sides": [_side(side) for side in (result.reference, result.target)],
         "notes": result.notes,
         "only": [result.reference_only[:_MOST_NAMES], result.target_only[:_MOST_NAMES]],

@@ -163,10 +163,23 @@ class CheckpointResult(Result):
 
     @property
     def sentence(self) -> str:
-        from msprobe.checkpoint.console import sentence
-        from msprobe.checkpoint.limits import beyond
+        return self.answer(within_limits=False)
 
-        return sentence(self, beyond(self, []))
+    def answer(self, *, within_limits: bool) -> str:
+        """Whether the checkpoints differ, in one line. `within_limits`: by no more than the user allows."""
+        if self.same:
+            return f"The checkpoints are the same: {len(self.rows)} parameters, all bits equal."
+        different = len(self.differing)
+        missing = len(self.reference_only) + len(self.target_only)
+        if not different and not missing:
+            return (
+                f"The checkpoints are the same as far as they were compared: {len(self.rows)} parameters, "
+                f"but {len(self.not_compared)} could not be compared."
+            )
+        text = f"The checkpoints differ: {different} of {len(self.rows)} parameters"
+        if within_limits:
+            text = f"The checkpoints are within the limits: {different} of {len(self.rows)} parameters differ"
+        return text + (f", {missing} only on one side." if missing else ".")
 
     def table(self) -> Sequence[dict[str, Cell]]:
         """The parameters, those that differ most first."""

@@ -187,7 +187,7 @@ def _status(cause: Cause | None, parts: list[PartResult]) -> Status:
 
 
 def _sentence(cause: Cause | None, parts: list[PartResult], status: Status, *, has_ranks: bool) -> str:
-    from msprobe.compare.plain_words import difference
+    from msprobe.compare.culprit import difference
     from msprobe.diagnose.answer import COMPARED
     from msprobe.terminal.printable import printable
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.verdict_file import parse_frame
+from msprobe.compare.culprit import parse_frame
 from msprobe.diagnose.answer import Cause, PartResult
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
-    from msprobe.compare.verdict_file import Culprit
     from msprobe.diagnose.answer import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
 
@@ -128,9 +128,9 @@ class Comparison:
         assert self._b.pack is not None
         folder = self._output / "config"
         check_output(folder, (self._a.pack, self._b.pack))
-        with read_pack(self._a.pack) as bench, read_pack(self._b.pack) as cmp:
-            result = compare_packs(bench, cmp)
-            files = write_outputs(folder, result, bench, cmp)
+        with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
+            result = compare_packs(reference, target)
+            files = write_outputs(folder, result, reference, target)
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         causes = [
             Cause(
@@ -149,7 +149,7 @@ class Comparison:
         return PartResult(
             "config",
             "equal" if result.agree else "differ",
-            wording.sentence(result),
+            result.sentence,
             report=files[0],
             causes=tuple(causes),
             evidence=tuple(
@@ -160,7 +160,6 @@ class Comparison:
 
     def _checkpoint(self) -> PartResult:
         from msprobe.checkpoint.comparison import compare_checkpoints
-        from msprobe.checkpoint.console import sentence
         from msprobe.checkpoint.limits import beyond
         from msprobe.checkpoint.outputs import write_outputs
 
@@ -191,7 +190,7 @@ class Comparison:
         return PartResult(
             "checkpoint",
             "equal" if result.same else "differ",
-            sentence(result, failing),
+            result.answer(within_limits=not failing),
             report=files[0],
             causes=tuple(causes),
             evidence=tuple(row.name for row in result.differing[:_MOST_EVIDENCE]),
@@ -294,10 +293,10 @@ class Comparison:
         )
 
     def _dump(self) -> PartResult:
+        from msprobe.compare.culprit import culprits_of
         from msprobe.compare.inputs import Paths
         from msprobe.compare.outputs import write_outputs
         from msprobe.compare.run import CompareOptions, compare_runs
-        from msprobe.compare.verdict_file import culprits_of, sentence
 
         assert self._a.dump is not None
         assert self._b.dump is not None
@@ -313,13 +312,13 @@ class Comparison:
         )
         assert result is not None  # there is one process
         self.dump_result = result
-        self.culprits = culprits_of(result, result.frames)
+        self.culprits = culprits_of(result.verdict, result.frames)
         files = write_outputs(result, self.culprits)
         causes = tuple(self._cause_of(culprit) for culprit in self.culprits)
         return PartResult(
             "dump",
             result.status,
-            sentence(result, self.culprits),
+            result.answer(self.culprits),
             report=files[0],
             causes=causes,
             first_step=causes[0].step if causes else None,

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from msprobe._core import GraphSummary
+    from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
-    from msprobe.compare.verdict_file import Culprit
     from msprobe.graph.inputs import Layout, Paths
     from msprobe.graph.run import Finding, GraphOptions, GraphResult
 
@@ -72,13 +72,13 @@ def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> 
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
     if paths.merges or _has_no_data(paths):
         return _show_counts(asked, _write(paths, options))
-    from msprobe.compare.verdict_file import culprits_of
+    from msprobe.compare.culprit import culprits_of
     from msprobe.graph.run import GraphWriter
 
     # Much of the work on the file is that of one thread; meanwhile the others find the verdict.
     with GraphWriter(paths, options) as writer:
         verdict = _verdict(paths, options)
-        culprits = culprits_of(verdict, verdict.frames)
+        culprits = culprits_of(verdict.verdict, verdict.frames)
         result = writer.finish(list(_findings(culprits)))
     return _show_verdict(asked, result, verdict, culprits)
 

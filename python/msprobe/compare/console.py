@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from msprobe.compare.verdict_file import sentence
 from msprobe.terminal.colour import PLAIN, Paint
 from msprobe.terminal.printable import printable
 
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
-    from msprobe.compare.verdict_file import Culprit
 
 _FRAMES = 2
 _MOST_LEFT_OUT = 5
@@ -24,7 +23,7 @@ def console_text(
     result: CompareResult, culprits: list[Culprit], files: Sequence[Path] = (), paint: Paint = PLAIN
 ) -> str:
     """The verdict, the candidates and where the reports are. `files`: what was written, best first."""
-    lines = [paint.answer(sentence(result, culprits), good=result.agree)]
+    lines = [paint.answer(result.answer(culprits), good=result.agree)]
     for place, culprit in enumerate(culprits, 1):
         lines += _culprit_lines(place, culprit, paint)
     lines += [paint.faint(f"  note: {printable(note)}") for note in result.verdict.notes]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from msprobe.compare.result import LeftOut
+from msprobe.compare.pair_result import LeftOut
 from msprobe.files.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
 from msprobe.files.json_file import read_flag, read_object, read_path, warn_of_unknown_keys
 from msprobe.files.run_folder import dump_of

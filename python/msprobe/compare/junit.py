@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from msprobe.compare.verdict_file import sentence
 from msprobe.files.junit_xml import case, document, failure, skipped
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from msprobe.compare.result import CompareResult, LeftOut, PairResult
-    from msprobe.compare.verdict_file import Culprit
+    from msprobe.compare.culprit import Culprit
+    from msprobe.compare.pair_result import LeftOut, PairResult
+    from msprobe.compare.result import CompareResult
 
 
 def junit_xml(result: CompareResult, culprits: list[Culprit]) -> str:
@@ -20,7 +20,7 @@ def junit_xml(result: CompareResult, culprits: list[Culprit]) -> str:
     """
     cases = [_pair_case(result, pair, culprits) for pair in result.pairs]
     cases += [_left_out_case(one) for one in result.left_out]
-    return document("msprobe compare", cases, sentence(result, culprits), result.seconds)
+    return document("msprobe compare", cases, result.answer(culprits), result.seconds)
 
 
 def _pair_case(result: CompareResult, pair: PairResult, culprits: list[Culprit]) -> str:
@@ -33,7 +33,7 @@ def _pair_case(result: CompareResult, pair: PairResult, culprits: list[Culprit])
         return _named_case(f"step {pair.step}", name, failure(here[0].kind, _message(here[0]), body))
     if result.verdict.status == "differ" and (pair.summary.failing or not culprits):
         return _named_case(
-            f"step {pair.step}", name, failure("inherited", rows, f"{rows}; {sentence(result, culprits)}")
+            f"step {pair.step}", name, failure("inherited", rows, f"{rows}; {result.answer(culprits)}")
         )
     return _named_case(f"step {pair.step}", name, "")
 

@@ -196,8 +196,8 @@ def _take(
         for index, at in index_at:
             cell = cells[at]
             if cell in _NO_NUMBER:
-                npu, bench = (as_shown(cells[maximum]) for maximum in maxima_at)
-                cell = f"NPU:{npu}  Bench:{bench}"
+                target, reference = (as_shown(cells[maximum]) for maximum in maxima_at)
+                cell = f"NPU:{target}  Bench:{reference}"
             merged.cells[index, row, rank] = as_shown(cell)
 
 

@@ -14,8 +14,8 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
-    from msprobe.compare.verdict_file import Culprit
 
 _MOST_TABLES = 3  # named on the screen
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from msprobe.compare.result import LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.pair_result import LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.files.meeting import Process
 from msprobe.native import Error, core
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from msprobe.compare.verdict_file import Culprit, Replay
+from msprobe.compare.culprit import Culprit, Replay
 from msprobe.native import Error, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from msprobe.compare.verdict_file import count, culprit_content, sentence, status
+from msprobe.compare.verdict_file import culprit_content
 from msprobe.files.atomic_file import write_text
 from msprobe.files.page import base_style, file_beside, filled, for_script, strict
 from msprobe.native import __version__
@@ -20,8 +20,9 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msprobe.compare.result import CompareResult, PairResult
-    from msprobe.compare.verdict_file import Culprit
+    from msprobe.compare.culprit import Culprit
+    from msprobe.compare.pair_result import PairResult
+    from msprobe.compare.result import CompareResult
 
 # A page beyond this would be slow to open. What is left out is in the result tables, and the page says so.
 _MOST_TEXT = 48 << 20
@@ -78,8 +79,8 @@ def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:
 def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) -> dict[str, object]:
     return {
         "version": __version__,
-        "status": status(result),
-        "sentence": sentence(result, culprits),
+        "status": result.status,
+        "sentence": result.answer(culprits),
         "noisy": result.verdict.has_noise,
         "small": _SMALL,
         "culprits": [
@@ -93,7 +94,7 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
             for culprit in culprits
         ],
         "notes": result.verdict.notes,
-        "counts": count(result),
+        "counts": result.counts,
         "leftOut": [[one.what, one.reason] for one in result.left_out[:_MOST_LEFT_OUT]],
         "leftOutTotal": len(result.left_out),
         "inputs": {"target": str(result.target), "reference": str(result.reference)},

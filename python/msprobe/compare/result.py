@@ -4,90 +4,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msprobe.compare.culprit import culprits_of, difference
 from msprobe.result import Result
+from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
 
-    from msprobe._core import Finding, StepWalk, Verdict
+    from msprobe._core import Finding, Verdict
+    from msprobe.compare.culprit import Culprit
+    from msprobe.compare.pair_result import LeftOut, PairResult
     from msprobe.result import Cell
 
-    Mode = Literal["real_data", "statistics", "md5"]
     Status = Literal["equal", "rounding", "differ", "incomplete"]
 
-
-@dataclass(frozen=True)
-class TableSummary:
-    """Counts of a result table."""
-
-    rows: int = 0
-    matched: int = 0
-    aligned: int = 0
-    """Matched under another name or in another place."""
-    failing: int = 0
-    """Rows whose result is "Warning", "Different" or "No"."""
-    red: int = 0
-    yellow: int = 0
-    reference_only: int = 0
-    """Items that only the reference has."""
-    first_failing: int | None = None
-    """Row, from 0."""
-    first_failing_name: str = ""
-
-
-@dataclass(frozen=True)
-class ReportRows:
-    """The rows of a pair for report.html; cpp/private/msprobe/compare_report.h has the fields."""
-
-    rows: int
-    shown: int
-    differing: int
-    unmeasured: int
-    worst: float
-    json: str
-
-
-@dataclass(frozen=True)
-class PairResult:
-    """Two dumps of one step and rank."""
-
-    step: int
-    rank: int
-    mode: Mode
-    target: Path
-    """dump.json or debug.json of the target."""
-    reference: Path
-    """That of the reference."""
-    table: Path | None
-    """The result table; None: the target recorded nothing, so there is none."""
-    advice: Path | None
-    """mindstudio-probe's advisor file; None: not wanted, or no table."""
-    summary: TableSummary
-    walk: StepWalk
-    report: ReportRows | None = None
-    """None: no report is wanted."""
-
-    @property
-    def is_debug(self) -> bool:
-        """Of what save() was given."""
-        return self.target.name.startswith("debug")
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Something that was not compared."""
-
-    what: str
-    """E.g. "step 3", "step 0, rank 2"."""
-    reason: str
-    """E.g. "only in the reference"."""
-    is_difference: bool = True
-    """The runs cannot be said to agree: one has what the other has not, or a part could not be compared."""
+_MOST_NAMED = 3  # things left out, in a sentence
 
 
 @dataclass(frozen=True, repr=False)
@@ -119,14 +56,35 @@ class CompareResult(Result):
 
     @property
     def sentence(self) -> str:
-        from msprobe.compare.verdict_file import sentence
+        return self.answer(culprits_of(self.verdict))
 
-        return sentence(self)
+    def answer(self, culprits: list[Culprit]) -> str:
+        """`sentence` with culprits of which the lines are known."""
+        if not culprits:
+            return _answer(self)
+        first = culprits[0]
+        return difference(first.plain, first.step, first.rank if self.counts["ranks"] > 1 else None)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Of all pairs: steps, ranks, pairs, rows, matched, unmatched, only_in_reference, failing."""
+        total: Counter[str] = Counter()
+        for pair in self.pairs:
+            total.update(rows=pair.summary.rows, matched=pair.summary.matched, failing=pair.summary.failing)
+            total.update(only_in_reference=pair.summary.reference_only)
+        return {
+            "steps": len({pair.step for pair in self.pairs}),
+            "ranks": len({pair.rank for pair in self.pairs}),
+            "pairs": len(self.pairs),
+            "rows": total["rows"],
+            "matched": total["matched"],
+            "unmatched": total["rows"] - total["matched"],
+            "only_in_reference": total["only_in_reference"],
+            "failing": total["failing"],
+        }
 
     def table(self) -> Sequence[dict[str, Cell]]:
         """The culprits, the surest first."""
-        from msprobe.compare.verdict_file import culprits_of
-
         return [
             {
                 "step": culprit.step,
@@ -138,7 +96,7 @@ class CompareResult(Result):
                 "confidence": culprit.confidence,
                 "source": next((frame.text for frame in culprit.top_frames(1)), ""),
             }
-            for culprit in culprits_of(self, self.frames)
+            for culprit in culprits_of(self.verdict, self.frames)
         ]
 
     @property
@@ -186,3 +144,62 @@ class CompareResult(Result):
     def pair_of(self, step: int, rank: int) -> PairResult | None:
         """The dumps of one step and rank; None: they were not compared."""
         return next((pair for pair in self.pairs if (pair.step, pair.rank) == (step, rank)), None)
+
+
+# ---- the sentence where nothing is to blame
+
+
+def _answer(result: CompareResult) -> str:
+    counts = result.counts
+    rows = _plural(counts["matched"], "row")
+    steps = f"{_plural(counts['steps'], 'step')} and {_plural(counts['ranks'], 'rank')}"
+    compared = f"{rows} of {steps}, {_evidence(result)}"
+    if result.verdict.status == "differ":
+        return printable(
+            f"The runs differ by more than rounding, and no call explains it: {_stretch(result)}"
+        )
+    missing = [one for one in result.left_out if one.is_difference]
+    if missing:
+        return f"What could be compared agrees ({compared}), but not all could be: {_named(missing)}"
+    alone = counts["unmatched"] + counts["only_in_reference"]
+    without = f"; {alone:,} more items are in one run only" if alone else ""
+    if result.status == "equal":
+        return f"The runs are equal: {compared}"
+    return f"The runs agree but for rounding: {compared}{_largest(result)}{without}"
+
+
+def _evidence(result: CompareResult) -> str:
+    """With what the runs were compared: what they cannot be told apart by."""
+    names = {
+        "real_data": "by all elements",
+        "md5": "by checksums",
+        "statistics": "by statistics and sketches",
+    }
+    modes = sorted({names[pair.mode] for pair in result.pairs})
+    unseen = sum(pair.walk.unseen for pair in result.pairs)
+    hidden = f"; {_plural(unseen, 'tensor')} hidden by NaN or infinities" if unseen else ""
+    return " and ".join(modes) + hidden
+
+
+def _largest(result: CompareResult) -> str:
+    """How large the differences are, and where they are largest."""
+    largest = max((pair.walk.largest for pair in result.pairs), default=(0.0, ""))
+    gradient = max((pair.walk.largest_gradient for pair in result.pairs), default=(0.0, ""))
+    parts = [f"results by at most {largest[0]:.1g} ({largest[1]})"] if largest[0] > 0 else []
+    parts += [f"gradients by at most {gradient[0]:.1g} ({gradient[1]})"] if gradient[0] > 0 else []
+    return printable(f"; off are {', '.join(parts)}" if parts else "")
+
+
+def _stretch(result: CompareResult) -> str:
+    after = result.verdict.last_agreeing or "the beginning"
+    return f"somewhere after {after} and up to {result.verdict.first_differing}"
+
+
+def _named(missing: list[LeftOut]) -> str:
+    names = ", ".join(f"{one.what} ({one.reason})" for one in missing[:_MOST_NAMED])
+    more = len(missing) - _MOST_NAMED
+    return printable(names + (f" and {more} more" if more > 0 else ""))
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

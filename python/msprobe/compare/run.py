@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
+from msprobe.compare.pair_result import LeftOut, PairResult, ReportRows, TableSummary
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
-from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.result import CompareResult
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.dump_folders import form_of
 from msprobe.files.meeting import Meeting, Process

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from msprobe.compare.verdict_file import sentence
 from msprobe.files.page import strict_json
 from msprobe.native import __version__
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from msprobe.compare.result import CompareResult, LeftOut
-    from msprobe.compare.verdict_file import Culprit, Frame
+    from msprobe.compare.culprit import Culprit, Frame
+    from msprobe.compare.pair_result import LeftOut
+    from msprobe.compare.result import CompareResult
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -44,7 +44,7 @@ def sarif_json(result: CompareResult, culprits: list[Culprit]) -> str:
     rules = list(_RULES)
     results = [_result(place, culprit, rules) for place, culprit in enumerate(culprits)]
     if not culprits and result.verdict.status == "differ":
-        results.append(_plain_result("unexplained", "error", sentence(result, culprits), rules))
+        results.append(_plain_result("unexplained", "error", result.answer(culprits), rules))
     results += [_left_out(one, rules) for one in result.left_out]
     content = {
         "$schema": _SCHEMA,

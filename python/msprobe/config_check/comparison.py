@@ -54,9 +54,13 @@ class ConfigComparison(Result):
 
     @property
     def sentence(self) -> str:
-        from msprobe.config_check.wording import sentence
-
-        return sentence(self)
+        made = ", ".join(check.name for check in self.checks)
+        if self.agree:
+            return f"The two runs are set up alike: {made} agree" if made else "There is nothing to compare"
+        failed = [check.name for check in self.checks if not check.passed]
+        if not failed:
+            return "No difference was found, but a part of a pack could not be read"
+        return f"The two runs are not set up alike: {', '.join(failed)} differ"
 
     def table(self) -> Sequence[dict[str, Cell]]:
         """The differences, the likeliest explanation of a numeric difference first."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from msprobe.config_check.packs import pack
 from msprobe.config_check.report import report_html
-from msprobe.config_check.wording import sentence
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.native import InvalidArgument, IoError, __version__, core
 
@@ -95,7 +94,7 @@ def result_json(result: ConfigComparison) -> str:
     content = {
         "version": __version__,
         "verdict": "agree" if result.agree else "differ",
-        "sentence": sentence(result),
+        "sentence": result.sentence,
         "bench": str(result.reference),
         "cmp": str(result.target),
         "checks": {

@@ -8,7 +8,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from msprobe.config_check.checks.check_result import ERROR, Cell, CheckResult, shown
-from msprobe.config_check.wording import sentence
 from msprobe.files.page import base_style, file_beside, filled
 from msprobe.native import __version__
 
@@ -30,7 +29,7 @@ def report_html(result: ConfigComparison) -> str:
         "BADGE": '<span class="badge agree">equal</span>'
         if result.agree
         else '<span class="badge differ">differ</span>',
-        "SENTENCE": escape(sentence(result)),
+        "SENTENCE": escape(result.sentence),
         "INPUTS": _inputs(result),
         "NOTES": _list([*result.problems, *result.notes]),
         "RANKED": _ranked(result.ranked),

@@ -22,17 +22,6 @@ _MOST_NOTES = 6
 _LONGEST_VALUE = 60
 
 
-def sentence(result: ConfigComparison) -> str:
-    """The answer in one sentence."""
-    made = ", ".join(check.name for check in result.checks)
-    if result.agree:
-        return f"The two runs are set up alike: {made} agree" if made else "There is nothing to compare"
-    failed = [check.name for check in result.checks if not check.passed]
-    if not failed:
-        return "No difference was found, but a part of a pack could not be read"
-    return f"The two runs are not set up alike: {', '.join(failed)} differ"
-
-
 def line(one: Ranked) -> str:
     """A difference in one line, with both values when they are short."""
     difference = one.difference
@@ -48,7 +37,7 @@ def line(one: Ranked) -> str:
 
 def console_text(result: ConfigComparison, files: Sequence[Path] = (), paint: Paint = PLAIN) -> str:
     """The differences, the likeliest explanation first, and where the reports are."""
-    lines = [paint.answer(printable(sentence(result)), good=result.agree)]
+    lines = [paint.answer(printable(result.sentence), good=result.agree)]
     errors = [one for one in result.ranked if one.difference.level == ERROR]
     if errors:
         lines.append(

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.result import CompareResult, LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.pair_result import LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.result import CompareResult
 from msprobe.native import core
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from html.parser import HTMLParser
 
 import pytest
 from msprobe.compare import report
+from msprobe.compare.culprit import culprits_of
+from msprobe.compare.pair_result import LeftOut
 from msprobe.compare.report import report_html, write_report
-from msprobe.compare.result import LeftOut
-from msprobe.compare.verdict_file import culprits_of
 from report_samples import STACK, finding, pair, report_rows, result
 
 HOSTILE = [
@@ -66,7 +66,7 @@ def page_of(name="a", **changes):
         pair(0, 1, report=report_rows(["c"], [-2])),
     ]
     compared = result(pairs, [blamed], notes=[name], left_out=[LeftOut(name, name)])
-    return Page(report_html(compared, culprits_of(compared, lambda _: [*STACK, name])))
+    return Page(report_html(compared, culprits_of(compared.verdict, lambda _: [*STACK, name])))
 
 
 def test_the_page_has_the_answer_and_the_rows():
@@ -106,7 +106,7 @@ def test_hostile_names_stay_data(name):
 def test_numbers_without_an_end_are_text():
     blamed = finding(explained=float("inf"))
     compared = result([pair(findings=[blamed])], [blamed])
-    metrics = Page(report_html(compared, culprits_of(compared))).data["culprits"][0]["metrics"]
+    metrics = Page(report_html(compared, culprits_of(compared.verdict))).data["culprits"][0]["metrics"]
     assert metrics == {"distance": 1e-3, "explained": "Infinity"}
 
 
@@ -115,7 +115,7 @@ def test_without_room_the_pairs_that_tell_most_stay(monkeypatch):
     monkeypatch.setattr(report, "_MOST_TEXT", 2 * len(rows.json))
     pairs = [pair(step, report=rows, failing=failing) for step, failing in enumerate([0, 1, 5, 2])]
     compared = result(pairs, [finding(step=0)])
-    page = Page(report_html(compared, culprits_of(compared)))
+    page = Page(report_html(compared, culprits_of(compared.verdict)))
     assert [one["block"] for one in page.data["pairs"]] == [0, None, 2, None]
     assert sorted(page.scripts) == ["code", "data", "rows0", "rows2"]
 

@@ -10,8 +10,8 @@ import re
 
 import pytest
 from browser import CHROMIUM, MISSING, Browser
+from msprobe.compare.culprit import culprits_of
 from msprobe.compare.report import report_html, write_report
-from msprobe.compare.verdict_file import culprits_of
 from report_samples import STACK, finding, pair, report_rows, result
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
@@ -75,7 +75,7 @@ def large_page():
         pair(1, 0, report=report_rows(["Torch.sub.0.forward"])),
     ]
     compared = result(pairs, [blamed])
-    return report_html(compared, culprits_of(compared, lambda _: STACK))
+    return report_html(compared, culprits_of(compared.verdict, lambda _: STACK))
 
 
 def test_a_hundred_thousand_rows(browser, large):
@@ -190,7 +190,7 @@ def test_hostile_names_are_shown_as_text(name, browser, tmp_path):
     blamed = finding(name=name, record=name, module=name, reason=name)
     compared = result([pair(findings=[blamed], report=report_rows([name], [5.0], message=name))], [blamed])
     path = tmp_path / "report.html"
-    write_report(path, compared, culprits_of(compared, lambda _: [name]))
+    write_report(path, compared, culprits_of(compared.verdict, lambda _: [name]))
     browser.open(path)
     shown = re.sub("[\u2028\x00\udc80]", "\ufffd", name)
     assert browser.run(WORDS + 'return [document.title, texts(), document.querySelectorAll("b").length]') == [

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from msprobe.compare.console import console_text
+from msprobe.compare.culprit import culprits_of
 from msprobe.compare.junit import junit_xml
-from msprobe.compare.result import LeftOut
+from msprobe.compare.pair_result import LeftOut
 from msprobe.compare.sarif import sarif_json
-from msprobe.compare.verdict_file import culprits_of
 from msprobe.terminal.colour import Paint
 from report_samples import KINDS, STACK, finding, pair, result
 
@@ -33,7 +33,7 @@ def of_two_ranks(**changes):
 
 
 def blamed_in(compared):
-    return culprits_of(compared, lambda _: STACK)
+    return culprits_of(compared.verdict, lambda _: STACK)
 
 
 # ---- terminal
@@ -190,7 +190,7 @@ def test_a_culprit_is_a_result_at_its_line_of_code():
 
 def test_a_culprit_without_a_stack_has_a_name_only():
     compared = of_two_ranks()
-    run = run_of(sarif_json(compared, culprits_of(compared)))
+    run = run_of(sarif_json(compared, culprits_of(compared.verdict)))
     assert "stacks" not in run["results"][0]
     assert list(run["results"][0]["locations"][0]) == ["logicalLocations"]
 
@@ -210,4 +210,4 @@ def test_every_kind_has_a_rule(kind):
 def test_sarif_is_json_whatever_the_names_are(name):
     compared = of_two_ranks(name=name, module=name, reason=name)
     frames = [f"File /a/{name}.py, line 0, in {name}, \n {name}"]
-    run_of(sarif_json(compared, culprits_of(compared, lambda _: frames)))
+    run_of(sarif_json(compared, culprits_of(compared.verdict, lambda _: frames)))

@@ -8,8 +8,8 @@ import json
 import math
 
 import pytest
+from msprobe.compare.pair_result import ReportRows
 from msprobe.compare.report import report_html
-from msprobe.compare.result import ReportRows
 from msprobe.native import core
 from report_samples import pair as pair_result
 from report_samples import result

@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 from msprobe.compare.command import exit_code
-from msprobe.compare.result import LeftOut
-from msprobe.compare.verdict_file import (
-    Frame,
-    culprits_of,
-    parse_frame,
-    sentence,
-    verdict_json,
-    write_verdict,
-)
+from msprobe.compare.culprit import Frame, culprits_of, parse_frame
+from msprobe.compare.pair_result import LeftOut
+from msprobe.compare.verdict_file import verdict_json, write_verdict
 from report_samples import STACK, Walk, finding, pair, result
 
 DOCUMENT = Path(__file__).parents[3] / "docs/formats/verdict.md"
@@ -30,7 +24,7 @@ def refuse(word):
 
 
 def content(compared, culprits=None):
-    culprits = culprits_of(compared, lambda _: STACK) if culprits is None else culprits
+    culprits = culprits_of(compared.verdict, lambda _: STACK) if culprits is None else culprits
     return json.loads(verdict_json(compared, culprits), parse_constant=refuse)
 
 
@@ -129,7 +123,7 @@ def test_rounding_says_how_large_it_is_and_where():
     )
     compared = result([pair(walk=walk), pair(1)], status="rounding")
     assert compared.agree
-    assert sentence(compared) == (
+    assert compared.sentence == (
         "The runs agree but for rounding: 20 rows of 2 steps and 1 rank, by statistics and sketches; 2 "
         "tensors hidden by NaN or infinities; off are results by at most 2e-07 "
         "(Torch.add.1.forward.output.0), gradients by at most 3e-06 (a.weight)"
@@ -144,7 +138,7 @@ def test_a_difference_that_no_call_explains_names_the_stretch():
     compared = result([pair()], status="differ", **stretch)
     assert not compared.agree
     assert content(compared)["status"] == "differ"
-    assert sentence(compared) == (
+    assert compared.sentence == (
         "The runs differ by more than rounding, and no call explains it: somewhere after "
         "Torch.add.3.forward.output.0 and up to Torch.mul.9.forward.output.0"
     )
@@ -155,13 +149,13 @@ def test_the_sentence_tells_what_is_missing():
     apart = result([pair()], left_out=missing)
     assert not apart.agree
     assert content(apart)["status"] == "incomplete"
-    assert sentence(apart).startswith("What could be compared agrees (10 rows of 1 step and 1 rank")
-    assert sentence(apart).endswith("step 2 (only in the reference) and 2 more")
+    assert apart.sentence.startswith("What could be compared agrees (10 rows of 1 step and 1 rank")
+    assert apart.sentence.endswith("step 2 (only in the reference) and 2 more")
     blamed = finding()
     assert content(result([pair()], [blamed], left_out=missing))["status"] == "differ"
     alone = result([pair(rows=10, matched=7, reference_only=2)], status="rounding")
-    assert sentence(alone).startswith("The runs agree but for rounding: 7 rows of 1 step")
-    assert sentence(alone).endswith("; 5 more items are in one run only")
+    assert alone.sentence.startswith("The runs agree but for rounding: 7 rows of 1 step")
+    assert alone.sentence.endswith("; 5 more items are in one run only")
     harmless = result([pair()], left_out=[LeftOut("rank 3", "not asked for", is_difference=False)])
     assert content(harmless)["status"] == "equal"
 
@@ -180,8 +174,8 @@ def test_exit_codes(status, missing, code, bitwise):
 def test_the_file_is_written_completely(tmp_path):
     compared = a_difference()
     path = tmp_path / "verdict.json"
-    write_verdict(path, compared, culprits_of(compared))
-    assert path.read_text("ascii") == verdict_json(compared, culprits_of(compared))
+    write_verdict(path, compared, culprits_of(compared.verdict))
+    assert path.read_text("ascii") == verdict_json(compared, culprits_of(compared.verdict))
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -234,9 +228,9 @@ def test_frames_are_taken_apart(text, expected):
 
 
 def test_the_frames_of_the_user_come_first():
-    (culprit,) = culprits_of(a_difference(), lambda _: STACK)
+    (culprit,) = culprits_of(a_difference().verdict, lambda _: STACK)
     assert [frame.line for frame in culprit.top_frames(2)] == [12, 90]
-    (elsewhere,) = culprits_of(a_difference(), lambda _: STACK[:1])
+    (elsewhere,) = culprits_of(a_difference().verdict, lambda _: STACK[:1])
     assert [frame.line for frame in elsewhere.top_frames(2)] == [7]
 
 
@@ -275,17 +269,17 @@ FRAMES = ["File /home/me/model.py, line 30, in forward, \n x = self.rot(x)"]
 def test_a_culprit_is_said_in_plain_words(changes, said):
     distance = math.inf if "value" in str(changes) else 1e-3
     compared = a_difference(distance=distance, **changes)
-    (culprit,) = culprits_of(compared, lambda _: FRAMES)
+    (culprit,) = culprits_of(compared.verdict, lambda _: FRAMES)
     assert culprit.plain == said
-    assert sentence(compared, [culprit]) == f"First difference: step 0, {said}"
+    assert compared.answer([culprit]) == f"First difference: step 0, {said}"
 
 
 def test_values_have_the_digits_that_tell_them_apart():
     values = {"target_value": "0.30000001192092896", "reference_value": "0.3"}
     compared = a_difference(kind="module_attribute", name="drop.p", distance=math.inf, **values)
-    (culprit,) = culprits_of(compared)
+    (culprit,) = culprits_of(compared.verdict)
     assert culprit.plain == "drop.p is 0.30000001, in the reference 0.3"
     values = {"target_value": "0.100000001", "reference_value": "1e-05"}
     compared = a_difference(kind="module_attribute", name="norm.eps", distance=math.inf, **values)
-    (culprit,) = culprits_of(compared)
+    (culprit,) = culprits_of(compared.verdict)
     assert culprit.plain == "norm.eps is 0.1, in the reference 1e-05"
