@@ -1,12 +1,14 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Every #include and import follows the layers of CONTRIBUTING.md: down only, no feature knows another."""
+"""Every #include and import follows the layers of CONTRIBUTING.md: down only, no feature knows another, and
+no two files know each other, by whatever way.
+"""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,17 @@ THIRD_PARTY = (
     (re.compile(r"Python\.h$|pybind11/"), ("bindings/",)),
     (re.compile(r"nlohmann/"), ("cpp/src/io/document/json_document.cpp",)),
     (re.compile(r"yaml-cpp/"), ("cpp/src/io/document/yaml_document.cpp",)),
+    (re.compile(r"Eigen/"), ("cpp/src/metrics/",)),
+    (re.compile(r"zlib\.h$"), ("cpp/src/io/zip/",)),
+    (re.compile(r"libdeflate\.h$"), ("cpp/src/base/", "cpp/src/config_check/pack_file.cpp")),
+    (
+        re.compile(r"sqlite3\.h$|SQLiteCpp/"),
+        ("cpp/src/io/sqlite/", "cpp/src/graph/", "cpp/src/monitor/", "cpp/src/viewer/"),
+    ),
+    (
+        re.compile(r"hwy/"),
+        tuple(f"cpp/src/{module}/" for module in ("base", "stats", "metrics", "checkpoint", "perturb", "rl")),
+    ),
 )
 
 # What is not written for one framework names none: how a framework writes its types and calls comes as data.
@@ -116,8 +129,39 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULT
 
 
 def violations(root: Path) -> list[str]:
-    """One sentence per arrow that is not allowed in the tree below `root`."""
-    return [*cpp_violations(root), *python_violations(root)]
+    """One sentence per arrow that is not allowed in the tree below `root`, and per circle."""
+    all_arrows = (cpp_arrows(root), room_arrows(root), python_arrows(root))
+    circles = dict.fromkeys(" -> ".join(circle) for arrows in all_arrows for circle in circles_of(arrows))
+    return [
+        *cpp_violations(root),
+        *python_violations(root),
+        *(f"{circle.split()[0]} is part of a circle: {circle}" for circle in circles),
+    ]
+
+
+Arrows = dict[str, set[str]]
+
+
+def circles_of(arrows: Arrows) -> list[list[str]]:
+    """Circles as "a, b, c, a", from the first name on; of those that share nodes one at least."""
+    found: list[list[str]] = []
+    done: set[str] = set()
+
+    def walk(node: str, way: list[str]) -> None:
+        if node in way:
+            circle = way[way.index(node) :]
+            first = circle.index(min(circle))
+            found.append([*circle[first:], *circle[: first + 1]])
+            return
+        if node in done:
+            return
+        for target in sorted(arrows.get(node, ())):
+            walk(target, [*way, node])
+        done.add(node)
+
+    for node in sorted(arrows):
+        walk(node, [])
+    return found
 
 
 def cpp_files(root: Path) -> list[Path]:
@@ -137,6 +181,37 @@ def cpp_violations(root: Path) -> Iterator[str]:
             problem = own_problem(root, path, here, header) if ours else third_party_problem(here, header)
             if problem:
                 yield f"{here} includes {header}: {problem}"
+
+
+def cpp_arrows(root: Path) -> Arrows:
+    """Which file includes which of ours."""
+    return {path.relative_to(root).as_posix(): set(own_headers(root, path)) for path in cpp_files(root)}
+
+
+def room_arrows(root: Path) -> Arrows:
+    """Which room of a module uses which other one of it, as `io/pt` uses `io/zip`. A file beside the rooms is
+    one by itself.
+    """
+    arrows: Arrows = {}
+    for path, headers in cpp_arrows(root).items():
+        for header in headers:
+            if path.startswith("cpp/src/") and header.startswith("cpp/src/"):
+                user, used = room_of(path), room_of(header)
+                if user != used and module_of(path) == module_of(header):
+                    arrows.setdefault(user, set()).add(used)
+    return arrows
+
+
+def room_of(path: str) -> str:
+    parts = path.split("/")
+    return "/".join(parts[:4]) if len(parts) > 4 else path
+
+
+def own_headers(root: Path, path: Path) -> Iterator[str]:
+    for mark, header in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        target = locate(root, path, header) if mark == '"' or header.startswith("msprobe/") else None
+        if target is not None:
+            yield target
 
 
 def own_problem(root: Path, path: Path, here: str, header: str) -> str | None:
@@ -205,6 +280,30 @@ def python_violations(root: Path) -> Iterator[str]:
                 yield f"python/msprobe/{here} imports {name} at module level: import msprobe must be fast"
 
 
+def python_arrows(root: Path) -> Arrows:
+    """Which module imports which of ours, in functions and for types, too. A package is its __init__."""
+    package = root / "python/msprobe"
+    modules = {module_name(path.relative_to(package.parent)): path for path in package.rglob("*.py")}
+    arrows: Arrows = {}
+    for name, path in modules.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        imported = own_imports(tree, path.relative_to(package.parent))
+        used = (module_among(modules, ".".join(("msprobe", *target))) for target in imported)
+        arrows[name] = {one for one in used if one is not None} - {name}
+    return arrows
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.parent.parts if path.stem == "__init__" else path.with_suffix("").parts)
+
+
+def module_among(modules: Iterable[str], name: str) -> str | None:
+    """`msprobe.compare.run` of `msprobe.compare.run.compare_runs`. Native modules are none of these."""
+    if name.startswith(tuple(f"msprobe.{native}" for native in NATIVE)):
+        return None
+    return next((name for name in (name, name.rpartition(".")[0]) if name in modules), None)
+
+
 def is_part(package: Path, name: str) -> bool:
     return name in NATIVE or (package / name).is_dir() or (package / f"{name}.py").is_file()
 
@@ -228,7 +327,7 @@ def own_imports(tree: ast.Module, path: Path) -> Iterator[tuple[str, ...]]:
             above = path.parts[: len(path.parts) - node.level] if node.level else ()
             module = ".".join((*above, *(node.module or "").split("."))).strip(".")
             # `from msprobe import cli` imports a module by its last name
-            names = [f"{module}.{alias.name}" for alias in node.names] if module == "msprobe" else [module]
+            names = [f"{module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
             names = [str(argument.value) for argument in node.args[:1] if isinstance(argument, ast.Constant)]
         yield from (tuple(name.split(".")[1:]) for name in names if name.split(".")[0] == "msprobe")
@@ -255,6 +354,16 @@ def test_the_tree_keeps_its_layers() -> None:
     assert len(cpp_files(REPOSITORY)) > 20  # it looks where the code is
     assert len(list((REPOSITORY / "python/msprobe").rglob("*.py"))) > 5
     assert violations(REPOSITORY) == []
+
+
+def test_every_header_belongs_to_a_module() -> None:
+    """A header of another name would be a feature of its own, which no rule knows."""
+    headers = [path.relative_to(REPOSITORY).as_posix() for path in cpp_files(REPOSITORY)]
+    headers = [header for header in headers if header.startswith(HEADERS)]
+    modules = {path.name for path in (REPOSITORY / "cpp/src").iterdir()}
+    assert len(headers) > 20
+    assert [header for header in headers if module_of(header) not in modules] == []
+    assert set(MODULE_OF_HEADER) <= {Path(header).name.split(".")[0] for header in headers}
 
 
 @pytest.fixture
@@ -306,7 +415,8 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
         ("cpp/private/msprobe/table.h", '#include "msprobe/stats.h"', "io may include base and itself"),
         ("cpp/private/msprobe/table.h", '#include "base/crc32.h"', "no header of cpp/src"),
         ("cpp/include/msprobe/stats.h", '#include "stats/kernels.h"', "public headers only"),
-        ("cpp/include/msprobe/stats.h", "#include <hwy/highway.h>", "but the standard library"),
+        ("cpp/include/msprobe/stats.h", "#include <hwy/highway.h>", "into cpp/src/base/"),
+        ("cpp/include/msprobe/stats.h", "#include <fmt/format.h>", "but the standard library"),
         ("cpp/include/msprobe/stats.h", "#include <ATen/ATen.h>", "into cpp/src/torch/"),
         ("cpp/include/msprobe/trace.h", '#include "msprobe/dump.h"', "trace may include"),
         ("cpp/src/base/crc32.h", '  #  include  "msprobe/torch.h"', "not torch"),
@@ -326,6 +436,8 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
         ("bindings/core/module.cpp", '#include "msprobe/torch.h"', "only bindings/torch may use torch"),
         ("bindings/core/module.cpp", "#include <c10/core/Device.h>", "into cpp/src/torch/"),
         ("bindings/summary.h", "#include <torch/extension.h>", "into cpp/src/torch/"),
+        ("cpp/src/graph/build.h", "#include <Eigen/Core>", "into cpp/src/metrics/"),
+        ("cpp/src/dump/writer.cpp", "#include <sqlite3.h>", "into cpp/src/io/sqlite/"),
         ("python/msprobe/dump/writer.py", "from msprobe.graph import build", "another one (graph)"),
         ("python/msprobe/dump/writer.py", "from ..graph import build", "another one (graph)"),
         ("python/msprobe/dump/writer.py", "def g():\n    import msprobe.graph.x", "another one (graph)"),
@@ -344,7 +456,61 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
 def test_a_planted_arrow_is_seen(tree: Path, path: str, line: str, reason: str) -> None:
     with (tree / path).open("a") as file:
         file.write(f"\n{line}\n")
-    found = violations(tree)
+    found = [*cpp_violations(tree), *python_violations(tree)]
     assert len(found) == 1, found
     assert found[0].startswith(path)
     assert reason in found[0]
+    assert set(found) <= set(violations(tree))
+
+
+@pytest.mark.parametrize(
+    ("lines", "circle"),
+    [
+        (
+            {
+                "cpp/src/graph/build.h": '#include "graph/names.h"',
+                "cpp/src/graph/names.h": '#include "build.h"',
+            },
+            "cpp/src/graph/build.h -> cpp/src/graph/names.h -> cpp/src/graph/build.h",
+        ),
+        (
+            {
+                "cpp/src/io/pt/read.cpp": '#include "io/zip/size.h"',
+                "cpp/src/io/zip/size.h": "",
+                "cpp/src/io/zip/zip.cpp": '#include "../quotes.h"',
+                "cpp/src/io/quotes.h": '#include "io/pt/text.h"',
+                "cpp/src/io/pt/text.h": "",
+            },
+            "cpp/src/io/pt -> cpp/src/io/zip -> cpp/src/io/quotes.h -> cpp/src/io/pt",
+        ),
+        (
+            {
+                "python/msprobe/files/text.py": "from msprobe.files import page",
+                "python/msprobe/files/page.py": "from .text import a",
+            },
+            "msprobe.files.page -> msprobe.files.text -> msprobe.files.page",
+        ),
+        (
+            {
+                "python/msprobe/graph/a.py": "if TYPE_CHECKING:\n    from msprobe.graph.b import B",
+                "python/msprobe/graph/b.py": "from .c import C",
+                "python/msprobe/graph/c.py": "def f():\n    from . import a",
+            },
+            "msprobe.graph.a -> msprobe.graph.b -> msprobe.graph.c -> msprobe.graph.a",
+        ),
+        (
+            {
+                "python/msprobe/graph/a.py": "from msprobe.graph import B",
+                "python/msprobe/graph/__init__.py": "from .a import B",
+            },
+            "msprobe.graph -> msprobe.graph.a -> msprobe.graph",
+        ),
+    ],
+)
+def test_a_planted_circle_is_seen(tree: Path, lines: dict[str, str], circle: str) -> None:
+    for path, line in lines.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        with (tree / path).open("a") as file:
+            file.write(f"\n{line}\n")
+    first = circle.split(" -> ", maxsplit=1)[0]
+    assert violations(tree) == [f"{first} is part of a circle: {circle}"]

@@ -19,8 +19,8 @@
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
 #include "io/file/mapped_file.h"
+#include "io/in_quotes.h"
 #include "io/pt/pickle.h"
-#include "io/table/in_quotes.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 

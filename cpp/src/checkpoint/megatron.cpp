@@ -21,7 +21,7 @@
 #include "checkpoint/pieces.h"
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 
 namespace msprobe::checkpoint {

@@ -8,7 +8,7 @@
 #include "base/shape_text.h"
 #include "checkpoint/names.h"
 #include "checkpoint/pieces.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 
 namespace msprobe::checkpoint {

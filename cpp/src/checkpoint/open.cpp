@@ -14,7 +14,7 @@
 #include "checkpoint/state.h"
 #include "checkpoint/state_dict.h"
 #include "io/file/mapped_file.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "checkpoint/pieces.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 

@@ -6,7 +6,7 @@
 
 #include "config/rules.h"
 #include "config/section.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/config.h"
 #include "msprobe/log.h"
 

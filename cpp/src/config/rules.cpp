@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/record_name.h"
 
 namespace msprobe::config {

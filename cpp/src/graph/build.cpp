@@ -9,7 +9,7 @@
 #include "graph/call_tree.h"
 #include "graph/dotted_name.h"
 #include "graph/micro_steps.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph.h"
 #include "msprobe/record_name.h"

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "graph/legend.h"
+#include "io/in_quotes.h"
 #include "io/sqlite/sqlite_binder.h"
 #include "io/sqlite/sqlite_error.h"
-#include "io/table/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
 #include "msprobe/version.h"

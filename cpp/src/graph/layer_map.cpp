@@ -11,7 +11,7 @@
 
 #include "graph/dotted_name.h"
 #include "graph/stack_frame.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/record_name.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/layout.h"
 #include "io/file/mapped_file.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "io/zip/zip_format.h"
 #include "msprobe/document.h"
 #include "msprobe/error.h"

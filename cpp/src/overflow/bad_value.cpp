@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/record_name.h"
 
 namespace msprobe::overflow {

@@ -7,7 +7,7 @@
 
 #include "graph/merge/groups.h"
 #include "graph/merge/order.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_merge.h"
 #include "msprobe/record_name.h"

@@ -12,7 +12,7 @@
 #include "graph/merge/pipeline.h"
 #include "graph/merge/shards.h"
 #include "graph/merge/tensor.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/graph_merge.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/document/document_builder.h"
 
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 

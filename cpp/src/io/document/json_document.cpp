@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/document/document_builder.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 
 namespace msprobe::io {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "io/document/json_scanner.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 
 namespace msprobe::io {
 

@@ -13,7 +13,7 @@
 #include <unordered_map>
 
 #include "io/document/document_builder.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 
 namespace msprobe::io {

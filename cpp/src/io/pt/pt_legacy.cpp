@@ -6,9 +6,9 @@
 #include <array>
 #include <optional>
 
+#include "io/in_quotes.h"
 #include "io/pt/pickle.h"
 #include "io/pt/pt_names.h"
-#include "io/table/in_quotes.h"
 #include "io/zip/zip_format.h"
 #include "msprobe/error.h"
 

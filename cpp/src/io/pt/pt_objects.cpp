@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/layout.h"
+#include "io/in_quotes.h"
 #include "io/pt/pt_names.h"
-#include "io/table/in_quotes.h"
 
 namespace msprobe::io {
 

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "io/file/mapped_file.h"
+#include "io/in_quotes.h"
 #include "io/pt/pickle.h"
 #include "io/pt/pt_legacy.h"
 #include "io/pt/pt_objects.h"
-#include "io/table/in_quotes.h"
 #include "io/zip/zip_archive.h"
 #include "msprobe/error.h"
 #include "msprobe/pt_file.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "io/table/sheet_format.h"
 #include "io/table/xlsx_text.h"
 #include "io/utf8.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/crc32.h"
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "io/zip/zip_format.h"
 #include "msprobe/error.h"
 

@@ -1,6 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "io/table/in_quotes.h"
+#include "io/in_quotes.h"
 #include "msprobe/error.h"
 #include "msprobe/trace_compare.h"
 
