@@ -107,10 +107,11 @@ class RowCells {
       case Metric::State::kShapeUnmatched: return add("shape unmatched");
     }
   }
-  void add(const trace::Trace& trace, const Scalar& scalar, std::optional<double> number) {
+  void add(const trace::Trace& trace, const Scalar& scalar, std::optional<double> number,
+           std::string_view null) {
     const std::string_view text = trace.text(scalar);
     if (scalar.kind == Scalar::Kind::kAbsent || scalar.kind == Scalar::Kind::kNull) {
-      add("None");
+      add(null);
     } else if (scalar.kind == Scalar::Kind::kInteger) {
       std::int64_t whole = 0;
       const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), whole);
@@ -147,10 +148,13 @@ class RowWriter {
       add_md5(pair_.reference, reference);
     } else {
       pair_.mode == Mode::kRealData ? add_metrics(metrics_[index]) : add_differences(statistics.differences);
-      const bool has_target = target.kind != trace::Item::Kind::kNull || reference != nullptr;
-      add_statistics(pair_.target, has_target, statistics.target, statistics.target_numbers);
-      add_statistics(pair_.reference, reference != nullptr, statistics.reference,
-                     statistics.reference_numbers);
+      if (reference != nullptr) {
+        add_statistics(pair_.target, statistics.target, statistics.target_numbers, "None");
+        add_statistics(pair_.reference, statistics.reference, statistics.reference_numbers, "None");
+      } else {
+        add_statistics(pair_.target, statistics.target, statistics.target_numbers, kNotApplicable);
+        for (std::size_t i = 0; i < statistics.reference.size(); ++i) row_.add(kNotApplicable);
+      }
     }
     row_.add(verdict.result);
     if (pair_.mode != Mode::kMd5) row_.add(verdict.message);
@@ -206,11 +210,10 @@ class RowWriter {
     }
   }
 
-  void add_statistics(const trace::Trace& trace, bool is_there, const std::array<Scalar, 4>& scalars,
-                      const std::array<std::optional<double>, 4>& numbers) {
-    for (std::size_t i = 0; i < scalars.size(); ++i) {
-      is_there ? row_.add(trace, scalars[i], numbers[i]) : row_.add(kNotApplicable);
-    }
+  // `null`: the text of a statistic that is null or absent; of a row without counterpart it is another one.
+  void add_statistics(const trace::Trace& trace, const std::array<Scalar, 4>& scalars,
+                      const std::array<std::optional<double>, 4>& numbers, std::string_view null) {
+    for (std::size_t i = 0; i < scalars.size(); ++i) row_.add(trace, scalars[i], numbers[i], null);
   }
 
   // On the first item of a record only.
@@ -284,7 +287,7 @@ void write_reference_only(const DumpPair& pair, io::SheetWriter& writer) {
     row.add(dtype_text(pair.reference, item));
     row.add(shape_text(pair.reference, item));
     for (const Scalar& scalar : statistics_of(pair.reference, item)) {
-      row.add(pair.reference, scalar, pair.reference.number(scalar));
+      row.add(pair.reference, scalar, pair.reference.number(scalar), kNotApplicable);
     }
     row.add(reason_text(pair.records.of_reference[alone.record] ? trace::NoMatchReason::kNoItem
                                                                 : trace::NoMatchReason::kNoRecord));

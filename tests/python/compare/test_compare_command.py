@@ -60,6 +60,21 @@ def test_direct_form_and_exit_codes(runs: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == ""
 
 
+def test_null_statistics_are_na_in_a_row_without_counterpart(tmp_path: Path) -> None:
+    """Those of tensors that hold nothing, or of which nothing was measured."""
+    nothing = {**tensor(0.0), **dict.fromkeys(("Max", "Min", "Mean", "Norm"))}
+    record = {"input_args": [], "input_kwargs": {}, "output": [nothing]}
+    write_dump(tmp_path / "golden", {**GOOD, "Torch.empty.0.forward": record})
+    both = {"Torch.empty.0.forward": record, "Torch.empty.1.forward": record}
+    write_dump(tmp_path / "other", {**GOOD, **both})
+    run("compare", tmp_path / "golden", tmp_path / "other", "-o", tmp_path / "out", "--quiet")
+    sheet = openpyxl.load_workbook(next((tmp_path / "out").glob("*.xlsx")))["Sheet"]
+    rows = {row[0]: row for row in sheet.iter_rows(values_only=True)}
+    place = rows["NPU Name"].index("NPU max")
+    assert rows["Torch.empty.0.forward.output.0"][place : place + 8] == ("None",) * 8
+    assert rows["Torch.empty.1.forward.output.0"][place : place + 8] == ("N/A",) * 8
+
+
 def test_golden_comes_first_and_target_is_the_npu_side(runs: Path) -> None:
     run("compare", dump(runs, "golden"), dump(runs, "other"), "-o", runs / "out", "--quiet")
     sheet = openpyxl.load_workbook(next((runs / "out").glob("*.xlsx")))["Sheet"]
