@@ -249,7 +249,7 @@ class DataDump:
             self._training_state.end_step()
             self._session.end()
             self._count_records()
-            self._empty.ended()
+            self._empty.ended(self._session.report()["records"])
             if self._online is not None:
                 self._online.end(self._step)
                 self._online.close()

@@ -23,8 +23,10 @@ class EmptyDumps:
         self._config = config
         self._scope = section.scope
         self._list = section.list if config.level != "L2" else ()
+        self._data_mode = section.data_mode
         # Without JSON files nobody has counted; overflows are hoped not to come.
         self._counts = section.json == "at_stop" and config.task != "overflow_check"
+        self._counts &= config.level != "debug"
         self._first: int | None = None  # step of the training
         self._last = 0
         self._opened = False
@@ -77,8 +79,10 @@ class EmptyDumps:
             why,
         )
 
-    def ended(self) -> None:
-        """The training is over."""
+    def ended(self, records: int) -> None:
+        """The training is over, and its files are complete. `records`: of the last recorded step."""
+        if self._opened and self._counts and not records and not self._scope and not self._list:
+            log.warning("the dump of the last recorded step is empty: %s", self._why_nothing_came())
         if self._opened or self._first is None or not self._config.steps or self._told_rank:
             return
         log.warning(
@@ -87,6 +91,13 @@ class EmptyDumps:
             self._first,
             self._last,
         )
+
+    def _why_nothing_came(self) -> str:
+        if "backward" in self._data_mode and "forward" not in self._data_mode:
+            return '"data_mode" asks for gradients alone, and no backward came'
+        if self._config.level == "L0":
+            return "level L0 records the modules inside of the model given to start(), and none was called"
+        return "nothing was called between start() and stop()"
 
 
 def _shown(numbers: Sequence[int]) -> str:

@@ -43,12 +43,37 @@ SCOPE = ["Torch.tanh.0.forward", "Torch.tanh.1.forward"]
             f'step 0: the dump is empty. "scope": nothing was called from {SCOPE[0]}',
         ),
         ({"section": {"list": ["tanh"]}}, 'step 0: the dump is empty. "list": no name holds tanh'),
+        (
+            {"section": {"data_mode": ["backward"]}},
+            'the dump of the last recorded step is empty: "data_mode" asks for gradients alone',
+        ),
     ],
 )  # fmt: skip
 def test_an_empty_dump_is_told_once(tmp_path, keys, said):
     lines = run(words, tmp_path, keys)
     assert len(lines) == 1, lines
     assert lines[0].startswith(said)
+
+
+def words_of_a_bare_layer(directory: Path) -> list[str]:
+    def train() -> None:
+        import torch
+        from msprobe import PrecisionDebugger
+
+        probe = debugger(directory, level="L0")
+        layer = torch.nn.Linear(2, 2)
+        probe.start(layer)
+        layer(torch.ones(2))
+        probe.stop()
+        probe.step()
+        PrecisionDebugger._reset()
+
+    return log_of(train)
+
+
+def test_a_model_without_modules_inside_is_told(tmp_path):
+    (line,) = run(words_of_a_bare_layer, tmp_path)
+    assert line.startswith("the dump of the last recorded step is empty: level L0 records the modules inside")
 
 
 @pytest.mark.parametrize(
