@@ -3,12 +3,10 @@
 #include "monitor.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -16,10 +14,8 @@
 #include "distributed_tensor.h"
 #include "measured_tensors.h"
 #include "msprobe/error.h"
-#include "msprobe/metrics.h"
 #include "msprobe/monitor_frame.h"
 #include "msprobe/monitor_plan.h"
-#include "msprobe/torch.h"
 
 namespace py = pybind11;
 
@@ -151,22 +147,13 @@ void unpack(monitor::Frame& frame, std::vector<std::uint32_t> labels, std::vecto
                   {as_numbers(summed), as_numbers(largest)});
 }
 
-// [(spectral norm, stable rank)] of matrices; NaN for what is none. Their products are made where they lie.
+// [(spectral norm, stable rank)] of matrices; NaN for what is none.
 std::vector<std::pair<double, double>> spectra(const py::list& matrices) {
   const std::vector<at::Tensor> tensors = tensors_or_none(matrices);
   const py::gil_scoped_release no_gil;
-  const c10::NoGradGuard no_grad;
   std::vector<std::pair<double, double>> found;
-  for (const at::Tensor& tensor : tensors) {
-    found.emplace_back(NAN, NAN);
-    if (!tensor.defined() || tensor.dim() != 2 || tensor.numel() == 0 || !tensor.is_floating_point())
-      continue;
-    const at::Tensor wide = tensor.detach().to(tensor.is_cpu() ? at::kDouble : at::kFloat);
-    const at::Tensor gram = wide.size(0) <= wide.size(1) ? at::mm(wide, wide.t()) : at::mm(wide.t(), wide);
-    const at::Tensor host = gram.to(at::kCPU, at::kDouble).contiguous();
-    const msprobe::metrics::Spectrum spectrum =
-        msprobe::metrics::spectrum_of_gram(msprobe::torch_adapter::view_of(host));
-    found.back() = {spectrum.spectral_norm, spectrum.stable_rank};
+  for (const auto& one : msprobe::torch_adapter::spectra(tensors)) {
+    found.emplace_back(one.spectral_norm, one.stable_rank);
   }
   return found;
 }

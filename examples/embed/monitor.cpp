@@ -1,10 +1,10 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The monitor in a libtorch training loop without Python: gradients, weights, moments, updates, activations,
-// attention and experts of every step in one file, for `msprobe trend OUT/run_a OUT/run_b`; alarms in
-// another. The second run multiplies one gradient by ten from a step on, and the program finds where it parts
-// from the first.
+// The monitor in a libtorch training loop without Python: gradients, weights, moments, updates, directions,
+// activations and their gradients, attention, experts, collectives and spectra in one file, for
+// `msprobe trend OUT/run_a OUT/run_b`; alarms in another. The second run multiplies one gradient by ten from
+// a step on, and the program finds where it parts from the first.
 //
 //   monitor OUT         exit code 0: the planted step was found, 1: it was not, 2: an error
 
@@ -65,12 +65,19 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+// Stands for that of a program with several processes, which adds up what they have.
+torch::Tensor all_reduce(const torch::Tensor& gradient) { return gradient; }
+
 void train(const std::filesystem::path& folder, bool wrong) {
   torch::manual_seed(0);
   Net model;
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
   ProgramMonitor::Options options;
   options.updates = true;
+  options.directions = true;            // of gradients, beside their moment and from step to step
+  options.activation_gradients = true;  // of what activation() is given
+  options.spectra = true;               // of the matrices, every 50th step
+  options.matrix_every = 50;
   options.on_alarm = [](const auto&, const auto&, const std::string& message) {
     std::printf("alarm: %s\n", message.c_str());
   };
@@ -82,6 +89,10 @@ void train(const std::filesystem::path& folder, bool wrong) {
     optimizer.zero_grad();
     loss.backward();
     if (wrong && step >= kWrongFrom) model->parameters().front().mutable_grad().mul_(10);
+    for (const torch::Tensor& one : model->parameters()) {
+      watch.communication("all_reduce", all_reduce(one.grad()));
+    }
+    watch.add("tokens", static_cast<double>(x.numel() / x.size(-1)));
     watch.before_update();
     optimizer.step();
     watch.after_update({{"loss", loss.item<double>()}});
@@ -94,7 +105,12 @@ bool found(const std::filesystem::path& reference_folder, const std::filesystem:
   const monitor::StoreReader target(target_folder / "monitor.db");
   const std::vector<monitor::Series> series = reference.series();
   std::vector<monitor::SeriesPair> pairs;
-  for (std::uint32_t i = 0; i < series.size(); ++i) pairs.push_back({i, i, true});
+  std::vector<std::string> keys;
+  for (std::uint32_t i = 0; i < series.size(); ++i) {
+    if (series[i].quantity == "step_seconds") continue;  // another day, another speed
+    pairs.push_back({i, i, series[i].quantity != "learning_rate"});
+    keys.push_back(series[i].key());
+  }
   const monitor::Partings partings = monitor::find_partings(reference, target, pairs);
   if (partings.found.empty()) {
     std::puts("the runs do not part");
@@ -102,8 +118,8 @@ bool found(const std::filesystem::path& reference_folder, const std::filesystem:
   }
   const monitor::Parting& first = partings.found.front();
   std::printf("the runs part at step %lld: %s is %.4g, the reference %.4g +- %.2g\n",
-              static_cast<long long>(first.step), series[first.pair].key().c_str(), first.target,
-              first.reference, first.band);
+              static_cast<long long>(first.step), keys[first.pair].c_str(), first.target, first.reference,
+              first.band);
   return first.step == kWrongFrom;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
+#include "msprobe/metrics.h"
 #include "msprobe/monitor_frame.h"
 #include "msprobe/stats.h"
 
@@ -95,6 +96,10 @@ struct Routing {
 /// `logits`: (..., experts), or probabilities, which is told by their sums. Each token goes to the `top` best
 /// experts.
 MSPROBE_API Routing routing(const at::Tensor& logits, std::int64_t top);
+
+/// Spectral norm and stable rank of each matrix, through its product with itself, which is made where it
+/// lies. NaN for what has no two dimensions, no elements, or others than real ones in floating point.
+MSPROBE_API std::vector<metrics::Spectrum> spectra(std::span<const at::Tensor> matrices);
 
 /// Sees the gradients of module calls: those that arrive at a call's outputs, and its share of those of its
 /// inputs. Nothing is added to the graph of autograd (docs/adr/0008). Thread-safe.

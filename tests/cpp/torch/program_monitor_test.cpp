@@ -7,57 +7,19 @@
 
 #include "catch.h"
 #include "contains.h"
+#include "monitored_training.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"
 #include "msprobe/torch_program_monitor.h"
 #include "temp_dir.h"
 
 using msprobe::monitor::StoreReader;
+using msprobe::test::column_of;
 using msprobe::test::contains;
+using msprobe::test::MonitoredTraining;
 using msprobe::test::read_bytes;
 using msprobe::test::TempDir;
 using msprobe::torch_adapter::ProgramMonitor;
-
-namespace {
-
-struct MonitoredTraining {
-  MonitoredTraining() {
-    torch::manual_seed(3);
-    model = torch::nn::Sequential(torch::nn::Linear(4, 6), torch::nn::Tanh(), torch::nn::Linear(6, 2));
-    optimizer = std::make_unique<torch::optim::AdamW>(model->parameters(), torch::optim::AdamWOptions(1e-2));
-  }
-
-  // `spoil`: the step whose first gradient gets a NaN. Returns the norms of the first gradient.
-  std::vector<double> train(ProgramMonitor* monitor, int steps, int spoil = -1) {
-    std::vector<double> norms;
-    for (int step = 0; step < steps; ++step) {
-      optimizer->zero_grad();
-      const at::Tensor loss = model->forward(torch::randn({5, 4})).square().mean();
-      loss.backward();
-      at::Tensor gradient = model->parameters().front().grad();
-      if (step == spoil) gradient.view(-1)[0] = std::numeric_limits<double>::quiet_NaN();
-      norms.push_back(gradient.norm().item<double>());
-      if (monitor != nullptr) monitor->before_update();
-      optimizer->step();
-      if (monitor != nullptr) monitor->after_update({{"loss", loss.item<double>()}});
-    }
-    return norms;
-  }
-
-  torch::nn::Sequential model;
-  std::unique_ptr<torch::optim::AdamW> optimizer;
-};
-
-std::vector<double> column(const StoreReader& reader, const std::string& key) {
-  const auto series = reader.series();
-  for (std::uint32_t i = 0; i < series.size(); ++i) {
-    if (series[i].key() == key) return reader.values(std::span(&i, 1), 0, 1000).numbers.front();
-  }
-  FAIL("there is no series " << key);
-  return {};
-}
-
-}  // namespace
 
 TEST_CASE("ProgramMonitor: the numbers are those of the training, which stays the same to the last bit") {
   const TempDir directory;
@@ -74,15 +36,15 @@ TEST_CASE("ProgramMonitor: the numbers are those of the training, which stays th
   const auto b = watched.model->parameters();
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(at::equal(a[i], b[i]));
   const StoreReader reader(directory / "run/monitor.db");
-  const std::vector<double> found = column(reader, "gradient.norm/0.weight");
+  const std::vector<double> found = column_of(reader, "gradient.norm/0.weight");
   REQUIRE(found.size() == 4);
   for (std::size_t i = 0; i < 4; ++i) CHECK(std::abs(found[i] / norms[i] - 1) < 1e-6);
-  CHECK(column(reader, "loss").size() == 4);
-  CHECK(std::abs(column(reader, "weight.norm/2.bias").back() /
+  CHECK(column_of(reader, "loss").size() == 4);
+  CHECK(std::abs(column_of(reader, "weight.norm/2.bias").back() /
                      watched.model->parameters().back().norm().item<double>() -
                  1) < 1e-6);
-  CHECK(column(reader, "moment.norm").back() > 0);
-  CHECK(column(reader, "update.ratio/0.weight").back() > 0);
+  CHECK(column_of(reader, "moment.norm").back() > 0);
+  CHECK(column_of(reader, "update.ratio/0.weight").back() > 0);
   CHECK_FALSE(std::filesystem::exists(directory / "run/alarms.jsonl"));
 }
 
@@ -119,10 +81,10 @@ TEST_CASE("ProgramMonitor: activations, attention and experts that a program han
     CHECK(monitor.is_open());
   }
   const StoreReader reader(directory / "run/monitor.db");
-  const auto last = [&](const std::string& key) { return column(reader, key).back(); };
+  const auto last = [&](const std::string& key) { return column_of(reader, key).back(); };
   const at::Tensor both = torch::cat({first, second});
   const double rms = both.square().mean().sqrt().item<double>();
-  CHECK(column(reader, "activation.rms/layers.0.up").size() == 2);  // steps 0 and 2
+  CHECK(column_of(reader, "activation.rms/layers.0.up").size() == 2);  // steps 0 and 2
   CHECK(std::abs(last("activation.rms/layers.0.up") / rms - 1) < 1e-6);
   CHECK(last("activation.abs_max/layers.0.up") == both.abs().max().item<float>());
   CHECK(last("attention_logit.max/layers.0.attention") == scores.max().item<float>());
