@@ -572,6 +572,7 @@ def judge(
     noise: Sequence[Sequence[StepWalk]] = ...,
     amplification: Mapping[str, float] = ...,
 ) -> Verdict: ...
+def limit_of_rounding(entered: float) -> float: ...
 
 @final
 class TableSummary:

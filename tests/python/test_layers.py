@@ -46,7 +46,7 @@ MODULE_OF_HEADER = {
     ),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     "result_error": "metrics",
-    **dict.fromkeys(("verdict", "step_walk", "compare_report"), "compare"),
+    **dict.fromkeys(("verdict", "step_walk", "known_values", "compare_report"), "compare"),
     **dict.fromkeys(("viewer_cell", "viewer_digest"), "viewer"),
 }
 

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "msprobe/compare.h"
 #include "msprobe/export.h"
+#include "msprobe/known_values.h"
 #include "msprobe/verdict.h"
 
 namespace msprobe::compare {
@@ -49,9 +49,9 @@ struct StepWalk {
   /// reference.
   std::string stranger;
 
-  /// What the next step of the rank begins with: how far off the optimizer left what it updated, by
-  /// its extremes in the reference, and as L2 norms by name.
-  std::unordered_map<std::uint64_t, double> updated;
+  /// What the next step of the rank begins with: how far off the optimizer left what it updated, and as L2
+  /// norms by name.
+  KnownValues updated;
   std::map<std::string, double, std::less<>> left_behind;
   double noise = 0;  // the largest finite distance of a result
   /// Parameters of the reference as this step began with them, where no training state has them.
@@ -59,6 +59,10 @@ struct StepWalk {
 
   bool all_equal() const noexcept { return differing == 0; }
 };
+
+/// For files that have no more than statistics of what goes in and comes out: beyond so many unit roundoffs a
+/// result is suspect whose inputs are off by `entered` of them.
+MSPROBE_API double limit_of_rounding(double entered);
 
 /// How far the two items of each row are apart: one entry for each of `pair.matches.pairs`. `metrics` is
 /// empty unless the mode is kRealData. `threads`: 0 = all cores.

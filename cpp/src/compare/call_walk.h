@@ -19,9 +19,8 @@ struct CallWalk {
   /// How far off the results of each module are beyond what is explained, at most: by its path.
   std::map<std::string, double, std::less<>> strength_of_modules;
   double gradients = 0;  // the largest distance of a gradient or of what the backward gave
-  /// How far off the gradients of parameters are as the backward pass made them: by their extremes in the
-  /// reference.
-  std::unordered_map<std::uint64_t, Distance> gradient_of;
+  /// How far off the gradients of parameters are as the backward pass made them.
+  KnownValues gradients_of_parameters;
 };
 
 /// `before`: of the step before; null for the first. `has_state`: parameters and data are told by it.

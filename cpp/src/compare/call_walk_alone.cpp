@@ -27,12 +27,19 @@ void CallWalker::collect_missing() {
 }
 
 void CallWalker::collect_gradients() {
+  double differences = 0, squares = 0;
   for (const ItemPair& row : pair_.matches.pairs) {
     if (!row.reference || !trace::holds_gradients(name(row.target_record))) continue;
     const Distance& apart = distance_of(row);
-    if (std::isfinite(apart.high)) largest_gradient_ = std::max(largest_gradient_, apart.high);
-    if (const auto key = key_of_updated(*pair_.reference_item(row))) gradient_of_[*key] = &apart;
+    const metrics::TensorFacts facts = trace::facts_of(pair_.reference, *pair_.reference_item(row));
+    gradients_of_parameters_.add(facts, apart);
+    if (!std::isfinite(apart.high)) continue;
+    largest_gradient_ = std::max(largest_gradient_, apart.high);
+    const double square = facts.typical() * facts.typical() * facts.count;
+    differences += apart.high * apart.high * square;
+    squares += square;
   }
+  if (squares > 0) whole_gradient_ = std::sqrt(differences / squares);
 }
 
 void CallWalker::set_strangers_aside() {
@@ -285,7 +292,8 @@ CallWalker::Resolved CallWalker::resolve(std::uint32_t record) {
     const ItemIndex source = reference_flow().source(i);
     if (source == kNoItem) {  // what an optimizer left behind
       if (before_ == nullptr) continue;
-      const double left = updated_before(item).value_or(before_->noise);
+      const auto by_optimizer = left_by_optimizer(item);
+      const double left = by_optimizer ? by_optimizer->magnitude : before_->noise;
       led = {std::max(led.high, left), std::max(led.value, left), std::max(led.bias, left)};
       continue;
     }

@@ -126,6 +126,11 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
       } else if (count == 1) {  // two numbers may be the same in the reference, and have been computed apart
         result.allowed = composite(std::max(noise_, there.high), there.value, unit);
       }
+      if (is_after_backward_) {  // so may two biases of one sum: their gradients, and what is kept of them
+        for (const auto& twin : {made_by_backward(reference), left_by_optimizer(reference)}) {
+          if (twin && twin->magnitude > result.allowed.magnitude) result.allowed = *twin;
+        }
+      }
       return result;
     }
     const std::uint32_t record = reference_flow().record(result.source);
@@ -151,18 +156,15 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
   double noise = std::max(noise_, before_ != nullptr ? before_->noise : 0);
   const double unit = unit_of(reference);
   if (is_after_backward_) {
-    const auto key = key_of_updated(reference);
-    const auto gradient = key ? gradient_of_.find(*key) : gradient_of_.end();
-    if (gradient != gradient_of_.end()) {
-      const Distance& there = *gradient->second;
-      result.allowed = {there.high + unit, there.bias + there.high + unit, there.value + unit};
+    if (const auto made = made_by_backward(reference)) {
+      result.allowed = *made;
       return result;
     }
     // A gradient that was reduced or scaled on the way.
-    if (!backward && !gradient_of_.empty()) noise = largest_gradient_ / kComposite;
+    if (!backward && !gradients_of_parameters_.empty()) noise = largest_gradient_ / kRoundingModel.composite;
   }
-  if (const auto updated = updated_before(reference)) {
-    result.allowed = {*updated + unit, *updated + unit};
+  if (const auto left = left_by_optimizer(reference)) {
+    result.allowed = *left;
   } else if (noise == 0 && knows_all) {
     result.allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
   } else {
@@ -174,6 +176,25 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
   return result;
 }
 
+std::optional<Allowance> CallWalker::made_by_backward(const Item& reference) const {
+  const metrics::TensorFacts facts = trace::facts_of(pair_.reference, reference);
+  const Distance* made = gradients_of_parameters_.find(facts);
+  double more = unit_of(reference);
+  if (made == nullptr) {  // clipped, or without the scale of the loss: the factor depends on all gradients
+    made = gradients_of_parameters_.find_scaled(facts);
+    more += whole_gradient_;
+  }
+  if (made == nullptr) return std::nullopt;
+  return Allowance{made->high + more, made->bias + made->high + more, made->value + more};
+}
+
+std::optional<Allowance> CallWalker::left_by_optimizer(const Item& reference) const {
+  if (before_ == nullptr) return std::nullopt;
+  const Distance* left = before_->updated.find(trace::facts_of(pair_.reference, reference));
+  if (left == nullptr) return std::nullopt;
+  return Allowance{left->high + unit_of(reference), left->high + unit_of(reference)};
+}
+
 std::optional<std::uint32_t> CallWalker::source_in_target(const ItemPair& row) {
   if (zone_of(row.target_record) == Zone::kModel && !is_after_backward_) return std::nullopt;
   const ItemIndex ours = target_flow().source(row.target);
@@ -181,11 +202,6 @@ std::optional<std::uint32_t> CallWalker::source_in_target(const ItemPair& row) {
   if (known == kNoRow || !rows_[known].reference) return std::nullopt;
   if (trace::element_count(pair_.target.text(pair_.target_item(row).shape)) <= 1) return std::nullopt;
   return known;
-}
-
-Allowance CallWalker::composite(double high, double likely, double unit) {
-  const double own = own_rounding(unit);
-  return {kComposite * (high + own), kComposite * (high + own), kComposite * (likely + own)};
 }
 
 void CallWalker::visit_input(std::uint32_t record, const ItemPair& row, const Distance& apart) {
@@ -294,8 +310,8 @@ void CallWalker::visit_parameter(std::uint32_t record, const ItemPair& row, cons
   Allowance allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
   if (before_ != nullptr) {
     const std::string_view module = is_module(name(record)) ? name(record) : parent_of(record);
-    if (const auto updated = updated_before(reference)) {
-      allowed = {*updated + unit_of(reference), *updated + unit_of(reference)};
+    if (const auto left = left_by_optimizer(reference)) {
+      allowed = *left;
     } else {
       allowed = allowed_of_updated(reference, parameter_key(module, parameter));
     }

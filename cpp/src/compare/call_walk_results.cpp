@@ -188,27 +188,11 @@ void CallWalker::note_inside(std::uint32_t record, std::span<const ItemPair> row
   outer.unit = std::max(outer.unit, own.unit);
 }
 
-std::optional<double> CallWalker::updated_before(const Item& reference) const {
-  const auto key = before_ != nullptr ? key_of_updated(reference) : std::nullopt;
-  if (!key) return std::nullopt;
-  const auto found = before_->updated.find(*key);
-  return found == before_->updated.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<std::uint64_t> CallWalker::key_of_updated(const Item& reference) const {
-  const auto min = pair_.reference.number(reference.min), max = pair_.reference.number(reference.max);
-  return min && max ? std::optional(updated_key(*min, *max)) : std::nullopt;
-}
-
 void CallWalker::keep_updated(std::span<const ItemPair> rows) {
   for (const ItemPair& row : rows) {
     const Item& item = pair_.target_item(row);
     if (!row.reference || is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
-    const auto key = key_of_updated(*pair_.reference_item(row));
-    if (!key) continue;
-    double& known =
-        result_.walk.updated[*key];  // of several with the same extremes, the one that is farther off
-    known = std::max(known, distance_of(row).high);
+    result_.walk.updated.add(trace::facts_of(pair_.reference, *pair_.reference_item(row)), distance_of(row));
   }
 }
 
@@ -257,14 +241,14 @@ void CallWalker::visit_gradients(std::uint32_t record) {
   for (const ItemPair& row : rows_.of_record(record)) {
     if (!row.reference) continue;
     const Distance apart = distance_of(row, negligible_gradient_);
-    if (const auto key = key_of_updated(*pair_.reference_item(row))) result_.gradient_of[*key] = apart;
+    result_.gradients_of_parameters.add(trace::facts_of(pair_.reference, *pair_.reference_item(row)), apart);
     if (apart.high > 0 && std::isfinite(apart.high)) note_gradient(row, apart);
     if (apart.equal) continue;
     if (of_module.magnitude < 0) of_module = allowed_of_module(name(record));
     Allowance allowed = of_module;
     const double unit = unit_of(*pair_.reference_item(row));
-    allowed.magnitude += kComposite * own_rounding(unit);
-    allowed.bias += kComposite * unit;
+    allowed.magnitude += kRoundingModel.composite * own_rounding(unit);
+    allowed.bias += kRoundingModel.composite * unit;
     // The gradient is the very result of a backward call.
     if (const ItemIndex source = backward_result(row.reference.index); source != kNoItem) {
       const std::uint32_t known = row_of_reference(source);
@@ -322,7 +306,7 @@ Allowance CallWalker::allowed_of_module(std::string_view gradients) const {
       high = std::max({high, seen_[*forward].in_high, seen_[*forward].high});
     }
   }
-  return {kComposite * high, kComposite * high};
+  return {kRoundingModel.composite * high, kRoundingModel.composite * high};
 }
 
 }  // namespace msprobe::compare

@@ -44,10 +44,6 @@ class CallWalker {
   static constexpr double kUnknown = kNaN;
   static constexpr std::size_t kMostFindings = 20000;
   static constexpr int kDeepest = 64;  // modules inside of modules
-  // What is made of several calls that are not seen one by one (a module at level L0, a part that the other
-  // run computes by other calls) may be off by this many times what goes in. In the healthy runs of
-  // tests/faults a single call makes 2 of 1 at most, and several do not make more.
-  static constexpr double kComposite = 3;
 
   enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
 
@@ -236,8 +232,6 @@ class CallWalker {
     return metrics::unit_roundoff(trace::dtype_of(pair_.reference.text(reference.dtype)));
   }
 
-  static Allowance composite(double high, double likely, double unit);
-
   // How far off what goes into calls that only the reference has is, through all of them.
   struct Resolved {
     double high = 0;
@@ -332,10 +326,10 @@ class CallWalker {
   // What the modules around may be off by.
   void note_inside(std::uint32_t record, std::span<const ItemPair> rows, const Seen& seen);
 
-  // How far off the optimizer left this value in the step before.
-  std::optional<double> updated_before(const Item& reference) const;
-
-  std::optional<std::uint64_t> key_of_updated(const Item& reference) const;
+  // Of a value that no record of this step leads to: as the backward pass left it as the gradient of a
+  // parameter, or the optimizer in the step before.
+  std::optional<Allowance> made_by_backward(const Item& reference) const;
+  std::optional<Allowance> left_by_optimizer(const Item& reference) const;
 
   void keep_updated(std::span<const ItemPair> rows);
 
@@ -430,9 +424,9 @@ class CallWalker {
   double noise_ = 0;      // the largest distance of a result so far
   bool differs_ = false;  // something differed before, in this step or those before it
   bool is_after_backward_ = false;
-  std::unordered_map<std::uint64_t, const Distance*>
-      gradient_of_;                                   // of parameters, by the extremes of the reference
+  KnownValues gradients_of_parameters_;
   double largest_gradient_ = 0;                       // distance
+  double whole_gradient_ = 0;                         // of all of them as one vector
   std::unordered_map<std::uint64_t, double> hidden_;  // what no sketch shows, by values of the reference
   bool has_flips_ = false;                            // integers or flags that were computed differ
   const ItemPair* largest_row_ = nullptr;

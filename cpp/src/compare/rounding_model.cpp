@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "base/non_finite.h"
+#include "msprobe/step_walk.h"
 
 namespace msprobe::compare {
 namespace {
@@ -263,6 +264,14 @@ double independent_errors(double count, double norm, double largest) {
 }
 
 double own_rounding(double unit) { return own_roundings(unit) * unit; }
+
+Allowance composite(double high, double likely, double unit) {
+  const double own = own_rounding(unit);
+  const double magnitude = kModel.composite * (high + own);
+  return {magnitude, magnitude, kModel.composite * (likely + own)};
+}
+
+double limit_of_rounding(double entered) { return kModel.beyond * kModel.composite * (entered + kModel.own); }
 
 Result result_of(const metrics::TensorFacts& reference, bool is_backward) {
   Result result;

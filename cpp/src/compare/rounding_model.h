@@ -71,6 +71,9 @@ struct RoundingModel {
   double recurrent = 3;
   /// Growth where nothing is known of an operator: at most this.
   double most_growth = 100;
+  /// Growth of several calls of which only the ends are seen, as of a module, and so many roundings more: a
+  /// single call of the healthy runs makes 2 of 1 at most.
+  double composite = 3;
 };
 
 inline constexpr RoundingModel kRoundingModel;
@@ -125,6 +128,10 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
 
 /// The rounding of one kernel with results of this unit roundoff, as a relative distance.
 double own_rounding(double unit);
+
+/// Of calls that are not seen one by one: where what goes in is off by `high` at most and most likely by
+/// `likely`.
+Allowance composite(double high, double likely, double unit);
 
 /// What nothing led to: data and weights. They are read, not computed, and rounded once.
 Allowance source_allowance(const Result& result);

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compare/rows.h"
 
-#include <bit>
-
 #include "msprobe/record_name.h"
 
 namespace msprobe::compare {
@@ -23,10 +21,6 @@ Rows::Rows(const DumpPair& pair) : pair_(&pair) {
     const bool is_empty = first_[r] == rows.size() || rows[first_[r]].target_record != r;
     if (is_empty) first_[r] = first_[r + 1];
   }
-}
-
-std::uint64_t updated_key(double min, double max) noexcept {
-  return std::bit_cast<std::uint64_t>(min) * 0x9E3779B97F4A7C15U ^ std::bit_cast<std::uint64_t>(max);
 }
 
 std::string module_path(std::string_view record) {

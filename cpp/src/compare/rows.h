@@ -46,9 +46,6 @@ class Rows {
   std::vector<std::uint32_t> of_reference_;
 };
 
-/// Of a parameter in StepWalk::updated: by its extremes in the reference, which dump and training state have.
-std::uint64_t updated_key(double min, double max) noexcept;
-
 /// "blocks.0.attn" of "Module.blocks.0.attn.Attention.forward.0"; empty for anything else.
 std::string module_path(std::string_view record);
 

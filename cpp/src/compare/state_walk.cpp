@@ -156,10 +156,7 @@ void StateWalker::inputs() {
 Allowance StateWalker::of_parameter(const EntryPair& entry, const metrics::TensorFacts& facts) const {
   if (before_ == nullptr) return source_allowance(result_of(facts));
   const Allowance own = rounding(*entry.reference);
-  if (facts.min && facts.max) {
-    const auto updated = before_->updated.find(updated_key(*facts.min, *facts.max));
-    if (updated != before_->updated.end()) return plus(own, updated->second);
-  }
+  if (const metrics::Distance* updated = before_->updated.find(facts)) return plus(own, updated->high);
   const auto left = before_->left_behind.find(entry.name);
   const double size = facts.typical() * std::sqrt(std::max(facts.count, 1.0));
   return plus(own, left == before_->left_behind.end() || size == 0 ? kThroughAllCalls * before_->noise

@@ -64,9 +64,7 @@ Reached StateWalker::backward() {
 
 const metrics::Distance* StateWalker::made_by_calls(const EntryPair& entry) const {
   const auto facts = tensor_of(*entry.reference);
-  if (!facts || !facts->min || !facts->max) return nullptr;
-  const auto found = calls_.gradient_of.find(updated_key(*facts->min, *facts->max));
-  return found == calls_.gradient_of.end() ? nullptr : &found->second;
+  return facts ? calls_.gradients_of_parameters.find(*facts) : nullptr;
 }
 
 void StateWalker::note_gradient(const std::string& name, const Distance& apart) {

@@ -8,7 +8,7 @@ import copy
 import math
 from dataclasses import dataclass
 
-from msprobe.native import InvalidArgument
+from msprobe.native import InvalidArgument, core
 from msprobe.viewer.difference import METRICS
 from msprobe.viewer.digest import METRIC_COLUMNS, SERIES
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from msprobe.viewer.result_file import Config
 
-ROUNDING = 64.0  # rounding errors; up to here a difference is one of rounding
+ROUNDING = core.limit_of_rounding(0.0)  # rounding errors; up to here a difference is one of rounding
 NO_VALUE, UNMATCHED = -1, -2
 STRIP = 24  # a module shows the worst class in each of so many pieces of what is below it
 

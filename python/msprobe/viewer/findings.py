@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from msprobe.native import core
 from msprobe.viewer.colouring import ROUNDING, plain
 
 TYPE_CHECKING = False
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
 
     from msprobe.viewer.graph_query import Graph
 
-# What a call may add to the difference of its inputs without being the place where it begins. Only where
-# the file has no findings of msprobe: the walk of a verdict reads dumps (docs/verdict.md, Graph files).
-_FACTOR = 30.0
 _MOST = 50
 _MOST_STATED = 2000  # of all micro steps
 
@@ -80,6 +78,9 @@ def _rows_of_findings(graph: Graph) -> list[tuple[str, str, int]]:
 
 
 def _beginnings(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]]:
+    """Where the file has no findings of msprobe: by the model of the verdict, as far as statistics of what
+    goes in and comes out carry it (docs/verdict.md, Graph files).
+    """
     sql = (
         "SELECT n.pos, n.first, n.name, n.parent, n.input_ulps, n.weight_ulps, n.gradient_ulps, "
         "n.output_ulps "
@@ -94,7 +95,7 @@ def _beginnings(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]
         inputs, weights, gradients, outputs = (value or 0.0 for value in numbers)
         entered = max(inputs, weights)
         explained = any(first <= other <= pos for other in found)
-        if outputs > max(ROUNDING, _FACTOR * entered) and not explained:
+        if outputs > core.limit_of_rounding(entered) and not explained:
             found[pos] = _finding(name, "output", outputs, entered)
         elif not has_begun and inputs > ROUNDING:
             holder = by_pos.get(parent)
@@ -102,7 +103,7 @@ def _beginnings(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]
                 found[parent] = _finding(holder[2], "weight", holder[5], holder[4] or 0.0)
             else:
                 found[pos] = _finding(name, "input", inputs, 0.0)
-        elif weights > max(ROUNDING, _FACTOR * inputs) and not explained and pos not in found:
+        elif weights > core.limit_of_rounding(inputs) and not explained and pos not in found:
             found[pos] = _finding(name, "weight", weights, inputs)
         elif not has_begun and gradients > ROUNDING:
             found[pos] = _finding(name, "gradient", gradients, 0.0)
