@@ -114,12 +114,15 @@ class ModuleRows:
         names = PlainNames(model)
         for name, module in model.named_modules():
             full = prefix + names.of(name)
-            wanted = is_wanted(full, settings.targets) and type(module).__name__ not in _CONTAINERS
+            is_compiled = getattr(module, "_compiled_call_impl", None) is not None
+            # A container has the outputs of its last module, which is not seen inside of what is compiled.
+            is_seen = is_compiled or type(module).__name__ not in _CONTAINERS
+            wanted = is_seen and is_wanted(full, settings.targets)
             if type(module).__name__ in _WRAPPERS or name.rpartition(".")[2] == "_orig_mod":
                 continue  # of what torch.compile() returned the outside is called, under the same name
             self.count += 1
             self._watch.watch(module, 0, full, measured and wanted, quantity("activation").number)
-            if getattr(module, "_compiled_call_impl", None) is not None:
+            if is_compiled:
                 compiled.append(module)
             if id(module) in routers:
                 experts, top = routers[id(module)]

@@ -62,6 +62,21 @@ def test_a_compiled_model_has_no_graph_break_and_no_further_graph(start: Any, tm
     assert len(record["activation.rms"]) == 2
 
 
+def test_a_sequence_of_modules_that_is_compiled_in_place(start: Any, tmp_path: Path) -> None:
+    torch._dynamo.reset()
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    net.compile(backend="eager")
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    monitor = start(net, optimizer, quantities=["activation"])
+    output = net(torch.ones(2, 3))
+    output.sum().backward()
+    optimizer.step()
+    monitor.close()
+    record = Record(tmp_path / "run")
+    assert record.keys("activation.abs_max") == ["activation.abs_max"]
+    assert record["activation.abs_max"][0] == pytest.approx(float(output.detach().abs().max()))
+
+
 # ---- optimizers
 
 
