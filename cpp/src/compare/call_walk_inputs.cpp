@@ -211,7 +211,6 @@ void CallWalker::visit_input(std::uint32_t record, const ItemPair& row, const Di
     visit_parameter(record, row, apart, parameter);
     return;
   }
-  if (has_state_ && zone_of(record) != Zone::kModel) return;  // told by what is left behind
   const Explained explained = explain_input(row, backward);
   const double strength = beyond(apart, explained.allowed);
   note_closest(strength, row);
