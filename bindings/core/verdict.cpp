@@ -217,5 +217,7 @@ void register_verdict(py::module_& m) {
   m.def("judge", &judge, py::arg("walks"), py::kw_only(),
         py::arg("noise") = std::vector<std::vector<const StepWalk*>>(),
         py::arg("amplification") = std::map<std::string, double>());
-  m.def("limit_of_rounding", &compare::limit_of_rounding, py::arg("entered"));
+  m.def(
+      "limit_of_rounding", [](double entered) { return compare::limit_of_rounding(entered); },
+      py::arg("entered"));
 }
