@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "../python_text.h"
+#include "attention_calls.h"
 #include "distributed_tensor.h"
 #include "interception.h"
 #include "measured_tensors.h"
@@ -387,9 +388,8 @@ class ModuleWatch : public ModuleObserver,
 
   Api* api_of(PyObject* function) override {
     if (!recording_) return nullptr;
-    if (functions_.empty()) attempt([&] { find_functions(); });
-    const auto found = functions_.find(function);
-    return found == functions_.end() ? nullptr : found->second;
+    if (!attention_.is_found()) attempt([&] { attention_.find(); });
+    return attention_.api_of(function);
   }
 
   bool is_inside_call() const override { return false; }
@@ -404,68 +404,17 @@ class ModuleWatch : public ModuleObserver,
   }
 
  private:
-  // What a softmax over scores is called by, and torch's own attention.
-  void find_functions() {
-    const py::module_ torch = py::module_::import("torch");
-    const py::object functional = py::module_::import("torch.nn.functional");
-    functions_.emplace(functional.attr("scaled_dot_product_attention").ptr(), &attention_);
-    functions_.emplace(torch.attr("softmax").ptr(), &softmax_);
-    functions_.emplace(torch.attr("Tensor").attr("softmax").ptr(), &softmax_);
-  }
-
-  static py::object argument(const CallArguments& arguments, Py_ssize_t place, const char* name) {
-    py::object found;
-    if (place < arguments.positional) found = py::reinterpret_borrow<py::object>(arguments.values[place]);
-    arguments.for_each_keyword([&](PyObject* key, PyObject* value) {
-      if (PyUnicode_CompareWithASCIIString(key, name) == 0) found = py::reinterpret_borrow<py::object>(value);
-    });
-    return found;
-  }
-
-  static at::Tensor tensor_argument(const CallArguments& arguments, Py_ssize_t place, const char* name) {
-    const py::object found = argument(arguments, place, name);
-    if (!found || !THPVariable_Check(found.ptr())) return {};
-    return THPVariable_Unpack(found.ptr());
-  }
-
-  // Whether a dimension is the last one of so many.
-  static bool is_last(const py::object& dimension, std::int64_t count) {
-    if (!dimension || !PyLong_Check(dimension.ptr())) return false;
-    const auto place = dimension.cast<std::int64_t>();
-    return place == -1 || place == count - 1;
-  }
-
   void measure_attention(const Api& api, const CallArguments& arguments, OpenWatchedCall& call) {
-    using msprobe::torch_adapter::attention_rows;
-    msprobe::torch_adapter::AttentionRows rows;
-    if (&api == &attention_) {
-      const at::Tensor query = tensor_argument(arguments, 0, "query");
-      const at::Tensor key = tensor_argument(arguments, 1, "key");
-      if (!query.defined() || !key.defined()) return;
-      const py::object causal = argument(arguments, 5, "is_causal");
-      const py::object scale = argument(arguments, 6, "scale");
-      rows = attention_rows(query, key, tensor_argument(arguments, 3, "attn_mask"),
-                            causal && PyObject_IsTrue(causal.ptr()) == 1,
-                            scale && !scale.is_none() ? std::optional(scale.cast<double>()) : std::nullopt,
-                            attention_queries_);
-    } else {
-      // Scores of attention have a batch, heads, queries and keys, the first two of them as one in torch's
-      // own module, and lie in a module that is called so.
-      const at::Tensor scores = tensor_argument(arguments, 0, "input");
-      const std::string& name = call.watched->name;
-      if (!scores.defined() || scores.dim() < 3 || scores.dim() > 4) return;
-      if (!is_last(argument(arguments, 1, "dim"), scores.dim())) return;
-      if (name.find("att") == std::string::npos) return;
-      rows = attention_rows(scores, attention_queries_);
-    }
+    const auto rows = attention_.rows_of(api, arguments, call.watched->name, attention_queries_);
+    if (!rows) return;
     auto& labels = call.watched->attention;
     if (!labels) {
       const std::lock_guard lock(shared_->mutex);
       labels.emplace(shared_->labels->add({call.watched->stage, call.watched->name, logit_group_}),
                      shared_->labels->add({call.watched->stage, call.watched->name, entropy_group_}));
     }
-    const std::array<TensorMeter::Item, 2> items{TensorMeter::Item{labels->first, -1, rows.largest},
-                                                 TensorMeter::Item{labels->second, -1, rows.entropy}};
+    const std::array<TensorMeter::Item, 2> items{TensorMeter::Item{labels->first, -1, rows->largest},
+                                                 TensorMeter::Item{labels->second, -1, rows->entropy}};
     shared_->meter->measure(*shared_->forward, items, nullptr);
   }
 
@@ -569,9 +518,7 @@ class ModuleWatch : public ModuleObserver,
   std::int64_t attention_queries_ = 0;
   std::uint32_t logit_group_ = 0;
   std::uint32_t entropy_group_ = 0;
-  Api attention_{.name = "scaled_dot_product_attention"};
-  Api softmax_{.name = "softmax"};
-  ska::flat_hash_map<PyObject*, Api*> functions_;
+  AttentionCalls attention_;
   py::object mode_;
 };
 
