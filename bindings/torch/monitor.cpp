@@ -112,15 +112,7 @@ void measure_pairs(TensorMeter& meter, monitor::Frame& frame, const std::vector<
   const std::vector<at::Tensor> x = tensors_or_none(left);
   const std::vector<at::Tensor> y = tensors_or_none(right);
   const py::gil_scoped_release no_gil;
-  const std::vector<msprobe::stats::PairSums> sums = meter.pairs(x, y);
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i].count == 0) continue;
-    monitor::Row row;
-    row.label = labels[i];
-    row.kind = monitor::Kind::kPair;
-    row.sums = monitor::sums_of(sums[i]);
-    frame.add(std::move(row));
-  }
+  meter.measure_pairs(frame, labels, x, y);
 }
 
 at::Tensor as_tensor(const std::vector<double>& numbers) {

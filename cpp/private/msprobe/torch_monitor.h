@@ -63,6 +63,10 @@ class MSPROBE_API TensorMeter {
   /// side is missing, or that cannot be read, has no elements.
   std::vector<stats::PairSums> pairs(std::span<const at::Tensor> left, std::span<const at::Tensor> right);
 
+  /// The same as rows, one for each label; a pair without elements has none.
+  void measure_pairs(monitor::Frame& frame, std::span<const std::uint32_t> labels,
+                     std::span<const at::Tensor> left, std::span<const at::Tensor> right);
+
   /// Completes all rows. Call it before a frame is read.
   void fetch();
 

@@ -242,15 +242,9 @@ void ProgramParameters::measure(ProgramQuantity of, const Some& parameters, cons
 
 void ProgramParameters::measure_pairs(ProgramQuantity of, const Some& parameters, const Tensors& left,
                                       const Tensors& right) {
-  const std::vector<stats::PairSums> sums = to_.meter.pairs(left, right);
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    if (sums[i].count == 0) continue;
-    monitor::Row row;
-    row.label = parameters[i]->labels.at(of);
-    row.kind = monitor::Kind::kPair;
-    row.sums = monitor::sums_of(sums[i]);
-    to_.frame.add(std::move(row));
-  }
+  std::vector<std::uint32_t> labels;
+  for (const Parameter* one : parameters) labels.push_back(one->labels.at(of));
+  to_.meter.measure_pairs(to_.frame, labels, left, right);
 }
 
 }  // namespace msprobe::torch_adapter

@@ -217,6 +217,19 @@ std::vector<stats::PairSums> TensorMeter::pairs(std::span<const at::Tensor> left
   return found;
 }
 
+void TensorMeter::measure_pairs(Frame& frame, std::span<const std::uint32_t> labels,
+                                std::span<const at::Tensor> left, std::span<const at::Tensor> right) {
+  const std::vector<stats::PairSums> sums = pairs(left, right);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    if (sums[i].count == 0) continue;
+    monitor::Row row;
+    row.label = labels[i];
+    row.kind = monitor::Kind::kPair;
+    row.sums = monitor::sums_of(sums[i]);
+    frame.add(std::move(row));
+  }
+}
+
 void TensorMeter::fetch() {
   const OutOfSight out_of_sight;
   std::vector<State::Pending> pending;
