@@ -292,7 +292,7 @@ CallWalker::Resolved CallWalker::resolve(std::uint32_t record) {
     const ItemIndex source = reference_flow().source(i);
     if (source == kNoItem) {  // what an optimizer left behind
       if (before_ == nullptr) continue;
-      const auto by_optimizer = left_by_optimizer(item);
+      const auto by_optimizer = left_by_optimizer(trace::facts_of(pair_.reference, item));
       const double left = by_optimizer ? by_optimizer->magnitude : before_->noise;
       led = {std::max(led.high, left), std::max(led.value, left), std::max(led.bias, left)};
       continue;

@@ -127,7 +127,8 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
         result.allowed = composite(std::max(noise_, there.high), there.value, unit);
       }
       if (is_after_backward_) {  // so may two biases of one sum: their gradients, and what is kept of them
-        for (const auto& twin : {made_by_backward(reference), left_by_optimizer(reference)}) {
+        const metrics::TensorFacts facts = trace::facts_of(pair_.reference, reference);
+        for (const auto& twin : {made_by_backward(facts), left_by_optimizer(facts)}) {
           if (twin && twin->magnitude > result.allowed.magnitude) result.allowed = *twin;
         }
       }
@@ -155,18 +156,19 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
   const bool knows_all = pair_.target.level() != "L0" && !backward && !is_after_backward_;
   double noise = std::max(noise_, before_ != nullptr ? before_->noise : 0);
   const double unit = unit_of(reference);
+  const metrics::TensorFacts facts = trace::facts_of(pair_.reference, reference);
   if (is_after_backward_) {
-    if (const auto made = made_by_backward(reference)) {
+    if (const auto made = made_by_backward(facts)) {
       result.allowed = *made;
       return result;
     }
     // A gradient that was reduced or scaled on the way.
     if (!backward && !gradients_of_parameters_.empty()) noise = largest_gradient_ / kRoundingModel.composite;
   }
-  if (const auto left = left_by_optimizer(reference)) {
+  if (const auto left = left_by_optimizer(facts)) {
     result.allowed = *left;
   } else if (noise == 0 && knows_all) {
-    result.allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
+    result.allowed = source_allowance(compare::result_of(facts));
   } else {
     result.allowed = composite(noise, noise, unit);
   }
@@ -176,23 +178,22 @@ CallWalker::Explained CallWalker::explain_input(const ItemPair& row, bool backwa
   return result;
 }
 
-std::optional<Allowance> CallWalker::made_by_backward(const Item& reference) const {
-  const metrics::TensorFacts facts = trace::facts_of(pair_.reference, reference);
-  const Distance* made = gradients_of_parameters_.find(facts);
-  double more = unit_of(reference);
+std::optional<Allowance> CallWalker::made_by_backward(const metrics::TensorFacts& reference) const {
+  const Distance* made = gradients_of_parameters_.find(reference);
+  double more = metrics::unit_roundoff(reference.dtype);
   if (made == nullptr) {  // clipped, or without the scale of the loss: the factor depends on all gradients
-    made = gradients_of_parameters_.find_scaled(facts);
+    made = gradients_of_parameters_.find_scaled(reference);
     more += whole_gradient_;
   }
   if (made == nullptr) return std::nullopt;
   return Allowance{made->high + more, made->bias + made->high + more, made->value + more};
 }
 
-std::optional<Allowance> CallWalker::left_by_optimizer(const Item& reference) const {
-  if (before_ == nullptr) return std::nullopt;
-  const Distance* left = before_->updated.find(trace::facts_of(pair_.reference, reference));
+std::optional<Allowance> CallWalker::left_by_optimizer(const metrics::TensorFacts& reference) const {
+  const Distance* left = before_ == nullptr ? nullptr : before_->updated.find(reference);
   if (left == nullptr) return std::nullopt;
-  return Allowance{left->high + unit_of(reference), left->high + unit_of(reference)};
+  const double high = left->high + metrics::unit_roundoff(reference.dtype);
+  return Allowance{high, high};
 }
 
 std::optional<std::uint32_t> CallWalker::source_in_target(const ItemPair& row) {
@@ -306,10 +307,11 @@ void CallWalker::visit_parameter(std::uint32_t record, const ItemPair& row, cons
                                  const std::string& parameter) {
   if (has_state_ || zone_of(record) != Zone::kModel) return;
   const Item& reference = *pair_.reference_item(row);
-  Allowance allowed = source_allowance(compare::result_of(trace::facts_of(pair_.reference, reference)));
+  const metrics::TensorFacts facts = trace::facts_of(pair_.reference, reference);
+  Allowance allowed = source_allowance(compare::result_of(facts));
   if (before_ != nullptr) {
     const std::string_view module = is_module(name(record)) ? name(record) : parent_of(record);
-    if (const auto left = left_by_optimizer(reference)) {
+    if (const auto left = left_by_optimizer(facts)) {
       allowed = *left;
     } else {
       allowed = allowed_of_updated(reference, parameter_key(module, parameter));

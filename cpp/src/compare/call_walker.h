@@ -328,8 +328,8 @@ class CallWalker {
 
   // Of a value that no record of this step leads to: as the backward pass left it as the gradient of a
   // parameter, or the optimizer in the step before.
-  std::optional<Allowance> made_by_backward(const Item& reference) const;
-  std::optional<Allowance> left_by_optimizer(const Item& reference) const;
+  std::optional<Allowance> made_by_backward(const metrics::TensorFacts& reference) const;
+  std::optional<Allowance> left_by_optimizer(const metrics::TensorFacts& reference) const;
 
   void keep_updated(std::span<const ItemPair> rows);
 
