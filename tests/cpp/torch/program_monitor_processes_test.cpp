@@ -109,6 +109,12 @@ struct SharedTraining {
   std::unique_ptr<torch::optim::AdamW> optimizer;
 };
 
+std::vector<std::unique_ptr<SharedTraining>> trainings_of_all() {
+  std::vector<std::unique_ptr<SharedTraining>> trainings;
+  for (int rank = 0; rank < kWorld; ++rank) trainings.push_back(std::make_unique<SharedTraining>());
+  return trainings;
+}
+
 }  // namespace
 
 TEST_CASE("ProgramMonitor: the record of two processes is that of one with the whole batch") {
@@ -121,8 +127,7 @@ TEST_CASE("ProgramMonitor: the record of two processes is that of one with the w
     for (int step = 0; step < 3; ++step) whole.step(monitor, step, at::indexing::Slice(), nullptr, 0);
   }
   Meeting meeting;
-  std::vector<std::unique_ptr<SharedTraining>> trainings;
-  for (int rank = 0; rank < kWorld; ++rank) trainings.push_back(std::make_unique<SharedTraining>());
+  const auto trainings = trainings_of_all();
   Meeting::run([&](int rank) {
     SharedTraining& training = *trainings[static_cast<std::size_t>(rank)];
     ProgramMonitor monitor(*training.model, *training.optimizer, directory / "two",
@@ -156,8 +161,7 @@ TEST_CASE("ProgramMonitor: the record of two processes is that of one with the w
 TEST_CASE("ProgramMonitor: parameters that lie in parts in several processes are one") {
   const TempDir directory;
   Meeting meeting;
-  std::vector<std::unique_ptr<SharedTraining>> trainings;
-  for (int rank = 0; rank < kWorld; ++rank) trainings.push_back(std::make_unique<SharedTraining>());
+  const auto trainings = trainings_of_all();
   Meeting::run([&](int rank) {
     SharedTraining& training = *trainings[static_cast<std::size_t>(rank)];
     ProgramMonitor::Options options = options_of_rank(rank, &meeting);
@@ -180,8 +184,7 @@ TEST_CASE("ProgramMonitor: when the monitor of one process ends, no other waits 
   const TempDir directory;
   const LogCapture log;
   Meeting meeting;
-  std::vector<std::unique_ptr<SharedTraining>> trainings;
-  for (int rank = 0; rank < kWorld; ++rank) trainings.push_back(std::make_unique<SharedTraining>());
+  const auto trainings = trainings_of_all();
   Meeting::run([&](int rank) {
     SharedTraining& training = *trainings[static_cast<std::size_t>(rank)];
     ProgramMonitor monitor(*training.model, *training.optimizer, directory / "run",
