@@ -19,7 +19,7 @@ from measure import memory_mib, reset_peak, serve
 
 def run_ut(dump: str, out: str) -> float:
     """Seconds."""
-    from msprobe.accuracy.run import run_ut
+    from msprobe.compat.accuracy.run import run_ut
 
     begin = time.process_time()
     run_ut(dump, out, device="cpu")
@@ -37,7 +37,7 @@ def check(dump: str, out: str) -> float:
 
 def alone(dump: str) -> float:
     """Seconds of torch's own: reading saved tensors; the calls in both precisions, forward and backward."""
-    from msprobe.accuracy import checker
+    from msprobe.compat.accuracy import checker
     from msprobe.native import Error
     from msprobe.replay.arguments import ArgumentBuilder
     from msprobe.replay.dump_file import Dump

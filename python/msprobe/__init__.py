@@ -146,7 +146,7 @@ class _OtherNames:
     def find_spec(name: str, path: object = None, target: object = None) -> object:
         if not name.startswith("msprobe."):
             return None
-        from msprobe.other_names import spec_of
+        from msprobe.compat.other_names import spec_of
 
         return spec_of(name)
 

@@ -90,7 +90,7 @@ def _run(arguments: list[str]) -> int:
 def _known(command: str) -> str:
     """The word, where it is a command."""
     if command not in COMMANDS:
-        from msprobe.other_names import COMMANDS_NOT_HERE
+        from msprobe.compat.other_names import COMMANDS_NOT_HERE
 
         known = COMMANDS_NOT_HERE.get(command)
         raise CommandLineError(_unknown(command) if known is None else f"{command}: {known}")

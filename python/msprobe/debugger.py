@@ -7,6 +7,7 @@ from __future__ import annotations
 import atexit
 import os
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
 from msprobe.config import Config, load_config
@@ -80,16 +81,19 @@ def _dump(config: Config, model: object) -> WatchesCalls:
     return DataDump(config, model)
 
 
-def _free_benchmark(config: Config, model: object) -> WatchesCalls:
-    from msprobe.free_benchmark.benchmark import FreeBenchmark
+# Found by name, as a command is: nothing uses the floor for compatibility.
+_FREE_BENCHMARK = "msprobe.compat.free_benchmark.benchmark"
 
-    return FreeBenchmark(config)
+
+def free_benchmark(config: Config, model: object = None) -> Any:
+    """Task free_benchmark, which `msprobe run` has, too."""
+    return import_module(_FREE_BENCHMARK).FreeBenchmark(config)
 
 
 # Task -> what does it. A call of PrecisionDebugger that is of the other kind does nothing.
 _OF_MODEL = {"grad_probe": _grad_probe, "monitor": _monitor}
 _OF_CALLS = {
-    "free_benchmark": _free_benchmark,
+    "free_benchmark": free_benchmark,
     **dict.fromkeys(("statistics", "tensor", "structure", "overflow_check"), _dump),
 }
 

@@ -295,9 +295,9 @@ class _FreeBenchmark:
     name = "free benchmark"
 
     def __init__(self, config: Config) -> None:
-        from msprobe.free_benchmark.benchmark import FreeBenchmark
+        from msprobe.debugger import free_benchmark
 
-        self._benchmark = FreeBenchmark(config)
+        self._benchmark = free_benchmark(config)
         self._begun = False
 
     @property

@@ -102,13 +102,17 @@ NATIVE = {"_core", "_torch"}
 ABOVE_FEATURES = (
     {"__init__", "__main__"},
     {"api", "cli", "pytorch", "core"},
-    {"commands", "other_names"},
+    {"compat"},
+    {"commands"},
     {"autostart", "capturing"},
     {"recorders"},
     {"debugger"},
     {"training_monitor"},
 )
 FEATURES_LAYER = len(ABOVE_FEATURES)
+# The floor for what is like mindstudio-probe uses everything. Only its doors use it: names that are imported,
+# and commands that are not there.
+DOORS_OF_COMPAT = {"__init__", "cli", "pytorch", "core"}
 BELOW_FEATURES = (
     {"recording", "seed"},
     {"training", "replay", "transport"},
@@ -310,6 +314,8 @@ def is_part(package: Path, name: str) -> bool:
 
 def part_problem(user: str, used: str) -> str | None:
     above, below = LAYER_OF.get(user, FEATURES_LAYER), LAYER_OF.get(used, FEATURES_LAYER)
+    if used == "compat" and user not in (*DOORS_OF_COMPAT, used):
+        return "nothing uses the floor for compatibility"
     if user == used or above < below:
         return None
     if above == below == FEATURES_LAYER:
@@ -390,6 +396,7 @@ def tree(tmp_path: Path) -> Path:
         "python/msprobe/config.py": "import json\n",
         "python/msprobe/files/text.py": "import json\n",
         "python/msprobe/hooks/__init__.py": "from msprobe.config import Config\n",
+        "python/msprobe/compat/names.py": "from msprobe.dump import writer\nfrom msprobe.graph import x\n",
         "python/msprobe/dump/__init__.py": "from msprobe.hooks import hook\n",
         "python/msprobe/dump/writer.py": "from .. import config\ndef f():\n    import torch\n",
         "python/msprobe/graph/__init__.py": "if TYPE_CHECKING:\n    import torch\nimport msprobe._core\n",
@@ -444,6 +451,7 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
         ("python/msprobe/dump/writer.py", "import_module('msprobe.graph')", "another one (graph)"),
         ("python/msprobe/dump/writer.py", "from msprobe import graph", "another one (graph)"),
         ("python/msprobe/dump/writer.py", "from msprobe.cli import main", "not below dump"),
+        ("python/msprobe/dump/writer.py", "from msprobe.compat import names", "nothing uses the floor"),
         ("python/msprobe/dump/writer.py", "from msprobe import Error", "not below dump"),
         ("python/msprobe/hooks/__init__.py", "from msprobe.dump import writer", "not below hooks"),
         ("python/msprobe/config.py", "from msprobe.dump import writer", "not below config"),

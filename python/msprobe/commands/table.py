@@ -70,7 +70,7 @@ COMMANDS = {
         "compare two tensors, or two files of one kind",
     ),
     "parse": (
-        "msprobe.parse.command",
+        "msprobe.compat.parse.command",
         "main",
         "a prompt for arrays and kernel dumps, as mindstudio-probe has it",
     ),
@@ -80,7 +80,7 @@ COMMANDS = {
         "compare key data of reinforcement learning: where do two runs, or rollout and training, part?",
     ),
     "merge_result": (
-        "msprobe.compare.merge_command",
+        "msprobe.compat.merge_result.command",
         "main",
         "merge the results of comparing several ranks: one sheet per index, one column per rank",
     ),
@@ -125,37 +125,37 @@ COMMANDS = {
         "is an operator wrong? Runs every call of a dump once more, against the truth",
     ),
     "reproduce": (
-        "msprobe.operator_script.command",
-        "reproduce_main",
+        "msprobe.reproduce.command",
+        "main",
         "write a script that repeats one recorded call, for a bug report",
     ),
     "op_generate": (
-        "msprobe.operator_script.command",
+        "msprobe.compat.op_generate.command",
         "main",
         "write a script that runs one recorded call and prints its errors, as mindstudio-probe does",
     ),
     "run_ut": (
-        "msprobe.accuracy.command",
+        "msprobe.compat.accuracy.command",
         "main",
         "run the calls of a dump on the device and, raised, on the CPU: files of mindstudio-probe",
     ),
     "multi_run_ut": (
-        "msprobe.accuracy.command",
+        "msprobe.compat.accuracy.command",
         "multi_main",
         "run_ut by several processes",
     ),
     "api_precision_compare": (
-        "msprobe.accuracy.compare_command",
+        "msprobe.compat.accuracy.compare_command",
         "main",
         "compare the errors of a device (from run_ut) with those of a trusted one",
     ),
     "acc_check": (
-        "msprobe.accuracy.command",
+        "msprobe.compat.accuracy.command",
         "main",
         "another name of run_ut",
     ),
     "multi_acc_check": (
-        "msprobe.accuracy.command",
+        "msprobe.compat.accuracy.command",
         "multi_main",
         "another name of multi_run_ut",
     ),

@@ -15,7 +15,6 @@ from msprobe.monitoring.alarms import Alarms
 from msprobe.monitoring.communication import CommunicationRows
 from msprobe.monitoring.layers import PlainNames, layer_of, unwrapped
 from msprobe.monitoring.module_rows import ModuleRows
-from msprobe.monitoring.names import close_to
 from msprobe.monitoring.parameter_rows import ParameterRows, is_wanted, parameters_of, spectra
 from msprobe.monitoring.quantities import QUANTITIES, check_metrics, quantity
 from msprobe.monitoring.series_table import SeriesTable
@@ -24,6 +23,7 @@ from msprobe.monitoring.store_files import continue_alarms, open_store, record_n
 from msprobe.monitoring.training_numbers import TrainingNumbers
 from msprobe.monitoring.whole_tensors import WholeTensors, peers_of, share_parameters
 from msprobe.native import Error, __version__, core, log, torch_adapter
+from msprobe.terminal.close_names import close_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from msprobe.compare.comparison import compare, compare_distributed
+from msprobe.compat.other_names import missing
+from msprobe.compat.trainer_mon.trainer_mon import TrainerMon
 from msprobe.config_check.checker import ConfigChecker
 from msprobe.debugger import PrecisionDebugger, module_dump, module_dump_end
-from msprobe.monitoring.trainer_mon import TrainerMon
-from msprobe.other_names import missing
 from msprobe.seed import seed_all
 
 __all__ = [

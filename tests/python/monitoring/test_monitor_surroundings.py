@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 import torch
+import training_sample
 from monitor_record import Record
 from torch import nn
 from training_sample import make_training, train
@@ -432,6 +433,7 @@ KILLED = """
 import os, signal, sys
 sys.path.insert(0, {here!r})
 import msprobe
+import training_sample
 from training_sample import make_training, train
 net, optimizer = make_training()
 monitor = msprobe.monitor(net, optimizer, "run", sinks=["store", "csv"])
@@ -445,7 +447,7 @@ train(net, optimizer, steps=100, after=after)
 
 
 def test_a_killed_process_leaves_whole_steps_and_goes_on_without_a_gap(tmp_path: Path, start: Any) -> None:
-    script = KILLED.format(here=os.path.dirname(__file__))
+    script = KILLED.format(here=os.path.dirname(training_sample.__file__))
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     record = Record(tmp_path / "run")

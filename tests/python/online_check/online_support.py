@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from msprobe.accuracy import online
-from msprobe.accuracy.run import RunUtOptions
+from msprobe.compat.accuracy import online
+from msprobe.compat.accuracy.run import RunUtOptions
 from msprobe.config.run_ut import load_run_ut_config
 
 

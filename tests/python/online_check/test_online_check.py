@@ -24,7 +24,7 @@ import pytest
 import torch
 from children import Child
 from msprobe import InvalidArgument, IoError
-from msprobe.accuracy.run import run_ut
+from msprobe.compat.accuracy.run import run_ut
 from msprobe.config import load_config
 from msprobe.transport import frames
 from msprobe.transport.received import Arrivals

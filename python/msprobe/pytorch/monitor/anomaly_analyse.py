@@ -4,7 +4,7 @@
 
 import sys
 
-from msprobe.monitoring.anomaly_ranking import main
+from msprobe.compat.trainer_mon.anomaly_ranking import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of mindstudio-probe."""
 
-from msprobe.monitoring.csv_to_tensorboard import csv2tensorboard_by_step
+from msprobe.compat.trainer_mon.csv_to_tensorboard import csv2tensorboard_by_step
 
 __all__ = ["csv2tensorboard_by_step"]

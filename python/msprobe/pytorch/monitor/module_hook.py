@@ -2,6 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of mindstudio-probe."""
 
-from msprobe.monitoring.trainer_mon import TrainerMon
+from msprobe.compat.trainer_mon.trainer_mon import TrainerMon
 
 __all__ = ["TrainerMon"]
