@@ -1,0 +1,34 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The held-out set is whole: every line that a case changes is in its script. Its answers are asked once, by
+hand (unseen/table.py).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "unseen"))
+
+from cases import CASES, FAULTS, HEALTHY, Case
+from recording import numbers_of, runs_of
+
+
+def test_there_are_forty_of_each() -> None:
+    assert (len(FAULTS), len(HEALTHY)) == (40, 40)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_both_scripts_of_a_case_are_programs(case: Case) -> None:
+    reference, target = runs_of(case)
+    for run in (reference, target):
+        compile(run.text, run.script, "exec")
+    assert reference != target or case.name.endswith(".again")
+
+
+def test_what_a_script_prints_is_read() -> None:
+    log = "step 0 loss 1.5\nnoise\nrank 1 step 2 loss 2e-05 3\nrank 0 weights 4.25\n"
+    assert numbers_of(log) == {"step 0": [1.5], "rank 1 step 2": [2e-05, 3.0], "rank 0 weights": [4.25]}

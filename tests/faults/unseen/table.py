@@ -1,0 +1,178 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The held-out set: records it, checks that it is what it says, and asks about it once.
+
+    python tests/faults/unseen/table.py OUT                             records, and checks without asking
+    python tests/faults/unseen/table.py OUT --page docs/held_out.md     asks, and writes the page
+
+Needs `transformers`. A set is fair as long as nobody has seen an answer to it: no rule and no number of the
+verdict may be chosen by what comes of it, and it is asked once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from cases import CASES, Case  # noqa: E402
+from judging import SAME  # noqa: E402
+from recording import folder_of, log_of, numbers_of, record, runs_of  # noqa: E402
+
+HEALTHY_LIMIT = 0.02
+"""Losses and weights of two healthy runs are closer than that, bfloat16 included."""
+
+
+# ---- is the set what it says? Without the code under test.
+
+
+def furthest(out: Path, case: Case) -> float:
+    """The largest relative difference of what both runs printed: losses, sums of weights and buffers."""
+    ours, theirs = (numbers_of(log_of(out, run)) for run in runs_of(case))
+    shared = [key for key in ours if key in theirs]
+    assert shared, f"{case.name}: nothing printed"
+    pairs = [pair for key in shared for pair in zip(ours[key], theirs[key])]
+    return max(abs(a - b) / max(abs(a), abs(b), 1e-30) for a, b in pairs)
+
+
+def check(out: Path, cases: list[Case]) -> list[str]:
+    """What is wrong with the set: a fault that changes nothing, a healthy pair that is none."""
+    wrong = []
+    for case in cases:
+        distance = furthest(out, case)
+        print(f"{'healthy' if case.is_healthy else 'fault':8} {case.name:28} {distance:.2g}")
+        if case.is_healthy and distance > HEALTHY_LIMIT:
+            wrong.append(f"{case.name} is healthy, and differs by {distance:.2g}")
+        if not case.is_healthy and distance == 0:
+            wrong.append(f"{case.name} changes nothing that is printed")
+    return wrong
+
+
+# ---- asking
+
+
+def ask(out: Path, case: Case) -> dict[str, Any]:
+    answer = out / "answers" / case.name
+    shutil.rmtree(answer, ignore_errors=True)
+    answer.parent.mkdir(parents=True, exist_ok=True)
+    runs = [str(folder_of(out, run)) for run in runs_of(case)]
+    words = [sys.executable, "-m", "msprobe", "diagnose", *runs, "-o", str(answer), "--quiet", "--no-graph"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode not in (0, 1):
+        return {"outcome": "failed", "status": "", "first": done.stderr.strip()[-200:]}
+    return judged(case, json.loads((answer / "diagnose.json").read_text(encoding="utf-8")))
+
+
+def judged(case: Case, content: dict[str, Any]) -> dict[str, Any]:
+    causes = [content["cause"], *content["others"]] if content["cause"] else []
+    texts = [
+        " ".join(str(cause.get(key) or "") for key in ("stage", "name", "module", "record")).strip()
+        for cause in causes
+    ]
+    right = [
+        bool(case.place and re.search(case.place, text)) and cause.get("step") in (*case.steps, None)
+        for cause, text in zip(causes, texts)
+    ]
+    same = content["status"] in SAME
+    if case.is_healthy:
+        outcome = "clear" if same else "incomplete" if content["status"] == "incomplete" else "accused"
+    elif any(right):
+        outcome = "first" if right[0] and not same else "named"
+    else:
+        outcome = "other" if causes else "same" if same else "unexplained"
+    return {
+        "outcome": outcome,
+        "status": content["status"],
+        "first": texts[0] if texts else content["sentence"],
+    }
+
+
+# ---- the page
+
+_TOP = """# The held-out set
+
+{faults} planted faults and {healthy} healthy pairs on kinds of models that no rule and no number of the
+verdict was tried on before: a diffusion U-Net, Whisper, CLIP, a graph network, a GAN, a recommender, an
+LSTM over packed sequences, PPO, Qwen3-MoE, Mamba-2, segmentation, and two processes with data, fully
+sharded, tensor, optimizer-state, pipeline and expert parallelism. The set was committed before the rules
+changed, asked once at commit `{commit}`, and is published as it came out. It is spent: later answers to
+it say nothing of unseen models.
+
+Made by one command; `tests/faults/unseen` has the scripts and every changed line:
+
+    python tests/faults/unseen/table.py OUT --page docs/held_out.md
+
+**first**: the first cause is at the changed line. **named**: another of the causes is. **accused**: a
+healthy pair is said to differ. **differs by**: the largest relative difference of losses and weights,
+measured without msprobe.
+
+| what | pairs | outcomes |
+|---|---|---|
+"""
+
+
+def page_of(cells: dict[str, dict[str, Any]], distances: dict[str, float], commit: str) -> str:
+    kinds = {True: "healthy pairs", False: "faults"}
+    healthy = {case.name for case in CASES if case.is_healthy}
+    text = _TOP.format(faults=len(CASES) - len(healthy), healthy=len(healthy), commit=commit)
+    for is_healthy, kind in kinds.items():
+        found = [cell["outcome"] for name, cell in cells.items() if (name in healthy) == is_healthy]
+        counts = ", ".join(f"{found.count(word)} {word}" for word in sorted(set(found)))
+        text += f"| {kind} | {len(found)} | {counts} |\n"
+    for is_healthy, kind in reversed(kinds.items()):
+        text += f"\n## {kind.capitalize()}\n\n| pair | differs by | outcome | first cause, or the answer |\n"
+        text += "|---|---|---|---|\n"
+        for name, cell in cells.items():
+            if (name in healthy) == is_healthy:
+                first = cell["first"].replace("|", "\\|")[:160]
+                text += f"| {name} | {distances[name]:.1g} | {cell['outcome']} | {first} |\n"
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("out", type=Path, help="folder of recordings and answers")
+    add("--only", metavar="REGEX", default="", help="these cases; never to be asked in parts")
+    add("--workers", type=int, default=2)
+    add("--page", type=Path, help="asks about all of it, once, and writes the page of the documentation")
+    options = parser.parse_args()
+    cases = [case for case in CASES if re.search(options.only, case.name)]
+    out = options.out.resolve()
+    begin = time.monotonic()
+    failed = record(out, cases, options.workers)
+    print(f"recorded in {time.monotonic() - begin:.0f} s", file=sys.stderr)
+    for run in failed:
+        print(f"not recorded: {folder_of(out, run).with_suffix('.log')}", file=sys.stderr)
+    if failed:
+        return 1
+    wrong = check(out, cases)
+    print("\n".join(wrong), file=sys.stderr)
+    if wrong or options.page is None:
+        return 1 if wrong else 0
+    if options.only or options.page.exists():
+        print("the set is asked once, and as a whole: remove --only, or the page", file=sys.stderr)
+        return 2
+    commit = subprocess.run(
+        ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    with ThreadPoolExecutor(options.workers) as pool:
+        cells = dict(zip((case.name for case in cases), pool.map(lambda case: ask(out, case), cases)))
+    (out / "held_out.json").write_text(json.dumps(cells, indent=1) + "\n", encoding="utf-8")
+    distances = {case.name: furthest(out, case) for case in cases}
+    options.page.write_text(page_of(cells, distances, commit), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
