@@ -119,7 +119,7 @@ def terminal(folder: Path) -> None:
     import contextlib
     import io
 
-    from msprobe.commands.trend import main
+    from msprobe.trend.command import main
 
     with contextlib.redirect_stdout(io.StringIO()):
         main([str(folder)])

@@ -82,7 +82,7 @@ _HOME = {
     "PrecisionDebugger": "msprobe.debugger",
     "Result": "msprobe.result",
     "capture": "msprobe.capturing",
-    **dict.fromkeys(("ckpt", "diff", "grad_compare", "nan_analyze", "rl_compare"), "msprobe.api"),
+    **dict.fromkeys(("ckpt", "grad_compare", "nan_analyze", "rl_compare"), "msprobe.api"),
     "monitor": "msprobe.training_monitor",
     "restore_dropout": "msprobe.seed",
     "seed_all": "msprobe.seed",
@@ -104,7 +104,7 @@ def __dir__() -> list[str]:
 
 
 # Functions whose packages have the same names.
-_CALLABLE = ("check", "compare", "config_check", "diagnose", "graph", "trend")
+_CALLABLE = ("check", "compare", "config_check", "diagnose", "diff", "graph", "trend")
 
 
 class _Callable(ModuleType):

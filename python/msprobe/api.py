@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from msprobe.check.result import CheckResult
     from msprobe.checkpoint.result import CheckpointResult
-    from msprobe.commands.diff import DiffResult
     from msprobe.compare.result import CompareResult
     from msprobe.config_check.comparison import ConfigComparison
     from msprobe.diagnose.answer import Answer
+    from msprobe.diff.command import DiffResult
     from msprobe.grad_probe.comparator import ComparisonResult
     from msprobe.graph.view import GraphView
     from msprobe.result import Cell
@@ -73,7 +73,7 @@ def diagnose(
 
     Raises InvalidArgument, NothingToCompare and IoError.
     """
-    from msprobe.commands.diagnose import diagnose_runs
+    from msprobe.diagnose.command import diagnose_runs
 
     return diagnose_runs(
         Path(reference),
@@ -317,8 +317,8 @@ def rl_compare(
 
     Raises InvalidArgument, FormatError, UnsupportedError and IoError.
     """
-    from msprobe.commands.rl_weights import compare_weights
     from msprobe.native import InvalidArgument
+    from msprobe.rl.command import compare_weights
     from msprobe.rl.comparison import CompareOptions, compare_records
     from msprobe.rl.outputs import compare_into
     from msprobe.rl.result import Rule
@@ -364,8 +364,8 @@ def diff(
 
     Raises InvalidArgument, FormatError and IoError.
     """
-    from msprobe.commands.diff import DiffOptions, compare_sources
-    from msprobe.commands.sources.opening import open_source
+    from msprobe.diff.command import DiffOptions, compare_sources
+    from msprobe.sources.opening import open_source
 
     ours, theirs = (open_source(os.fspath(path), step, rank) for path in (reference, target))
     return compare_sources(ours, theirs, DiffOptions(name, target_name, rtol, atol))

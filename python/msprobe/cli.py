@@ -17,28 +17,6 @@ _FRAMEWORKS = ("pytorch", "mindspore")
 _USAGE = "usage: msprobe COMMAND ... | msprobe help [COMMAND] | msprobe --version"
 
 
-def config_check(arguments: list[str]) -> int:
-    """Two features under one name of mindstudio-probe: packs of the set-up, which end in .zip, and
-    checkpoints.
-    """
-    from msprobe.config_check.command import compares_checkpoints
-
-    feature = "checkpoint" if compares_checkpoints(arguments) else "config_check"
-    function = "config_check_main" if feature == "checkpoint" else "main"
-    code: int = getattr(import_module(f"msprobe.{feature}.command"), function)(arguments)
-    return code
-
-
-def overflow_check(arguments: list[str]) -> int:
-    """Two features under one name of mindstudio-probe: of newer releases the search for the first NaN, which
-    takes the folder of a step; and calls that are run again, which take a dump.json.
-    """
-    looks_for_nan = any(word in ("-i", "--input_path") for word in arguments)
-    module = "msprobe.overflow.command" if looks_for_nan else "msprobe.overflow.replay_command"
-    code: int = getattr(import_module(module), "main")(arguments)  # noqa: B009
-    return code
-
-
 class CommandLineError(Exception):
     """The command line is wrong; the text says what and what is expected."""
 

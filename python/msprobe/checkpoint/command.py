@@ -1,8 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe ckpt: exit code 0 when the checkpoints are the same, 1 when they differ, 2 on errors; and what
-msprobe config_check does with --compare.
-"""
+"""msprobe ckpt: exit code 0 when the checkpoints are the same, 1 when they differ, 2 on errors."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from msprobe.checkpoint.comparison import CheckpointOptions
     from msprobe.checkpoint.result import CheckpointResult
 
-_DEFAULT_OUTPUT = "./ckpt_similarity.json"
+DEFAULT_OUTPUT = "./ckpt_similarity.json"
 
 _EPILOG = """exit code: 0 the checkpoints are the same (with --fail-above: nothing is beyond a limit), 1 they
 differ, 2 an error. REFERENCE and TARGET: a folder with latest_checkpointed_iteration.txt, of an iteration or
@@ -41,9 +39,9 @@ def main(arguments: list[str]) -> int:
         parser.error(f"expected {'one checkpoint' if asked.hash_only else 'two checkpoints'}")
     if asked.hash_only and (asked.fail_above or asked.format or asked.json):
         parser.error("--hash-only only writes hashes: --fail-above, --format and --json are for comparing")
-    default = "./ckpt_hashes.json" if asked.hash_only else _DEFAULT_OUTPUT
+    default = "./ckpt_hashes.json" if asked.hash_only else DEFAULT_OUTPUT
     output = Path(asked.output if asked.output is not None else default)
-    _check(
+    check_paths(
         parser, asked.checkpoints, output, force=asked.force
     )  # answered here, before anything heavier is imported
     from msprobe.checkpoint.comparison import CheckpointOptions
@@ -71,45 +69,7 @@ def main(arguments: list[str]) -> int:
         return 0 if result is None else _show(asked, output, result)
 
 
-def config_check_main(arguments: list[str]) -> int:
-    """`msprobe config_check --compare A B -o OUT`: the answer is in the file; exit code 0 when it was
-    written, 2 on errors.
-    """
-    parser = Parser(
-        prog="msprobe config_check",
-        usage="msprobe config_check --compare A B [-o OUT]",
-        description="Compares the parameters of two checkpoints.",
-    )
-    add = parser.add_argument
-    add("-c", "--compare", metavar=("A", "B"), nargs=2, required=True, help="the checkpoints")
-    add(
-        "-o",
-        "--output",
-        metavar="OUT",
-        default=_DEFAULT_OUTPUT,
-        help=f"the result (default: {_DEFAULT_OUTPUT})",
-    )
-    asked = parser.parse_args(arguments)
-    output = Path(asked.output)
-    _check(parser, asked.compare, output)
-    from msprobe.checkpoint.comparison import CheckpointOptions, compare_checkpoints
-    from msprobe.checkpoint.similarity_file import write_similarity
-    from msprobe.native import log, log_on_stderr
-    from msprobe.terminal.progress import Progress
-
-    with log_on_stderr("WARNING"):
-        with Progress("ckpt", in_bytes=True) as progress:
-            reference, target = asked.compare
-            result = compare_checkpoints(reference, target, CheckpointOptions(progress=progress))
-        for other, names in (("ckpt2", result.reference_only), ("ckpt1", result.target_only)):
-            if names:
-                log.warning("Parameters not in %s: %s", other, ", ".join(names))
-        write_similarity(output, result, extended=False)
-    print(f"Comparison results written to {output}")
-    return 0
-
-
-def _check(
+def check_paths(
     parser: argparse.ArgumentParser, checkpoints: list[str], output: Path, *, force: bool = False
 ) -> None:
     for path in checkpoints:
@@ -188,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
     add_timeout(group)
     group = parser.add_argument_group("results")
     add = group.add_argument
-    add("-o", "--output", metavar="OUT", help=f"the file to write, JSON (default: {_DEFAULT_OUTPUT})")
+    add("-o", "--output", metavar="OUT", help=f"the file to write, JSON (default: {DEFAULT_OUTPUT})")
     add_force(group)
     add(
         "--fail-above",

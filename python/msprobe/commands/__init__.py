@@ -1,3 +1,3 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that join several features."""
+"""The table of commands; each command lies in its feature."""

@@ -5,32 +5,32 @@
 # Command -> module, function, one line of help. The function takes the arguments and returns the exit code.
 COMMANDS = {
     "run": (
-        "msprobe.commands.run",
+        "msprobe.run.command",
         "main",
         "run a training script unchanged, and record it",
     ),
     "diagnose": (
-        "msprobe.commands.diagnose",
+        "msprobe.diagnose.command",
         "main",
         "where do two runs part, and why? From everything that both have",
     ),
     "init": (
-        "msprobe.commands.config",
+        "msprobe.config.command",
         "init",
         "write a configuration with comments; none is needed",
     ),
     "config": (
-        "msprobe.commands.config",
+        "msprobe.config.command",
         "main",
         "check FILE: is a configuration right, and what does it record?",
     ),
     "doctor": (
-        "msprobe.commands.doctor",
+        "msprobe.doctor.command",
         "main",
         "is this installation sound? Also for bug reports",
     ),
     "completion": (
-        "msprobe.commands.completion",
+        "msprobe.completion.command",
         "main",
         "print a script by which bash or zsh complete commands and options",
     ),
@@ -40,12 +40,12 @@ COMMANDS = {
         "compare two data dumps: where does a difference come into being?",
     ),
     "graph": (
-        "msprobe.commands.graph",
+        "msprobe.graph.command",
         "main",
         "the hierarchy of a model, and where two runs of it differ; merges parallel ranks",
     ),
     "graph_visualize": (
-        "msprobe.commands.graph",
+        "msprobe.graph.command",
         "main",
         "another name of graph",
     ),
@@ -60,12 +60,12 @@ COMMANDS = {
         "compare two gradient records: at which step and parameter do the runs part?",
     ),
     "show": (
-        "msprobe.commands.show",
+        "msprobe.show.command",
         "main",
         "show what is in a file: tensors, dumps, stacks, checkpoints, databases, packs",
     ),
     "diff": (
-        "msprobe.commands.diff",
+        "msprobe.diff.command",
         "main",
         "compare two tensors, or two files of one kind",
     ),
@@ -75,7 +75,7 @@ COMMANDS = {
         "a prompt for arrays and kernel dumps, as mindstudio-probe has it",
     ),
     "rl_compare": (
-        "msprobe.commands.rl_compare",
+        "msprobe.rl.command",
         "main",
         "compare key data of reinforcement learning: where do two runs, or rollout and training, part?",
     ),
@@ -85,12 +85,12 @@ COMMANDS = {
         "merge the results of comparing several ranks: one sheet per index, one column per rank",
     ),
     "view": (
-        "msprobe.commands.view",
+        "msprobe.viewer.command",
         "main",
         "look at graphs of models, dumps and records of the monitor in the browser",
     ),
     "trend": (
-        "msprobe.commands.trend",
+        "msprobe.trend.command",
         "main",
         "what a training did, by the record of the monitor; where do two trainings part?",
     ),
@@ -100,7 +100,7 @@ COMMANDS = {
         "make dump.json, stack.json and construct.json of the event logs of a data dump",
     ),
     "config_check": (
-        "msprobe.cli",
+        "msprobe.compat.command",
         "config_check",
         "were two training runs set up alike? And: compare two checkpoints",
     ),
@@ -110,12 +110,12 @@ COMMANDS = {
         "which call of which rank made the first infinity or NaN of a step?",
     ),
     "run_overflow_check": (
-        "msprobe.overflow.replay_command",
+        "msprobe.compat.overflow_check.command",
         "main",
         "run the calls of an overflow dump again: does only this device or dtype overflow?",
     ),
     "overflow_check": (
-        "msprobe.cli",
+        "msprobe.compat.command",
         "overflow_check",
         "another name of run_overflow_check, and with -i of nan_analyze",
     ),
@@ -145,8 +145,8 @@ COMMANDS = {
         "run_ut by several processes",
     ),
     "api_precision_compare": (
-        "msprobe.compat.accuracy.compare_command",
-        "main",
+        "msprobe.compat.accuracy.command",
+        "compare_main",
         "compare the errors of a device (from run_ut) with those of a trusted one",
     ),
     "acc_check": (

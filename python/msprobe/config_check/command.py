@@ -28,37 +28,23 @@ _DEFAULT_PACK = "./config_check_pack.zip"
 _DEFAULT_RESULT = "./config_check_result"
 
 
-def compares_checkpoints(arguments: list[str]) -> bool:
-    """Whether `arguments` are those of a comparison of checkpoints, which is another job under this name."""
-    from msprobe.files.run_folder import is_run
-
-    asked, _ = _parser(exits=False).parse_known_args(arguments)
-    return (
-        bool(asked.compare)
-        and asked.dump is None
-        and not asked.live
-        and not asked.compare[0].endswith("zip")
-        and not is_run(asked.compare[0])
-    )
-
-
 def main(arguments: list[str]) -> int:
-    parser = _parser()
-    asked = parser.parse_args(arguments)
+    options = parser()
+    asked = options.parse_args(arguments)
     if asked.dump is not None and not asked.live:  # wins over -c, as in mindstudio-probe
         return _collect(asked)
     if asked.compare is None:
-        parser.error(
+        options.error(
             "The param is not correct, you need to give '-d' for dump or '-c' for compare: expected "
             "-d [FILE ...] or -c REFERENCE TARGET"
         )
     expected = 1 if asked.live else 2
     if len(asked.compare) != expected:
         what = "one pack after -c with --live" if asked.live else "two packs after -c"
-        parser.error(f"expected {what}, found {len(asked.compare)}")
+        options.error(f"expected {what}, found {len(asked.compare)}")
     for path in asked.compare:
         if not os.path.exists(path):
-            parser.error(f"{path}: there is no such file")
+            options.error(f"{path}: there is no such file")
     return _compare(asked)
 
 
@@ -112,8 +98,8 @@ def _other(asked: argparse.Namespace, paths: tuple[Path, ...]) -> Pack:
     return read_pack(paths[1])
 
 
-def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
-    parser = Parser(
+def parser(*, exits: bool = True) -> argparse.ArgumentParser:
+    made = Parser(
         prog="msprobe config_check",
         usage="msprobe config_check -d [FILE ...] [-o PACK.zip] | "
         "msprobe config_check -c REFERENCE (TARGET | --live) [-o OUT] [--force]",
@@ -121,7 +107,7 @@ def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         add_help=exits,
     )
-    add = parser.add_argument
+    add = made.add_argument
     add(
         "-d",
         "--dump",
@@ -150,5 +136,5 @@ def _parser(*, exits: bool = True) -> argparse.ArgumentParser:
         f"{_DEFAULT_RESULT})",
     )
     add("--force", action="store_true", help="with -c: delete what is in the folder of the result")
-    add_screen(parser, "print the result as JSON, as in result.json")
-    return parser
+    add_screen(made, "print the result as JSON, as in result.json")
+    return made

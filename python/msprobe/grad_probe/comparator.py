@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.run_folder import gradients_of
 from msprobe.grad_probe import verdict as verdicts
-from msprobe.grad_probe.pictures import SUFFIX, Drawing, can_draw, picture_of, picture_of_summary
+from msprobe.grad_probe.pictures import SUFFIX, painter, picture_of, picture_of_summary
 from msprobe.grad_probe.report import RankCells, report_html
 from msprobe.grad_probe.verdict import Finding, Inputs, RankSummary, Verdict, number_or_none
 from msprobe.native import Error, core, log
@@ -23,7 +22,7 @@ from msprobe.result import Result
 from msprobe.terminal.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from msprobe._core import Comparison
     from msprobe.result import Cell
@@ -199,7 +198,7 @@ class _Run:
 
     def __init__(self, output: Path, pictures: bool, threads: int, show_progress: bool) -> None:
         self._output = output
-        self._pictures = pictures
+        self._painter = painter() if pictures else None
         self._threads = threads
         self._show_progress = show_progress
         self._ranks: list[RankSummary] = []
@@ -211,30 +210,19 @@ class _Run:
         make_directory(self._output)
         if (self._output / VERDICT).exists():
             log.warning("%s holds the results of an earlier comparison: they are replaced", self._output)
-        with self._drawing() as drawing:
-            for job in jobs:
-                try:
-                    self._compare(job, drawing)
-                except Error as error:
-                    self._note_unreadable(job, error)
-            if len(self._errors) == len(jobs):
-                raise self._errors[0]
-            verdict = Verdict(
-                _inputs(path1, path2, jobs), tuple(self._ranks), verdicts.in_order(self._findings)
-            )
-            write_text(self._output / REPORT, report_html(verdict, self._cells))
-            write_text(self._output / VERDICT, verdict.to_json())
+        for job in jobs:
+            try:
+                self._compare(job)
+            except Error as error:
+                self._note_unreadable(job, error)
+        if len(self._errors) == len(jobs):
+            raise self._errors[0]
+        verdict = Verdict(_inputs(path1, path2, jobs), tuple(self._ranks), verdicts.in_order(self._findings))
+        write_text(self._output / REPORT, report_html(verdict, self._cells))
+        write_text(self._output / VERDICT, verdict.to_json())
         return ComparisonResult(verdict, self._output)
 
-    @contextlib.contextmanager
-    def _drawing(self) -> Iterator[Drawing | None]:
-        if not self._pictures or not can_draw():
-            yield None
-            return
-        with Progress("pictures", shown=self._show_progress) as progress, Drawing(progress) as drawing:
-            yield drawing
-
-    def _compare(self, job: _Job, drawing: Drawing | None) -> None:
+    def _compare(self, job: _Job) -> None:
         label = "comparison" if job.rank is None else f"rank {job.rank}"
         with Progress(label, shown=self._show_progress) as progress:
             comparison = core.compare(
@@ -266,10 +254,12 @@ class _Run:
                 parameters_only_in_target=parameters[1],
             )
         )
-        if drawing is not None:
+        if self._painter is not None:
             pictures = [picture_of(name, row) for name, row in zip(comparison.names, values)]
+            pictures.append(picture_of_summary(summary))
             directory = make_directory(job.output / PICTURES)
-            drawing.submit(directory, comparison.steps, [*pictures, picture_of_summary(summary)])
+            with Progress(f"{label}: pictures", shown=self._show_progress) as progress:
+                self._painter.draw(directory, comparison.steps, pictures, progress)
 
     def _note_unreadable(self, job: _Job, error: Error) -> None:
         _clear(job.output)

@@ -1,23 +1,13 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of similarities, drawn by worker processes while the comparison goes on.
-
-The workers are fresh interpreters that import matplotlib and nothing of the caller: no fork, no second import
-of the caller's main module, no torch. What they do is in drawing.py.
-"""
+"""Pictures of similarities: one line over the steps for each parameter."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import json
 import os
-import queue
-import subprocess
-import sys
-import tempfile
-import threading
-from typing import IO, TYPE_CHECKING, NamedTuple
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msprobe.native import core, log
 
@@ -29,18 +19,12 @@ if TYPE_CHECKING:
 SUFFIX = "_similarities.png"
 SUMMARY = "summary"
 
-_PICTURES_PER_JOB = 8
-_PICTURES_PER_WORKER = 100  # starting a worker takes as long as drawing this many
 _LONGEST_FILE_NAME = 255  # bytes
-# A worker finds msprobe and matplotlib where its parent found them, also when that changed its sys.path.
-_WORKER = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from msprobe.grad_probe.drawing import main
-main()
-"""
-# One thread for each worker is enough: numpy would start a pool of them for nothing.
-_WORKER_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+_LONGEST_TITLE = 74  # characters
+_RULE = 0.97  # what the first step should reach at least
+# The y axis begins at one of these, so that pictures can be compared by eye.
+_LOWEST = (0.99, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.0)
+_MOST_MARKED_STEPS = 60
 
 
 class Picture(NamedTuple):
@@ -64,122 +48,103 @@ def picture_of_summary(values: list[float | None]) -> Picture:
     return Picture(f"{SUMMARY}_similarities", SUMMARY + SUFFIX, values)
 
 
-def can_draw() -> bool:
-    """Whether matplotlib is there; a warning says so when it is not."""
-    if importlib.util.find_spec("matplotlib") is not None:
-        return True
-    log.warning("matplotlib is not installed: the comparison is written without pictures")
-    return False
+def painter() -> Painter | None:
+    """None, and a warning, where matplotlib cannot be used."""
+    try:
+        return Painter()
+    except ImportError:
+        log.warning(
+            "matplotlib is not installed: the comparison is written without pictures; "
+            "pip install 'msprobe[pictures]' installs it"
+        )
+        return None
 
 
-class Drawing:
-    """Draws pictures in the background, from submit() to the end of the `with` block.
+class Painter:
+    """Draws one picture at a time on one figure.
 
-    What goes wrong becomes one warning at the end; it never ends the comparison.
+    Axes, ticks and labels are drawn once for each range of the axes; a picture is that, one line and a title.
+    A whole figure for each would take three times as long, and pictures take most of a comparison.
     """
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._jobs: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._threads: list[threading.Thread] = []
-        self._workers: list[subprocess.Popen[str]] = []
-        self._submitted = 0
-        self._drawn = 0
-        self._problem: str | None = None
-        self._cancelled = False
+    def __init__(self) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
 
-    def submit(self, directory: Path, steps: list[int], pictures: list[Picture]) -> None:
-        """Draws `pictures` into `directory`, which exists."""
-        if not steps:
-            return
-        for start in range(0, len(pictures), _PICTURES_PER_JOB):
-            part = pictures[start : start + _PICTURES_PER_JOB]
-            self._jobs.put(
-                json.dumps({"directory": os.path.abspath(directory), "steps": steps, "pictures": part})
-            )
-        self._submitted += len(pictures)
-        self._start(min(os.cpu_count() or 1, -(-self._submitted // _PICTURES_PER_WORKER)))
+        self._figure = Figure(figsize=(6.4, 4.8), dpi=100)
+        self._canvas: Any = FigureCanvasAgg(self._figure)
+        self._axes = self._figure.add_subplot()
+        self._axes.set_xlabel("steps")
+        self._axes.set_ylabel("similarities")
+        self._axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        self._axes.axhline(_RULE, color="0.6", linewidth=0.8, linestyle=":")
+        (self._line,) = self._axes.plot([], [])
+        self._title = self._axes.set_title("", parse_math=False)
+        self._range: tuple[float, ...] = ()
+        self._background: Any = None
 
-    def __enter__(self) -> Drawing:
-        self._start(1)  # it imports matplotlib while the first rank is compared
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            self._cancel()
-        for _thread in self._threads:
-            self._jobs.put(None)
-        try:
-            for thread in self._threads:
-                thread.join()
-        except BaseException:  # Ctrl-C while waiting
-            self._cancel()
-            raise
-        if kind is None and self._drawn < self._submitted:
-            missing = self._submitted - self._drawn
-            log.warning("%d of %d pictures could not be drawn: %s", missing, self._submitted, self._problem)
-
-    def _start(self, workers: int) -> None:
-        while len(self._threads) < workers:
-            thread = threading.Thread(target=self._work, daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _cancel(self) -> None:
-        with self._lock:
-            self._cancelled = True
-            for worker in self._workers:
-                worker.kill()
-
-    def _work(self) -> None:
-        """Feeds one worker, job by job."""
-        with tempfile.TemporaryFile("w+", errors="replace") as complaints:
-            with self._lock:
-                if self._cancelled:
-                    return
+    def draw(self, directory: Path, steps: list[int], pictures: list[Picture], progress: Progress) -> None:
+        """Into `directory`, which exists. What goes wrong becomes one warning."""
+        drawn, problem = 0, ""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # e.g. a sign that the font does not have
+            for picture in pictures if steps else ():
                 try:
-                    worker = _start_worker(complaints)
+                    self._draw(picture, steps, directory / picture.file_name)
+                    drawn += 1
                 except OSError as error:
-                    self._problem = f"cannot start {sys.executable}: {error.strerror}"
-                    return
-                self._workers.append(worker)
-            with worker:
-                assert worker.stdin is not None
-                assert worker.stdout is not None
-                while (job := self._jobs.get()) is not None:
-                    try:
-                        worker.stdin.write(job + "\n")
-                        worker.stdin.flush()
-                        answer = worker.stdout.readline()
-                    except OSError:  # it died
-                        answer = ""
-                    if not answer:
-                        break
-                    self._take(json.loads(answer))
-                else:
-                    return
-            complaints.seek(0)
-            last = (complaints.read().strip() or f"exit status {worker.returncode}").splitlines()[-1]
-            with self._lock:
-                self._problem = f"a worker process ended early: {last}"
+                    problem = f"{picture.file_name}: {error.strerror}"
+                progress(drawn, len(pictures))
+        if problem:
+            missing = len(pictures) - drawn
+            log.warning("%d of %d pictures could not be drawn: %s", missing, len(pictures), problem)
 
-    def _take(self, answer: dict[str, object]) -> None:
-        with self._lock:
-            drawn = answer["drawn"]
-            assert isinstance(drawn, int)
-            self._drawn += drawn
-            if answer["problem"] is not None:
-                self._problem = str(answer["problem"])
-        self._progress(self._drawn, self._submitted)
+    def _draw(self, picture: Picture, steps: list[int], path: Path) -> None:
+        self._set_range(steps, picture.values)
+        self._canvas.restore_region(self._background)
+        self._line.set_data(steps, [float("nan") if value is None else value for value in picture.values])
+        # Without marks, a value between two gaps, or of the only step, would not be seen.
+        self._line.set_marker("." if len(steps) <= _MOST_MARKED_STEPS or None in picture.values else "")
+        self._axes.draw_artist(self._line)
+        self._title.set_text(_shown(picture.title))
+        self._axes.draw_artist(self._title)
+        _write_png(self._canvas, path)
+
+    def _set_range(self, steps: list[int], values: list[float | None]) -> None:
+        least = min((value for value in values if value is not None), default=1.0)
+        lowest = next((edge for edge in _LOWEST if edge <= least), 0.0)
+        if self._range == (lowest, steps[0], steps[-1]):
+            return
+        self._range = (lowest, steps[0], steps[-1])
+        for set_limits, first, last in (
+            (self._axes.set_ylim, lowest, 1.0),
+            (self._axes.set_xlim, steps[0], steps[-1]),
+        ):
+            margin = 0.05 * (last - first) or 0.5
+            set_limits(first - margin, last + margin)
+        self._line.set_data([], [])
+        self._title.set_text("")
+        self._canvas.draw()
+        self._background = self._canvas.copy_from_bbox(self._figure.bbox)
 
 
-def _start_worker(complaints: IO[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _WORKER, json.dumps(sys.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=complaints,
-        text=True,
-        env={**os.environ, **_WORKER_ENVIRONMENT},
-    )
+def _shown(title: str) -> str:
+    text = "".join(char if char.isprintable() else "?" for char in title)
+    half = _LONGEST_TITLE // 2
+    return text if len(text) <= _LONGEST_TITLE else f"{text[:half]}\u2026{text[-half:]}"
+
+
+def _write_png(canvas: Any, path: Path) -> None:
+    """Whole, or not at all."""
+    from PIL import Image
+
+    pixels = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
+    temporary = path.with_name(f".{os.getpid()}.tmp")
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb") as file:
+            pixels.convert("RGB").save(file, "PNG", compress_level=1)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

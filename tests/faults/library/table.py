@@ -371,7 +371,7 @@ def main() -> int:
         forked(few, record, options.workers, "recorded")
         forked([job for job in jobs if "1024" in job[1]], record, 1, "recorded, large")
     ready = [p for p in pairs if is_recorded(options.out, p.reference) and is_recorded(options.out, p.target)]
-    import msprobe.commands.diagnose_parts  # noqa: F401
+    import msprobe.diagnose.parts  # noqa: F401
 
     seconds = forked([(options.out, pair) for pair in ready], ask, options.workers, "asked")
     cells: dict[str, dict[str, Any]] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from checkpoint_support import close, run, tensor, write_safetensors
-from msprobe.checkpoint.command import config_check_main
+from msprobe.compat.command import config_check_of_checkpoints
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_config_check(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     left, right = map(str, files)
-    assert config_check_main(["--compare", left, right]) == 0
+    assert config_check_of_checkpoints(["--compare", left, right]) == 0
     found = json.loads((tmp_path / "ckpt_similarity.json").read_text())
     assert all(list(entry) == ["l2", "cos", "numel", "shape"] for entry in found.values())
     assert len(found) == 6
@@ -162,8 +162,8 @@ def test_config_check(
         .startswith('{\n    "layers.0.w": {\n        "l2": 0.0,')
     )
     with pytest.raises(SystemExit, match="2"):
-        config_check_main(["-c", left, right])  # the file exists now
-    assert config_check_main(["-c", left, right, "-o", "again.json"]) == 0
+        config_check_of_checkpoints(["-c", left, right])  # the file exists now
+    assert config_check_of_checkpoints(["-c", left, right, "-o", "again.json"]) == 0
     assert "Comparison results written to again.json" in capfd.readouterr().out
 
 

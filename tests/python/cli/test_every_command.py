@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from msprobe import cli
 from msprobe.cli import COMMANDS
-from msprobe.commands import completion
+from msprobe.completion import command as completion
 
 TRAINING = """
 import sys

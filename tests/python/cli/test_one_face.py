@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from msprobe import cli
 from msprobe.cli import COMMANDS
-from msprobe.commands import completion
+from msprobe.completion import command as completion
 
 # Commands with an answer have --json and --quiet; the others say in one line what they wrote.
 WITH_ANSWER = {

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import types
 import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,6 +16,7 @@ import openpyxl
 import pytest
 from config_check_packs import DATA, write_pack
 from msprobe import cli
+from msprobe.compat import command as both_jobs
 
 A, B, SAME = (str(DATA / f"{name}.zip") for name in ("dyn_a", "dyn_b", "dyn_b_same"))
 
@@ -163,10 +163,9 @@ class TestComparing:
 
 def test_checkpoints_go_to_the_comparison_of_checkpoints(command, monkeypatch):
     seen = []
-    module = types.ModuleType("msprobe.checkpoint.command")
-    module.config_check_main = lambda arguments: seen.append(arguments) or 7
-    monkeypatch.setitem(sys.modules, "msprobe.checkpoint", types.ModuleType("msprobe.checkpoint"))
-    monkeypatch.setitem(sys.modules, "msprobe.checkpoint.command", module)
+    monkeypatch.setattr(
+        both_jobs, "config_check_of_checkpoints", lambda arguments: seen.append(arguments) or 7
+    )
     arguments = ["--compare", "iter_1", "b.zip", "-o", "out.json", "--threads", "2"]
     assert command(*arguments)[0] == 7
     assert seen == [arguments]

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from msprobe.commands.run import _parser
 from msprobe.diagnose.answer import STAGES
+from msprobe.run.command import _parser
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PAGE = (REPOSITORY / "docs/first_hour.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ import sys
 from collections import namedtuple
 
 from msprobe import cli, native
-from msprobe.commands import doctor
+from msprobe.doctor import command as doctor
 
 
 def findings(**names):

@@ -10,9 +10,9 @@ import sqlite3
 
 import pytest
 from msprobe import FormatError, InvalidArgument
-from msprobe.commands.trend import main
 from msprobe.native import NothingToCompare
 from msprobe.trend.api import TrendApi
+from msprobe.trend.command import main
 from msprobe.trend.record import open_records, stores_of
 from trend_records import Training, write_alarm, write_record
 

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "viewer"))
 
-from msprobe.commands.trend import main
+from msprobe.trend.command import main
 from trend_records import Training, write_alarm, write_record
 from viewer_page import CHROMIUM, MISSING, ViewerPage, serving
 

@@ -10,8 +10,8 @@ import sys
 import time
 
 import pytest
-from msprobe.commands.view import main
 from msprobe.viewer.api import Api
+from msprobe.viewer.command import main
 from msprobe.viewer.graph_of_dumps import graph_of, is_dump
 from msprobe.viewer.library import Library
 from msprobe.viewer.result_file import open_result

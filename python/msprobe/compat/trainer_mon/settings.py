@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -143,6 +144,13 @@ def settings_of(content: Mapping[str, Any], where: str) -> TrainerSettings:
     wanted_format = check.format()
     if switches["ur_distribution"] and wanted_format != "tensorboard":
         log.warning('%s: "ur_distribution" needs "format": "tensorboard": it is switched off', where)
+        switches["ur_distribution"] = False
+    if switches["ur_distribution"] and importlib.util.find_spec("matplotlib") is None:
+        log.warning(
+            "%s: \"ur_distribution\" needs matplotlib, which pip install 'msprobe[pictures]' installs: it is "
+            "switched off",
+            where,
+        )
         switches["ur_distribution"] = False
     rules, dump = check.alert()
     return TrainerSettings(

@@ -12,7 +12,7 @@ from msprobe.files.dump_folders import dump_file, holds_kernel_dump
 from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
 
 if TYPE_CHECKING:
-    from msprobe.commands.sources.source import Source
+    from msprobe.sources.source import Source
 
 _SAVED = (".pt", ".pth", ".bin", ".ckpt")
 _KINDS = (
@@ -38,15 +38,15 @@ def _open_file(path: str, where: Path) -> Source:
     head = _head(path)
     name = where.name.lower()
     if name.endswith((".npy", ".safetensors", *_SAVED)) or head[:2] == b"\x80\x02":
-        from msprobe.commands.sources import tensor_sources
+        from msprobe.sources import tensor_sources
 
         return tensor_sources.open_file(path)
     if name in ("dump.json", "debug.json", "stack.json", "construct.json"):
-        from msprobe.commands.sources import dump_sources
+        from msprobe.sources import dump_sources
 
         return dump_sources.open_file(path)
     if head.startswith(b"SQLite format 3\0") or name.endswith((".zip", ".json")):
-        from msprobe.commands.sources import other_sources
+        from msprobe.sources import other_sources
 
         return other_sources.open_file(path, is_database=head.startswith(b"SQLite"))
     raise UnsupportedError(f"{path}: expected {_KINDS}")
@@ -63,7 +63,7 @@ def _head(path: str) -> bytes:
 
 
 def _open_folder(path: str, step: int | None, rank: int | None) -> Source:
-    from msprobe.commands.sources import dump_sources, other_sources, tensor_sources
+    from msprobe.sources import dump_sources, other_sources, tensor_sources
 
     where = Path(path)
     if holds_kernel_dump(os.listdir(path)):

@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from msprobe.commands.sources.source import Entry, Row, Source, Text
 from msprobe.files.dump_folders import DUMPS
 from msprobe.native import core
+from msprobe.sources.source import Entry, Row, Source, Text
 from msprobe.tensors.content import Content, open_tensor_file
 from msprobe.tensors.text import number
 

@@ -9,8 +9,8 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from msprobe.commands.sources.source import Entry, Row, Source, Text
 from msprobe.native import FormatError, UnsupportedError, core
+from msprobe.sources.source import Entry, Row, Source, Text
 from msprobe.tensors.content import open_tensor_file
 from msprobe.tensors.text import size_text
 

@@ -13,7 +13,7 @@ from recorded_calls import INF, NAN, call, value, write_dump
 
 __all__ = ["DATA", "INF", "NAN", "call", "tensor", "unpacked", "value", "write_rank"]
 
-DATA = Path(__file__).resolve().parents[2] / "data"
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 def unpacked(name: str, folder: Path) -> Path:

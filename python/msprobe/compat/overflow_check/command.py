@@ -15,7 +15,7 @@ from msprobe.terminal.printable import printable
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
-    from msprobe.overflow.repetition import Verdict
+    from msprobe.compat.overflow_check.repetition import Verdict
 
 
 def main(arguments: list[str]) -> int:
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if not os.path.exists(options.api_info):  # answered here, before torch is imported
         parser.error(printable(f"{options.api_info}: expected a dump.json"))
-    from msprobe.overflow.repetition import Outcome, calls_of, check
+    from msprobe.compat.overflow_check.repetition import Outcome, calls_of, check
     from msprobe.replay.dump_file import Dump
     from msprobe.replay.execution import device_named, quiet
     from msprobe.replay.memory import limited_memory

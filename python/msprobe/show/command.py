@@ -14,7 +14,7 @@ from msprobe.terminal.command_line import Parser, add_place, add_screen
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
-    from msprobe.commands.sources.source import Entry, Row, Source
+    from msprobe.sources.source import Entry, Row, Source
 
 _MOST_ROWS = 40
 
@@ -30,8 +30,8 @@ example: msprobe show run_a Functional.linear.0.forward
 def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
-    from msprobe.commands.sources.opening import open_source
     from msprobe.native import log_on_stderr
+    from msprobe.sources.opening import open_source
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         source = open_source(asked.file, asked.step, asked.rank)
@@ -46,8 +46,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _found(source: Source, name: str | None) -> list[Row] | Entry:
-    from msprobe.commands.sources.other_sources import DatabaseSource
-    from msprobe.commands.sources.source import Row, is_pattern, matching
+    from msprobe.sources.other_sources import DatabaseSource
+    from msprobe.sources.source import Row, is_pattern, matching
 
     if name is None:
         only = source.only()
@@ -80,7 +80,7 @@ def _print_rows(source: Source, rows: list[Row], asked: argparse.Namespace) -> N
 
 
 def _print_entry(source: Source, entry: Entry, asked: argparse.Namespace) -> None:
-    from msprobe.commands.sources.source import Text
+    from msprobe.sources.source import Text
 
     if isinstance(entry, Text):
         if asked.json:
@@ -93,7 +93,7 @@ def _print_entry(source: Source, entry: Entry, asked: argparse.Namespace) -> Non
 
         measured = measure(entry)
         if asked.json:
-            from msprobe.commands.show_json import tensor_data
+            from msprobe.sources.as_json import tensor_data
 
             _print_json({"kind": "tensor", "path": source.path, **tensor_data(entry, measured)})
             return

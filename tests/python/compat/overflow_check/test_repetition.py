@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from msprobe import Error, FormatError, cli
-from msprobe.overflow.repetition import Outcome, check
+from msprobe.compat.overflow_check.repetition import Outcome, check
 from msprobe.replay.dump_file import Dump
 from overflow_support import INF, call, tensor, unpacked, value, write_rank
 

@@ -20,8 +20,8 @@ from msprobe.terminal.printable import printable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msprobe.commands.sources.source import Entry, Source
     from msprobe.result import Cell
+    from msprobe.sources.source import Entry, Source
     from msprobe.tensors.content import Content
 
 _MOST = 20
@@ -71,8 +71,8 @@ class DiffOptions:
 def main(arguments: list[str]) -> int:
     parser = _parser()
     asked = parser.parse_args(arguments)
-    from msprobe.commands.sources.opening import open_source
     from msprobe.native import log_on_stderr
+    from msprobe.sources.opening import open_source
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
         a = open_source(asked.reference, asked.step, asked.rank)
@@ -115,8 +115,8 @@ def _entry(source: Source, name: str | None) -> Entry:
 
 
 def _entries(a: Entry, b: Entry, options: DiffOptions) -> DiffResult:
-    from msprobe.commands.sources.source import Text
     from msprobe.native import InvalidArgument
+    from msprobe.sources.source import Text
 
     if isinstance(a, Text) and isinstance(b, Text):
         return _texts(a, b)
@@ -126,7 +126,7 @@ def _entries(a: Entry, b: Entry, options: DiffOptions) -> DiffResult:
 
 
 def _tensors(a: Content, b: Content, options: DiffOptions) -> DiffResult:
-    from msprobe.commands.show_json import pair_data
+    from msprobe.sources.as_json import pair_data
     from msprobe.tensors.pairing import pair
     from msprobe.tensors.text import head_line, paired_lines
 
@@ -204,7 +204,7 @@ _WHOLE = {
 
 def _difference(a: Source, b: Source, name: str, options: DiffOptions) -> str:
     """In a few words; empty: the entries are equal."""
-    from msprobe.commands.sources.source import Text
+    from msprobe.sources.source import Text
 
     found = a.difference(b, name)
     if found is not None:

@@ -30,7 +30,7 @@ _PACKAGES = (
     "numpy", "PyYAML", "matplotlib", "python-calamine", "transformers", "accelerate", "lightning",
     "pytorch-lightning", "deepspeed", "megatron-core",
 )  # fmt: skip
-_NEEDED = ("PyYAML", "matplotlib", "python-calamine")
+_NEEDED = ("PyYAML", "python-calamine")
 _VARIABLES = ("MSPROBE_CONFIG", "MSPROBE_LOG_LEVEL", "PYTHONPATH", "CUDA_VISIBLE_DEVICES",
               "ASCEND_RT_VISIBLE_DEVICES", "OMP_NUM_THREADS")  # fmt: skip
 _LITTLE_SPACE = 5 << 30
@@ -144,6 +144,13 @@ def _packages() -> Iterator[Finding]:
     for name in _NEEDED:
         if versions[name] is None:
             yield Finding(name, "problem", "is not installed", f"pip install {name}")
+    if versions["matplotlib"] is None:
+        yield Finding(
+            "matplotlib",
+            "note",
+            "is not installed: grad_compare draws no pictures, TrainerMon no heat maps",
+            "pip install 'msprobe[pictures]'",
+        )
 
 
 def _conflicts() -> Iterator[Finding]:

@@ -19,8 +19,8 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msprobe.commands.diagnose_parts import Comparison
     from msprobe.diagnose.answer import Answer, Cause, Missing, PartResult, Status
+    from msprobe.diagnose.parts import Comparison
     from msprobe.diagnose.run_folder import RunFolder
 
 _FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the output
@@ -75,9 +75,9 @@ def diagnose_runs(
     """Compares everything that both runs have, and fills `output`. Raises InvalidArgument, NothingToCompare
     and IoError.
     """
-    from msprobe.commands.diagnose_parts import Comparison
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
     from msprobe.diagnose.page import page_html
+    from msprobe.diagnose.parts import Comparison
     from msprobe.diagnose.run_folder import find_run
     from msprobe.files.atomic_file import make_directory, write_text
     from msprobe.files.new_results import new_results

@@ -7,8 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.commands.sources.source import Entry, Row, Source, Text
 from msprobe.native import core
+from msprobe.sources.source import Entry, Row, Source, Text
 from msprobe.tensors.content import Content, element_bytes, of_host, open_tensor_file, tensors_in
 from msprobe.tensors.text import shape_text, size_text
 

@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
 def show(records: Sequence[Record], asked: argparse.Namespace) -> int:
     """Serves the page until it is ended. asked: with the options of add_serving()."""
     from msprobe.trend.api import TrendApi
-    from msprobe.viewer.command import serve
+    from msprobe.viewer.serving import serve
 
     api = TrendApi(records)
     try:
@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--view", action="store_true", help="show it in the browser, as msprobe view does")
     add("--export", metavar="OUT.html", help="also write it as one self-contained page")
     add("--force", action="store_true", help="of --export: replace a file that is there already")
-    from msprobe.viewer.command import add_serving
+    from msprobe.viewer.serving import add_serving
 
     add_serving(parser, " of --view:")
     add_screen(parser, "print the answer as JSON")
