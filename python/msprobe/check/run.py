@@ -18,10 +18,10 @@ from msprobe.files.run_folder import dump_of
 from msprobe.native import FormatError, InvalidArgument, UnsupportedError, import_torch
 from msprobe.replay.attribution import Attribution, attribute
 from msprobe.replay.dump_file import Dump
-from msprobe.replay.execution import device_named, quiet
+from msprobe.replay.execution import device_named
 from msprobe.replay.functions import NEVER_RUN
 from msprobe.replay.judgement import CallJudgement, Setting, judge
-from msprobe.replay.memory import limited_memory
+from msprobe.replay.loop import each_call
 from msprobe.terminal.progress import Progress
 
 
@@ -112,20 +112,21 @@ def check_dump(path: Path, options: CheckOptions, output: Path | None = None) ->
         threads=torch.get_num_threads(),
     )
     names = [_wanted(dump, options) for _, dump in dumps]
-    total = sum(map(len, names))
-    if total == 0:
+    if not any(names):
         raise InvalidArgument(f"--calls {' '.join(options.calls)}: no call of {path} has such a name")
     table = None if output is None else CallTable(make_directory(output) / "calls.csv")
+    jobs = [
+        (file, dump, reference, name)
+        for (file, dump), wanted in zip(dumps, names)
+        for reference in [_reference_of(file, path, options)]
+        for name in wanted
+    ]
     calls: list[CheckedCall] = []
-    with limited_memory(device), quiet(), Progress("calls", shown=options.shows_progress) as progress:
-        for (file, dump), wanted in zip(dumps, names):
-            reference = _reference_of(file, path, options)
-            for name in wanted:
-                checked = _checked(file, dump, reference, name, setting)
-                calls.append(checked)
-                if table is not None:
-                    table.write(checked)
-                progress(len(calls), total)
+    with Progress("calls", shown=options.shows_progress) as progress:
+        for checked in each_call(jobs, lambda job: _checked(*job, setting), device, progress):
+            calls.append(checked)
+            if table is not None:
+                table.write(checked)
     return CheckResult(
         dump=path,
         output=output,

@@ -25,6 +25,7 @@ from msprobe.replay.execution import (
     output_tensors,
     without_random_numbers,
 )
+from msprobe.replay.loop import guarded
 from msprobe.replay.memory import require_memory
 from msprobe.replay.runs import TRUTH, Run, plain, run, run_trusted, run_truth
 
@@ -79,19 +80,15 @@ def judge(call: RecordedCall, setting: Setting) -> CallJudgement:
     """Whatever goes wrong with a call makes it "skipped", with the reason: others go on.
     Arguments that were not saved are drawn with the recorded statistics.
     """
-    try:
+
+    def judged() -> CallJudgement:
         function_of(call)
         require_memory(call, _COPIES)
         builder = ArgumentBuilder(call.folder, "cpu", "statistics", seed=call.name)
         inputs = inputs_of(call, builder, random=setting.source == "recorded")
         return _Judge(call, inputs, setting).run()
-    except MemoryError:
-        reason = "there is not enough memory"
-    except Error as error:
-        reason = str(error)
-    except Exception as error:  # whatever torch makes of arguments from a file
-        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-    return CallJudgement(call.name, "skipped", reason)
+
+    return guarded(judged, lambda reason: CallJudgement(call.name, "skipped", reason))
 
 
 class _Judge:

@@ -7,7 +7,7 @@ backward, and its results compared, by the rules of mindstudio-probe.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msprobe.compat.accuracy.details import (
     NONE,
@@ -31,12 +31,11 @@ from msprobe.replay.execution import (
     without_random_numbers,
 )
 from msprobe.replay.functions import NEVER_RUN, parts_of
+from msprobe.replay.loop import guarded, reason_of
 from msprobe.replay.memory import require_memory
 from msprobe.replay.standards import Standard, standard_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import torch
 
     from msprobe.replay.arguments import Drawing
@@ -132,37 +131,18 @@ class Checker:
 
     def check(self, call: RecordedCall) -> CallResult:
         """Whatever goes wrong with one call is its result: the others go on."""
-        return _guarded(lambda: _Check(self, call).run(), lambda reason: _skipped(call.name, reason))
+        return guarded(lambda: _Check(self, call).run(), lambda reason: _skipped(call.name, reason))
 
     def check_received(self, call: RecordedCall) -> ReceivedResult:
         """Of the results in the record, and not of a new run on the device."""
-        return _guarded(
+        return guarded(
             lambda: _Check(self, call).run_received(),
             lambda reason: ReceivedResult(_skipped(call.name, reason)),
         )
 
 
-_Result = TypeVar("_Result")
-
-
-def _guarded(check: Callable[[], _Result], skipped: Callable[[str], _Result]) -> _Result:
-    try:
-        return check()
-    except MemoryError:
-        return skipped("there is not enough memory")
-    except Error as error:
-        return skipped(str(error))
-    except Exception as error:  # whatever torch makes of arguments from a file
-        return skipped(_reason(error))
-
-
 def _skipped(name: str, message: str) -> CallResult:
     return CallResult(name, SKIP, SKIP, [skipped(message)])
-
-
-def _reason(error: Exception) -> str:
-    """Torch's own, without the lines about its insides."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 class _Check:
@@ -221,7 +201,7 @@ class _Check:
                 try:
                     gradients = self._gradients(inputs, reference, device)
                 except (Error, RuntimeError) as error:
-                    message = str(error) if isinstance(error, Error) else _reason(error)
+                    message = str(error) if isinstance(error, Error) else reason_of(error)
         self._backward(result, gradients, message)
         result.data = ErrorData(
             inputs,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msprobe.compat.accuracy.run import Job, RunUtOptions, RunUtResult, device_of, prepare, result_of, work
 from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
 from msprobe.native import Error, InternalError, InvalidArgument
-from msprobe.replay.memory import limited_memory
 from msprobe.terminal.progress import Progress
 
 if TYPE_CHECKING:
@@ -88,8 +87,7 @@ def _run_share(job: Job, device: int | str, names: list[str], count: int, done: 
         # Together the processes have the cores of one.
         torch.set_num_threads(max(1, torch.get_num_threads() // count))
         name = device_of(device, job.options.jit_compile)
-        with limited_memory(name):
-            work(job, name, names, lambda *_: _count(done))
+        work(job, name, names, lambda *_: _count(done))
     except Error as error:
         faults.put(type(error)(str(error)))
 

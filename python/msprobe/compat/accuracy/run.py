@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msprobe.compat.accuracy.checker import ALWAYS_SKIPPED, Checker
 from msprobe.compat.accuracy.error_data import save_error_data
@@ -17,12 +17,15 @@ from msprobe.compat.accuracy.result_files import ResultFiles, continued_files, n
 from msprobe.config.run_ut import RunUtConfig, load_run_ut_config
 from msprobe.native import InvalidArgument
 from msprobe.replay.dump_file import Dump
-from msprobe.replay.execution import device_named, quiet
+from msprobe.replay.execution import device_named
 from msprobe.replay.functions import function_named
-from msprobe.replay.memory import limited_memory
+from msprobe.replay.loop import each_call
 from msprobe.terminal.progress import Progress
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from msprobe.compat.accuracy.checker import CallResult
     from msprobe.replay.dump_file import RecordedCall
 
 _PREFIXES = ("Functional", "Tensor", "Torch", "VF", "Aten")
@@ -97,7 +100,7 @@ def check_dump(path: str, options: RunUtOptions) -> RunUtResult:
     job = prepare(path, options)
     device = device_of(options.devices[0], options.jit_compile)
     names = job.names
-    with limited_memory(device), Progress("Processing", shown=options.shows_progress) as progress:
+    with Progress("Processing", shown=options.shows_progress) as progress:
         work(job, device, names, progress)
     return result_of(job.files)
 
@@ -132,21 +135,23 @@ def prepare(path: str, options: RunUtOptions) -> Job:
     return Job(path, options, files, [name for name in names if name not in done])
 
 
-def work(job: Job, device: str, names: Sequence[str], progress: Any = None) -> None:
+def work(
+    job: Job, device: str, names: Sequence[str], progress: Callable[[int, int], None] | None = None
+) -> None:
     """Checks these calls in this process."""
     import torch
 
     dump = Dump(job.path)
     config = job.options.config
     checker = Checker(device, config.white_list, config.black_list, threads=torch.get_num_threads())
-    for i, name in enumerate(names):
-        with quiet():
-            result = checker.skipped(name) or checker.check(dump.call(name))
+
+    def judge(name: str) -> CallResult:
+        return checker.skipped(name) or checker.check(dump.call(name))
+
+    for result in each_call(names, judge, device, progress):
         if job.options.save_error_data:
             save_error_data(job.error_folder, result)
         job.files.write(replace(result, data=None))
-        if progress is not None:
-            progress(i + 1, len(names))
 
 
 def result_of(files: ResultFiles) -> RunUtResult:

@@ -25,8 +25,7 @@ def main(arguments: list[str]) -> int:
         parser.error(printable(f"{options.api_info}: expected a dump.json"))
     from msprobe.compat.overflow_check.repetition import Outcome, calls_of, check
     from msprobe.replay.dump_file import Dump
-    from msprobe.replay.execution import device_named, quiet
-    from msprobe.replay.memory import limited_memory
+    from msprobe.replay.execution import device_named
 
     dump = Dump(options.api_info, options.step, options.rank)
     if not calls_of(dump):
@@ -39,14 +38,13 @@ def main(arguments: list[str]) -> int:
         )
     seen = set()
     verdicts = []
-    with limited_memory(device), quiet():
-        for verdict in check(dump, device):
-            seen.add(verdict.outcome)
-            verdicts.append(verdict)
-            if options.json or options.quiet:
-                continue
-            stream = sys.stderr if verdict.outcome is Outcome.SKIPPED else sys.stdout
-            print(printable(verdict.sentence), file=stream, flush=True)
+    for verdict in check(dump, device):
+        seen.add(verdict.outcome)
+        verdicts.append(verdict)
+        if options.json or options.quiet:
+            continue
+        stream = sys.stderr if verdict.outcome is Outcome.SKIPPED else sys.stdout
+        print(printable(verdict.sentence), file=stream, flush=True)
     _say(options, verdicts, "")
     if Outcome.ABNORMAL in seen:
         return 1

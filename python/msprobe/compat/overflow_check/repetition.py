@@ -8,10 +8,10 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msprobe.native import Error
 from msprobe.replay.arguments import ArgumentBuilder
 from msprobe.replay.execution import Execution, Precision, function_of, inputs_of
 from msprobe.replay.functions import NEVER_RUN, parts_of
+from msprobe.replay.loop import each_call, guarded
 from msprobe.replay.memory import require_memory
 
 if TYPE_CHECKING:
@@ -58,16 +58,14 @@ def check(dump: Dump, device: str) -> Iterator[Verdict]:
     """A verdict for each call, in the order of the file. On "cpu", half precision is checked against
     float32.
     """
-    for name in calls_of(dump):
-        try:
-            yield _check_one(dump.call(name), device)
-        except MemoryError:
-            yield Verdict(name, Outcome.SKIPPED, "there is not enough memory")
-        except Error as error:
-            yield Verdict(name, Outcome.SKIPPED, str(error))
-        except Exception as error:  # whatever torch makes of arguments from a file: the others go on
-            text = str(error).partition("\n")[0]
-            yield Verdict(name, Outcome.SKIPPED, f"{type(error).__name__}: {text}")
+
+    def judge(name: str) -> Verdict:
+        return guarded(
+            lambda: _check_one(dump.call(name), device),
+            lambda reason: Verdict(name, Outcome.SKIPPED, reason),
+        )
+
+    return each_call(calls_of(dump), judge, device)
 
 
 def _check_one(call: RecordedCall, device: str) -> Verdict:
