@@ -30,6 +30,7 @@ import numpy
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from devices import devices_of  # noqa: E402
 from page import page_of  # noqa: E402
 from samples import Sample, samples  # noqa: E402
 
@@ -257,6 +258,16 @@ def judged(work: Path, names: list[str]) -> dict[str, Any]:
     }
 
 
+def devices(output: Path, pairs: list[str]) -> dict[str, Any]:
+    """By name; with those of the file that is there."""
+    found = json.loads(output.read_text())["devices"] if output.exists() else {}
+    for pair in pairs:
+        name, _, runs = pair.partition("=")
+        reference, target = map(Path, runs.split(","))
+        found[name] = devices_of(reference, target)
+    return dict(sorted(found.items()))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -265,6 +276,13 @@ def main() -> int:
     add("--page", type=Path, help="the page of the documentation")
     add(
         "--torch", action="append", default=[], metavar="NAME=PYTHON", help="another version; may be repeated"
+    )
+    add(
+        "--devices",
+        action="append",
+        default=[],
+        metavar="NAME=RUN,RUN",
+        help="two recorded runs in float32 on two devices; those of the data that is there are kept",
     )
     add("--without", action="append", default=[], choices=KERNELS)
     options = parser.parse_args()
@@ -278,6 +296,7 @@ def main() -> int:
         names.append(f"torch {name}")
         compute(work, names[-1], python, {}, {})
     data = judged(work, names)
+    data["devices"] = devices(options.output, options.devices)
     options.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if options.page:
         options.page.write_text(

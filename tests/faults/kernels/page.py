@@ -96,6 +96,19 @@ roundoffs. *equal*: pairs of kernels that agree to the last bit. The data is in
 """
 
 
+_DEVICES = """
+## A CPU against a GPU
+
+Of two runs of one training, recorded on a CPU and on an NVIDIA H200 in float32, statistics are known:
+the bias of each call's results less that of what goes in, in roundoffs (`measure.py --devices
+NAME=RUN,RUN`). `moved`: tensors that are only moved. They are equal, so what is seen there is the
+rounding of the statistics, and the noise of this measurement.
+
+| training | calls | number | median | 90 % | 99 % | largest |
+|---|---|---|---|---|---|---|
+"""
+
+
 def bars(counts: list[int]) -> str:
     most = max(counts)
     return "".join(BARS[0 if n == 0 else 1 + round(7 * n / most)] for n in counts)
@@ -126,4 +139,9 @@ def page_of(data: dict[str, Any], samples: int, torch: list[str]) -> str:
         row += [of["bias"][2], of["element"][3]]
         row += [f"{group['largest']['sample']}: {group['largest']['kernels']}"]
         text += f"| {' | '.join(map(str, row))} |\n"
+    if data["devices"]:
+        text += _DEVICES
+    for name, calls in data["devices"].items():
+        for kind, (count, *quantiles) in calls.items():
+            text += f"| {name} | {kind} | {count:g} | {' | '.join(map(_short, quantiles))} |\n"
     return text
