@@ -1,7 +1,8 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-// Builds the page into the Python package: three files without a hash in their names, so that the same source gives
-// the same files. The worker is part of app.js: one page must also work as one file (msprobe view --export).
+// Builds the pages into the Python package, without a hash in their names, so that the same source gives the same files.
+// The viewer (graphs and records of the monitor): three files. The worker is part of app.js: one page must also work as
+// one file (msprobe view --export). --mode report: the pages of results, a script and a style that stand inside of each.
 import { defineConfig } from "vite";
 
 const mit =
@@ -20,7 +21,14 @@ const banner =
   "Preact, Copyright (c) 2015-present Jason Miller; Preact Signals, Copyright (c) 2022-present Preact Team; " +
   `TanStack Virtual, Copyright (c) 2021-present Tanner Linsley. ${mit} */`;
 
-export default defineConfig({
+const report = {
+  outDir: "../python/msprobe/files/report",
+  emptyOutDir: true,
+  target: "es2022",
+  lib: { entry: "src/report/main.js", formats: ["iife" as const], name: "report", fileName: () => "report.js", cssFileName: "report" },
+};
+
+const viewer = defineConfig({
   plugins: [
     {
       name: "licences",
@@ -42,3 +50,5 @@ export default defineConfig({
     },
   },
 });
+
+export default defineConfig(({ mode }) => (mode === "report" ? { build: report } : viewer));

@@ -1,12 +1,9 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""report.html: a check as one page that needs nothing but a browser. The page is report.html of this folder,
-with the data in place of a mark.
-"""
+"""report.html: a check as one page that needs nothing but a browser (viewer/src/report/check.js)."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +11,7 @@ from msprobe.check.console import notes_of
 from msprobe.check.result import badness
 from msprobe.check.verdict_file import status_of
 from msprobe.files.atomic_file import write_text
-from msprobe.files.page import base_style, file_beside, filled, for_script, strict
+from msprobe.files.page import report_page
 from msprobe.native import __version__
 
 if TYPE_CHECKING:
@@ -34,8 +31,7 @@ def write_report(path: Path, result: CheckResult) -> None:
 
 def report_html(result: CheckResult) -> str:
     """The text of the page."""
-    data = json.dumps(strict(_data(result)), allow_nan=False, separators=(",", ":"))
-    return filled(file_beside(__file__, "report.html"), {"STYLE": base_style(), "DATA": for_script(data)})
+    return report_page("check", "Operators checked", _data(result))
 
 
 def _data(result: CheckResult) -> dict[str, Any]:

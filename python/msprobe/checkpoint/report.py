@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-import json
-
 from msprobe.checkpoint.layers import place_of
-from msprobe.files.page import base_style, file_beside, filled, for_script, strict
-from msprobe.native import __version__
+from msprobe.files.page import report_page
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -23,9 +20,7 @@ _MOST_NAMES = 1000
 
 
 def report_html(result: CheckpointResult, failing: Sequence[Failure]) -> str:
-    data = json.dumps(strict(_data(result, failing)), allow_nan=False, separators=(",", ":"))
-    page = file_beside(__file__, "report.html")
-    return filled(page, {"STYLE": base_style(), "DATA": for_script(data)})
+    return report_page("checkpoint", "Checkpoints", _data(result, failing))
 
 
 def _data(result: CheckpointResult, failing: Sequence[Failure]) -> dict[str, object]:
@@ -34,7 +29,6 @@ def _data(result: CheckpointResult, failing: Sequence[Failure]) -> dict[str, obj
         kept = {row.name for row in result.differing[:_MOST_ROWS]}
         rows = [row for row in rows if row.name in kept]
     return {
-        "version": __version__,
         "same": result.same,
         "failing": len(failing),
         "sentence": result.answer(within_limits=not failing),
@@ -60,7 +54,7 @@ def _side(side: CheckpointSide) -> dict[str, object]:
 
 
 def _row(row: ParameterRow) -> list[object]:
-    """As report.html reads it."""
+    """As viewer/src/report/checkpoint.js reads it."""
     layer, kind = place_of(row.name)
     return [
         row.name,

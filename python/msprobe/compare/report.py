@@ -2,19 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """report.html: a comparison as one page that needs nothing but a browser.
 
-The page is report.html of this folder with the style of all pages, report.css, the data and report.js in
-place of marks. What the data looks like is the concern of these files and of the native report_rows() only.
+What the data looks like is the concern of this file, of viewer/src/report/compare.js and of the native
+report_rows() only.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 from msprobe.compare.verdict_file import culprit_content
 from msprobe.files.atomic_file import write_text
-from msprobe.files.page import base_style, file_beside, filled, for_script, strict
-from msprobe.native import __version__
+from msprobe.files.page import report_page
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -39,21 +37,8 @@ def write_report(path: Path, result: CompareResult, culprits: list[Culprit]) -> 
 def report_html(result: CompareResult, culprits: list[Culprit]) -> str:
     """The text of the page."""
     embedded = _embedded(result, culprits)
-    blocks = "\n".join(
-        f'<script type="application/json" id="rows{index}">{for_script(text)}</script>'
-        for index, text in sorted(embedded.items())
-    )
-    content = strict(_data(result, culprits, set(embedded)))
-    data = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return filled(
-        file_beside(__file__, "report.html"),
-        {
-            "STYLE": base_style() + file_beside(__file__, "report.css"),
-            "DATA": for_script(data),
-            "ROWS": blocks,
-            "SCRIPT": file_beside(__file__, "report.js"),
-        },
-    )
+    blocks = [embedded.get(index, "") for index in range(len(result.pairs))]
+    return report_page("compare", "Comparison", _data(result, culprits, set(embedded)), blocks)
 
 
 def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:
@@ -78,7 +63,6 @@ def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:
 
 def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) -> dict[str, object]:
     return {
-        "version": __version__,
         "status": result.status,
         "sentence": result.answer(culprits),
         "noisy": result.verdict.has_noise,

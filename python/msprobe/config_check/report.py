@@ -8,8 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from msprobe.config_check.checks.check_result import ERROR, Cell, CheckResult, shown
-from msprobe.files.page import base_style, file_beside, filled
-from msprobe.native import __version__
+from msprobe.files.page import badge, file_beside, scriptless_page
 
 if TYPE_CHECKING:
     from msprobe.config_check.checks.likelihood import Ranked
@@ -23,20 +22,27 @@ _LONGEST_CELL = 1000
 
 def report_html(result: ConfigComparison) -> str:
     """The text of the page."""
-    page = file_beside(__file__, "report.html")
-    values = {
-        "STYLE": base_style(),
-        "BADGE": '<span class="badge agree">equal</span>'
-        if result.agree
-        else '<span class="badge differ">differ</span>',
-        "SENTENCE": escape(result.sentence),
-        "INPUTS": _inputs(result),
-        "NOTES": _list([*result.problems, *result.notes]),
-        "RANKED": _ranked(result.ranked),
-        "CHECKS": "\n".join(map(_check, result.checks)),
-        "FOOTER": f"Made by msprobe {escape(__version__)}",
-    }
-    return filled(page, values)
+    cards = [
+        _header(result),
+        '<section class="card">\n<h2>What differs, reference &rarr; target</h2>\n<p class="soft">'
+        "The likeliest explanation of a numeric difference first; the bar says how likely it is. Red: a "
+        f"check fails because of it.</p>\n{_ranked(result.ranked)}\n</section>",
+        *map(_check, result.checks),
+    ]
+    return scriptless_page("Config check", cards, file_beside(__file__, "report.css"))
+
+
+def _header(result: ConfigComparison) -> str:
+    return "\n".join(
+        [
+            '<header class="card top">',
+            badge("equal", "agree") if result.agree else badge("differ", "differ"),
+            f"<h1>{escape(result.sentence)}</h1>",
+            f'<dl class="inputs">{_inputs(result)}</dl>',
+            f"<ul>{_list([*result.problems, *result.notes])}</ul>",
+            "</header>",
+        ]
+    )
 
 
 def _inputs(result: ConfigComparison) -> str:
@@ -78,15 +84,14 @@ def _check(check: CheckResult) -> str:
     rows = [row for row in check.rows if _differs(check, row)]
     head = "".join(f"<th>{escape(name)}</th>" for name in check.columns)
     body = "".join(f"<tr>{''.join(map(_cell, check.columns, row))}</tr>" for row in rows[:_MOST_ROWS])
-    badge = "agree" if check.passed else "differ"
-    word = "pass" if check.passed else "fail"
+    word = badge("pass", "agree") if check.passed else badge("fail", "differ")
     count = f"{len(check.rows)} rows, {len(rows)} differ"
     if len(rows) > _MOST_ROWS:
         count += f"; the first {_MOST_ROWS} are shown, result.xlsx has all"
     table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
     return (
         f'<details class="card"{"" if check.passed else " open"}><summary><b>{escape(check.name)}</b> '
-        f'<span class="badge {badge}">{word}</span> <span class="soft">{count}</span></summary>'
+        f'{word} <span class="soft">{count}</span></summary>'
         f"{table if rows else ''}</details>"
     )
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Pages that need nothing but a browser: a file of HTML with marks, and data in place of these; or, without
-a script, cards.
+"""Pages that need nothing but a browser: data for the script that the viewer's build makes
+(viewer/src/report); or, without a script, cards.
 """
 
 from __future__ import annotations
@@ -17,19 +17,6 @@ from msprobe.terminal.printable import printable
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-def filled(page: str, values: dict[str, str]) -> str:
-    """`page` with each `@@NAME@@` replaced, in the order of `values`. It is taken apart at its marks first: a
-    value may hold what looks like one.
-    """
-    rest = page
-    parts = []
-    for name, value in values.items():
-        before, mark, rest = rest.partition(f"@@{name}@@")
-        assert mark, f"the page has no mark {name}"
-        parts += [before, value]
-    return "".join([*parts, rest])
 
 
 def file_beside(module_file: str, name: str) -> str:
@@ -48,11 +35,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """Of a page without a script."""
 
 
-def scriptless_page(title: str, cards: Iterable[str], style: str, *, policy: str = POLICY) -> str:
-    """A whole page of cards, of which empty ones are left out. style: what it has beside base_style().
-    policy: its content security policy.
-    """
-    content = "\n".join(filter(None, cards))
+def _page(title: str, style: str, body: str, policy: str) -> str:
     return f"""<!DOCTYPE html>
 <!-- Copyright 2026 The msprobe authors. SPDX-License-Identifier: Apache-2.0 -->
 <html lang="en">
@@ -65,13 +48,41 @@ def scriptless_page(title: str, cards: Iterable[str], style: str, *, policy: str
 {base_style()}{style}</style>
 </head>
 <body>
-<main>
-{content}
-<footer>Made by msprobe {shown(__version__)}</footer>
-</main>
+{body}
 </body>
 </html>
 """
+
+
+def scriptless_page(title: str, cards: Iterable[str], style: str, *, policy: str = POLICY) -> str:
+    """A whole page of cards, of which empty ones are left out. style: what it has beside base_style().
+    policy: its content security policy.
+    """
+    content = "\n".join(filter(None, cards))
+    foot = f"<footer>Made by msprobe {shown(__version__)}</footer>"
+    return _page(title, style, f"<main>\n{content}\n{foot}\n</main>", policy)
+
+
+def report_page(kind: str, title: str, data: dict[str, object], blocks: Iterable[str] = ()) -> str:
+    """A whole page that viewer/src/report shows. kind: its name there. blocks: JSON that is read when it is
+    looked at, of the elements rows0, rows1, ...; "" where there is none.
+    """
+    content = {"kind": kind, "version": __version__, **data}
+    text = json.dumps(strict(content), allow_nan=False, separators=(",", ":"))
+    scripts = [
+        f'<script type="application/json" id="{name}">{for_script(json_text)}</script>'
+        for name, json_text in (("data", text), *((f"rows{i}", block) for i, block in enumerate(blocks)))
+        if json_text
+    ]
+    built = [file_beside(__file__, f"report/report.{ending}") for ending in ("css", "js")]
+    scripts.append(f"<script>\n{built[1]}</script>")
+    policy = f"{POLICY}; script-src 'unsafe-inline'; img-src data:"
+    return _page(title, built[0], "\n".join(scripts), policy)
+
+
+def badge(word: str, kind: str) -> str:
+    """kind: agree, differ, incomplete."""
+    return f'<span class="badge {kind}">{shown(word)}</span>'
 
 
 def shown(text: str) -> str:

@@ -2,21 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """report.html: the comparison as one page that needs nothing but a browser.
 
-The page is the file report.html of this folder, with the data in place of a mark. What the data looks like is
-the concern of these two files only.
+What the data looks like is the concern of this file and of viewer/src/report/gradients.js only.
 """
 
 from __future__ import annotations
 
 import base64
-import json
 import sys
 from array import array
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from msprobe.files.page import base_style, file_beside, filled
-from msprobe.native import __version__
+from msprobe.files.page import report_page
 
 if TYPE_CHECKING:
     from msprobe.grad_probe.verdict import Verdict
@@ -46,10 +43,7 @@ class RankCells:
 
 def report_html(verdict: Verdict, ranks: list[RankCells]) -> str:
     """The text of the page."""
-    return filled(
-        file_beside(__file__, "report.html"),
-        {"STYLE": base_style(), "DATA": _for_script(_data(verdict, ranks))},
-    )
+    return report_page("gradients", "Gradient comparison", _data(verdict, ranks))
 
 
 def _data(verdict: Verdict, ranks: list[RankCells]) -> dict[str, object]:
@@ -63,7 +57,6 @@ def _data(verdict: Verdict, ranks: list[RankCells]) -> dict[str, object]:
         if rank.rank in cells and room >= 0:
             shown.add(rank.rank)
     return {
-        "version": __version__,
         "verdict": verdict.verdict,
         "sentence": verdict.sentence,
         "first": None if verdict.first is None else asdict(verdict.first),
@@ -115,11 +108,3 @@ def _packed(rank: RankCells) -> str:
 def _code(value: float) -> int:
     # Rounded down, so that 1 means full agreement; the small number keeps 0.97 at 0.97.
     return _ONE if value >= 1 else min(int(value * _ONE + 1e-6), _ONE - 1)
-
-
-def _for_script(data: object) -> str:
-    """JSON that can stand in a <script> element whatever the names hold: nothing in it can end the
-    element.
-    """
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

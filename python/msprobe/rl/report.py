@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from msprobe.files.page import base_style, file_beside, filled, for_script, strict
-from msprobe.native import __version__
+from msprobe.files.page import report_page
 from msprobe.rl.console import ratio_labels
 from msprobe.rl.verdict_file import key_content, log_prob_content
 
@@ -19,17 +17,19 @@ _MOST = 2000  # rows of a table; a page beyond would be slow to open
 
 
 def report_html(result: RlResult) -> str:
-    data = json.dumps(strict(_data(result)), allow_nan=False, separators=(",", ":"))
-    return filled(file_beside(__file__, "report.html"), {"STYLE": base_style(), "DATA": for_script(data)})
+    return report_page("rl", "RL key data", _data(result))
 
 
 def _data(result: RlResult) -> dict[str, Any]:
     weights = result.weights
     return {
-        "version": __version__,
         "verdict": result.verdict,
         "sentence": result.sentence,
-        "inputs": [name for name in (result.reference, result.target) if name],
+        "inputs": [
+            [side, name]
+            for side, name in (("reference", result.reference), ("target", result.target))
+            if name
+        ],
         "notes": result.notes,
         "findings": [[one.kind, one.sentence] for one in result.findings[:_MOST]],
         "findingTotal": len(result.findings),

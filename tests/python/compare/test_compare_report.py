@@ -87,7 +87,7 @@ def test_the_page_fetches_nothing():
     page = page_of()
     text = report_html(result([pair()]), [])
     assert page.addresses == []
-    assert "://" not in text
+    assert "://" not in text.replace("http://www.w3.org/2000/svg", "")  # a name, not an address
     assert not re.search(r"@import|url\(|fetch\(|XMLHttp|import\(", text)
     assert "default-src 'none'" in text
 

@@ -1,18 +1,6 @@
-<!DOCTYPE html>
-<!-- Copyright 2026 The msprobe authors. SPDX-License-Identifier: Apache-2.0 -->
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
-      content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
-<title>Comparison</title>
-<style>
-@@STYLE@@
-</style>
-</head>
-<body>
-<main>
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+export const html = `
   <header class="card top">
     <span id="badge" class="badge"></span>
     <h1 id="sentence"></h1>
@@ -82,15 +70,4 @@
       <div id="extent"><div id="window"></div></div>
     </div>
     <dl class="detail" id="detail"></dl>
-  </section>
-  <footer id="footer"></footer>
-</main>
-<div id="tip" class="hidden" role="presentation"></div>
-
-<script type="application/json" id="data">@@DATA@@</script>
-@@ROWS@@
-<script>
-@@SCRIPT@@
-</script>
-</body>
-</html>
+  </section>`;
