@@ -6,7 +6,7 @@ be what must be seen of it.
 `must_be_seen` is what the model of rounding predicts. Until it is there, only what holds for every model is
 asked: nothing that differs is `equal`, what cannot round is `differ`, and a change is never an error.
 
-MSPROBE_TEST_MUTATIONS=1000 makes as many pairs; MSPROBE_TEST_MUTATION_SEED=17 makes that one.
+MSPROBE_TEST_MUTATIONS=0-999 makes the pairs of these seeds; MSPROBE_TEST_MUTATIONS=17 that one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from judging import DIFFER, Answer, answer_of
 from mutation import KINDS, UNIT, Change, mutate, round_to
 from run import Case, run
 
-COUNT = int(os.environ.get("MSPROBE_TEST_MUTATIONS", "24"))
-ONLY = os.environ.get("MSPROBE_TEST_MUTATION_SEED")
-SEEDS = [int(ONLY)] if ONLY else list(range(COUNT))
+FIRST, _, LAST = os.environ.get("MSPROBE_TEST_MUTATIONS", "0-23").partition("-")
+SEEDS = range(int(FIRST), int(LAST or FIRST) + 1)
 
 SURE = 2.0**12
 """Unit roundoffs that no model explains by one call: 6 % of a bfloat16's range of precision is 16 of them."""

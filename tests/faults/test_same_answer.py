@@ -3,7 +3,7 @@
 """The pages of a diagnosis: the terminal, index.html, report.html and the viewer name the same culprit, and
 every page can be read on a phone, light and dark.
 
-Some faults always; twenty with MSPROBE_TEST_FAULTS=1.
+Some faults always; twenty with MSPROBE_TEST_SLOW=faults.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALL = (
     *QUICK,
     *(name for name, item in BY_NAME.items() if hasattr(item, "kinds") and name not in QUICK),
 )[:20]
-NAMES = ALL if os.environ.get("MSPROBE_TEST_FAULTS") == "1" else QUICK
+NAMES = ALL if "faults" in os.environ.get("MSPROBE_TEST_SLOW", "") else QUICK
 WIDTHS = (400, 1400)
 
 

@@ -15,8 +15,8 @@ import torch
 
 # Each takes some ten seconds: without the variable one test of each kind runs.
 processes = pytest.mark.skipif(
-    os.environ.get("MSPROBE_TEST_PROCESSES") != "1",
-    reason="MSPROBE_TEST_PROCESSES=1 runs all of several processes",
+    "processes" not in os.environ.get("MSPROBE_TEST_SLOW", ""),
+    reason="MSPROBE_TEST_SLOW=processes runs all of several processes",
 )
 
 

@@ -355,6 +355,7 @@ def main() -> int:
     add("-o", "--results", type=Path, default=Path("library.json"))
     add("--only", action="append", default=[], metavar="REGEX", help="pairs, or columns; may be repeated")
     add("--no-record", action="store_true")
+    add("--no-ask", action="store_true", help="record only")
     add("--workers", type=int, default=2)
     add("--large", action="store_true", help="the large ones, too: minutes and gigabytes each")
     add("--page", type=Path, help="writes the page of the documentation")
@@ -370,6 +371,8 @@ def main() -> int:
         few = [job for job in jobs if "1024" not in job[1]]
         forked(few, record, options.workers, "recorded")
         forked([job for job in jobs if "1024" in job[1]], record, 1, "recorded, large")
+    if options.no_ask:
+        return 0
     ready = [p for p in pairs if is_recorded(options.out, p.reference) and is_recorded(options.out, p.target)]
     import msprobe.diagnose.parts  # noqa: F401
 

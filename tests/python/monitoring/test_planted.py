@@ -11,7 +11,7 @@ import pytest
 from monitor_events import EVENT, EVENTS, HEALTHY, STEPS, Event, Healthy, train
 
 # The others take a second each, and more on a busy machine.
-ALL = os.environ.get("MSPROBE_TEST_PLANTED_MONITOR") == "1"
+ALL = "monitor" in os.environ.get("MSPROBE_TEST_SLOW", "")
 
 
 @pytest.mark.parametrize("event", EVENTS if ALL else EVENTS[:1], ids=lambda event: event.__name__)
@@ -22,7 +22,7 @@ def test_an_alarm_comes_before_the_loss_shows_it(event: Event, tmp_path: Path) -
     assert EVENT <= outcome.first_alarm <= (outcome.loss_shows or steps)
 
 
-@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_PLANTED_MONITOR=1 runs the healthy trainings")
+@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=monitor runs the healthy trainings")
 @pytest.mark.parametrize("setting", HEALTHY, ids=lambda setting: setting.name)
 def test_a_healthy_training_raises_none(setting: Healthy, tmp_path: Path) -> None:
     assert [alarm["message"] for alarm in train(tmp_path, setting).alarms] == []
