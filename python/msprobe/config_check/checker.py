@@ -27,6 +27,7 @@ from msprobe.config_check.collecting.hyperparameters import (
     of_objects,
 )
 from msprobe.config_check.collecting.parsed_arguments import ParsedArguments
+from msprobe.config_check.collecting.program_settings import of_program
 from msprobe.config_check.collecting.random_calls import RandomCalls
 from msprobe.config_check.collecting.run_identity import current_rank, own_run
 from msprobe.config_check.collecting.settings import training_settings
@@ -56,9 +57,9 @@ _parsed_arguments = ParsedArguments()
 
 
 class ConfigChecker:
-    """Collects into a pack: at construction the environment, packages and hyper-parameters (of the first
-    process), at each of the first forward calls of the model its inputs and weights, and at the very first
-    the random operations so far and the settings of torch (every process).
+    """Collects into a pack: at construction the environment and packages (of the first process), at each of
+    the first forward calls of the model its inputs and weights, and at the very first the hyper-parameters
+    (of the first process), the random operations so far and the settings of torch (every process).
 
     model: a torch.nn.Module, or a list of which the first is taken. Without one neither inputs nor weights
         are collected.
@@ -68,7 +69,8 @@ class ConfigChecker:
     steps: after how many forward calls collecting ends; None: never.
     hyperparameters: objects that hold them: namespaces of argparse, dataclasses (TrainingArguments),
         OmegaConf, mappings, objects with to_dict(), paths of files; one or a list. The arguments of a
-        Megatron, and else those that argparse parsed since apply_patches(), are found without it.
+        Megatron, and else those that argparse parsed since apply_patches(), are found without it, and so is
+        what program_settings.py finds in the program.
     checksum: "crc32", or "md5" for a stronger and slower one.
 
     Raises InvalidArgument for wrong arguments. After that nothing here stops a training: a fault is logged
@@ -101,9 +103,9 @@ class ConfigChecker:
         self._pending: dict[str, str] = {}
         self._handle: Any = None
 
-        given: dict[str, Any] = {}
+        self._given: dict[str, Any] = {}
         try:
-            given = {} if hyperparameters is None else of_objects(hyperparameters)
+            self._given = {} if hyperparameters is None else of_objects(hyperparameters)
         except InvalidArgument:
             raise
         except Exception as error:  # of the program's objects, which are asked
@@ -111,7 +113,7 @@ class ConfigChecker:
 
         _close_earlier(self._path)
         self._writer = PackWriter(self._path, own_run(self._path), fmk)
-        self._collect_first(scripts, given)
+        self._collect_first(scripts)
         if watched is not None and steps != 0:
             with self._safely("watching the model"):  # TorchScript has no hooks
                 self._handle = _Watch(watched, _ForwardHook(self))
@@ -175,6 +177,7 @@ class ConfigChecker:
             self._handle.remove()
             self._handle = None
             if self._step == 0:
+                self._collect_hyperparameters(None)
                 log.warning("config check: %s: %s", self._path, _NOTHING_SEEN)
         self._write()
         if _open_checkers.get(os.path.realpath(self._path)) is self:
@@ -182,7 +185,7 @@ class ConfigChecker:
 
     # ---- collecting
 
-    def _collect_first(self, scripts: list[Path], given: dict[str, Any]) -> None:
+    def _collect_first(self, scripts: list[Path]) -> None:
         if current_rank() != 0:
             return
         with self._safely("environment variables"):
@@ -193,13 +196,22 @@ class ConfigChecker:
             found = of_files(scripts)
             if found:
                 self._pending[pack.STATIC] = as_text(found)
+
+    def _collect_hyperparameters(self, model: Any) -> None:
+        """Of the running program, when all that trains is there."""
+        if current_rank() != 0:
+            return
         with self._safely("hyper-parameters of the program"):
             dynamic = of_megatron()
             if dynamic is None:  # a Megatron changes what it parsed
                 dynamic = of_objects(_parsed_arguments.namespaces())
-            merge(dynamic, given)
+            merge(dynamic, self._given)
+            program = of_program([] if model is None else [model])
+            merge(dynamic, program.settings)
             if dynamic:
                 self._pending[pack.DYNAMIC] = as_text(dynamic)
+            if program.variables:
+                self._pending[pack.VARIABLES] = as_text(program.variables)
 
     def before_forward(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Collects a step, before the model does it."""
@@ -228,6 +240,7 @@ class ConfigChecker:
     def _collect_of_process(self, model: Any) -> None:
         """Random operations and settings, as they are when training begins."""
         self.remove_patches()
+        self._collect_hyperparameters(model)
         rank = current_rank()
         with self._safely("random operations"):
             counted = _random_calls.counted()

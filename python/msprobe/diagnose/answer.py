@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from msprobe.diagnose.settings import confirmed
 from msprobe.result import Result
 from msprobe.terminal.printable import printable
 
@@ -67,6 +68,10 @@ class Cause:
     """What is different, in words that need no knowledge of records. Empty: `where` says it."""
     is_of_reference: bool = False
     """`record` is one of the reference, as the target has nothing there."""
+    values: tuple[str, str] = ("", "")
+    """Of a setting or an argument: in the target, in the reference."""
+    acts: str = ""
+    """ "update": a setting that nothing follows from before the optimizer has stepped."""
 
     @property
     def where(self) -> str:
@@ -111,6 +116,8 @@ class PartResult:
     evidence: tuple[str, ...] = ()
     not_compared: tuple[str, ...] = ()
     """What could not be read, while the rest was compared."""
+    settings: tuple[Cause, ...] = ()
+    """Settings that differ and are no cause by themselves."""
     curves: LossComparison | None = None
     """Of the losses."""
 
@@ -159,12 +166,23 @@ def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
     """The first cause in the order of the stages, and the other candidates; none where the numbers agree.
 
     In one stage the surer one is first. What a dump says of a later step than the one in which the gradients
-    part is a consequence; of the same step or an earlier one it is nearer to the cause than a gradient.
+    part is a consequence; of the same step or an earlier one it is nearer to the cause than a gradient. A
+    setting whose values are those of the first difference in a dump stands before everything.
     """
     if numbers_agree(parts):
         return None, []
     causes = [cause for part in parts for cause in part.causes]
     dump = next((part for part in parts if part.part == "dump"), None)
+    if dump is not None and dump.causes:
+        weak = [setting for part in parts for setting in part.settings]
+        setting = confirmed([*(one for one in causes if one.stage == "configuration"), *weak], dump.causes[0])
+        if setting is not None:
+            return setting, [cause for cause in _in_order(causes, dump) if cause.name != setting.name]
+    ordered = _in_order(causes, dump)
+    return (ordered[0], ordered[1:]) if ordered else (None, [])
+
+
+def _in_order(causes: list[Cause], dump: PartResult | None) -> list[Cause]:
     if dump is not None and dump.causes:
         causes.sort(key=lambda cause: _is_refuted(cause, dump))
         doubtful = [cause for cause in causes if _is_refuted(cause, dump)]
@@ -178,8 +196,7 @@ def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
     # Data and weights of a later step than the first are consequences, too.
     first_step = min((cause.step for cause in causes if cause.step is not None), default=0)
     ordered = sorted([*in_time, *later], key=lambda cause: cause.step is not None and cause.step > first_step)
-    ordered += doubtful
-    return (ordered[0], ordered[1:]) if ordered else (None, [])
+    return ordered + doubtful
 
 
 def numbers_agree(parts: list[PartResult]) -> bool:
@@ -199,9 +216,17 @@ def _is_refuted(cause: Cause, dump: PartResult) -> bool:
     if not dump.steps or dump.steps[0] != 0:
         return False
     seen = dump.causes[0].stage
+    if cause.acts == "update" and seen in ("data", "initial weights", "operators"):
+        return dump.causes[0].step == 0
+    if cause.stage == "configuration" and cause.values != ("", "") and _is_setting(dump.causes[0]):
+        return True  # of a module or the optimizer, and it is another one
     if cause.name.startswith(_RANDOM):
         return seen not in ("data", "initial weights")  # what generators draw
     return cause.stage in ("data", "initial weights", seen) or cause.name.startswith(_OF_MODEL)
+
+
+def _is_setting(cause: Cause) -> bool:
+    return cause.name.startswith(("module attribute ", "optimizer setting "))
 
 
 _RANDOM = ("seeds:", "random:")

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.culprit import parse_frame
+from msprobe.config_check import wording
 from msprobe.diagnose.answer import Cause, PartResult
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
+    from msprobe.config_check.checks.check_result import Difference
+    from msprobe.config_check.checks.likelihood import Ranked
     from msprobe.diagnose.answer import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
 
@@ -118,7 +121,6 @@ class Comparison:
     # ---- the parts
 
     def _config(self) -> PartResult:
-        from msprobe.config_check import wording
         from msprobe.config_check.checks.check_result import ERROR
         from msprobe.config_check.comparison import compare_packs
         from msprobe.config_check.outputs import check_output, write_outputs
@@ -132,20 +134,9 @@ class Comparison:
             result = compare_packs(reference, target)
             files = write_outputs(folder, result, reference, target)
         errors = [one for one in result.ranked if one.difference.level == ERROR]
-        causes = [
-            Cause(
-                stage=_STAGE_OF_CHECK.get(one.difference.check, "configuration"),
-                part="config",
-                name=f"{one.difference.check}: {one.difference.name}",
-                reason=f"{wording.line(one)}: {one.reason}",
-                confidence=one.likelihood / 100,
-                step=_place(one.difference)[0],
-                rank=_place(one.difference)[1],
-                plain=wording.line(one),
-            )
-            for one in errors
-            if one.likelihood >= _LIKELY
-        ]
+        settings = [_of_setting(one) for one in result.ranked if _is_setting(one.difference)]
+        causes = [_of_set_up(one) for one in errors if not _is_setting(one.difference) and one.likelihood >= _LIKELY]
+        causes += [setting for setting in settings if setting.confidence >= _LIKELY / 100]
         return PartResult(
             "config",
             "equal" if result.agree else "differ",
@@ -156,6 +147,7 @@ class Comparison:
                 f"{wording.line(one)} (likelihood {one.likelihood}): {one.reason}"
                 for one in errors[:_MOST_EVIDENCE]
             ),
+            settings=tuple(setting for setting in settings if setting.confidence < _LIKELY / 100),
         )
 
     def _checkpoint(self) -> PartResult:
@@ -345,6 +337,7 @@ class Comparison:
             reference_stack=other,
             plain=culprit.plain,
             is_of_reference=bool(culprit.reference_record),
+            values=(str(culprit.metrics.get("target", "")), str(culprit.metrics.get("reference", ""))),
         )
 
     def _stacks(self, culprit: Culprit) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -439,6 +432,39 @@ def _dump_of(noise: Path) -> Path:
     """The dump in the folder of a repeated run; anything else is what it is."""
     dump = noise / "dump"
     return dump if not find_answers(noise) and dump.is_dir() else noise
+
+
+def _is_setting(difference: Difference) -> bool:
+    """One of the program, that both runs have."""
+    return difference.check == "hyperparameters" and bool(difference.reference and difference.target)
+
+
+def _of_setting(one: Ranked) -> Cause:
+    difference = one.difference
+    return Cause(
+        stage="configuration",
+        part="config",
+        name=f"{difference.check}: {difference.name}",
+        reason=one.reason,
+        confidence=one.likelihood / 100,
+        plain=f"{difference.name} is {difference.target}, in the reference {difference.reference}",
+        values=(difference.target, difference.reference),
+        acts=one.acts,
+    )
+
+
+def _of_set_up(one: Ranked) -> Cause:
+    step, rank = _place(one.difference)
+    return Cause(
+        stage=_STAGE_OF_CHECK.get(one.difference.check, "configuration"),
+        part="config",
+        name=f"{one.difference.check}: {one.difference.name}",
+        reason=f"{wording.line(one)}: {one.reason}",
+        confidence=one.likelihood / 100,
+        step=step,
+        rank=rank,
+        plain=wording.line(one),
+    )
 
 
 def _place(difference: Any) -> tuple[int | None, int | None]:

@@ -49,7 +49,8 @@ def check_hyperparameters(reference: Pack, target: Pack) -> CheckResult | None:
     pairs = [(name, name) for name in names if reference.has(name) and target.has(name)]
     if not pairs:  # scripts on one side, a running program on the other
         pairs = [(one, two) for one in names for two in names if reference.has(one) and target.has(two)]
-    if not pairs:
+    has_variables = reference.has(pack.VARIABLES) and target.has(pack.VARIABLES)
+    if not pairs and not has_variables:
         return None
     result = CheckResult("hyperparameters", COLUMNS)
     for one, two in pairs:
@@ -62,7 +63,23 @@ def check_hyperparameters(reference: Pack, target: Pack) -> CheckResult | None:
             label += f" / {two.rpartition('/')[2]}"
             result.notes.append(f"hyperparameters: only {one} and {two} are there: compared with each other")
         _compare(result, label, reference_file, target_file)
+    if has_variables:
+        _compare_variables(result, reference.json(pack.VARIABLES), target.json(pack.VARIABLES))
     return result
+
+
+def _compare_variables(result: CheckResult, reference: _File | None, target: _File | None) -> None:
+    """No check fails because of a variable, which may be no setting: of those that both have."""
+    if reference is None or target is None:
+        result.passed = False  # a problem of the pack is noted
+        return
+    label = pack.VARIABLES.rpartition("/")[2]
+    for name in sorted(reference.keys() & target.keys()):
+        if not same_value(reference[name], target[name]):
+            values = reference[name], target[name]
+            cells = map(sheet_cell, [label, name, name, *values, _PURE, WARNING])
+            result.rows.append(list(cells))
+            result.differences.append(Difference("hyperparameters", name, *map(shown, values), WARNING))
 
 
 def _compare(result: CheckResult, label: str, reference: _File, target: _File) -> None:

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rule:
-    """A row of the table; `level` is empty where the check has levels of its own."""
+    """A row of the table; `level` is empty where the check has levels of its own. `acts` is "update" where
+    nothing follows from it before the optimizer has stepped.
+    """
 
     check: str
     name: re.Pattern[str]
     likelihood: int
     reason: str
     level: str
+    acts: str
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Ranked:
     difference: Difference
     likelihood: int
     reason: str
+    acts: str = ""
 
 
 class Likelihood:
@@ -59,7 +63,9 @@ class Likelihood:
         for difference in differences:
             rule = self.rule(difference.check, difference.name)
             result.append(
-                Ranked(difference, rule.likelihood if rule else 0, rule.reason if rule else "it differs")
+                Ranked(difference, rule.likelihood, rule.reason, rule.acts)
+                if rule
+                else Ranked(difference, 0, "it differs")
             )
         return sorted(result, key=lambda one: (-one.likelihood, one.difference.level, -one.difference.count))
 
@@ -75,6 +81,7 @@ def table() -> Likelihood:
                 rule["likelihood"],
                 rule["reason"],
                 rule.get("level", ""),
+                rule.get("acts", ""),
             )
             for rule in json.loads(text)["rules"]
         ]

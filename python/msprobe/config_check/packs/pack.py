@@ -23,6 +23,7 @@ DYNAMIC: Final = "hyperparameters/hyperparameters_dynamic.json"
 # ---- what only msprobe knows: in a folder of its own, which mindstudio-probe does not look at
 OWN: Final = "msprobe/"
 ABOUT: Final = OWN + "pack.json"
+VARIABLES: Final = OWN + "variables.json"  # of the program, which may be hyper-parameters
 FINGERPRINTS: Final = OWN + "fingerprints/"
 
 
@@ -62,7 +63,7 @@ KINDS: Final = {
     "settings": re.compile(rf"{OWN}settings/rank(){_NUMBER}\.json"),
     "seeds": re.compile(rf"{OWN}seeds/rank(){_NUMBER}\.json"),
 }
-SINGLE: Final = frozenset((ENVIRONMENT, PACKAGES, STATIC, DYNAMIC, ABOUT))
+SINGLE: Final = frozenset((ENVIRONMENT, PACKAGES, STATIC, DYNAMIC, ABOUT, VARIABLES))
 
 
 def place(name: str) -> tuple[str, int, int] | None:

@@ -34,7 +34,7 @@ _END = struct.Struct("<4s4H2LH")  # end of central directory
 _END_MARK = b"PK\x05\x06"
 _LONGEST_COMMENT = 0xFFFF
 _ENCRYPTED = 1
-_MAY_HOLD_SECRETS = (pack.ENVIRONMENT, pack.STATIC, pack.DYNAMIC)
+_MAY_HOLD_SECRETS = (pack.ENVIRONMENT, pack.STATIC, pack.DYNAMIC, pack.VARIABLES)
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _WRITERS = 4  # threads
 

@@ -1,0 +1,66 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Differences of settings, held against what the dumps of both runs show first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from msprobe.diagnose.answer import Cause
+
+# Two quotients are equal where they differ by less than a single-precision number can hold.
+_EQUAL = 1e-6
+# A value of the dump that a setting of the program explains: as sure as any answer is.
+_CONFIRMED = 0.95
+
+
+def confirmed(settings: Sequence[Cause], seen: Cause) -> Cause | None:
+    """The setting whose values the first difference of the dump shows: that is the cause, and where the dump
+    shows it is its place. None where no setting has such values.
+    """
+    found = (one for one in settings if is_same_change(one.values, seen.values))
+    best = max(found, key=lambda one: one.confidence, default=None)
+    if best is None:
+        return None
+    return replace(
+        best,
+        reason=f"{best.reason}; {seen.said}",
+        confidence=max(best.confidence, _CONFIRMED),
+        step=seen.step,
+        rank=seen.rank,
+        module=seen.module,
+        stack=seen.stack,
+        reference_stack=seen.reference_stack,
+    )
+
+
+def is_same_change(setting: tuple[str, str], seen: tuple[str, str]) -> bool:
+    """Whether `seen` (target, reference) is the setting, or a multiple of it or of its reciprocal, as the
+    factor alpha / r of an adapter is.
+    """
+    if not all((*setting, *seen)):
+        return False
+    if setting == seen:
+        return True
+    numbers = [_number(text) for text in (*setting, *seen)]
+    a, b, x, y = numbers
+    if a is None or b is None or x is None or y is None:
+        return False
+    if (a, b) == (x, y):
+        return True
+    if 0 in numbers or math.isclose(a, b, rel_tol=_EQUAL):
+        return False
+    return any(math.isclose(x / y, quotient, rel_tol=_EQUAL) for quotient in (a / b, b / a))
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None

@@ -1,0 +1,251 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs real trainers plainly and recorded, asks about them, and makes the table of docs/trainers_table.md.
+
+    python tests/trainers/run.py OUT [--only PATTERN] [--page docs/trainers_table.md]
+
+The trainers are those of the interpreter that runs this; what is not installed is left out. Everything that
+was recorded and answered stays in OUT; with --keep what is there is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from rows import ROWS, Fault, Row
+
+HERE = Path(__file__).resolve().parent
+TIMINGS = 3  # of each kind, in turns
+RECORDED = (1, 2)  # recorded steps that are timed; step 0 has what happens once
+NOT_RECORDED = 3  # the first step after them
+TIMEOUT = 600
+# Folders with packages that only one row may see.
+BESIDE = Path(os.environ.get("TRAINERS_BESIDE", ""))
+
+
+@dataclass
+class Ended:
+    """A run of a script."""
+
+    code: int
+    losses: list[str] = field(default_factory=list)
+    weights: list[str] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    """Of the first process."""
+    tail: str = ""
+
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        return self.code, self.losses, self.weights
+
+
+def is_installed(row: Row) -> bool:
+    if row.beside and not (BESIDE / row.beside).is_dir():
+        return False
+    try:
+        for package in row.packages:
+            version(package)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def run(row: Row, options: str, record: Path | None = None) -> Ended:
+    words = [str(HERE / "scripts" / row.script.split()[0]), *row.script.split()[1:], *options.split()]
+    if record is not None:
+        shutil.rmtree(record, ignore_errors=True)
+        words = ["-m", "msprobe", "run", "--quiet", "-o", str(record), *row.record.split(), *words]
+    start = [sys.executable, "-W", "ignore"]
+    if row.processes > 1:
+        start += ["-m", "torch.distributed.run", "--nproc-per-node", str(row.processes), "--standalone"]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    if row.beside:
+        environment["PYTHONPATH"] = str(BESIDE / row.beside)
+    try:
+        done = subprocess.run(
+            [*start, *words], env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return Ended(124, tail="timeout")
+    return _ended(done)
+
+
+def _ended(done: subprocess.CompletedProcess[str]) -> Ended:
+    lines = {}
+    for rank, text in re.findall(r"row\.(\d+): (\{.*\})", done.stdout):
+        lines[int(rank)] = json.loads(text)
+    result = Ended(done.returncode, tail=(done.stderr + done.stdout)[-1500:])
+    for rank in sorted(lines):
+        result.losses += lines[rank]["losses"]
+        result.weights.append(lines[rank]["weights"])
+    result.seconds = lines[0]["seconds"] if 0 in lines else []
+    return result
+
+
+def diagnose(a: Path, b: Path, output: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "msprobe", "diagnose", str(a), str(b), "-o", str(output)]
+    done = subprocess.run(
+        [*command, "--force", "--json", "--no-graph"], capture_output=True, text=True, check=False
+    )
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        answer = {"sentence": (done.stderr or done.stdout).strip()[-300:], "cause": None, "status": "error"}
+    return {"code": done.returncode, **answer}
+
+
+def told(answer: dict[str, Any]) -> str:
+    """What an answer names: one line of text."""
+    cause = answer.get("cause") or {}
+    parts = [answer["sentence"], *(str(cause.get(key, "")) for key in ("where", "reason"))]
+    parts += cause.get("stack", [])[:1]
+    return " | ".join(parts)
+
+
+def ask_row(row: Row, out: Path) -> dict[str, Any]:
+    """Everything about one row."""
+    folder = out / re.sub(r"\W+", "_", row.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = [run(row, "")]
+    recorded = [run(row, "", folder / "a")]
+    for _ in range(1, TIMINGS):
+        plain.append(run(row, ""))
+        recorded.append(run(row, "", folder / "again"))
+    same = diagnose(folder / "a", folder / "again", folder / "same")
+    result: dict[str, Any] = {
+        "name": row.name,
+        "versions": {package: version(package) for package in row.packages},
+        "is_repeatable": all(one.numbers == plain[0].numbers for one in plain),
+        "bit_equal": all(one.numbers == plain[0].numbers for one in recorded),
+        "codes": [plain[0].code, recorded[0].code],
+        "recorded": _recorded(folder / "a"),
+        "same": _short(same),
+        "ratio": _ratio(plain, recorded, RECORDED),
+        "off": _ratio(plain, recorded, range(NOT_RECORDED, 1000)),
+        "step_ms": _step_ms(plain),
+        "faults": [],
+    }
+    if plain[0].code or recorded[0].code:
+        result["tail"] = plain[0].tail if plain[0].code else recorded[0].tail
+        return result
+    if row.kernel:
+        other = run(row, row.kernel, folder / "kernel")
+        result["kernel"] = {
+            "options": row.kernel,
+            "effect": other.numbers != plain[0].numbers,
+            "code": other.code,
+            **_short(diagnose(folder / "a", folder / "kernel", folder / "of_kernel")),
+        }
+    for number, fault in enumerate(row.faults):
+        result["faults"].append(_fault(row, fault, plain[0], folder, number))
+    return result
+
+
+def _fault(row: Row, fault: Fault, plain: Ended, folder: Path, number: int) -> dict[str, Any]:
+    other = run(row, fault.options, folder / f"fault{number}")
+    answer = diagnose(folder / "a", folder / f"fault{number}", folder / f"of_fault{number}")
+    text = told(answer)
+    return {
+        "options": fault.options,
+        "effect": other.numbers != plain.numbers,
+        "ended": other.code,
+        "named": answer["code"] == 1 and re.search(fault.names, text) is not None,
+        **_short(answer),
+        **({"tail": other.tail} if other.code else {}),
+    }
+
+
+def _short(answer: dict[str, Any]) -> dict[str, Any]:
+    return {"answer": answer["code"], "status": answer["status"], "told": told(answer)}
+
+
+def _recorded(folder: Path) -> dict[str, Any]:
+    try:
+        content = json.loads((folder / "run.rank0.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return {key: content[key] for key in ("models", "steps", "recorded", "notes")}
+
+
+def _ratio(plain: list[Ended], recorded: list[Ended], steps: Any) -> float | None:
+    """Of processor time, medians of the runs, step for step."""
+    ratios = []
+    for step in steps:
+        # seconds[0] is from the end of step 0 to that of step 1
+        have = [[run.seconds[step - 1] for run in runs if step <= len(run.seconds)] for runs in (plain, recorded)]
+        if not all(have):
+            break
+        ratios.append(statistics.median(have[1]) / max(statistics.median(have[0]), 1e-9))
+    return round(statistics.median(ratios), 2) if ratios else None
+
+
+def _step_ms(plain: list[Ended]) -> float | None:
+    seconds = [second for one in plain for second in one.seconds]
+    return round(1000 * statistics.median(seconds), 1) if seconds else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", default="", help="regular expression: rows whose names have it")
+    parser.add_argument("--page", type=Path)
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    results = asked.out / "results.json"
+    known = {}
+    if results.is_file():
+        known = {one["name"]: one for one in json.loads(results.read_text())}
+    for row in ROWS:
+        if not re.search(asked.only, row.name, re.IGNORECASE):
+            continue
+        if not is_installed(row):
+            print(f"{row.name}: not installed", flush=True)
+            continue
+        known[row.name] = ask_row(row, asked.out)
+        results.write_text(json.dumps(list(known.values()), indent=1))
+        _print(known[row.name])
+    if asked.page:
+        from table import page
+
+        asked.page.write_text(page(list(known.values())))
+    return 0
+
+
+def _print(one: dict[str, Any]) -> None:
+    kernel = one.get("kernel", {})
+    print(
+        f"{one['name']}: codes {one['codes']}, bit-equal {one['bit_equal']}, same {one['same']['status']}, "
+        f"kernel {kernel.get('status')}, ratio {one['ratio']}, off {one['off']}, step {one['step_ms']} ms, "
+        f"recorded {','.join(one['recorded'].get('recorded', {}))}",
+        flush=True,
+    )
+    if "tail" in one:
+        print(one["tail"])
+    if one["same"]["answer"]:
+        print(f"   ! same: {one['same']['told'][:400]}")
+    if kernel.get("answer"):
+        print(f"   ! kernel: {kernel['told'][:400]}")
+    for fault in one["faults"]:
+        mark = "+" if fault["named"] else "0" if not fault["effect"] else "-"
+        print(f"   {mark} {fault['options']}: {fault['told'][:300]}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
