@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the table: a trainer, its script, another right kernel, and planted faults with what names them."""
+"""The rows of the table: a trainer, its script, another right kernel, and planted faults with what names
+them.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,10 @@ ROWS = (
         (
             _value("beta", "0.2", "0.1"),
             _value("label_smoothing", "0.1", "0.0"),
-            Fault("--plant reference:model.layers.1.input_layernorm", r"model\.layers\.1\.input_layernorm|0\.05"),
+            Fault(
+                "--plant reference:model.layers.1.input_layernorm",
+                r"model\.layers\.1\.input_layernorm|0\.05",
+            ),
         ),
     ),
     Row(

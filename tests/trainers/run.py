@@ -65,7 +65,7 @@ def run(row: Row, options: str, record: Path | None = None) -> Ended:
     words = [str(HERE / "scripts" / row.script.split()[0]), *row.script.split()[1:], *options.split()]
     if record is not None:
         shutil.rmtree(record, ignore_errors=True)
-        words = ["-m", "msprobe", "run", "--quiet", "-o", str(record), *row.record.split(), *words]
+        words = ["-m", "msprobe", "run", "--quiet", "-o", str(record), *words]
     start = [sys.executable, "-W", "ignore"]
     if row.processes > 1:
         start += ["-m", "torch.distributed.run", "--nproc-per-node", str(row.processes), "--standalone"]
@@ -189,7 +189,9 @@ def _ratio(plain: list[Ended], recorded: list[Ended], steps: Any) -> float | Non
     ratios = []
     for step in steps:
         # seconds[0] is from the end of step 0 to that of step 1
-        have = [[run.seconds[step - 1] for run in runs if step <= len(run.seconds)] for runs in (plain, recorded)]
+        have = [
+            [run.seconds[step - 1] for run in runs if step <= len(run.seconds)] for runs in (plain, recorded)
+        ]
         if not all(have):
             break
         ratios.append(statistics.median(have[1]) / max(statistics.median(have[0]), 1e-9))

@@ -7,21 +7,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.settings import confirmed
 from msprobe.result import Result
-from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.losses import LossComparison
     from msprobe.result import Cell
-
-    Part = Literal["config", "checkpoint", "losses", "gradients", "dump"]
-    Stage = Literal[
-        "configuration", "data", "initial weights", "first step", "gradients", "operators", "optimizer"
-    ]
 
     # "rounding": it differs by no more than rounding explains.
     PartStatus = Literal["equal", "rounding", "differ", "incomplete", "absent", "failed"]
@@ -44,56 +40,6 @@ STAGES: tuple[tuple[Stage, str, tuple[Part, ...]], ...] = (
     ("optimizer", "Optimizer", ("dump",)),
 )
 _ORDER = {stage: place for place, (stage, _, _) in enumerate(STAGES)}
-
-
-@dataclass(frozen=True)
-class Cause:
-    """A place where the runs may part."""
-
-    stage: Stage
-    part: Part
-    name: str
-    reason: str
-    confidence: float
-    step: int | None = None
-    rank: int | None = None
-    module: str = ""
-    record: str = ""
-    """Of a dump."""
-    stack: tuple[str, ...] = ()
-    """The lines of the target that called it, the innermost first."""
-    reference_stack: tuple[str, ...] = ()
-    """Those of the reference. A call that only one run makes has the lines of that run."""
-    plain: str = ""
-    """What is different, in words that need no knowledge of records. Empty: `where` says it."""
-    is_of_reference: bool = False
-    """`record` is one of the reference, as the target has nothing there."""
-    values: tuple[str, str] = ("", "")
-    """Of a setting or an argument: in the target, in the reference."""
-    acts: str = ""
-    """ "update": a setting that nothing follows from before the optimizer has stepped."""
-
-    @property
-    def where(self) -> str:
-        inside = f" in {self.module}" if self.module else ""
-        at = (
-            ""
-            if self.step is None
-            else f"step {self.step}" + ("" if self.rank is None else f", rank {self.rank}")
-        )
-        return printable(f"{self.name}{inside}" + (f" ({at})" if at else ""))
-
-    @property
-    def said(self) -> str:
-        """What is different, for a person."""
-        return printable(self.plain) or self.where
-
-    @property
-    def line(self) -> str:
-        """The same with its step and reason, for a list."""
-        at = "" if self.step is None or not self.plain else f"step {self.step}, "
-        reason = printable(self.reason)
-        return f"{at}{self.said}" + ("" if reason in self.said else f": {reason}")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from msprobe.terminal.colour import PLAIN, Paint
 from msprobe.terminal.printable import printable
 
 if TYPE_CHECKING:
-    from msprobe.diagnose.answer import Answer, Cause
+    from msprobe.diagnose.answer import Answer
+    from msprobe.diagnose.cause import Cause
 
 FILE = "diagnose.json"
 PAGE = "index.html"

@@ -19,7 +19,8 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msprobe.diagnose.answer import Answer, Cause, Missing, PartResult, Status
+    from msprobe.diagnose.answer import Answer, Missing, PartResult, Status
+    from msprobe.diagnose.cause import Cause
     from msprobe.diagnose.parts import Comparison
     from msprobe.diagnose.run_folder import RunFolder
 

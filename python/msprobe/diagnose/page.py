@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from msprobe.diagnose.answer import Answer, Cause
+    from msprobe.diagnose.answer import Answer
+    from msprobe.diagnose.cause import Cause
 
 _POLICY = f"{POLICY}; frame-src 'self' file:"
 _BADGES = {"equal": "agree", "rounding": "agree", "differ": "differ", "incomplete": "incomplete"}

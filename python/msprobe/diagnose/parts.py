@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compare.culprit import parse_frame
 from msprobe.config_check import wording
-from msprobe.diagnose.answer import Cause, PartResult
+from msprobe.diagnose.answer import PartResult
+from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
 from msprobe.files.dump_folders import STEP, numbered
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from msprobe.compare.result import CompareResult
     from msprobe.config_check.checks.check_result import Difference
     from msprobe.config_check.checks.likelihood import Ranked
-    from msprobe.diagnose.answer import Part, Stage
+    from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
 
 # From this likelihood on a difference of the set-up explains a numeric difference by itself.
@@ -135,7 +136,8 @@ class Comparison:
             files = write_outputs(folder, result, reference, target)
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [_of_setting(one) for one in result.ranked if _is_setting(one.difference)]
-        causes = [_of_set_up(one) for one in errors if not _is_setting(one.difference) and one.likelihood >= _LIKELY]
+        others = [one for one in errors if not _is_setting(one.difference)]
+        causes = [_of_set_up(one) for one in others if one.likelihood >= _LIKELY]
         causes += [setting for setting in settings if setting.confidence >= _LIKELY / 100]
         return PartResult(
             "config",

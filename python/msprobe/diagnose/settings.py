@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msprobe.diagnose.answer import Cause
+    from msprobe.diagnose.cause import Cause
 
 # Two quotients are equal where they differ by less than a single-precision number can hold.
 _EQUAL = 1e-6

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from browser import CHROMIUM, MISSING, Browser
-from msprobe.diagnose.answer import Answer, Cause, PartResult
+from msprobe.diagnose.answer import Answer, PartResult
 from msprobe.diagnose.answer_file import console_text
+from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.curves import curves
 from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.losses import compare_losses

@@ -9,8 +9,9 @@ import math
 
 import pytest
 from msprobe import InvalidArgument
-from msprobe.diagnose.answer import STAGES, Answer, Cause, PartResult, conclude, stage_status
+from msprobe.diagnose.answer import STAGES, Answer, PartResult, conclude, stage_status
 from msprobe.diagnose.answer_file import answer_json, console_text
+from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.losses import compare_losses, read_losses
 from msprobe.diagnose.page import page_html
 from msprobe.diagnose.run_folder import find_run
@@ -50,6 +51,63 @@ class TestOrder:
             cause("configuration", "config", None, 0.8),
         )
         assert conclude([part("config", unlikely, likely)]) == (likely, [unlikely])
+
+
+def setting(name, target, reference, confidence=0.91, acts=""):
+    return Cause(
+        "configuration", "config", name, "because", confidence, values=(target, reference), acts=acts
+    )
+
+
+def seen(stage, target="", reference="", *, name="argument x", step=0):
+    return Cause(stage, "dump", name, "because", 0.9, step, 0, values=(target, reference))
+
+
+class TestSettings:
+    """A setting that differs, beside what a dump shows first."""
+
+    def first(self, settings, dumped, weak=()):
+        config = PartResult("config", "differ", "said", causes=tuple(settings), settings=tuple(weak))
+        return conclude([config, part("dump", *dumped, steps=(0, 1, 2))])[0]
+
+    @pytest.mark.parametrize(
+        ("target", "reference"),
+        [("0.7", "1.0"), ("0.70", "1"), ("1.4", "2"), ("2", "1.4"), ("0.35", "0.5")],
+    )
+    def test_the_one_whose_values_are_seen_is_the_cause(self, target, reference):
+        likelier = setting("lr", "0.2", "0.1", 0.95)
+        temperature = setting("temperature", "0.7", "1.0", 0.55)
+        found = self.first([likelier], [seen("operators", target, reference)], [temperature])
+        assert (found.name, found.step) == ("temperature", 0)
+        assert found.confidence == 0.95
+
+    def test_words_are_seen_too(self):
+        found = self.first(
+            [], [seen("operators", "'tanh'", "'none'")], [setting("act", "'tanh'", "'none'", 0.5)]
+        )
+        assert found.name == "act"
+
+    def test_other_values_confirm_nothing(self):
+        dumped = seen("operators", "0.3", "0.2")
+        assert self.first([], [dumped], [setting("temperature", "0.7", "1.0", 0.55)]) is dumped
+
+    def test_zero_is_no_multiple(self):
+        dumped = seen("operators", "0.5", "0")
+        assert self.first([], [dumped], [setting("smoothing", "0.1", "0", 0.55)]) is dumped
+
+    def test_a_likely_one_stands_before_what_follows(self):
+        beta = setting("beta", "0.2", "0.1")
+        assert self.first([beta], [seen("operators")]) is beta
+
+    def test_what_acts_in_the_optimizer_explains_no_forward_pass(self):
+        lr, dumped = setting("lr", "0.2", "0.1", acts="update"), seen("operators")
+        assert self.first([lr], [dumped]) is dumped
+        assert self.first([lr], [seen("optimizer")]) is lr
+        assert self.first([lr], [seen("operators", step=1)]) is lr
+
+    def test_a_setting_of_a_module_stands_before_one_of_the_program(self):
+        dumped = seen("operators", "0.1", "0.001", name="module attribute norm.eps")
+        assert self.first([setting("batch_size", "5", "4")], [dumped]) is dumped
 
 
 class TestStages:

@@ -20,7 +20,7 @@ accelerator = Accelerator(
     mixed_precision=row.chosen("mixed_precision", "no"),
     gradient_accumulation_steps=row.chosen("gradient_accumulation_steps", 1),
 )
-if plugin is not None:  # accelerate takes FSDP for a matter of devices; torch has it for processes of the CPU, too
+if plugin is not None:  # for accelerate a matter of devices; torch has it for processes of the CPU, too
     accelerator.state.distributed_type = DistributedType.FSDP
     accelerator.state.fsdp_plugin = plugin
 model = net.made()

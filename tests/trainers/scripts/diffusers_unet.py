@@ -33,7 +33,8 @@ for _ in range(8):
     images = torch.randn(4, 1, 8, 8)
     noise, times = torch.randn_like(images), torch.randint(0, 100, (4,))
     noisy = noising.add_noise(images, noise, times)
-    wanted = noise if noising.config.prediction_type == "epsilon" else noising.get_velocity(images, noise, times)
+    is_plain = noising.config.prediction_type == "epsilon"
+    wanted = noise if is_plain else noising.get_velocity(images, noise, times)
     loss = torch.nn.functional.mse_loss(model(noisy, times).sample, wanted)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -21,9 +21,8 @@ class Module(lightning.LightningModule):
         return loss
 
     def configure_optimizers(self):
-        return torch.optim.AdamW(
-            self.parameters(), self.hparams.lr, weight_decay=self.hparams.weight_decay, fused=row.other_kernel()
-        )
+        lr, decay = self.hparams.lr, self.hparams.weight_decay
+        return torch.optim.AdamW(self.parameters(), lr, weight_decay=decay, fused=row.other_kernel())
 
 
 losses = []

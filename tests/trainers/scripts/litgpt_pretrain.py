@@ -62,7 +62,7 @@ pretrain.setup(
     eval=EvalArgs(interval=1000, max_iters=1, initial_validation=False, final_validation=False),
     log=LogArgs(),
     train=TrainArgs(
-        save_interval=None, log_interval=1, global_batch_size=row.chosen("global_batch_size", 4), micro_batch_size=4,
+        save_interval=None, log_interval=1, global_batch_size=4, micro_batch_size=4,
         max_tokens=8 * 4 * 16, max_norm=row.chosen("max_norm", 1.0), min_lr=4e-5, lr_warmup_steps=2,
         tie_embeddings=False,
     ),

@@ -15,7 +15,6 @@ from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.transformer import TransformerConfig
 
-
 # Megatron asks for the current GPU; on a machine without one everything stays on the CPU.
 torch.cuda.current_device = lambda: torch.device("cpu")
 torch.cuda.set_device = torch.cuda.synchronize = lambda *_: None

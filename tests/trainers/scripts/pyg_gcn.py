@@ -27,7 +27,8 @@ torch.manual_seed(0)
 graphs = []
 for _ in range(32):
     nodes = int(torch.randint(5, 9, ()))
-    graphs.append(Data(torch.randn(nodes, 8), torch.randint(0, nodes, (2, 3 * nodes)), y=torch.randint(0, 3, (1,))))
+    edges = torch.randint(0, nodes, (2, 3 * nodes))
+    graphs.append(Data(torch.randn(nodes, 8), edges, y=torch.randint(0, 3, (1,))))
 model = Graphs()
 row.plant(model)
 optimizer = torch.optim.Adam(model.parameters(), lr=row.chosen("lr", 0.01), foreach=row.other_kernel())

@@ -31,7 +31,8 @@ part = models.Transformer(home, max_seq_length=32, model_args={"attn_implementat
 model = SentenceTransformer(modules=[part, models.Pooling(32, row.chosen("pooling", "mean"))], device="cpu")
 row.plant(model)
 source = random.Random(4)
-data = Dataset.from_list([{"anchor": texts.sentence(source), "positive": texts.sentence(source)} for _ in range(32)])
+pairs = [{"anchor": texts.sentence(source), "positive": texts.sentence(source)} for _ in range(32)]
+data = Dataset.from_list(pairs)
 trainer = SentenceTransformerTrainer(
     model=model,
     args=SentenceTransformerTrainingArguments(

@@ -18,9 +18,10 @@ home = tempfile.mkdtemp()
 eps = row.chosen("norm_eps", 1e-5)
 cfg = OmegaConf.create(
     {
-        "device": "cpu", "dtype": row.chosen("dtype", "fp32"), "output_dir": home, "seed": 1, "epochs": 1,
-        "max_steps_per_epoch": 8, "batch_size": row.chosen("batch_size", 4), "shuffle": True, "compile": False,
-        "resume_from_checkpoint": False, "gradient_accumulation_steps": 1, "optimizer_in_bwd": False,
+        "device": "cpu", "dtype": "fp32", "output_dir": home, "seed": 1, "epochs": 1,
+        "max_steps_per_epoch": 8, "batch_size": row.chosen("batch_size", 4), "shuffle": True,
+        "compile": False, "resume_from_checkpoint": False, "gradient_accumulation_steps": 1,
+        "optimizer_in_bwd": False,
         "clip_grad_norm": row.chosen("clip_grad_norm", 1.0),
         "model": {"_component_": "tune_parts.model", "norm_eps": eps},
         "tokenizer": {"_component_": "tune_parts.Tokenizer"},

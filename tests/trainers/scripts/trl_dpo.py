@@ -11,11 +11,9 @@ from datasets import Dataset
 from trl import DPOConfig, DPOTrainer
 
 source = random.Random(2)
+kinds = {"prompt": (4, 6), "chosen": (6, 12), "rejected": (6, 12)}
 data = Dataset.from_list(
-    [
-        {"prompt": texts.sentence(source, 4, 6), "chosen": texts.sentence(source), "rejected": texts.sentence(source)}
-        for _ in range(30)
-    ]
+    [{kind: texts.sentence(source, *length) for kind, length in kinds.items()} for _ in range(30)]
 )
 model, reference = texts.llama(), texts.llama()
 if row.planted().startswith("reference:"):  # in the frozen model

@@ -19,7 +19,8 @@ texts.tokenizer().save_pretrained(home)
 
 def reward(completions, **_):
     weight = row.chosen("reward_weight", 1.0)
-    return [weight * sum(int(word[1:]) % 2 for word in text.split() if word[1:].isdigit()) for text in completions]
+    numbers = [[int(word[1:]) for word in text.split() if word[1:].isdigit()] for text in completions]
+    return [weight * sum(number % 2 for number in one) for one in numbers]
 
 
 arguments = GRPOConfig(

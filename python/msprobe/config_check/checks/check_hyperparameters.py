@@ -76,10 +76,12 @@ def _compare_variables(result: CheckResult, reference: _File | None, target: _Fi
     label = pack.VARIABLES.rpartition("/")[2]
     for name in sorted(reference.keys() & target.keys()):
         if not same_value(reference[name], target[name]):
-            values = reference[name], target[name]
-            cells = map(sheet_cell, [label, name, name, *values, _PURE, WARNING])
-            result.rows.append(list(cells))
-            result.differences.append(Difference("hyperparameters", name, *map(shown, values), WARNING))
+            ours, theirs = reference[name], target[name]
+            row = [label, name, name, ours, theirs, _PURE, WARNING]
+            result.rows.append([sheet_cell(cell) for cell in row])
+            result.differences.append(
+                Difference("hyperparameters", name, shown(ours), shown(theirs), WARNING)
+            )
 
 
 def _compare(result: CheckResult, label: str, reference: _File, target: _File) -> None:

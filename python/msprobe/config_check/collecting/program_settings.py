@@ -32,7 +32,11 @@ _DEEPEST = 8
 _MOST_ITEMS = 1000
 _MOST_KEYS = 300  # a mapping with more is a vocabulary, or data
 _MOST_FRAMES = 300
-_LIBRARIES_WITHOUT = frozenset(("msprobe", "torch", *getattr(sys, "stdlib_module_names", ())))
+# Their functions hold no settings of a training: torch and Python itself, and what starts a program.
+_LIBRARIES_WITHOUT = frozenset(
+    (*getattr(sys, "stdlib_module_names", ()), "IPython", "_pytest", "absl", "click", "fire", "hydra",
+     "ipykernel", "jsonargparse", "msprobe", "pluggy", "ray", "torch", "traitlets", "typer", "tyro", "xdist")
+)  # fmt: skip
 _HAS_FAST_LOCALS = 0x1  # flag of the code of a function: its local names are no dictionary
 
 # What a variable says of one run alone: when and where it is.
@@ -47,8 +51,8 @@ class ProgramSettings:
 
     settings: of objects that are made for it, by the names of their classes: "GRPOConfig.temperature",
         "LoraConfig.lora_alpha".
-    variables: plain variables of the main script, "script.lr", and plain attributes of the objects whose
-        methods run, "PPO.gamma". That they are settings is a guess.
+    variables: plain variables of the main script, "script.lr", its dictionaries, "options.lr", and plain
+        attributes of the objects whose methods run, "PPO.gamma". That they are settings is a guess.
     """
 
     settings: Parameters = field(default_factory=dict)
@@ -92,8 +96,8 @@ def _look_at_frame(found: _Found, frame: FrameType, *, is_of_main: bool) -> None
         return  # of a module or a class; that of the main script was read
     values = frame.f_locals
     try:
-        if code.co_argcount and code.co_varnames[0] in values:
-            found.owner(values[code.co_varnames[0]])
+        if code.co_argcount and code.co_varnames[0] == "self" and "self" in values:
+            found.owner(values["self"])
         for name, value in list(values.items()):
             if is_of_main:
                 found.variable(name, value)
@@ -121,7 +125,7 @@ class _Found:
         elif _is_variable(name, value):
             self._guess("script", {name: value})
         elif not self.settings(value) and type(value) is dict:
-            self._add(name, value)
+            self._guess(name, value)
 
     def owner(self, owner: Any) -> None:
         """An object whose method runs, as a trainer."""
@@ -208,8 +212,9 @@ class _Found:
         prefix = f"{title}{number}." if title else ""
         merge(self.result.settings, {prefix + name: value for name, value in parameters.items()})
 
-    def _guess(self, title: str, plain: dict[str, Any]) -> None:
-        merge(self.result.variables, {f"{title}.{name}": value for name, value in flattened(plain).items()})
+    def _guess(self, title: str, tree: dict[str, Any]) -> None:
+        found = flattened(_plain(tree, 0) or {})
+        merge(self.result.variables, {f"{title}.{name}": value for name, value in found.items()})
 
 
 # ---- types of settings
@@ -289,15 +294,18 @@ def _is_value(value: Any) -> bool:
 
 
 def _is_variable(name: str, value: Any) -> bool:
-    return (
-        value is not None and _is_value(value) and not name.startswith("_") and not _OF_ONE_RUN.search(name)
-    )
+    if value is None or not _is_value(value) or (isinstance(value, str) and os.sep in value):
+        return False
+    return not name.startswith("_") and not _OF_ONE_RUN.search(name)
+
+
+_FUNCTIONS = ("function", "builtin_function_or_method")
 
 
 def _plain(tree: Any, depth: int) -> Any:
     """What is plain of a tree; None where nothing is."""
     kind = type(tree)
-    if _is_value(tree) or issubclass(kind, type) or kind.__name__ in ("function", "builtin_function_or_method"):
+    if _is_value(tree) or issubclass(kind, type) or kind.__name__ in _FUNCTIONS:
         return tree
     if depth > _DEEPEST:
         return None
