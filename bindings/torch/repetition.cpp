@@ -10,11 +10,11 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "../python_text.h"
 #include "last_part.h"
+#include "msprobe/operators.h"
 #include "msprobe/record_name.h"
 #include "native_type.h"
 #include "unseen.h"
@@ -22,38 +22,6 @@
 namespace py = pybind11;
 
 namespace {
-
-// Functions that are asked to work in place, and where they stand positionally.
-struct InPlaceSwitch {
-  std::string_view function;
-  Py_ssize_t position;
-};
-constexpr std::array kInPlaceSwitches{
-    InPlaceSwitch{"Functional.dropout", 3},     InPlaceSwitch{"Functional.alpha_dropout", 3},
-    InPlaceSwitch{"Functional.dropout1d", 3},   InPlaceSwitch{"Functional.dropout2d", 3},
-    InPlaceSwitch{"Functional.dropout3d", 3},   InPlaceSwitch{"Functional.feature_alpha_dropout", 3},
-    InPlaceSwitch{"Functional.relu", 1},        InPlaceSwitch{"Functional.relu6", 1},
-    InPlaceSwitch{"Functional.elu", 2},         InPlaceSwitch{"Functional.selu", 1},
-    InPlaceSwitch{"Functional.celu", 2},        InPlaceSwitch{"Functional.leaky_relu", 2},
-    InPlaceSwitch{"Functional.rrelu", 4},       InPlaceSwitch{"Functional.threshold", 3},
-    InPlaceSwitch{"Functional.hardtanh", 3},    InPlaceSwitch{"Functional.silu", 1},
-    InPlaceSwitch{"Functional.mish", 1},        InPlaceSwitch{"Functional.hardswish", 1},
-    InPlaceSwitch{"Functional.hardsigmoid", 1},
-};
-
-// What keeps a memory of its own in an argument, without telling autograd.
-constexpr std::array<std::string_view, 2> kWithStatistics{"batch_norm", "instance_norm"};
-
-// Of the methods that Python calls for `+=`: __iadd__, but not __invert__.
-bool is_in_place_operator(std::string_view method) {
-  return method.starts_with("__i") && method.ends_with("__") && method != "__invert__" &&
-         method != "__index__" && method != "__int__";
-}
-
-bool works_in_place(std::string_view function) {
-  const std::string_view name = last_part(function);
-  return is_in_place_operator(name) || (name.ends_with('_') && !name.ends_with("__"));
-}
 
 bool is_true(PyObject* value) { return value == Py_True; }
 
@@ -67,10 +35,8 @@ PyObject* keyword(const CallArguments& arguments, std::string_view name) {
 
 bool asks_in_place(std::string_view function, const CallArguments& arguments) {
   if (PyObject* asked = keyword(arguments, "inplace"); asked != nullptr) return is_true(asked);
-  for (const auto& [name, position] : kInPlaceSwitches) {
-    if (name == function) return arguments.positional > position && is_true(arguments.values[position]);
-  }
-  return false;
+  const int position = msprobe::operators::find(function).inplace_position;
+  return position >= 0 && arguments.positional > position && is_true(arguments.values[position]);
 }
 
 std::optional<std::uint32_t> version_of(const at::Tensor& tensor) {
@@ -165,15 +131,15 @@ void Repetition::keep_copy(PyObject* value) {
 }
 
 void Repetition::keep_copies(std::string_view function) {
-  const std::string_view name = last_part(function);
-  if (works_in_place(function) || asks_in_place(function, arguments_)) {
+  const msprobe::operators::Row row = msprobe::operators::find(function);
+  if (row.is_in_place || asks_in_place(function, arguments_)) {
     PyObject* first = arguments_.positional > 0 ? arguments_.values[0] : keyword(arguments_, "input");
     if (first != nullptr) keep_copy(first);
   }
   if (PyObject* out = keyword(arguments_, "out"); out != nullptr) keep_copy(out);
-  const auto keeps = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  if (std::any_of(kWithStatistics.begin(), kWithStatistics.end(), keeps)) {
-    // Vectors with an entry for each channel.
+  // What keeps a memory of its own in an argument, without telling autograd: vectors with an entry for each
+  // channel.
+  if (row.updates.find("running_") != std::string_view::npos) {
     for (const Seen& seen : tensors_) {
       if (seen.tensor.dim() == 1 && !seen.tensor.requires_grad()) keep_copy(seen.object);
     }

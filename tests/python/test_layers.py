@@ -18,9 +18,16 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # ---- C++: which modules a module may include, itself aside. What is not listed is a feature.
 BASE: set[str] = set()
 DATA = {"base"}
-TRACE = {"base", "stats", "metrics", "io"}
+TRACE = {"base", "operators", "stats", "metrics", "io"}
 FEATURE = {*TRACE, "trace"}
-MAY_INCLUDE = {"base": BASE, "stats": DATA, "metrics": {"base", "stats"}, "io": DATA, "trace": TRACE}
+MAY_INCLUDE = {
+    "base": BASE,
+    "operators": DATA,
+    "stats": DATA,
+    "metrics": {"base", "stats"},
+    "io": DATA,
+    "trace": TRACE,
+}
 
 # The module of a header of cpp/include and cpp/private; those not listed are named after their module.
 MODULE_OF_HEADER = {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "msprobe/export.h"
+#include "msprobe/operators.h"
 #include "msprobe/tensor_view.h"
 
 namespace msprobe::perturb {
@@ -211,19 +212,7 @@ constexpr int digits_of(DType dtype) noexcept {
 }
 
 /// What a function computes, as far as it matters for its sensitivity.
-enum class Arithmetic : std::uint8_t {
-  kNone,  // it moves or draws numbers, or decides by them: nothing is rounded there, or any change is a jump
-  kOther,
-  kSum,
-  kDifference,
-  kProduct,
-  kSoftmax,
-  kExponential,
-  kLogarithm,
-  kQuotient,
-  kRoot,  // reciprocal square root, reciprocal
-  kNorm
-};
+using Arithmetic = operators::Condition;
 
 /// Of "Torch.sub", "Tensor.__truediv__", "Functional.softmax", ...
 MSPROBE_API Arithmetic arithmetic_of(std::string_view api);

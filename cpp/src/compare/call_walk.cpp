@@ -38,13 +38,10 @@ std::string plain_operator(std::string_view operator_name) {
   return std::string(last);
 }
 
-// What is in their first argument before does not matter: often it is memory that nobody has written to yet.
+// What is in its first argument before does not matter: often it is memory that nobody has written to yet.
 bool overwrites_first(std::string_view record) {
-  static const std::unordered_set<std::string_view> names = {
-      "copy_",   "zero_",        "fill_", "normal_",     "uniform_",   "bernoulli_",
-      "random_", "exponential_", "set_",  "log_normal_", "geometric_", "cauchy_"};
-  const std::string call = operator_name(record);
-  return names.contains(std::string_view(call).substr(call.rfind('.') + 1));
+  const operators::Row row = operators::find(operator_name(record));
+  return row.overwrites && row.is_in_place;
 }
 
 }  // namespace
@@ -231,14 +228,14 @@ std::optional<std::uint32_t> CallWalker::forward_record(std::uint32_t record) co
 bool CallWalker::collect_influences(std::uint32_t record, std::span<const ItemPair> rows, bool is_saved,
                                     std::vector<Influence>& influences) {
   bool knows_all = true;
-  const Saved saved = is_saved ? traits_of_record(name(record)).saved : Saved::kAll;
-  const Item* const bias = saved == Saved::kFactors ? added_bias(rows) : nullptr;
+  const operators::Keeps saved = is_saved ? traits_of_record(name(record)).keeps : operators::Keeps::kAll;
+  const Item* const bias = saved == operators::Keeps::kFactors ? added_bias(rows) : nullptr;
   for (const ItemPair& row : rows) {
     const Item& item = pair_.target_item(row);
     if (item.kind != Item::Kind::kTensor || !(is_saved || is_input(item.part))) continue;
     if (is_overwritten(record, item)) continue;
-    if (saved == Saved::kFactors && (!is_input(item.part) || &item == bias)) continue;
-    if (saved == Saved::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
+    if (saved == operators::Keeps::kFactors && (!is_input(item.part) || &item == bias)) continue;
+    if (saved == operators::Keeps::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
     const Item* const other = pair_.reference_item(row);
     if (other == nullptr) {
       knows_all = false;

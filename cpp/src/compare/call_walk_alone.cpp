@@ -196,14 +196,14 @@ void CallWalker::tell(Alone& alone) {
 
 std::uint32_t CallWalker::functions_in(const Trace& trace, std::uint32_t record) const {
   const Record& one = trace.records()[record];
-  const OperatorTraits traits = traits_of_record(trace.name(one));
-  if (is_module(trace.name(one)) || only_moves(traits)) return 0;
+  const operators::Row traits = traits_of_record(trace.name(one));
+  if (is_module(trace.name(one)) || traits.only_moves()) return 0;
   const auto items = trace.items(one);
   const bool computes = std::any_of(items.begin(), items.end(), [&](const Item& item) {
     return !is_input(item.part) && metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype))) > 0;
   });
-  const bool sums = traits.growth == Growth::kProduct || traits.growth == Growth::kAttention ||
-                    traits.growth == Growth::kRecurrent;
+  const bool sums = traits.gain == operators::Gain::kProduct || traits.gain == operators::Gain::kAttention ||
+                    traits.gain == operators::Gain::kRecurrent;
   return computes ? (sums ? 2 : 1) : 0;
 }
 

@@ -284,23 +284,23 @@ void CallWalker::tell_in_place(Finding& finding, const ItemPair& row, ItemIndex 
 }
 
 bool CallWalker::writes_in_place(std::uint32_t record) const {
-  const std::string call = operator_name(name(record));
-  if (call.ends_with('_') && !call.ends_with("__")) return true;
-  if (call.find("__i") != std::string::npos && call.ends_with("__")) return true;
+  if (operators::find(operator_name(name(record))).is_in_place) return true;
   const auto items = pair_.target.items(pair_.target.records()[record]);
   return std::any_of(items.begin(), items.end(),
                      [&](const Item& item) {
                        return is_input(item.part) && pair_.target.text(item.path).ends_with("inplace") &&
                               pair_.target.text(item.value) == "True";
                      }) ||
-         has_true_argument(items);
+         asks_in_place(record, items);
 }
 
-bool CallWalker::has_true_argument(std::span<const Item> items) const {
-  return std::any_of(items.begin(), items.end(), [&](const Item& item) {
-    return item.part == Part::kInputArgs && item.value.kind == trace::Scalar::Kind::kBool &&
-           pair_.target.text(item.value) == "True" && pair_.target.text(item.path) == "1";
-  });
+bool CallWalker::asks_in_place(std::uint32_t record, std::span<const Item> items) const {
+  const int position = operators::find(operator_name(name(record))).inplace_position;
+  return position >= 0 && std::any_of(items.begin(), items.end(), [&](const Item& item) {
+           return item.part == Part::kInputArgs && item.value.kind == trace::Scalar::Kind::kBool &&
+                  pair_.target.text(item.value) == "True" &&
+                  pair_.target.text(item.path) == std::to_string(position);
+         });
 }
 
 void CallWalker::visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
@@ -335,7 +335,9 @@ Allowance CallWalker::allowed_of_updated(const Item& reference, const std::strin
   Influence updated, gradient;
   if (left != before_->left_behind.end()) updated.distance.expected = updated.distance.bias = left->second;
   gradient.distance.expected = 1;
-  return allowance({Growth::kUpdate}, result, std::array{updated, gradient}, 0);
+  operators::Row update;
+  update.gain = operators::Gain::kUpdate;
+  return allowance(update, result, std::array{updated, gradient}, 0);
 }
 
 std::string CallWalker::parameter_of(std::uint32_t record, const ItemPair& row) {

@@ -15,7 +15,7 @@ void CallWalker::visit_results(std::uint32_t record, std::span<const ItemPair> r
                                std::size_t arguments, Seen& seen) {
   const std::string_view call = name(record);
   const bool backward = is_backward(call);
-  const OperatorTraits traits = traits_of_record(call);
+  const operators::Row traits = traits_of_record(call);
   const ItemPair* worst = nullptr;
   Distance worst_distance;
   Allowance worst_allowed;
@@ -39,7 +39,7 @@ void CallWalker::visit_results(std::uint32_t record, std::span<const ItemPair> r
     if (is_module(call) && !backward) credit_module(row, apart);
     if (apart.equal) continue;
     Result result = result_of(row, backward);
-    if (traits.growth == Growth::kUpdate) result.step = step_of(row);
+    if (traits.gain == operators::Gain::kUpdate) result.step = step_of(row);
     Allowance allowed = allowed_of(record, traits, result, influences, knows_inputs);
     has_flips_ |= result.unit == 0;
     if (const double hidden = moved_element(traits, result, influences); hidden > 0)
@@ -83,17 +83,15 @@ double CallWalker::step_of(const ItemPair& row) const {
   return kInfinity;  // lists of tensors, a step that cannot be seen
 }
 
-OperatorTraits CallWalker::traits_of_record(std::string_view call) const {
-  if (is_module(call)) return traits_of(module_class(call));
-  const std::string name = operator_name(call);
-  const std::size_t dot = name.rfind('.');
-  return traits_of(dot == std::string::npos ? name : name.substr(dot + 1));
+operators::Row CallWalker::traits_of_record(std::string_view call) const {
+  if (is_module(call)) return operators::find(module_class(call));
+  return operators::find(operator_name(call));
 }
 
-Allowance CallWalker::allowed_of(std::uint32_t record, const OperatorTraits& traits, const Result& result,
+Allowance CallWalker::allowed_of(std::uint32_t record, const operators::Row& traits, const Result& result,
                                  std::span<const Influence> influences, bool knows_inputs) {
   if (!knows_inputs) return {kInfinity, kInfinity};
-  const bool is_composite = is_module(name(record)) || traits.growth == Growth::kRecurrent;
+  const bool is_composite = is_module(name(record)) || traits.gain == operators::Gain::kRecurrent;
   Result computed = result;
   // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
   if (is_composite && result.unit > 0) computed.unit = std::max(result.unit, coarsest_unit_);
@@ -108,7 +106,7 @@ Allowance CallWalker::allowed_of(std::uint32_t record, const OperatorTraits& tra
 }
 
 void CallWalker::tell_result(std::uint32_t record, const ItemPair& row, const Distance& apart,
-                             const Allowance& allowed, bool is_excluded, const OperatorTraits& traits,
+                             const Allowance& allowed, bool is_excluded, const operators::Row& traits,
                              const Seen& seen) {
   Finding& finding = add(FindingKind::kOperator, record);
   finding.distance = apart;
@@ -125,7 +123,7 @@ void CallWalker::tell_result(std::uint32_t record, const ItemPair& row, const Di
     finding.reason += ": it is " + std::string(ours) + ", in the reference " + std::string(theirs);
   }
   if (is_collective(finding.name)) finding.kind = FindingKind::kReduction;
-  if (traits.growth == Growth::kRandom) {
+  if (traits.gain == operators::Gain::kDraws) {
     finding.kind = FindingKind::kRandomness;
     finding.reason += " (a random operator)";
   }
@@ -133,7 +131,7 @@ void CallWalker::tell_result(std::uint32_t record, const ItemPair& row, const Di
 
 void CallWalker::visit_lone_result(std::uint32_t record, const ItemPair& row, const Item& item,
                                    std::span<const Influence> influences, bool knows_inputs,
-                                   std::size_t arguments, const OperatorTraits& traits) {
+                                   std::size_t arguments, const operators::Row& traits) {
   if (arguments > 0 || !knows_inputs || item.kind == Item::Kind::kNull) return;
   // How many elements there are may depend on those of a mask or an index, or on noise.
   const bool is_chosen = std::any_of(influences.begin(), influences.end(),
@@ -149,9 +147,9 @@ void CallWalker::visit_lone_result(std::uint32_t record, const ItemPair& row, co
   finding.effect = kInfinity;
 }
 
-bool CallWalker::only_sums(const OperatorTraits& traits) {
-  return traits.growth == Growth::kProduct || traits.growth == Growth::kScaleFree ||
-         traits.growth == Growth::kElementwise || traits.growth == Growth::kPower;
+bool CallWalker::only_sums(const operators::Row& traits) {
+  return traits.gain == operators::Gain::kProduct || traits.gain == operators::Gain::kScaleFree ||
+         traits.gain == operators::Gain::kElementwise || traits.gain == operators::Gain::kPower;
 }
 
 bool CallWalker::was_equal_before(std::uint32_t record) {

@@ -15,9 +15,9 @@
 #include "base/non_finite.h"
 #include "compare/call_walk.h"
 #include "compare/flow.h"
-#include "compare/operators.h"
 #include "compare/rounding_model.h"
 #include "compare/rows.h"
+#include "msprobe/operators.h"
 #include "msprobe/step_walk.h"
 #include "trace/item/uninitialised.h"
 #include "trace/match/parent_cursor.h"
@@ -268,7 +268,7 @@ class CallWalker {
 
   bool writes_in_place(std::uint32_t record) const;
   // relu(x, True)
-  bool has_true_argument(std::span<const Item> items) const;
+  bool asks_in_place(std::uint32_t record, std::span<const Item> items) const;
 
   void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
                        const std::string& parameter);
@@ -297,13 +297,13 @@ class CallWalker {
   // How far the reference's call moved its first tensor, as a part of it.
   double step_of(const ItemPair& row) const;
 
-  OperatorTraits traits_of_record(std::string_view call) const;
+  operators::Row traits_of_record(std::string_view call) const;
 
-  Allowance allowed_of(std::uint32_t record, const OperatorTraits& traits, const Result& result,
+  Allowance allowed_of(std::uint32_t record, const operators::Row& traits, const Result& result,
                        std::span<const Influence> influences, bool knows_inputs);
 
   void tell_result(std::uint32_t record, const ItemPair& row, const Distance& apart, const Allowance& allowed,
-                   bool is_excluded, const OperatorTraits& traits, const Seen& seen);
+                   bool is_excluded, const operators::Row& traits, const Seen& seen);
 
   // Where elements were near a limit, as of a router, others are chosen, and another number of them.
   bool is_other_choice(const ItemPair& row) const {
@@ -313,8 +313,8 @@ class CallWalker {
   // A result that cannot be compared: of another dtype or shape.
   void visit_lone_result(std::uint32_t record, const ItemPair& row, const Item& item,
                          std::span<const Influence> influences, bool knows_inputs, std::size_t arguments,
-                         const OperatorTraits& traits);
-  static bool only_sums(const OperatorTraits& traits);
+                         const operators::Row& traits);
+  static bool only_sums(const operators::Row& traits);
 
   // Whether an earlier call of the same operator, on equal shapes, agreed in all.
   bool was_equal_before(std::uint32_t record);

@@ -23,20 +23,21 @@ double ratio(double a, double b) {
 bool is_mask(const Influence& influence) { return influence.unit > 0 && influence.largest > kModel.mask; }
 
 // Functions of single elements: a product with a small number is small, and no sum that cancels out.
-bool is_by_element(const OperatorTraits& traits, const Result& result,
+bool is_by_element(const operators::Row& traits, const Result& result,
                    std::span<const Influence> influences) {
-  const bool has_no_sum = traits.growth == Growth::kElementwise || traits.growth == Growth::kPower ||
-                          traits.growth == Growth::kRoot || traits.growth == Growth::kExponential;
+  const bool has_no_sum = traits.gain == operators::Gain::kElementwise ||
+                          traits.gain == operators::Gain::kPower || traits.gain == operators::Gain::kRoot ||
+                          traits.gain == operators::Gain::kExponential;
   return has_no_sum && std::none_of(influences.begin(), influences.end(), [&](const Influence& one) {
            return !one.is_saved && one.count > result.count;
          });
 }
 
 // How much smaller the result is than the terms it is a sum of, as if their signs were random.
-double cancellation(const OperatorTraits& traits, const Result& result,
+double cancellation(const operators::Row& traits, const Result& result,
                     std::span<const Influence> influences) {
   if (!result.is_backward && is_by_element(traits, result, influences)) return 1;
-  const bool sums_products = traits.growth == Growth::kProduct || result.is_backward;
+  const bool sums_products = traits.gain == operators::Gain::kProduct || result.is_backward;
   double terms = 0;
   for (const Influence& one : influences) {
     if (one.is_saved || is_mask(one)) continue;  // what is masked is no term
@@ -55,7 +56,7 @@ double cancellation(const OperatorTraits& traits, const Result& result,
                            influences[i].typical * influences[k].typical * std::sqrt(std::max(extent, 1.0)));
       }
     }
-    if (traits.growth == Growth::kProduct) {
+    if (traits.gain == operators::Gain::kProduct) {
       terms = largest;
       // The bias of a linear layer in backward: a plain sum of what comes in.
       if (result.is_backward) {
@@ -71,52 +72,57 @@ double cancellation(const OperatorTraits& traits, const Result& result,
 }
 
 // How many times the relative error of this input shows in the result.
-double growth(const OperatorTraits& traits, const Result& result, const Influence& one, double cancelled) {
+double growth(const operators::Row& traits, const Result& result, const Influence& one, double cancelled) {
   const double smaller = ratio(one.norm, result.norm);
   if (result.is_backward) {
-    if (only_moves(traits)) return std::max(smaller, 1.0);
-    if (traits.growth == Growth::kRecurrent) return std::max(kModel.recurrent, cancelled);
+    if (traits.only_moves()) return std::max(smaller, 1.0);
+    if (traits.gain == operators::Gain::kRecurrent) return std::max(kModel.recurrent, cancelled);
     return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, kModel.most_growth), cancelled});
   }
-  switch (traits.growth) {
-    case Growth::kMoving:
-    case Growth::kSum: return std::max(smaller, 1.0);
-    case Growth::kElementwise:
-    case Growth::kScaleFree: return 2;
-    case Growth::kPower: return kModel.power;
+  switch (traits.gain) {
+    case operators::Gain::kMoves:
+    case operators::Gain::kSum: return std::max(smaller, 1.0);
+    case operators::Gain::kElementwise:
+    case operators::Gain::kScaleFree: return 2;
+    case operators::Gain::kPower: return kModel.power;
     // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
-    case Growth::kRoot: return std::max(2.0, 1 / std::sqrt(one.distance.expected));
-    case Growth::kProduct: return std::max(cancelled, 1.0);
-    case Growth::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : 2 * one.typical);
-    case Growth::kLogarithm:
+    case operators::Gain::kRoot: return std::max(2.0, 1 / std::sqrt(one.distance.expected));
+    case operators::Gain::kProduct: return std::max(cancelled, 1.0);
+    case operators::Gain::kExponential: return std::max(2.0, is_mask(one) ? 2.0 : 2 * one.typical);
+    case operators::Gain::kLogarithm:
       return std::clamp(2 * ratio(one.typical, result.typical), 2.0, kModel.most_growth);
-    case Growth::kRecurrent: return kModel.recurrent;
-    case Growth::kAttention: return std::clamp(4 * one.typical * one.typical, 2.0, kModel.most_growth);
-    case Growth::kRandom: return std::max(smaller, 1.0);
-    case Growth::kUpdate: return kInfinity;
-    case Growth::kUnknown: return std::clamp(smaller, 1.0, kModel.most_growth);
+    case operators::Gain::kRecurrent: return kModel.recurrent;
+    case operators::Gain::kAttention:
+      return std::clamp(4 * one.typical * one.typical, 2.0, kModel.most_growth);
+    case operators::Gain::kDraws: return std::max(smaller, 1.0);
+    case operators::Gain::kUpdate: return kInfinity;
+    case operators::Gain::kNone:
+    case operators::Gain::kPicks:
+    case operators::Gain::kSteps:
+    case operators::Gain::kDecides:
+    case operators::Gain::kOther: return std::clamp(smaller, 1.0, kModel.most_growth);
   }
   return 1;
 }
 
 // How many independent errors the result has that count. Those of a power are in its largest elements: with
 // errors e of each element x, the norm moves by sum(e x^2) / |x|^2, at most e max(x) / |x|.
-double errors_of(const OperatorTraits& traits, const Result& result, const Influence& one) {
+double errors_of(const operators::Row& traits, const Result& result, const Influence& one) {
   // A part of a tensor, or one that is repeated in part, may have most of the errors.
-  if (only_moves(traits) && one.count != result.count) return 1;
+  if (traits.only_moves() && one.count != result.count) return 1;
   double errors = independent_errors(one.count, one.norm, one.largest);
   const double kept = independent_errors(result.count, result.norm, result.largest);
   // Of a sum there are as many as there are results.
   errors = result.is_backward ? std::min(errors, kept) : errors * kept / result.count;
-  if (traits.growth != Growth::kPower || result.largest <= 0) return std::max(errors, 1.0);
+  if (traits.gain != operators::Gain::kPower || result.largest <= 0) return std::max(errors, 1.0);
   return std::clamp(std::pow(result.norm / result.largest, 2), 1.0, errors);
 }
 
 // A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share of e / 2u of the elements to
 // the other neighbour, which is off by 2u. Together sqrt(2 u e); where e is beyond u, all are rounded anyhow.
-double rounded_otherwise(const OperatorTraits& traits, const Result& result, const Influence& one,
+double rounded_otherwise(const operators::Row& traits, const Result& result, const Influence& one,
                          double error) {
-  const bool is_cast = only_moves(traits) && one.unit > 0 && one.unit < result.unit;
+  const bool is_cast = traits.only_moves() && one.unit > 0 && one.unit < result.unit;
   return is_cast ? std::sqrt(2 * result.unit * std::min(error, result.unit)) : 0;
 }
 
@@ -132,16 +138,17 @@ double sum_roundings(double terms, double unit) {
 
 // How many times a rounding of its own shows in a result that is smaller than its terms. Logarithms of sums
 // of exponentials are kept in float32 at least until they are rounded to the dtype of the result.
-double lost_units(const OperatorTraits& traits, const Result& result, double unit, double cancelled) {
-  if (traits.growth != Growth::kLogarithm || result.is_backward) return cancelled;
+double lost_units(const operators::Row& traits, const Result& result, double unit, double cancelled) {
+  if (traits.gain != operators::Gain::kLogarithm || result.is_backward) return cancelled;
   const double kept = metrics::unit_roundoff(DType::kFloat32);
   return unit > kept ? std::max(1.0, cancelled * kept / unit) : cancelled;
 }
 
 }  // namespace
 
-double terms_of(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences) {
-  const bool is_product = traits.growth == Growth::kProduct || traits.growth == Growth::kAttention;
+double terms_of(const operators::Row& traits, const Result& result, std::span<const Influence> influences) {
+  const bool is_product =
+      traits.gain == operators::Gain::kProduct || traits.gain == operators::Gain::kAttention;
   double terms = 1;
   for (const Influence& one : influences) {
     if (is_product) terms = std::max(terms, one.last);
@@ -186,13 +193,13 @@ Allowance allowance_of_update(const Result& result, std::span<const Influence> i
 
 }  // namespace
 
-Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
+Allowance allowance(const operators::Row& traits, const Result& result, std::span<const Influence> influences,
                     double noise) {
   Allowance allowed;
   double unit = result.unit, kink = 0, discrete = 0;
   const double cancelled = cancellation(traits, result, influences);
   allowed.cancelled = cancelled;
-  if (traits.growth == Growth::kUpdate) return allowance_of_update(result, influences);
+  if (traits.gain == operators::Gain::kUpdate) return allowance_of_update(result, influences);
   for (const Influence& one : influences) {
     // Under autocast gradients are computed in the dtype of the result, and cast back.
     if (result.is_backward) unit = std::max(unit, one.unit);
@@ -203,7 +210,7 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
     const double grown = growth(traits, result, one, cancelled);
     const double cast = rounded_otherwise(traits, result, one, high);
     allowed.magnitude += grown * high + cast;
-    if (only_moves(traits))
+    if (traits.only_moves())
       allowed.magnitude += std::min((kModel.moved - 1) * high, kModel.most_moved) * grown;
     allowed.expected += grown * likely + rounded_otherwise(traits, result, one, likely);
     // Independent errors of n elements move a norm or a mean by sqrt(n) times less.
@@ -225,8 +232,8 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
     allowed.magnitude += kModel.kink * std::sqrt(std::min(kink, 1.0));
     allowed.expected += kModel.kink * std::sqrt(std::min(kink, 1.0));
   }
-  if (!only_moves(traits) || is_sum_of_moved(result, influences)) {
-    const double repeated = traits.growth == Growth::kRecurrent ? kModel.recurrent : 1;
+  if (!traits.only_moves() || is_sum_of_moved(result, influences)) {
+    const double repeated = traits.gain == operators::Gain::kRecurrent ? kModel.recurrent : 1;
     const double rounding =
         repeated * own_roundings(unit) + sum_roundings(terms_of(traits, result, influences), unit);
     const double lost = unit * lost_units(traits, result, unit, cancelled);
@@ -240,7 +247,7 @@ Allowance allowance(const OperatorTraits& traits, const Result& result, std::spa
   return allowed;
 }
 
-double moved_element(const OperatorTraits& traits, const Result& result,
+double moved_element(const operators::Row& traits, const Result& result,
                      std::span<const Influence> influences) {
   if (!result.is_backward || result.norm <= 0) return 0;
   bool moves = false;

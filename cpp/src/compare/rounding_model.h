@@ -10,8 +10,8 @@
 #include <span>
 
 #include "base/non_finite.h"
-#include "compare/operators.h"
 #include "msprobe/metrics.h"
+#include "msprobe/operators.h"
 
 namespace msprobe::compare {
 
@@ -123,7 +123,7 @@ struct Allowance {
 };
 
 /// `noise`: the largest distance that was seen before in this step, for what a mask drowns.
-Allowance allowance(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences,
+Allowance allowance(const operators::Row& traits, const Result& result, std::span<const Influence> influences,
                     double noise);
 
 /// The rounding of one kernel with results of this unit roundoff, as a relative distance.
@@ -149,7 +149,7 @@ double visible(const metrics::Distance& distance, const Allowance& allowed);
 /// What no sketch shows where elements are taken to places that were chosen by values: one that is moved to a
 /// neighbour is added to the same sum with the same sign once in 16 times. 0 where no such move is expected,
 /// and where sums over the elements show it. A relative distance.
-double moved_element(const OperatorTraits& traits, const Result& result,
+double moved_element(const operators::Row& traits, const Result& result,
                      std::span<const Influence> influences);
 
 /// As how many independent errors those of a tensor count in its norm and mean. The largest of n normal
@@ -158,6 +158,6 @@ double moved_element(const OperatorTraits& traits, const Result& result,
 double independent_errors(double count, double norm, double largest);
 
 /// How many terms each element of the result sums, by the shapes.
-double terms_of(const OperatorTraits& traits, const Result& result, std::span<const Influence> influences);
+double terms_of(const operators::Row& traits, const Result& result, std::span<const Influence> influences);
 
 }  // namespace msprobe::compare

@@ -4,17 +4,15 @@
 // What calls make of rounding: measuring, and when a call counts as fragile.
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <string>
-#include <unordered_map>
 
 #include "base/convert.h"
 #include "base/float_environment.h"
 #include "msprobe/error.h"
+#include "msprobe/operators.h"
 #include "msprobe/perturb.h"
 #include "msprobe/record_name.h"
 
@@ -34,73 +32,6 @@ constexpr double kMadeByCall = 4;
 
 // A share of rows.
 constexpr double kManyRows = 0.5;
-
-struct Family {
-  Arithmetic arithmetic;
-  std::string_view names;  // between blanks
-};
-
-// Names without underscores, in small letters. What is not listed is kOther.
-constexpr std::array kFamilies{
-    Family{
-        Arithmetic::kNone,
-        // moves
-        "unbind split chunk getitem narrow select cat concat concatenate stack hstack vstack dstack expand "
-        "expandas view viewas reshape reshapeas flatten unflatten squeeze unsqueeze transpose permute "
-        "swapaxes swapdims movedim moveaxis t mt contiguous clone to type typeas float half bfloat16 double "
-        "long int bool byte char short cpu cuda npu detach copy index indexselect indexcopy indexput "
-        "indexfill gather take takealongdim embedding repeat repeatinterleave tile broadcastto roll flip "
-        "fliplr flipud rot90 pad unfold asstrided diag diagembed diagflat diagonal diagonalscatter tril "
-        "triu where maskedselect maskedscatter maskedfill setitem fill filldiagonal zero scatter "
-        "tensorsplit hsplit vsplit dsplit item tolist pixelshuffle pixelunshuffle channelshuffle ravel "
-        "upsamplenearest sort msort topk kthvalue tensor astensor fulllike full zeroslike oneslike emptylike "
-        "newtensor newfull newzeros newones newempty requiresgrad numel size abs absolute neg negative "
-        "positive conj real imag relu relu6 leakyrelu prelu clamp clampmin clampmax clip max min amax amin "
-        "maximum minimum fmax fmin maxpool1d maxpool2d maxpool3d maxpool1dwithindices maxpool2dwithindices "
-        "maxpool3dwithindices adaptivemaxpool1d adaptivemaxpool2d adaptivemaxpool3d "
-        "adaptivemaxpool1dwithindices adaptivemaxpool2dwithindices adaptivemaxpool3dwithindices "
-        "fractionalmaxpool2d fractionalmaxpool3d maxunpool1d maxunpool2d maxunpool3d threshold hardtanh "
-        "hardshrink softshrink copysign sparsemask packpaddedsequence padpackedsequence "
-        // decides
-        "sign sgn floor ceil round trunc fix frac remainder fmod mod imod rmod floordivide floordiv "
-        "ifloordiv heaviside argmax argmin argsort argwhere eq ne lt le gt ge equal greater less "
-        "greaterequal lessequal allclose isclose isfinite isinf isnan all any nonzero logicaland logicalor "
-        "logicalnot logicalxor and or xor invert bincount histc histogram searchsorted bucketize unique "
-        "uniqueconsecutive median nanmedian mode cummax cummin aminmax quantize quantizepertensor "
-        "fakequantize fakequantizepertensoraffine fakequantizeperchannelaffine onehot countnonzero "
-        "nextafter nantonum "
-        // draws
-        "dropout dropout1d dropout2d dropout3d alphadropout featuredropout featurealphadropout rrelu rand "
-        "randn randint randlike randnlike randintlike randperm bernoulli multinomial normal uniform "
-        "exponential lognormal cauchy geometric random poisson gumbelsoftmax arange linspace eye"},
-    Family{
-        Arithmetic::kSum,
-        "add iadd radd sum nansum mean nanmean addn cumsum avgpool1d avgpool2d avgpool3d adaptiveavgpool1d "
-        "adaptiveavgpool2d adaptiveavgpool3d scatteradd indexadd trace fold"},
-    Family{Arithmetic::kDifference, "sub isub subtract"},
-    Family{Arithmetic::kProduct,
-           "linear matmul imatmul rmatmul mm bmm mv dot vdot inner einsum tensordot conv1d conv2d conv3d "
-           "convtranspose1d convtranspose2d convtranspose3d addmm addmv addbmm baddbmm chainmatmul multidot "
-           "scaledmm groupedmm"},
-    Family{Arithmetic::kSoftmax, "softmax safesoftmax"},
-    Family{Arithmetic::kExponential, "exp exp2 expm1"},
-    Family{Arithmetic::kLogarithm, "log log2 log10"},
-    Family{Arithmetic::kQuotient, "div divide truedivide truediv itruediv rtruediv idiv rdiv"},
-    Family{Arithmetic::kRoot, "rsqrt reciprocal"},
-    Family{Arithmetic::kNorm, "norm vectornorm linalgvectornorm matrixnorm"},
-};
-
-std::unordered_map<std::string_view, Arithmetic> make_families() {
-  std::unordered_map<std::string_view, Arithmetic> table;
-  for (const Family& family : kFamilies) {
-    for (std::string_view rest = family.names; !rest.empty();) {
-      const std::size_t end = rest.find(' ');
-      table.emplace(rest.substr(0, end), family.arithmetic);
-      rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
-    }
-  }
-  return table;
-}
 
 // Below this a number is next to nothing beside 1. Of float16: where digits are lost.
 double next_to_nothing(DType dtype) {
@@ -236,16 +167,8 @@ std::optional<Fragility> overflowed(const CallMeasure& measure) {
 }  // namespace
 
 Arithmetic arithmetic_of(std::string_view api) {
-  static const std::unordered_map<std::string_view, Arithmetic> table = make_families();
   if (trace::RecordName(api).has_collective_prefix()) return Arithmetic::kNone;
-  std::string key;
-  for (const char c : api.substr(api.rfind('.') + 1)) {
-    if (c != '_') key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  const auto found = table.find(key);
-  if (found != table.end()) return found->second;
-  if (key == "rsub") return Arithmetic::kDifference;
-  return Arithmetic::kOther;
+  return operators::find(api).condition;
 }
 
 void Change::add(const Change& other) noexcept {

@@ -47,7 +47,7 @@ Distance off_by(double relative, double bias = 0) {
 
 Allowance allowed(std::string_view name, double unit, const std::vector<Influence>& influences,
                   double typical = 1) {
-  return allowance(traits_of(name), result(unit, typical), influences, 0);
+  return allowance(operators::find(name), result(unit, typical), influences, 0);
 }
 
 }  // namespace
@@ -105,8 +105,8 @@ TEST_CASE("rounding model: the errors of a power are in its largest elements, an
   Result cubes = result(kFloat32, 3.9);
   cubes.largest = 64;
   const std::vector<Influence> noisy = {input(kFloat32, 1e-6)};
-  const Allowance power = allowance(traits_of("pow"), cubes, noisy, 0);
-  const Allowance product = allowance(traits_of("mul"), cubes, noisy, 0);
+  const Allowance power = allowance(operators::find("pow"), cubes, noisy, 0);
+  const Allowance product = allowance(operators::find("mul"), cubes, noisy, 0);
   CHECK(power.magnitude >= 3e-6);
   CHECK(beyond(off_by(3e-6, 1e-6), power) < 1);
   CHECK(beyond(off_by(3e-6, 1e-6), product) > 1);
@@ -126,7 +126,7 @@ TEST_CASE("rounding model: a softmax makes an absolute error a relative one") {
 TEST_CASE("rounding model: beside a mask the noise of the step stands in for what cannot be seen") {
   Influence mask = input(kFloat32, 1e-30);
   mask.largest = 3.4e38;
-  const Allowance blind = allowance(traits_of("softmax"), result(kFloat32), std::vector{mask}, 1e-4);
+  const Allowance blind = allowance(operators::find("softmax"), result(kFloat32), std::vector{mask}, 1e-4);
   CHECK(blind.magnitude >= 2e-4);
 }
 
@@ -144,7 +144,7 @@ TEST_CASE("rounding model: behind a kink an error of e takes a share e of the el
   Result backward = result(kFloat32);
   backward.is_backward = true;
   const std::vector<Influence> influences = {input(kFloat32), saved};
-  const double with = allowance(traits_of("relu"), backward, influences, 0).magnitude;
+  const double with = allowance(operators::find("relu"), backward, influences, 0).magnitude;
   CHECK(with > 1e-3);
   CHECK(with < 2e-3);
 }
@@ -172,7 +172,7 @@ TEST_CASE("rounding model: nothing of nothing") {
       .value = HUGE_VAL, .low = HUGE_VAL, .high = HUGE_VAL, .bias = 0, .norm = 0, .equal = false};
   CHECK(std::isinf(beyond(unmeasured, allowed("gelu", kFloat32, {input(kFloat32)}))));
   CHECK(beyond(unmeasured, Allowance{HUGE_VAL, HUGE_VAL}) == 0);  // what went in cannot be compared
-  const Allowance empty = allowance(traits_of("gelu"), Result{}, {}, 0);
+  const Allowance empty = allowance(operators::find("gelu"), Result{}, {}, 0);
   CHECK(std::isfinite(empty.magnitude));
 }
 
@@ -181,7 +181,8 @@ TEST_CASE("rounding model: sums are kept in float32 at least, so their length sh
     Influence long_one = input(unit);
     long_one.last = terms;
     long_one.count = 64 * terms;
-    return allowance(traits_of("linear"), result(unit, std::sqrt(terms)), std::vector{long_one, long_one}, 0)
+    return allowance(operators::find("linear"), result(unit, std::sqrt(terms)),
+                     std::vector{long_one, long_one}, 0)
                .magnitude /
            unit;
   };
@@ -196,10 +197,11 @@ TEST_CASE("rounding model: what a mask hides is no term that cancels out") {
   for (const char* name : {"softmax", "matmul", "where"}) {
     CAPTURE(name);
     const std::vector<Influence> influences = {input(kBFloat16), mask};
-    CHECK(allowance(traits_of(name), result(kBFloat16), influences, 0).cancelled < 10);
+    CHECK(allowance(operators::find(name), result(kBFloat16), influences, 0).cancelled < 10);
   }
   // A softmax over another dimension is seen.
-  const Allowance softmax = allowance(traits_of("softmax"), result(kBFloat16, 0.1), std::vector{mask}, 0);
+  const Allowance softmax =
+      allowance(operators::find("softmax"), result(kBFloat16, 0.1), std::vector{mask}, 0);
   CHECK(beyond(off_by(0.3), softmax) > 1);
 }
 
@@ -208,12 +210,13 @@ TEST_CASE("rounding model: the gradient of what was repeated is a sum") {
   gradient.is_backward = true;
   gradient.count = 64;
   gradient.norm = 8;
-  const Allowance repeated = allowance(traits_of("expand"), gradient, std::vector{input(kFloat32)}, 0);
+  const Allowance repeated = allowance(operators::find("expand"), gradient, std::vector{input(kFloat32)}, 0);
   CHECK(repeated.magnitude > kFloat32);
   CHECK(beyond(off_by(2 * kFloat32), repeated) < 1);
   CHECK(beyond(off_by(1e-4), repeated) > 1);
   // Its elements are few, so that their errors show in its norm.
-  const Allowance noisy = allowance(traits_of("expand"), gradient, std::vector{input(kFloat32, 1e-6)}, 0);
+  const Allowance noisy =
+      allowance(operators::find("expand"), gradient, std::vector{input(kFloat32, 1e-6)}, 0);
   CHECK(noisy.bias > 1e-6 / 8);
 }
 
@@ -260,16 +263,16 @@ TEST_CASE("rounding model: an element that is moved to a neighbour may not show 
   Result gradient = result(kFloat16);
   gradient.is_backward = true;
   const double share = std::sqrt(2.0) * gradient.largest / gradient.norm;
-  const OperatorTraits pool = traits_of("max_pool2d");
+  const operators::Row pool = operators::find("max_pool2d");
   CHECK(moved_element(pool, gradient, std::vector{input(kFloat16, 1e-3)}) == Approx(share));
   CHECK(moved_element(pool, gradient, std::vector{input(kFloat16)}) == 0);        // nothing differs
   CHECK(moved_element(pool, gradient, std::vector{input(kFloat32, 1e-7)}) == 0);  // no move is expected
   // A function of single elements leaves it where it is, a sum mixes it with others.
   Influence hidden = input(kFloat16, 1e-3);
   hidden.hidden = share;
-  CHECK(moved_element(traits_of("batch_norm"), gradient, std::vector{hidden}) == Approx(share));
+  CHECK(moved_element(operators::find("batch_norm"), gradient, std::vector{hidden}) == Approx(share));
   gradient.count = 64;
-  CHECK(moved_element(traits_of("conv2d"), gradient, std::vector{hidden}) == 0);
+  CHECK(moved_element(operators::find("conv2d"), gradient, std::vector{hidden}) == 0);
   CHECK(allowed("conv2d", kFloat16, {hidden, input(kFloat16)}, 8).magnitude > share);
 }
 
@@ -277,7 +280,7 @@ TEST_CASE("rounding model: a step that is divided by its size is off by two step
   Result weights = result(kFloat32);
   weights.step = 0.02;
   const auto update = [&](double gradient) {
-    return allowance(traits_of("addcdiv_"), weights,
+    return allowance(operators::find("addcdiv_"), weights,
                      std::vector{input(kFloat32), input(kFloat32, gradient), input(kFloat32)}, 0);
   };
   CHECK(beyond(off_by(2 * 0.02), update(1e-6)) < 1);
@@ -302,12 +305,12 @@ TEST_CASE("rounding model: the errors of a root are in its smallest elements") {
 }
 
 TEST_CASE("operators: what a backward call computes with") {
-  CHECK(traits_of("embedding").saved == Saved::kNothing);
-  CHECK(traits_of("__add__").saved == Saved::kNothing);
-  CHECK(traits_of("mse_loss").saved == Saved::kAll);
-  CHECK(traits_of("Linear").saved == Saved::kFactors);
-  CHECK(traits_of("LlamaRMSNorm").saved == Saved::kFactors);
-  CHECK(traits_of("tanh").saved == Saved::kAll);
-  CHECK(traits_of("max_pool2d").chooses);
-  CHECK_FALSE(traits_of("relu").chooses);
+  CHECK(operators::find("embedding").keeps == operators::Keeps::kNothing);
+  CHECK(operators::find("__add__").keeps == operators::Keeps::kNothing);
+  CHECK(operators::find("mse_loss").keeps == operators::Keeps::kAll);
+  CHECK(operators::find("Linear").keeps == operators::Keeps::kFactors);
+  CHECK(operators::find("LlamaRMSNorm").keeps == operators::Keeps::kFactors);
+  CHECK(operators::find("tanh").keeps == operators::Keeps::kAll);
+  CHECK(operators::find("max_pool2d").chooses);
+  CHECK_FALSE(operators::find("relu").chooses);
 }

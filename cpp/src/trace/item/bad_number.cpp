@@ -3,19 +3,13 @@
 #include "trace/item/bad_number.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
+#include "msprobe/operators.h"
 #include "msprobe/record_name.h"
 
 namespace msprobe::trace {
 namespace {
-
-// Calls whose result may hold a value that they were given.
-constexpr std::array<std::string_view, 17> kFills = {
-    "full",         "full_like",       "new_full",    "fill",       "fill_",         "masked_fill",
-    "masked_fill_", "index_fill",      "index_fill_", "where",      "scatter",       "scatter_",
-    "pad",          "constant_pad_nd", "clamp",       "nan_to_num", "masked_scatter"};
 
 Badness of_word(std::string_view word) noexcept {
   if (word.starts_with('-') || word.starts_with('+')) word.remove_prefix(1);
@@ -40,12 +34,10 @@ Badness badness(double number) noexcept {
   return std::isinf(number) ? Badness::kInfinite : Badness::kGood;
 }
 
-bool is_deliberate_fill(std::string_view record, Badness worst_in, Badness worst_out) noexcept {
+bool is_deliberate_fill(std::string_view record, Badness worst_in, Badness worst_out) {
   return worst_in == Badness::kInfinite && worst_out == Badness::kInfinite && is_fill(record);
 }
 
-bool is_fill(std::string_view record) noexcept {
-  return std::find(kFills.begin(), kFills.end(), RecordName(record).function()) != kFills.end();
-}
+bool is_fill(std::string_view record) { return operators::find(RecordName(record).function()).fills; }
 
 }  // namespace msprobe::trace

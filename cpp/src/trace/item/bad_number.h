@@ -19,9 +19,9 @@ Badness badness(double number) noexcept;
 
 /// Whether the result of this call may hold a value that it was given, as that of masked_fill does: an
 /// infinity that the program asked for.
-bool is_fill(std::string_view record) noexcept;
+bool is_fill(std::string_view record);
 
 /// Whether that explains what a call has: infinities are the worst in its arguments and in its results.
-bool is_deliberate_fill(std::string_view record, Badness worst_in, Badness worst_out) noexcept;
+bool is_deliberate_fill(std::string_view record, Badness worst_in, Badness worst_out);
 
 }  // namespace msprobe::trace

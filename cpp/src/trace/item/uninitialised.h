@@ -4,15 +4,15 @@
 
 #include <string_view>
 
+#include "msprobe/operators.h"
 #include "msprobe/record_name.h"
 
 namespace msprobe::trace {
 
 /// Whether the result of a call, "Torch.empty_like.0.forward", holds whatever the memory held before: it says
 /// nothing about a run.
-inline bool is_uninitialised(std::string_view record) noexcept {
-  const std::string_view name = RecordName(record).function();
-  return name.starts_with("empty") || name.starts_with("new_empty");
+inline bool is_uninitialised(std::string_view record) {
+  return operators::find(RecordName(record).function()).is_uninitialised;
 }
 
 }  // namespace msprobe::trace
