@@ -10,6 +10,7 @@
 #include "msprobe/error.h"
 #include "msprobe/monitor_alerts.h"
 #include "msprobe/monitor_frame.h"
+#include "msprobe/monitor_session.h"
 
 namespace {
 
@@ -101,10 +102,34 @@ py::list metric_rows() {
   return rows;
 }
 
+py::list quantity_rows() {
+  py::list rows;
+  for (const monitor::Quantity& one : monitor::quantities()) {
+    py::list metrics;
+    for (const std::string_view metric : one.metrics) metrics.append(metric);
+    rows.append(py::make_tuple(one.name, one.group, one.kind ? kind_name(*one.kind) : "number", one.meaning,
+                               py::tuple(metrics), one.cost, one.source, one.scope));
+  }
+  return rows;
+}
+
 }  // namespace
 
 void register_monitor(py::module_& m) {
   m.def("monitor_metrics", &metric_rows);
+  m.def("monitor_quantities", &quantity_rows);
+  m.def(
+      "monitor_unit",
+      [](std::size_t quantity, const std::string& metric) {
+        return monitor::unit_of(monitor::quantities()[quantity], metric);
+      },
+      py::arg("quantity"), py::arg("metric"));
+  m.def(
+      "monitor_chosen_metrics",
+      [](std::size_t quantity, const std::vector<std::string>& wanted) {
+        return monitor::chosen_metrics(monitor::quantities()[quantity], wanted);
+      },
+      py::arg("quantity"), py::arg("wanted"));
 
   py::class_<monitor::CallCounter, std::shared_ptr<monitor::CallCounter>>(m, "MonitorCalls", py::is_final())
       .def(py::init<>())

@@ -6,10 +6,9 @@
 #include <tuple>
 
 #include "core.h"
-#include "monitor_values.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"
-#include "msprobe/monitor_plan.h"
+#include "msprobe/monitor_session.h"
 
 namespace {
 
@@ -18,13 +17,6 @@ using monitor::Bucket;
 using monitor::Series;
 using monitor::StoreReader;
 using monitor::StoreWriter;
-
-monitor::Kind kind_named(const std::string& name) {
-  if (name == "tensor") return monitor::Kind::kTensor;
-  if (name == "pair") return monitor::Kind::kPair;
-  if (name == "counts") return monitor::Kind::kCounts;
-  throw msprobe::InvalidArgument("monitor: expected tensor, pair or counts, found " + name);
-}
 
 std::unique_ptr<StoreWriter> open_writer(const std::filesystem::path& path,
                                          std::optional<std::int64_t> resume_at,
@@ -57,13 +49,8 @@ py::list curves(const StoreReader& reader, const std::vector<std::uint32_t>& ser
   return result;
 }
 
-py::tuple series_values(const StoreReader& reader, const std::vector<std::uint32_t>& series,
-                        std::int64_t first, std::int64_t last) {
-  StoreReader::Values found;
-  {
-    const py::gil_scoped_release no_gil;
-    found = reader.values(series, first, last);
-  }
+// (steps, a column of numbers for each series; None: it has none there).
+py::tuple values_tuple(const StoreReader::Values& found) {
   py::list numbers;
   for (const std::vector<double>& of_series : found.numbers) {
     py::list column;
@@ -73,6 +60,63 @@ py::tuple series_values(const StoreReader& reader, const std::vector<std::uint32
     numbers.append(column);
   }
   return py::make_tuple(found.steps, numbers);
+}
+
+py::tuple series_values(const StoreReader& reader, const std::vector<std::uint32_t>& series,
+                        std::int64_t first, std::int64_t last) {
+  StoreReader::Values found;
+  {
+    const py::gil_scoped_release no_gil;
+    found = reader.values(series, first, last);
+  }
+  return values_tuple(found);
+}
+
+using SeriesTuple = std::tuple<std::string, std::string, std::string, std::string, std::int64_t, std::string>;
+
+// Plain values, which go from process to process: (series, (steps, columns)); None: there is none.
+py::object past_tuple(const std::optional<monitor::Past>& past) {
+  if (!past) return py::none();
+  std::vector<SeriesTuple> series;
+  for (const Series& s : past->series) {
+    series.emplace_back(s.quantity, s.metric, s.name, s.scope, s.layer, s.unit);
+  }
+  return py::make_tuple(series, values_tuple(past->values));
+}
+
+using Column = std::vector<std::optional<double>>;
+
+monitor::Past past_of(const std::vector<SeriesTuple>& series,
+                      const std::pair<std::vector<std::int64_t>, std::vector<Column>>& values) {
+  monitor::Past past;
+  for (const auto& [quantity, metric, name, scope, layer, unit] : series) {
+    past.series.push_back({quantity, metric, name, scope, layer, unit});
+  }
+  past.values.steps = values.first;
+  for (const Column& column : values.second) {
+    std::vector<double>& numbers = past.values.numbers.emplace_back();
+    numbers.reserve(past.values.steps.size());
+    for (const auto& number : column) numbers.push_back(number.value_or(monitor::absent()));
+    numbers.resize(past.values.steps.size(), monitor::absent());
+  }
+  past.values.numbers.resize(past.series.size(),
+                             std::vector<double>(past.values.steps.size(), monitor::absent()));
+  return past;
+}
+
+monitor::Measured measured_named(const std::string& name) {
+  const auto all = monitor::quantities();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].name == name) return static_cast<monitor::Measured>(i);
+  }
+  throw msprobe::InvalidArgument("monitor: there is no quantity " + name);
+}
+
+monitor::Measured measured_at(std::size_t place) {
+  if (place >= monitor::quantities().size() || !monitor::quantities()[place].kind) {
+    throw msprobe::InvalidArgument("monitor: there is no quantity of rows number " + std::to_string(place));
+  }
+  return static_cast<monitor::Measured>(place);
 }
 
 py::tuple parting(const monitor::Parting& one) {
@@ -145,22 +189,6 @@ void register_monitor_store(py::module_& m) {
       .def_readonly("unit", &Series::unit)
       .def_property_readonly("key", &Series::key);
 
-  py::class_<Numbers>(m, "MonitorNumbers", py::is_final())
-      .def(py::init<>())
-      .def("__len__", [](const Numbers& numbers) { return numbers.values.size(); })
-      .def("clear", [](Numbers& numbers) { numbers.values.assign(numbers.values.size(), monitor::absent()); })
-      .def("set", &Numbers::set, py::arg("series"), py::arg("value"))
-      .def("get", &Numbers::get, py::arg("series"))
-      .def("present", [](const Numbers& numbers) {
-        std::vector<std::pair<std::uint32_t, double>> found;
-        for (std::size_t i = 0; i < numbers.values.size(); ++i) {
-          if (!monitor::is_absent(numbers.values[i])) {
-            found.emplace_back(static_cast<std::uint32_t>(i), numbers.values[i]);
-          }
-        }
-        return found;
-      });
-
   py::class_<StoreWriter>(m, "MonitorStoreWriter", py::is_final())
       .def(py::init(&open_writer), py::arg("path"), py::kw_only(), py::arg("resume_at") = py::none(),
            py::arg("info") = std::map<std::string, std::string>(),
@@ -168,9 +196,9 @@ void register_monitor_store(py::module_& m) {
       .def("add_series", &StoreWriter::add_series, py::arg("series"))
       .def(
           "append",
-          [](StoreWriter& writer, std::int64_t step, const Numbers& numbers) {
+          [](StoreWriter& writer, std::int64_t step, const std::vector<double>& numbers) {
             const py::gil_scoped_release no_gil;
-            writer.append(step, numbers.values);
+            writer.append(step, numbers);
           },
           py::arg("step"), py::arg("numbers"))
       .def("flush", &StoreWriter::flush, released)
@@ -197,26 +225,6 @@ void register_monitor_store(py::module_& m) {
         return monitor::noise_band(reference, series, steps);
       },
       py::arg("reference"), py::arg("series"), py::arg("steps"), released);
-
-  py::class_<monitor::Plan>(m, "MonitorPlan", py::is_final())
-      .def(py::init<>())
-      .def(
-          "add",
-          [](monitor::Plan& plan, std::uint32_t label, const std::string& kind, const std::string& metric,
-             std::uint32_t series) { plan.add(label, kind_named(kind), metric, series); },
-          py::arg("label"), py::arg("kind"), py::arg("metric"), py::arg("series"))
-      .def(
-          "add_group",
-          [](monitor::Plan& plan, std::vector<std::uint32_t> labels, const std::string& kind,
-             const std::string& metric,
-             std::uint32_t series) { plan.add_group(std::move(labels), kind_named(kind), metric, series); },
-          py::arg("labels"), py::arg("kind"), py::arg("metric"), py::arg("series"))
-      .def(
-          "evaluate",
-          [](const monitor::Plan& plan, const monitor::Frame& frame, Numbers& numbers) {
-            plan.evaluate(frame, numbers.values);
-          },
-          py::arg("frame"), py::arg("numbers"), released);
 
   using monitor::Rule;
   py::class_<Rule>(m, "MonitorRule", py::is_final())
@@ -249,16 +257,54 @@ void register_monitor_store(py::module_& m) {
       .def_readonly("cooldown", &Rule::cooldown);
   m.def("monitor_default_rules", &monitor::default_rules);
 
-  py::class_<monitor::Rules>(m, "MonitorRules", py::is_final())
-      .def(py::init<std::vector<Rule>>(), py::arg("rules"))
-      .def("add_series", &monitor::Rules::add_series, py::arg("key"))
+  using monitor::Session;
+  py::class_<Session>(m, "MonitorSession", py::is_final())
+      .def(py::init([](std::vector<std::string> metrics, std::vector<std::string> levels,
+                       std::vector<Rule> rules, std::int64_t every) {
+             return std::make_unique<Session>(
+                 Session::Options{std::move(metrics), std::move(levels), std::move(rules), every});
+           }),
+           py::kw_only(), py::arg("metrics"), py::arg("levels"), py::arg("rules"), py::arg("every"))
+      .def("open", &Session::open, py::arg("path"), py::arg("start"), py::arg("info"), released)
+      .def("past", [](const Session& session) { return past_tuple(session.past()); })
+      .def(
+          "learn",
+          [](Session& session, const std::vector<SeriesTuple>& series,
+             const std::pair<std::vector<std::int64_t>, std::vector<Column>>& values) {
+            session.learn(past_of(series, values));
+          },
+          py::arg("series"), py::arg("values"))
+      .def(
+          "add_row",
+          [](Session& session, std::uint32_t label, std::size_t quantity, const std::string& name) {
+            session.add_row(label, measured_at(quantity), name);
+          },
+          py::arg("label"), py::arg("quantity"), py::arg("name"))
+      .def(
+          "set",
+          [](Session& session, const std::string& quantity, const std::string& metric,
+             const std::string& name,
+             double value) { session.set(measured_named(quantity), metric, name, value); },
+          py::arg("quantity"), py::arg("metric"), py::arg("name"), py::arg("value"))
+      .def("evaluate", &Session::evaluate, py::arg("frame"), released)
+      .def("numbers",
+           [](Session& session) {
+             py::dict found;  // by key
+             const std::vector<double>& values = session.numbers();
+             for (std::size_t i = 0; i < values.size(); ++i) {
+               if (!monitor::is_absent(values[i])) found[py::str(session.keys()[i])] = values[i];
+             }
+             return found;
+           })
+      .def_property_readonly("keys", &Session::keys)
+      .def("append", &Session::append, py::arg("step"), released)
       .def(
           "check",
-          [](monitor::Rules& rules, std::int64_t step, const Numbers& numbers) {
+          [](Session& session, std::int64_t step) {
             std::vector<monitor::Alarm> alarms;
             {
               const py::gil_scoped_release no_gil;
-              alarms = rules.check(step, numbers.values);
+              alarms = session.check(step);
             }
             py::list found;  // [(series, rule, value, expected, score)], the most urgent first
             for (const monitor::Alarm& a : alarms) {
@@ -266,5 +312,8 @@ void register_monitor_store(py::module_& m) {
             }
             return found;
           },
-          py::arg("step"), py::arg("numbers"));
+          py::arg("step"))
+      .def("clear", &Session::clear)
+      .def("flush", &Session::flush, released);
+  m.def("monitor_continue_alarms", &monitor::continue_alarms, py::arg("path"), py::arg("start"));
 }

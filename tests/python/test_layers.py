@@ -46,7 +46,9 @@ MODULE_OF_HEADER = {
         ),
         "torch",
     ),
-    **dict.fromkeys(("monitor_frame", "monitor_alarms", "monitor_alerts", "monitor_plan"), "monitor"),
+    **dict.fromkeys(
+        ("monitor_frame", "monitor_alarms", "monitor_alerts", "monitor_plan", "monitor_session"), "monitor"
+    ),
     **dict.fromkeys(
         ("event_log", "record_name", "trace_reader", "trace_match", "trace_compare", "training_state"),
         "trace",

@@ -20,7 +20,6 @@
 #include "torch/program_monitor_parameters.h"
 #include "torch/program_monitor_peers.h"
 #include "torch/program_monitor_record.h"
-#include "torch/program_monitor_series.h"
 
 namespace msprobe::torch_adapter {
 namespace {
@@ -76,12 +75,11 @@ struct ProgramMonitor::State {
       : options(checked_options(std::move(wanted))),
         writes(!joins_peers(options) || options.rank == 0),
         record(std::move(folder), options, writes, names_of_models(models)),
-        series(record, options.metrics, options.levels),
         measured(std::make_shared<ProgramMeasurements>(options.eps)),
-        parameters(models, optimizers, options, series, *measured),
-        modules(options, series, measured),
+        parameters(models, optimizers, options, record.session(), *measured),
+        modules(options, record.session(), measured),
         step(options.start) {
-    if (joins_peers(options)) peers.emplace(options, series);
+    if (joins_peers(options)) peers.emplace(options, record.session());
   }
 
   bool is_wanted(std::int64_t which) const { return (which - options.start) % options.every == 0; }
@@ -113,32 +111,29 @@ struct ProgramMonitor::State {
   }
 
   void write(const Numbers& numbers, std::optional<double> loss) {
-    std::vector<double> values = series.evaluate(measured->frame);
-    const auto set = [&](std::uint32_t number, double value) {
-      if (number >= values.size()) values.resize(number + 1, monitor::absent());
-      values[number] = value;
-    };
+    using monitor::Measured;
+    monitor::Session& session = record.session();
+    session.evaluate(measured->frame);
     if (options.training) {
-      set(series.number_of("step_seconds"), std::chrono::duration<double>(Clock::now() - ended).count());
+      session.set(Measured::kStepSeconds, "", "",
+                  std::chrono::duration<double>(Clock::now() - ended).count());
       for (const auto& [name, rate] : learning_rates(parameters.optimizers())) {
-        set(series.number_of("learning_rate", "", name), rate);
+        session.set(Measured::kLearningRate, "", name, rate);
       }
     }
-    if (loss) set(series.number_of("loss"), *loss);
+    if (loss) session.set(Measured::kLoss, "", "", *loss);
     for (const auto& [name, value] : numbers) {
-      if (name == "loss_scale") set(series.number_of(name), value);
-      if (name != "loss" && name != "loss_scale") set(series.number_of("custom", "", name), value);
+      if (name == "loss_scale") session.set(Measured::kLossScale, "", "", value);
+      if (name != "loss" && name != "loss_scale") session.set(Measured::kCustom, "", name, value);
     }
-    for (const auto& [name, value] : custom) set(series.number_of("custom", "", name), value);
+    for (const auto& [name, value] : custom) session.set(Measured::kCustom, "", name, value);
     if (options.spectra && recorded % options.matrix_every == 0) {
       parameters.spectra_to([&](const std::string& name, const metrics::Spectrum& spectrum) {
-        const auto layer = layer_of_name(name);
-        const std::int64_t place = layer ? layer->second : -1;
-        set(series.number_of("matrix", "spectral_norm", name, "parameter", place), spectrum.spectral_norm);
-        set(series.number_of("matrix", "stable_rank", name, "parameter", place), spectrum.stable_rank);
+        session.set(Measured::kMatrix, "spectral_norm", name, spectrum.spectral_norm);
+        session.set(Measured::kMatrix, "stable_rank", name, spectrum.stable_rank);
       });
     }
-    record.write(step, std::move(values));
+    record.write(step);
   }
 
   template <typename Work>
@@ -179,7 +174,6 @@ struct ProgramMonitor::State {
   const Options options;
   const bool writes;  // false: another process does
   ProgramRecord record;
-  ProgramSeries series;
   std::shared_ptr<ProgramMeasurements> measured;
   ProgramParameters parameters;
   ProgramModules modules;

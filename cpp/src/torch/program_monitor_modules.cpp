@@ -31,11 +31,11 @@ class ActivationGradient final : public CallGradients::Listener {
 
 }  // namespace
 
-ProgramModules::ProgramModules(const ProgramMonitor::Options& options, ProgramSeries& series,
+ProgramModules::ProgramModules(const ProgramMonitor::Options& options, monitor::Session& series,
                                std::shared_ptr<ProgramMeasurements> to)
     : options_(options), series_(series), to_(std::move(to)) {}
 
-void ProgramModules::measure(ProgramQuantity of, const std::string& name, const at::Tensor& tensor) {
+void ProgramModules::measure(monitor::Measured of, const std::string& name, const at::Tensor& tensor) {
   const TensorMeter::Item item{series_.label(of, name), -1, tensor};
   to_->meter.measure(to_->frame, std::span(&item, 1), &to_->calls);
 }
@@ -43,16 +43,16 @@ void ProgramModules::measure(ProgramQuantity of, const std::string& name, const 
 void ProgramModules::activation(const std::string& name, const at::Tensor& output) {
   if (!output.defined()) throw InvalidArgument("expected a tensor");
   if (!is_wanted_name(name, options_.targets)) return;
-  measure(ProgramQuantity::kActivation, name, output);
+  measure(monitor::Measured::kActivation, name, output);
   if (!options_.activation_gradients || !output.requires_grad()) return;
-  const std::uint32_t label = series_.label(ProgramQuantity::kActivationGradient, name);
+  const std::uint32_t label = series_.label(monitor::Measured::kActivationGradient, name);
   gradients_.after_call(gradients_.before_call({}), {}, std::span(&output, 1),
                         std::make_unique<ActivationGradient>(to_, label));
 }
 
 void ProgramModules::attention(const std::string& name, const AttentionRows& rows) {
-  measure(ProgramQuantity::kAttentionLogit, name, rows.largest);
-  measure(ProgramQuantity::kAttentionEntropy, name, rows.entropy);
+  measure(monitor::Measured::kAttentionLogit, name, rows.largest);
+  measure(monitor::Measured::kAttentionEntropy, name, rows.entropy);
 }
 
 void ProgramModules::experts(const std::string& name, const at::Tensor& logits, std::int64_t top) {
@@ -60,15 +60,15 @@ void ProgramModules::experts(const std::string& name, const at::Tensor& logits, 
     throw InvalidArgument("experts: expected logits of (..., experts), and top of 1 to experts");
   }
   const Routing found = routing(logits, top);
-  to_->meter.measure_counts(to_->frame, series_.label(ProgramQuantity::kExpertLoad, name), found.counts,
+  to_->meter.measure_counts(to_->frame, series_.label(monitor::Measured::kExpertLoad, name), found.counts,
                             options_.expert_capacity);
-  measure(ProgramQuantity::kRouterProbability, name, found.probability);
-  measure(ProgramQuantity::kRouterEntropy, name, found.entropy);
+  measure(monitor::Measured::kRouterProbability, name, found.probability);
+  measure(monitor::Measured::kRouterEntropy, name, found.entropy);
 }
 
 void ProgramModules::communication(const std::string& collective, const at::Tensor& result) {
   if (!result.defined()) throw InvalidArgument("expected a tensor");
-  measure(ProgramQuantity::kCommunication, collective, result);
+  measure(monitor::Measured::kCommunication, collective, result);
 }
 
 }  // namespace msprobe::torch_adapter

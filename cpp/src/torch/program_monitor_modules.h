@@ -11,7 +11,7 @@
 #include "msprobe/torch_monitor.h"
 #include "msprobe/torch_program_monitor.h"
 #include "torch/program_monitor_parameters.h"
-#include "torch/program_monitor_series.h"
+#include "torch/program_monitor_record.h"
 
 namespace msprobe::torch_adapter {
 
@@ -20,7 +20,7 @@ namespace msprobe::torch_adapter {
 class ProgramModules {
  public:
   /// `options` and `series` outlive it.
-  ProgramModules(const ProgramMonitor::Options& options, ProgramSeries& series,
+  ProgramModules(const ProgramMonitor::Options& options, monitor::Session& series,
                  std::shared_ptr<ProgramMeasurements> to);
 
   // These throw InvalidArgument for what cannot be measured.
@@ -33,10 +33,10 @@ class ProgramModules {
   void end_step() { gradients_.end_step(); }
 
  private:
-  void measure(ProgramQuantity of, const std::string& name, const at::Tensor& tensor);
+  void measure(monitor::Measured of, const std::string& name, const at::Tensor& tensor);
 
   const ProgramMonitor::Options& options_;
-  ProgramSeries& series_;
+  monitor::Session& series_;
   std::shared_ptr<ProgramMeasurements> to_;
   CallGradients gradients_;
 };

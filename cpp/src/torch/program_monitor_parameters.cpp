@@ -62,7 +62,7 @@ ProgramMeasurements::ProgramMeasurements(double eps) : meter(options_of_meter(ep
 
 ProgramParameters::ProgramParameters(const std::vector<const torch::nn::Module*>& models,
                                      Optimizers optimizers, const ProgramMonitor::Options& options,
-                                     ProgramSeries& series, ProgramMeasurements& to)
+                                     monitor::Session& series, ProgramMeasurements& to)
     : options_(options), series_(series), to_(to), optimizers_(std::move(optimizers)) {
   find(models);
   warn_of_unmatched(models);
@@ -105,7 +105,7 @@ void ProgramParameters::warn_of_unmatched(const std::vector<const torch::nn::Mod
 
 // In blocks by quantity, so that the rows of one lie side by side.
 void ProgramParameters::make_labels() {
-  using Q = ProgramQuantity;
+  using Q = monitor::Measured;
   const std::array<std::pair<Q, bool>, 7> all{{{Q::kGradient, options_.gradients},
                                                {Q::kWeight, options_.weights},
                                                {Q::kMoment, options_.moments},
@@ -150,7 +150,7 @@ void ProgramParameters::before_update(const torch::optim::Optimizer& optimizer, 
   for (const Parameter* one : parameters) gradients.push_back(one->tensor.grad());
   const c10::NoGradGuard no_grad;
   if (recorded) {
-    measure(ProgramQuantity::kGradient, parameters, gradients);
+    measure(monitor::Measured::kGradient, parameters, gradients);
     if (options_.directions) {
       Tensors moments;
       Tensors last;
@@ -158,8 +158,8 @@ void ProgramParameters::before_update(const torch::optim::Optimizer& optimizer, 
         moments.push_back(moments_in(optimizer, one->tensor).first);
         last.push_back(one->last_gradient);
       }
-      measure_pairs(ProgramQuantity::kGradientMoment, parameters, gradients, moments);
-      measure_pairs(ProgramQuantity::kGradientChange, parameters, gradients, last);
+      measure_pairs(monitor::Measured::kGradientMoment, parameters, gradients, moments);
+      measure_pairs(monitor::Measured::kGradientChange, parameters, gradients, last);
     }
     if (options_.updates) {
       for (Parameter* one : parameters) keep_copy(one->before, one->tensor);
@@ -177,7 +177,7 @@ void ProgramParameters::end_step() {
     here.push_back(&one);
     weights.push_back(one.tensor);
   }
-  measure(ProgramQuantity::kWeight, here, weights);
+  measure(monitor::Measured::kWeight, here, weights);
   for (const torch::optim::Optimizer* optimizer : optimizers_) {
     if (!stepped_.contains(optimizer)) continue;
     const Some parameters = of_optimizer(*optimizer);
@@ -192,9 +192,9 @@ void ProgramParameters::end_step() {
       before.push_back(one->before);
       behind.push_back(one->tensor);
     }
-    measure(ProgramQuantity::kMoment, parameters, first);
-    measure(ProgramQuantity::kSecondMoment, parameters, second);
-    if (options_.updates) measure_pairs(ProgramQuantity::kUpdate, parameters, before, behind);
+    measure(monitor::Measured::kMoment, parameters, first);
+    measure(monitor::Measured::kSecondMoment, parameters, second);
+    if (options_.updates) measure_pairs(monitor::Measured::kUpdate, parameters, before, behind);
   }
   for (const auto& [needs, meter] : lean_) meter->fetch();
 }
@@ -217,8 +217,8 @@ void ProgramParameters::spectra_to(
 
 // One that takes no more than the metrics of a quantity need: sums of powers and counts of small elements
 // take half as long again as everything else.
-TensorMeter& ProgramParameters::meter_for(ProgramQuantity of) {
-  const auto metrics = series_.metrics_of(of);
+TensorMeter& ProgramParameters::meter_for(monitor::Measured of) {
+  const auto metrics = monitor::chosen_metrics(monitor::quantity(of), options_.metrics);
   const auto has = [&](std::string_view name) {
     return std::find(metrics.begin(), metrics.end(), name) != metrics.end();
   };
@@ -230,7 +230,7 @@ TensorMeter& ProgramParameters::meter_for(ProgramQuantity of) {
   return *meter;
 }
 
-void ProgramParameters::measure(ProgramQuantity of, const Some& parameters, const Tensors& tensors) {
+void ProgramParameters::measure(monitor::Measured of, const Some& parameters, const Tensors& tensors) {
   std::vector<TensorMeter::Item> items;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto label = parameters[i]->labels.find(of);
@@ -240,7 +240,7 @@ void ProgramParameters::measure(ProgramQuantity of, const Some& parameters, cons
   meter_for(of).measure(to_.frame, items, &to_.calls);
 }
 
-void ProgramParameters::measure_pairs(ProgramQuantity of, const Some& parameters, const Tensors& left,
+void ProgramParameters::measure_pairs(monitor::Measured of, const Some& parameters, const Tensors& left,
                                       const Tensors& right) {
   std::vector<std::uint32_t> labels;
   for (const Parameter* one : parameters) labels.push_back(one->labels.at(of));

@@ -16,7 +16,7 @@
 #include "msprobe/monitor_frame.h"
 #include "msprobe/torch_monitor.h"
 #include "msprobe/torch_program_monitor.h"
-#include "torch/program_monitor_series.h"
+#include "torch/program_monitor_record.h"
 
 namespace msprobe::torch_adapter {
 
@@ -37,7 +37,8 @@ class ProgramParameters {
 
   /// `options`, `series` and `to` outlive it. Logs a target that matches nothing.
   ProgramParameters(const std::vector<const torch::nn::Module*>& models, Optimizers optimizers,
-                    const ProgramMonitor::Options& options, ProgramSeries& series, ProgramMeasurements& to);
+                    const ProgramMonitor::Options& options, monitor::Session& series,
+                    ProgramMeasurements& to);
 
   /// When the gradients of an optimizer are complete. Throws InvalidArgument for one that is not known.
   void before_update(const torch::optim::Optimizer& optimizer, bool recorded, bool next_recorded);
@@ -56,7 +57,7 @@ class ProgramParameters {
     at::Tensor tensor;
     bool is_measured_here;  // false: another process does it
     bool is_split;          // each process has another part
-    std::map<ProgramQuantity, std::uint32_t> labels = {};
+    std::map<monitor::Measured, std::uint32_t> labels = {};
     at::Tensor before = {};  // the weight before the step
     at::Tensor last_gradient = {};
   };
@@ -67,12 +68,12 @@ class ProgramParameters {
   void warn_of_unmatched(const std::vector<const torch::nn::Module*>& models) const;
   void make_labels();
   Some of_optimizer(const torch::optim::Optimizer& optimizer);
-  TensorMeter& meter_for(ProgramQuantity of);
-  void measure(ProgramQuantity of, const Some& parameters, const Tensors& tensors);
-  void measure_pairs(ProgramQuantity of, const Some& parameters, const Tensors& left, const Tensors& right);
+  TensorMeter& meter_for(monitor::Measured of);
+  void measure(monitor::Measured of, const Some& parameters, const Tensors& tensors);
+  void measure_pairs(monitor::Measured of, const Some& parameters, const Tensors& left, const Tensors& right);
 
   const ProgramMonitor::Options& options_;
-  ProgramSeries& series_;
+  monitor::Session& series_;
   ProgramMeasurements& to_;
   Optimizers optimizers_;
   std::vector<Parameter> parameters_;

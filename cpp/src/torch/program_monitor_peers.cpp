@@ -146,10 +146,11 @@ void ProgramPeers::add_rows(std::string_view bytes, std::vector<std::uint32_t>& 
                             monitor::Frame& frame) {
   MessageOfPeer message(bytes);
   message.take<HeadOfPeer>();
-  for (std::size_t left = message.take_count(sizeof(ProgramQuantity) + sizeof(std::uint64_t)); left > 0;
+  for (std::size_t left = message.take_count(sizeof(monitor::Measured) + sizeof(std::uint64_t)); left > 0;
        --left) {
-    const auto of = message.take<ProgramQuantity>();
-    if (of >= ProgramQuantity::kCount) refuse_message();
+    const auto of = message.take<monitor::Measured>();
+    const auto place = static_cast<std::size_t>(of);
+    if (place >= monitor::quantities().size() || !monitor::quantities()[place].kind) refuse_message();
     const std::string name(message.take(message.take_count(1)));
     labels.push_back(series_.label(of, name));
   }

@@ -10,7 +10,7 @@
 
 #include "msprobe/monitor_frame.h"
 #include "msprobe/torch_program_monitor.h"
-#include "torch/program_monitor_series.h"
+#include "torch/program_monitor_record.h"
 
 namespace msprobe::torch_adapter {
 
@@ -19,7 +19,7 @@ namespace msprobe::torch_adapter {
 class ProgramPeers {
  public:
   /// `options` and `series` outlive it.
-  ProgramPeers(const ProgramMonitor::Options& options, ProgramSeries& series)
+  ProgramPeers(const ProgramMonitor::Options& options, monitor::Session& series)
       : options_(options), series_(series), labels_(static_cast<std::size_t>(options.world_size)) {}
 
   /// The rows of all, in `frame` of process 0; returns the mean loss of those that have one. Throws Error
@@ -35,7 +35,7 @@ class ProgramPeers {
   void add_rows(std::string_view bytes, std::vector<std::uint32_t>& labels, monitor::Frame& frame);
 
   const ProgramMonitor::Options& options_;
-  ProgramSeries& series_;
+  monitor::Session& series_;
   std::vector<std::vector<std::uint32_t>> labels_;  // of this process, by process and its label
   std::size_t told_ = 0;                            // labels of this process that all know
   bool left_ = false;

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from msprobe._core import MonitorNumbers
+    from msprobe._core import MonitorRule, MonitorSession
     from msprobe.config import AlarmConfig
 
 FILE = "alarms.jsonl"
@@ -52,10 +52,10 @@ class Alarm:
     rank: int
 
 
-def rules_of(wanted: Sequence[RuleConfig] | None) -> Any:
+def rules_of(wanted: Sequence[RuleConfig] | None) -> list[MonitorRule]:
     """The native rules; None: the default ones."""
     if wanted is None:
-        return core.MonitorRules(core.monitor_default_rules())
+        return core.monitor_default_rules()
     rules = []
     for one in wanted:
         if one.rule == "default":
@@ -65,19 +65,13 @@ def rules_of(wanted: Sequence[RuleConfig] | None) -> Any:
                 key: value for key, value in asdict(one).items() if key not in ("rule", "name", "series")
             }
             rules.append(core.MonitorRule(one.rule, name=one.name, series=list(one.series), **options))
-    return core.MonitorRules(rules)
-
-
-def rule_names(wanted: Sequence[RuleConfig] | None) -> list[str]:
-    defaults = [rule.name for rule in core.monitor_default_rules()]
-    if wanted is None:
-        return defaults
-    return [name for one in wanted for name in (defaults if one.rule == "default" else [one.name])]
+    return rules
 
 
 class Alarms:
-    """Watches the numbers of each step. Nothing here raises.
+    """What is done about the alarms of each step. Nothing here raises.
 
+    names: of the rules of the session.
     on_alarm: called with the first alarm of a step, at most once in a cooldown.
     functions: rules of the user: function(numbers, step=step) returns the keys of the series that alarm it.
     tells: False: another process sees the same numbers and says what there is to say; this one only calls
@@ -86,7 +80,7 @@ class Alarms:
 
     def __init__(
         self,
-        rules: Sequence[RuleConfig] | None,
+        names: Sequence[str],
         actions: AlarmConfig,
         folder: Path,
         rank: int,
@@ -96,34 +90,25 @@ class Alarms:
         tells: bool = True,
     ) -> None:
         self._tells = tells
-        self._rules = rules_of(rules)
-        self._names = rule_names(rules)
+        self._names = list(names)
         self._functions = dict(enumerate(functions, len(self._names)))
         self._names += [getattr(one, "__name__", type(one).__name__) for one in functions]
         self._actions = actions
         self._folder = folder
         self._rank = rank
         self._on_alarm = on_alarm
-        self._keys: list[str] = []
         self._written = 0
         self._quiet_until: int | None = None
         self._anomalies: AnomalyFile | None = None
         self._complained = False
 
-    def add_series(self, key: str) -> None:
-        """In the order of their numbers."""
-        self._keys.append(key)
-        self._rules.add_series(key)
-
-    def learn(self, step: int, numbers: MonitorNumbers) -> None:
-        """A step of the past: the rules remember it, and say nothing."""
-        self._rules.check(step, numbers)
-
-    def check(self, step: int, numbers: MonitorNumbers) -> list[Alarm]:
-        found = [*self._rules.check(step, numbers), *self._ask_functions(step, numbers)]
+    def check(self, step: int, session: MonitorSession) -> list[Alarm]:
+        """What the rules of the session, and the functions, say of the numbers that it has of a step."""
+        found = [*session.check(step), *self._ask_functions(step, session)]
         if not found:
             return []
-        alarms = [self._alarm(step, *one) for one in found[:_MOST_OF_STEP]]
+        keys = session.keys
+        alarms = [self._alarm(step, keys[one[0]], *one[1:]) for one in found[:_MOST_OF_STEP]]
         if self._tells:
             more = f"; {len(found) - 1} other series, too" if len(found) > 1 else ""
             log.warning("%s%s", alarms[0].message, more)
@@ -134,18 +119,18 @@ class Alarms:
         return alarms
 
     def _ask_functions(
-        self, step: int, numbers: MonitorNumbers
+        self, step: int, session: MonitorSession
     ) -> list[tuple[int, int, float, float, float]]:
         """As the native rules answer: series, rule, value, expected, score."""
         if not self._functions:
             return []
         found = []
-        values = {self._keys[series]: value for series, value in numbers.present()}
+        values, keys = session.numbers(), session.keys
         for place, function in list(self._functions.items()):
             try:
                 answer = function(dict(values), step=step)
                 for key in [answer] if isinstance(answer, str) else answer or ():
-                    found.append((self._keys.index(key), place, values[key], float("nan"), 1.0))
+                    found.append((keys.index(key), place, values[key], float("nan"), 1.0))
             except Exception as error:
                 log.warning(
                     "monitor: rule %s: %s: %s: it is not asked any more",
@@ -156,8 +141,7 @@ class Alarms:
                 del self._functions[place]
         return found
 
-    def _alarm(self, step: int, series: int, rule: int, value: float, expected: float, score: float) -> Alarm:
-        key = self._keys[series]
+    def _alarm(self, step: int, key: str, rule: int, value: float, expected: float, score: float) -> Alarm:
         name = self._names[rule]
         normal = (
             "" if expected != expected else f", {'limit' if score and name else 'expected'} {expected:.6g}"

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Names in a model as everybody knows them, and the layer that a name belongs to."""
+"""Names in a model as everybody knows them."""
 
 from __future__ import annotations
 
@@ -47,12 +47,3 @@ def unwrapped(model: Any) -> Any:
         if children != ["module"] or inner is None or any(True for _ in model.parameters(recurse=False)):
             return model
         model = inner
-
-
-def layer_of(name: str) -> tuple[str, int] | None:
-    """`model.layers.3.mlp.weight` -> ("model.layers.3", 3); None: it lies in no numbered layer."""
-    parts = name.split(".")
-    for index, part in enumerate(parts[:-1]):
-        if part.isdigit() and index > 0:
-            return ".".join(parts[: index + 1]), int(part)
-    return None

@@ -11,33 +11,27 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from msprobe.monitoring.alarms import FILE as ALARMS
-from msprobe.monitoring.alarms import Alarms
+from msprobe.monitoring.alarms import Alarms, rules_of
 from msprobe.monitoring.communication import CommunicationRows
-from msprobe.monitoring.layers import PlainNames, layer_of, unwrapped
+from msprobe.monitoring.layers import PlainNames, unwrapped
 from msprobe.monitoring.module_rows import ModuleRows
 from msprobe.monitoring.parameter_rows import ParameterRows, is_wanted, parameters_of, spectra
-from msprobe.monitoring.quantities import QUANTITIES, check_metrics, quantity
-from msprobe.monitoring.series_table import SeriesTable
+from msprobe.monitoring.quantities import check_metrics, quantity
 from msprobe.monitoring.sinks import CsvSink, Sinks, TensorBoardSink
-from msprobe.monitoring.store_files import continue_alarms, open_store, record_name
+from msprobe.monitoring.store_files import record_name
 from msprobe.monitoring.training_numbers import TrainingNumbers
 from msprobe.monitoring.whole_tensors import WholeTensors, peers_of, share_parameters
-from msprobe.native import Error, __version__, core, log, torch_adapter
+from msprobe.native import __version__, core, log, torch_adapter
 from msprobe.terminal.close_names import close_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from msprobe._core import MonitorSeries
+    from msprobe._core import MonitorSession
     from msprobe.config import MonitorConfig
     from msprobe.monitoring.alarms import Alarm
     from msprobe.monitoring.sinks import Sink
-
-    # Series as the arguments of MonitorSeries, steps, and a column of numbers for each series.
-    _Past = tuple[list[tuple[str, str, str, str, int, str]], list[int], list[list[float | None]]]
-
-_STEPS_TO_LEARN = 400  # of an earlier record, which the rules see again when it goes on
 
 
 class Monitor:
@@ -108,19 +102,15 @@ class Monitor:
         self._labels = core.MonitorLabels()
         self._calls = core.MonitorCalls()
         self._frame = core.MonitorFrame(merges=True)
-        self._numbers = core.MonitorNumbers()
         self._meter: Any = adapter.MonitorMeter(eps=self.settings.eps)
         self._known_labels = 0
-        self._store: Any = None
+        self._session: MonitorSession | None = None  # None: another process has the numbers
         self._alarms: Alarms | None = None
-        self._past: _Past | None = None
         self._sinks = Sinks([])
-        self._series_count = 0
+        if self._writes or self._on_alarm is not None:
+            self._session, self._alarms = self._make_session()
         if self._writes:
             self._open_outputs(models)
-        elif self._on_alarm is not None:
-            self._alarms = self._make_alarms(tells=False)
-        self._table = SeriesTable(self.settings, self._add_series)
         self._models = list(models)
         self._merger: WholeTensors | None = None
         parameters = parameters_of(named, self.settings.targets)
@@ -173,7 +163,7 @@ class Monitor:
                 doing()
             except Exception as error:
                 log.warning("monitor: the end: %s: %s", type(error).__name__, error)
-        self._store = None
+        self._session = None
         self._models = []
 
     @property
@@ -275,7 +265,8 @@ class Monitor:
             self._write()
             self._frame.clear()
             self._calls.reset()
-            self._numbers.clear()
+            if self._session is not None:
+                self._session.clear()
         step, self.step = self.step, self.step + 1
         self._begin_step()
         if self._on_step_end is not None:
@@ -286,16 +277,16 @@ class Monitor:
         loss = self._training.loss()
         if self._merger is not None:
             loss = self._merger.merge(self.step, self._frame, self._module_rows.expert_counts, loss)
-        self._register_labels()
-        if self._alarms is not None:
-            self._table.evaluate(self._frame, self._numbers)
+        if self._session is not None:
+            self._register_labels(self._session)
+            self._session.evaluate(self._frame)
         return loss
 
     def _label(self, of: str, name: str) -> int:
         label: int = self._labels.add(0, name, quantity(of).number)
         return label
 
-    def _register_labels(self) -> None:
+    def _register_labels(self, session: MonitorSession) -> None:
         """Labels that have come since the last time become series: modules get theirs at their first call,
         and those of other processes come with a merge.
         """
@@ -304,36 +295,48 @@ class Monitor:
         all_ = self._labels.all()
         for label in range(self._known_labels, len(all_)):
             _, name, group = all_[label]
-            self._table.add_label(label, QUANTITIES[group].name, name)
+            session.add_row(label, group, name)
         self._known_labels = len(all_)
 
     def _add_number(self, quantity: str, name: str, value: float) -> None:
-        if self._writes or (self._alarms is not None and quantity != "step_seconds"):
-            self._numbers.set(self._table.number_of(quantity, "", name), value)
+        if self._session is not None and (self._writes or quantity != "step_seconds"):
+            self._session.set(quantity, "", name, value)
 
     def _add_matrices(self) -> None:
         if not self._matrices or self.recorded % self.settings.matrix_every != 0:
             return
         for one, (norm, rank) in zip(self._matrices, spectra(self._matrices)):
-            if self._alarms is not None:
-                for metric, value in (("spectral_norm", norm), ("stable_rank", rank)):
-                    number = self._table.number_of("matrix", metric, one.name, "parameter", _layer(one.name))
-                    self._numbers.set(number, value)
+            if self._session is not None:
+                self._session.set("matrix", "spectral_norm", one.name, norm)
+                self._session.set("matrix", "stable_rank", one.name, rank)
 
     # ---- where it goes
 
+    def _make_session(self) -> tuple[MonitorSession, Alarms]:
+        settings = self.settings
+        rules = rules_of(settings.rules)
+        session = core.MonitorSession(
+            metrics=list(settings.metrics), levels=list(settings.levels), rules=rules, every=settings.every
+        )
+        alarms = Alarms(
+            [rule.name for rule in rules],
+            settings.alarm,
+            self.output,
+            self._rank,
+            self._on_alarm,
+            functions=self._given_rules,
+            tells=self._writes,
+        )
+        return session, alarms
+
     def _open_outputs(self, models: Sequence[Any]) -> None:
+        assert self._session is not None
         settings, folder = self.settings, self.output
-        self._alarms = self._make_alarms(tells=True)
         if "store" in settings.sinks:
             path = folder / record_name(self._file_of)
-            self._store = open_store(path, self._start, self._info(models))
-            if self._store.last_step is not None:
-                self._past = self._read_past(path)
-                if self._past is not None:
-                    self._learn(self._past)
+            self._session.open(path, self._start, self._info(models))
         if self._rank == 0:
-            continue_alarms(folder / ALARMS, self._start)
+            core.monitor_continue_alarms(folder / ALARMS, self._start)
         sinks: list[Sink] = list(self._given_sinks)
         if "csv" in settings.sinks:
             path = folder / record_name(self._file_of, "csv")
@@ -341,18 +344,6 @@ class Monitor:
         if "tensorboard" in settings.sinks:
             sinks.append(TensorBoardSink(folder / "tensorboard" / f"rank{self._rank}", self._start))
         self._sinks = Sinks(sinks)
-
-    def _make_alarms(self, *, tells: bool) -> Alarms:
-        settings = self.settings
-        return Alarms(
-            settings.rules,
-            settings.alarm,
-            self.output,
-            self._rank,
-            self._on_alarm,
-            functions=self._given_rules,
-            tells=tells,
-        )
 
     def _info(self, models: Sequence[Any]) -> dict[str, str]:
         import torch
@@ -367,67 +358,26 @@ class Monitor:
             "settings": json.dumps(asdict(self.settings)),
         }
 
-    def _add_series(self, series: MonitorSeries) -> int:
-        number: int = self._store.add_series(series) if self._store is not None else self._series_count
-        if number >= self._series_count:
-            self._series_count = number + 1
-            if self._alarms is not None:
-                self._alarms.add_series(series.key)
-        return number
-
-    def _read_past(self, path: Path) -> _Past | None:
-        """The end of the earlier record."""
-        try:
-            reader = core.MonitorStoreReader(path)
-            series = reader.series()
-            _, _, last = reader.extent()
-            steps, columns = reader.values(
-                list(range(len(series))), max(0, last - _STEPS_TO_LEARN * self.settings.every), last
-            )
-        except Error as error:
-            log.warning("monitor: the rules begin anew: %s", error)
-            return None
-        named = [(one.quantity, one.metric, one.name, one.scope, one.layer, one.unit) for one in series]
-        return named, steps, columns
-
-    def _learn(self, past: _Past) -> None:
-        """The rules look at the end of the earlier record, as if they had been there."""
-        assert self._alarms is not None
-        named, steps, columns = past
-        places = [self._add_series(core.MonitorSeries(*one)) for one in named]
-        numbers = core.MonitorNumbers()
-        for row, step in enumerate(steps):
-            numbers.clear()
-            for number, column in zip(places, columns):
-                value = column[row]
-                if value is not None:
-                    numbers.set(number, value)
-            self._alarms.learn(step, numbers)
-
     def _share_past(self) -> None:
         """Alarms that all processes act on need rules that have seen the same in all of them."""
         assert self._merger is not None
-        past = self._merger.of_first(self._past)
-        self._past = None
-        if past is not None and not self._writes:
-            self._learn(past)
-            for number, one in enumerate(past[0]):
-                self._table.know(core.MonitorSeries(*one), number)
+        past = self._merger.of_first(None if self._session is None else self._session.past())
+        if past is not None and not self._writes and self._session is not None:
+            self._session.learn(*past)
 
     def _write(self) -> None:
-        if self._store is not None:
-            self._store.append(self.step, self._numbers)
+        if self._session is None:
+            return
+        assert self._alarms is not None
+        self._session.append(self.step)
         if self._sinks:
-            keys = self._table.keys
-            self._sinks.write(self.step, {keys[number]: value for number, value in self._numbers.present()})
-        if self._alarms is not None:
-            self._alarms.check(self.step, self._numbers)
+            self._sinks.write(self.step, self._session.numbers())
+        self._alarms.check(self.step, self._session)
 
     def _flush(self) -> None:
-        if self._store is not None:
-            lost = self._store.flush()
-            if lost:
-                log.warning("%s: %d steps could not be written", self.output, lost)
+        lost = 0 if self._session is None else self._session.flush()
+        if lost:
+            log.warning("%s: %d steps could not be written", self.output, lost)
 
     def _warn_of_unmatched(self, named: Sequence[tuple[str, Any]]) -> None:
         names: list[str] = []
@@ -467,11 +417,6 @@ def _named(models: Sequence[Any]) -> list[tuple[str, Any]]:
 
 def _is_matrix(tensor: Any, name: str, patterns: Sequence[str]) -> bool:
     return tensor.dim() == 2 and min(tensor.shape) > 1 and is_wanted(name, patterns)
-
-
-def _layer(name: str) -> int:
-    place = layer_of(name)
-    return -1 if place is None else place[1]
 
 
 def _distributed() -> bool:

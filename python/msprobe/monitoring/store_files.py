@@ -4,19 +4,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msprobe.files.atomic_file import write_text
-from msprobe.native import Error, IoError, core, log
+from msprobe.native import IoError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from msprobe._core import MonitorStoreWriter
 
 _NAME = re.compile(r"monitor(\.rank([0-9]{1,9}))?\.db")
 
@@ -38,20 +34,6 @@ def stores_in(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found)]
 
 
-def open_store(path: Path, start: int, info: dict[str, str]) -> MonitorStoreWriter:
-    """With a step above 0 the record in `path` goes on: what it has from there on is replaced. At step 0 an
-    earlier one is kept under another name. Raises IoError and FormatError.
-    """
-    resumes = os.path.lexists(path) and start > 0
-    if os.path.lexists(path) and not resumes:
-        _put_aside(path)
-    options: dict[str, Any] = {"resume_at": start} if resumes else {}
-    store = core.MonitorStoreWriter(path, info=info, **options)
-    if resumes:
-        log.info("%s: the record goes on at step %d", path, start)
-    return store
-
-
 def continue_csv(path: Path, start: int) -> None:
     """Lines of a csv of the monitor from step `start` on go: that training writes them anew. At step 0 the
     file is kept under another name. Raises IoError.
@@ -70,19 +52,6 @@ def continue_csv(path: Path, start: int) -> None:
         raise _cannot_write(path, error) from error
 
 
-def continue_alarms(path: Path, start: int) -> None:
-    """The same of alarms, of which some processes may write into one file."""
-    try:
-        if not _goes_on(path, start):
-            return
-        lines = path.read_text("utf-8", "replace").splitlines(keepends=True)
-        kept = [line for line in lines if _step_of_alarm(line) < start]
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    if len(kept) < len(lines):
-        write_text(path, "".join(kept))
-
-
 def _goes_on(path: Path, start: int) -> bool:
     """Whether there is a file with steps before `start`. At step 0 it is kept under another name."""
     if not path.is_file():
@@ -98,37 +67,8 @@ def _step_of_row(line: bytes) -> int:
     return int(step) if step.isdigit() else -1
 
 
-def _step_of_alarm(line: str) -> int:
-    with contextlib.suppress(ValueError, RecursionError):
-        step = json.loads(line).get("step") if line.startswith("{") else -1
-        return step if isinstance(step, int) else -1
-    return -1
-
-
 def _cannot_write(path: Path, error: OSError) -> IoError:
     return IoError(f"cannot write {path}: {error.strerror}")
-
-
-def _put_aside(path: Path) -> None:
-    is_empty = _is_without_steps(path)
-    kept = _free_name(path)
-    for ending in ("", "-wal", "-shm"):
-        name = f"{path}{ending}"
-        if os.path.lexists(name):
-            if is_empty:
-                os.unlink(name)
-            else:
-                os.rename(name, f"{kept}{ending}")
-    if not is_empty:
-        log.warning("%s: the record of an earlier run is kept as %s", path, kept.name)
-
-
-def _is_without_steps(path: Path) -> bool:
-    try:
-        steps: int = core.MonitorStoreReader(path).extent()[0]
-    except Error:  # whatever it is, it is not ours to remove
-        return False
-    return steps == 0
 
 
 def _free_name(path: Path) -> Path:

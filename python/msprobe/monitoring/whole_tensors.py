@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from msprobe.monitoring.quantities import QUANTITIES
+from msprobe.monitoring.quantities import quantities
 from msprobe.native import Error, log, torch_adapter
 from msprobe.training.fully_sharded import parameter_groups
 
@@ -182,7 +182,7 @@ class WholeTensors:
             most, least_negated, kind = largest[place * height : (place + 1) * height]
             is_telling = len(set(tally)) > 1 if tally else most != -least_negated
             _, name, group = all_[label]
-            of = QUANTITIES[group]
+            of = quantities()[group]
             if kind >= 0 and is_telling and of.scope == "module" and of.name != "communication":
                 found[name, group] = (*summed[place * width : (place + 1) * width], most, *tally)
         return found

@@ -411,7 +411,7 @@ def test_a_full_disk_and_a_folder_that_is_gone_do_not_end_the_training(
 
     def remove(step: int) -> None:
         if step == 2:
-            monitor._monitor._store.flush()
+            monitor._monitor._session.flush()
             shutil.rmtree(tmp_path / "run")
 
     assert train(net, optimizer, steps=20, after=remove) == losses
@@ -439,7 +439,7 @@ net, optimizer = make_training()
 monitor = msprobe.monitor(net, optimizer, "run", sinks=["store", "csv"])
 def after(step):
     if step == 30:
-        monitor._monitor._store.flush()
+        monitor._monitor._session.flush()
     if step == 60:
         os.kill(os.getpid(), signal.SIGKILL)
 train(net, optimizer, steps=100, after=after)

@@ -121,11 +121,10 @@ def test_a_record_that_grows_is_seen(tmp_path):
     from msprobe.native import core
 
     store = core.MonitorStoreWriter(tmp_path / "monitor.db")
-    loss, numbers = store.add_series(core.MonitorSeries("loss")), core.MonitorNumbers()
+    store.add_series(core.MonitorSeries("loss"))
     api = TrendApi(open_records([str(tmp_path)]))
     assert api.answer("runs", {})["runs"][0]["steps"] == 0
-    numbers.set(loss, 1.5)
-    store.append(7, numbers)
+    store.append(7, [1.5])
     store.flush()
     assert api.answer("runs", {})["runs"][0]["last"] == 7
     assert api.answer("curves", {"keys": ["loss"]})["curves"]["loss"] == [[[7, 7, 1.5, 1.5, 1.5, 0]]]

@@ -196,10 +196,9 @@ def test_names_are_text(page, tmp_path):
 
     evil = "</script><img src=x onerror=alert(1)>"
     store = core.MonitorStoreWriter(tmp_path / "monitor.db")
-    number, numbers = store.add_series(core.MonitorSeries("custom", "", evil)), core.MonitorNumbers()
+    store.add_series(core.MonitorSeries("custom", "", evil))
     for step in range(3):
-        numbers.set(number, step)
-        store.append(step, numbers)
+        store.append(step, [step])
     store.flush()
     write_alarm(tmp_path, 1, f"custom/{evil}", 1.0, evil)
     assert main([str(tmp_path), "--quiet", "--export", str(tmp_path / "trend.html")]) == 1

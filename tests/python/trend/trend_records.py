@@ -77,13 +77,10 @@ def write_record(folder: Path, training: Training, steps: int = 600, *, every: i
     folder.mkdir(parents=True, exist_ok=True)
     store = core.MonitorStoreWriter(folder / "monitor.db", info=info)
     series = series_list()
-    numbers = core.MonitorNumbers()
     for one in series:
         store.add_series(one)
     for step in range(0, steps, every):
-        for number, value in enumerate(training.numbers(step, series)):
-            numbers.set(number, value)
-        store.append(step, numbers)
+        store.append(step, training.numbers(step, series))
     assert store.flush() == 0
     return folder
 
