@@ -25,7 +25,7 @@ def report_html(result: ConfigComparison) -> str:
     cards = [
         _header(result),
         '<section class="card">\n<h2>What differs, reference &rarr; target</h2>\n<p class="soft">'
-        "The likeliest explanation of a numeric difference first; the bar says how likely it is. Red: a "
+        "The likeliest explanation of a numeric difference first: a cause explains one by itself. Red: a "
         f"check fails because of it.</p>\n{_ranked(result.ranked)}\n</section>",
         *map(_check, result.checks),
     ]
@@ -69,7 +69,7 @@ def _ranked(ranked: list[Ranked]) -> str:
         detail = f'<div class="soft">{_text(difference.detail)}</div>' if difference.detail else ""
         items.append(
             f'<li class="{"bad" if difference.level == ERROR else "minor"}">'
-            f'<meter min="0" max="100" value="{one.likelihood}" title="{one.likelihood} of 100"></meter>'
+            f'<span class="likelihood">{one.likelihood}</span>'
             f"<div><b>{_text(difference.name)}</b> "
             f'<span class="soft">{escape(difference.check)}, {escape(difference.level)}</span>'
             f"{values}{detail}<div>{escape(one.reason)}</div></div></li>"

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
 
-# From this likelihood on a difference of the set-up explains a numeric difference by itself.
-_LIKELY = 84
+# From this confidence on a setting explains a numeric difference by itself.
+_LIKELY = 0.84
 _MOST_EVIDENCE = 5
 _MOST_FRAMES = 5
 
@@ -137,8 +137,8 @@ class Comparison:
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [_of_setting(one) for one in result.ranked if _is_setting(one.difference)]
         others = [one for one in errors if not _is_setting(one.difference)]
-        causes = [_of_set_up(one) for one in others if one.likelihood >= _LIKELY]
-        causes += [setting for setting in settings if setting.confidence >= _LIKELY / 100]
+        causes = [_of_set_up(one) for one in others if one.likelihood == "cause"]
+        causes += [setting for setting in settings if setting.confidence >= _LIKELY]
         return PartResult(
             "config",
             "equal" if result.agree else "differ",
@@ -146,10 +146,9 @@ class Comparison:
             report=files[0],
             causes=tuple(causes),
             evidence=tuple(
-                f"{wording.line(one)} (likelihood {one.likelihood}): {one.reason}"
-                for one in errors[:_MOST_EVIDENCE]
+                f"{wording.line(one)} ({one.likelihood}): {one.reason}" for one in errors[:_MOST_EVIDENCE]
             ),
-            settings=tuple(setting for setting in settings if setting.confidence < _LIKELY / 100),
+            settings=tuple(setting for setting in settings if setting.confidence < _LIKELY),
         )
 
     def _checkpoint(self) -> PartResult:
@@ -448,7 +447,7 @@ def _of_setting(one: Ranked) -> Cause:
         part="config",
         name=f"{difference.check}: {difference.name}",
         reason=one.reason,
-        confidence=one.likelihood / 100,
+        confidence=one.confidence,
         plain=f"{difference.name} is {difference.target}, in the reference {difference.reference}",
         values=(difference.target, difference.reference),
         acts=one.acts,
@@ -462,7 +461,7 @@ def _of_set_up(one: Ranked) -> Cause:
         part="config",
         name=f"{one.difference.check}: {one.difference.name}",
         reason=f"{wording.line(one)}: {one.reason}",
-        confidence=one.likelihood / 100,
+        confidence=one.confidence,
         step=step,
         rank=rank,
         plain=wording.line(one),

@@ -80,6 +80,6 @@ def test_the_likeliest_explanation_comes_first(tmp_path, capsys):
     assert "env: NCCL_ALGO: None -> Ring" in "\n".join(lines)  # cmp has it
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     likelihoods = [one["likelihood"] for one in result["differences"]]
-    assert likelihoods == sorted(likelihoods, reverse=True)
+    assert likelihoods == sorted(likelihoods, key=["cause", "possible", "unlikely"].index)
     assert result["verdict"] == "differ"
     assert result["checks"]["pip"] == {"pass": True, "rows": 0, "differences": 0}

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from msprobe.config_check.checks.check_result import Difference
 
+# "cause": explains a numeric difference by itself. Numbers would say more than anybody has measured.
+LEVELS = ("cause", "possible", "unlikely")
+_CONFIDENCE = {"cause": 0.95, "possible": 0.55, "unlikely": 0.2}
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -26,7 +30,7 @@ class Rule:
 
     check: str
     name: re.Pattern[str]
-    likelihood: int
+    likelihood: str
     reason: str
     level: str
     acts: str
@@ -34,12 +38,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A difference with its place: 0 to 100."""
+    """A difference, and whether it explains a numeric one: a word of LEVELS."""
 
     difference: Difference
-    likelihood: int
+    likelihood: str
     reason: str
     acts: str = ""
+
+    @property
+    def confidence(self) -> float:
+        """For those who order it among findings of other kinds."""
+        return _CONFIDENCE[self.likelihood]
 
 
 class Likelihood:
@@ -65,9 +74,12 @@ class Likelihood:
             result.append(
                 Ranked(difference, rule.likelihood, rule.reason, rule.acts)
                 if rule
-                else Ranked(difference, 0, "it differs")
+                else Ranked(difference, "unlikely", "it differs")
             )
-        return sorted(result, key=lambda one: (-one.likelihood, one.difference.level, -one.difference.count))
+        return sorted(
+            result,
+            key=lambda one: (LEVELS.index(one.likelihood), one.difference.level, -one.difference.count),
+        )
 
 
 @functools.lru_cache(maxsize=1)
