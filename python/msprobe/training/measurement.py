@@ -94,21 +94,32 @@ def measure(tensor: Any, requires_grad: bool | None = None) -> Json:
 
     Of a DTensor the shard of this process is measured, of a sparse tensor its values.
     """
-    found: dict[str, Any] = {} if requires_grad is None else {"requires_grad": requires_grad}
-    found["dtype"] = str(tensor.dtype)
-    if _lazy()(tensor):
-        found["unmeasured"] = "the parameter of a lazy module has no value yet"
+    found, memory = described(tensor)
+    if requires_grad is not None:
+        found = {"requires_grad": requires_grad, **found}
+    if memory is None:
         return Json(json.dumps(found))
-    if not tensor.is_nested:
-        found["shape"] = [size if isinstance(size, int) else str(size) for size in tensor.shape]
-    memory, part = memory_of(tensor)
-    if part:
-        found["part"] = part
     try:
         statistics = torch_adapter().state_statistics(memory)
     except UnsupportedError as error:
         return Json(json.dumps({**found, "unmeasured": str(error)}))
     return Json(f"{json.dumps(found)[:-1]}, {statistics}}}")
+
+
+def described(tensor: Any) -> tuple[dict[str, Any], Any]:
+    """Type, shape, and which part of a sharded or sparse tensor is measured; and the tensor to be measured,
+    None: there is none, and `unmeasured` says why.
+    """
+    found: dict[str, Any] = {"dtype": str(tensor.dtype)}
+    if _lazy()(tensor):
+        found["unmeasured"] = "the parameter of a lazy module has no value yet"
+        return found, None
+    if not tensor.is_nested:
+        found["shape"] = [size if isinstance(size, int) else str(size) for size in tensor.shape]
+    memory, part = memory_of(tensor)
+    if part:
+        found["part"] = part
+    return found, memory
 
 
 # Asked for dozens of times in a step; finding it takes longer than measuring a small tensor.

@@ -8,7 +8,6 @@ import hashlib
 import math
 import os
 import struct
-from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass
@@ -16,16 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import UnsupportedError, torch_adapter
-from msprobe.training.torch_state import memory_of
+from msprobe.training.measurement import described
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from concurrent.futures import Future
 
 CHECKSUMS = ("crc32", "md5")
 
 _DEEPEST = 10  # lists in lists; what lies deeper is left out
-_SMALL = {"crc32": 1 << 20, "md5": 1 << 16}  # elements; below it threads cost more than they save
 
 
 @dataclass(frozen=True)
@@ -57,28 +54,13 @@ def measure_all(tensors: Sequence[Any], checksum: str, *, in_float32: bool) -> l
 
 def _measure_each(tensors: Sequence[Any], checksum: str, in_float32: bool) -> list[Measured]:
     """For md5, and for all that is no plain tensor in memory."""
-    sizes = [_size(tensor) for tensor in tensors]
-    if len(tensors) < 2 or sum(sizes) < _SMALL[checksum]:
-        return [_measure(_prepared(tensor), checksum, in_float32) for tensor in tensors]
-    found: dict[int, Measured] = {}
-    waiting: deque[tuple[int, Future[Measured]]] = deque()
     threads = len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(threads) as pool:
-        # The largest first: the last one to end decides.
-        for i in sorted(range(len(tensors)), key=lambda i: -sizes[i]):
-            if len(waiting) >= 2 * threads:
-                done, future = waiting.popleft()
-                found[done] = future.result()
-            waiting.append((i, pool.submit(_measure, _prepared(tensors[i]), checksum, in_float32)))
-        found.update((i, future.result()) for i, future in waiting)
-    return [found[i] for i in range(len(tensors))]
-
-
-def _size(tensor: Any) -> int:
-    """Elements; none of the parameter of a lazy module, which cannot be asked."""
-    from torch.nn.parameter import is_lazy
-
-    return 0 if is_lazy(tensor) else tensor.numel()
+        found: list[Measured] = []
+        for first in range(0, len(tensors), 2 * threads):  # so many copies of a device's tensors at once
+            prepared = [_prepared(tensor) for tensor in tensors[first : first + 2 * threads]]
+            found += pool.map(lambda one: _measure(one, checksum, in_float32), prepared)
+    return found
 
 
 @dataclass
@@ -93,24 +75,16 @@ class _Prepared:
 def _prepared(tensor: Any) -> _Prepared:
     """On the thread of the training: a copy from a device comes after what that thread began there."""
     import torch
-    from torch.nn.parameter import is_lazy
 
-    fingerprint: dict[str, Any] = {"dtype": str(tensor.dtype)}
-    result = _Prepared(None, tensor.dtype, fingerprint)
-    if is_lazy(tensor):
-        fingerprint["unmeasured"] = "the parameter of a lazy module has no value yet"
-        return result
-    if not tensor.is_nested:
-        fingerprint["shape"] = [int(size) for size in tensor.shape]
-    try:
-        with torch.no_grad():
-            memory, part = memory_of(tensor.detach())
-            if part:
-                fingerprint["part"] = part
-            result.memory = memory if memory.device.type == "cpu" else memory.cpu()
-    except (RuntimeError, NotImplementedError) as error:
-        fingerprint["unmeasured"] = str(error)
-    return result
+    with torch.no_grad():
+        try:
+            fingerprint, memory = described(tensor)
+            return _Prepared(None if memory is None else memory.detach().cpu(), tensor.dtype, fingerprint)
+        except (RuntimeError, NotImplementedError) as error:
+            fingerprint = {"dtype": str(tensor.dtype), "unmeasured": str(error)}
+            if not tensor.is_nested:
+                fingerprint["shape"] = list(tensor.shape)
+            return _Prepared(None, tensor.dtype, fingerprint)
 
 
 def _measure(tensor: _Prepared, checksum: str, in_float32: bool) -> Measured:
