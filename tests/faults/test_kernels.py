@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from msprobe import _core
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "kernels"))
@@ -60,6 +61,15 @@ def test_the_condition_of_a_sum_is_how_much_smaller_it_is_than_its_terms() -> No
     expected = float(x.norm() / (x - x.mean()).norm())
     assert expected > 2
     assert conditions(sample, tensors, torch.float32, exact)[0] == pytest.approx(expected, rel=0.05)
+
+
+def test_samples_have_the_classes_of_the_catalogue() -> None:
+    wrong = {
+        (sample.operator, sample.gain, _core.find_operator(sample.operator).gain)
+        for sample in samples()
+        if _core.find_operator(sample.operator).gain != sample.gain
+    }
+    assert wrong == set()
 
 
 def test_what_is_beyond_the_numbers_is_named(work: Path) -> None:
