@@ -114,6 +114,9 @@ _SWITCHES = (
     "backends.mkldnn.deterministic",
     "backends.mkldnn.matmul.fp32_precision",
     "backends.mkldnn.conv.fp32_precision",
+    "backends.mkldnn.rnn.fp32_precision",
+    "npu.matmul.allow_hf32",
+    "npu.conv.allow_hf32",
 )
 _ENVIRONMENT = (
     "CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO", "NCCL_PROTO", "HCCL_DETERMINISTIC",

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from typing import ClassVar
 
 import pytest
 from config_check_packs import OURS, check_of, stats
@@ -360,6 +361,105 @@ class TestSettings:
         result = compared(self.side({"versions": {"kernel": "1"}}), self.side({"versions": {"kernel": "2"}}))
         assert result.agree
         assert result.ranked[0].difference.level == "warning"
+
+
+class TestTwoDevices:
+    """A run on one kind of device against one on another."""
+
+    TORCH: ClassVar = {
+        "autocast.cpu": False,
+        "autocast.cuda": False,
+        "backends.mkldnn.matmul.fp32_precision": "none",
+        "backends.mkldnn.conv.fp32_precision": "none",
+        "backends.cuda.matmul.fp32_precision": "none",
+        "backends.cuda.matmul.allow_tf32": False,
+        "backends.cudnn.conv.fp32_precision": "none",
+        "backends.cudnn.allow_tf32": False,
+    }
+
+    def side(self, device, **switches):
+        switches = {name.replace("__", "."): value for name, value in switches.items()}
+        settings = {
+            "collected": "training",
+            "torch": {**self.TORCH, **switches},
+            "model": {"device": device},
+        }
+        return {**OURS, "msprobe/settings/rank0.json": settings}
+
+    def rows(self, compared, reference, target):
+        rows = check_of(compared(reference, target), "settings").rows
+        return [row for row in rows if row[0] != "model.device"]
+
+    def test_autocast_of_one_is_that_of_the_other(self, compared):
+        cpu = self.side("cpu", autocast__cpu="torch.bfloat16")
+        assert compared(cpu, self.side("cuda", autocast__cuda="torch.bfloat16")).agree
+        assert ["torch.autocast.cpu / torch.autocast.cuda", "all", "torch.bfloat16", "false", "error"] in (
+            self.rows(compared, cpu, self.side("cuda"))
+        )
+
+    def test_what_acts_on_one_of_them_has_no_counterpart(self, compared):
+        result = compared(self.side("cpu"), self.side("cuda", backends__cudnn__benchmark=True))
+        assert result.agree
+        assert [one.difference.name for one in result.ranked] == [
+            "model.device",
+            "of another device: torch.backends.cudnn.benchmark",
+        ]
+
+    def test_what_acts_on_neither_is_no_difference(self, compared):
+        result = compared(self.side("cpu"), self.side("cpu", backends__cuda__matmul__allow_tf32=True))
+        assert result.agree
+
+    @pytest.mark.parametrize(
+        ("switches", "row"),
+        [
+            (
+                {"backends__cuda__matmul__allow_tf32": True},
+                "torch.backends.mkldnn.matmul.fp32_precision / torch.backends.cuda.matmul.fp32_precision",
+            ),
+            (
+                {"backends__cudnn__conv__fp32_precision": "tf32"},
+                "torch.backends.mkldnn.conv.fp32_precision / torch.backends.cudnn.conv.fp32_precision",
+            ),
+            (
+                {"backends__fp32_precision": "tf32", "backends__cudnn__conv__fp32_precision": "ieee"},
+                "torch.backends.mkldnn.matmul.fp32_precision / torch.backends.cuda.matmul.fp32_precision",
+            ),
+        ],
+    )
+    def test_float32_products_that_are_rounded_are_named_by_their_switch(self, compared, switches, row):
+        rows = self.rows(compared, self.side("cpu"), self.side("cuda", **switches))
+        assert [row, "all", "ieee", "tf32", "error"] in rows
+
+    def test_both_may_round_alike(self, compared):
+        ours = self.side("cpu", backends__mkldnn__matmul__fp32_precision="bf16")
+        theirs = self.side("cuda", backends__cuda__matmul__fp32_precision="bf16")
+        assert not [row for row in self.rows(compared, ours, theirs) if row[-1] == "error"]
+
+    def test_the_device_of_a_pack_that_does_not_say_it(self, compared):
+        """As before it was written down: by the generators that are in use."""
+
+        def side(autocast, *states):
+            pack = self.side("", **{f"autocast__{autocast}": "torch.bfloat16"})
+            return {**pack, "msprobe/seeds/rank0.json": {"states": dict.fromkeys(states, "0")}}
+
+        assert compared(side("cpu", "torch.cpu"), side("cuda", "torch.cpu", "torch.cuda:0")).agree
+
+    def test_seeding_and_variables_of_one_device(self, compared):
+        call = {"call": "torch.cuda.manual_seed_all", "arguments": "1", "where": ""}
+        gpu = {
+            **self.side("cuda"),
+            "msprobe/seeds/rank0.json": {"calls": [call], "states": {}},
+            "random/rank0.json": {"torch.cuda.manual_seed_all": [{"stack": ["a"], "count": 1}]},
+            "env": {"NVIDIA_TF32_OVERRIDE": "0"},
+        }
+        cpu = {
+            **self.side("cpu"),
+            "msprobe/seeds/rank0.json": {"calls": [], "states": {}},
+            "random/rank0.json": {},
+            "env": {"MKL_CBWR": "COMPATIBLE"},
+        }
+        assert compared(cpu, gpu).agree
+        assert not compared({**cpu, **self.side("cuda")}, gpu).agree
 
 
 def test_every_check_has_a_last_rule_and_every_rule_a_reason():

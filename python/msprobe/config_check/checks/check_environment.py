@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Union
 
 from msprobe.config_check.checks.check_result import ERROR, WARNING, CheckResult, Difference, shown
+from msprobe.config_check.checks.devices import OF_ANOTHER_DEVICE, devices_of
 from msprobe.config_check.packs import pack
 
 if TYPE_CHECKING:
@@ -98,11 +99,13 @@ def check_variables(reference: Pack, target: Pack, likelihood: Likelihood) -> Ch
     if sides is None:
         return None
     result = CheckResult("variables", VARIABLE_COLUMNS)
-    for name in sorted({*sides[0], *sides[1]} - _IN_TABLE):
-        level = likelihood.level("variables", name)
-        values = [side.get(name) for side in sides]
-        if level is None or _setting(values[0]) == _setting(values[1]):
+    devices = devices_of(reference, target)
+    for variable in sorted({*sides[0], *sides[1]} - _IN_TABLE):
+        values = [side.get(variable) for side in sides]
+        if likelihood.level("variables", variable) is None or _setting(values[0]) == _setting(values[1]):
             continue
+        name = variable if devices.act(variable) else OF_ANOTHER_DEVICE + variable
+        level = likelihood.level("variables", name) or WARNING
         result.rows.append([name, values[0], values[1], level])
         difference = Difference("variables", name, shown(values[0]), shown(values[1]), level)
         if level == ERROR:

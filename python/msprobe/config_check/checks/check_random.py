@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msprobe.config_check.checks.check_result import ERROR, WARNING, CheckResult, Difference, shown
+from msprobe.config_check.checks.devices import devices_of
 from msprobe.config_check.collecting.random_functions import KNOWN_TO_THE_EXISTING_TOOL
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def check_random(reference: Pack, target: Pack) -> CheckResult | None:
     if reference.is_ours != target.is_ours:
         covered = KNOWN_TO_THE_EXISTING_TOOL.__contains__
         result.notes.append("random: only the operations that mindstudio-probe knows were compared")
+    devices = devices_of(reference, target)
     differing: dict[str, _Operation] = {}
     for word, files, other in (("bench", *sides), ("cmp", *sides[::-1])):
         ranks = sorted(place[1] for place in files if place not in other)
@@ -72,7 +74,7 @@ def check_random(reference: Pack, target: Pack) -> CheckResult | None:
             result.passed = False  # a problem of the pack is noted
             continue
         for op in dict.fromkeys([*trees[0], *trees[1]]):
-            if covered(op):
+            if covered(op) and devices.act(op):
                 calls = _calls(trees[0].get(op)), _calls(trees[1].get(op))
                 found = _compare_op(result, op, place[1], *calls)
                 if found.places:
@@ -171,11 +173,15 @@ def check_seeds(reference: Pack, target: Pack) -> CheckResult | None:
     if not sides[0] or not sides[1]:
         return None
     result = CheckResult("seeds", SEED_COLUMNS)
+    devices = devices_of(reference, target)
     for place in sorted(sides[0].keys() & sides[1].keys()):
         reference_state, target_state = (
             side.json(files[place]) or {} for side, files in zip((reference, target), sides)
         )
-        calls = _seed_calls(reference_state.get("calls")), _seed_calls(target_state.get("calls"))
+        calls = tuple(
+            [call for call in _seed_calls(state.get("calls")) if devices.act(call[0])]
+            for state in (reference_state, target_state)
+        )
         seeded = {call for call, _ in calls[0]} & {call for call, _ in calls[1]}
         _compare_seeds(result, place[1], *calls)
         _compare_states(

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.checks.check_result import ERROR, WARNING, CheckResult, Difference, shown
+from msprobe.config_check.checks.devices import OF_ANOTHER_DEVICE, counterparts, devices_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,9 @@ _DEEPEST = 16
 
 
 def check_settings(reference: Pack, target: Pack, likelihood: Likelihood) -> CheckResult | None:
-    """None when a side has none. A setting that differs in the same way on every rank has one row."""
+    """None when a side has none. A setting that differs in the same way on every rank has one row. Of runs on
+    two kinds of device the settings that mean the same are compared.
+    """
     sides = reference.files("settings"), target.files("settings")
     ranks = sorted(rank for _, rank in sides[0].keys() & sides[1].keys())
     if not sides[0] or not sides[1]:
@@ -31,6 +34,7 @@ def check_settings(reference: Pack, target: Pack, likelihood: Likelihood) -> Che
     result = CheckResult("settings", COLUMNS)
     found: dict[str, dict[tuple[str, str], list[int]]] = {}
     kinds: set[str] = set()
+    devices = devices_of(reference, target)
     for rank in ranks:
         reference_settings, target_settings = (
             dict(flattened(side.json(files[0, rank]) or {}))
@@ -44,8 +48,18 @@ def check_settings(reference: Pack, target: Pack, likelihood: Likelihood) -> Che
             if how[0] == how[1]
             else reference_settings.keys() & target_settings.keys()
         )
-        for name in sorted(names):
-            values = shown(reference_settings.get(name)), shown(target_settings.get(name))
+        compared = [
+            (
+                name if devices.act(name) else OF_ANOTHER_DEVICE + name,
+                reference_settings.get(name),
+                target_settings.get(name),
+            )
+            for name in sorted(names)
+        ]
+        if devices.differ:
+            compared += counterparts(devices, reference_settings, target_settings)
+        for name, *both in compared:
+            values = shown(both[0]), shown(both[1])
             if values[0] != values[1]:
                 found.setdefault(name, {}).setdefault(values, []).append(rank)
     if len(kinds) > 1:

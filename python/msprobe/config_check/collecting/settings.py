@@ -254,6 +254,7 @@ def _model(model: Any) -> Settings:
         "parameters": sum(one.numel() for one in parameters),
         "parameters_with_gradient": sum(one.numel() for one in parameters if one.requires_grad),
         "dtypes": " ".join(dtypes),
+        "device": parameters[0].device.type if parameters else "",
         "modules_in_eval_mode": sum(not one.training for one in root.modules()),
     }
 
