@@ -199,6 +199,7 @@ def record(out: Path, tables: list[str], workers: int) -> None:
 
 
 def _record_pairs(out: Path, workers: int) -> None:
+    import msprobe.pytorch  # noqa: F401  once, for all processes that are forked
     from pairs import PAIRS
     from pairs import record as record_pair
 
@@ -246,7 +247,9 @@ def answers(out: Path, questions: list[Question], workers: int) -> dict[str, str
         folder = file.with_suffix(".work")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        file.write_text(question.ask(folder), encoding="utf-8")
+        outcome = question.ask(folder)
+        if outcome != "failed":  # that is asked again
+            file.write_text(outcome, encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         return 0
 
@@ -350,6 +353,10 @@ def main() -> int:
     questions = [question for name in options.tables for question in TABLES[name](out)]
     folder = out / "answers" / table_of_plants.identity()["sha256"]
     before = answers(folder / "unchanged", questions, options.workers)
+    failed = [name for name, outcome in before.items() if outcome == "failed"]
+    if failed:
+        print(f"{len(failed)} of {len(questions)} questions have no answer, as {failed[0]}", file=sys.stderr)
+        return 1
     numbers = {name: value for name, value, _ in _core.verdict_numbers()}
     results = {}
     for mutant, (name, value) in mutants(numbers, options.factors).items():

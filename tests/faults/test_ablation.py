@@ -48,6 +48,12 @@ def _own() -> str:
     return f"{next(value for name, value, _ in _core.verdict_numbers() if name == 'own'):g}"
 
 
+def test_what_failed_is_asked_again(tmp_path: Path) -> None:
+    assert answers(tmp_path, [Question("a", lambda folder: "failed")], 1) == {"a": "failed"}
+    assert answers(tmp_path, [Question("a", lambda folder: "first")], 1) == {"a": "first"}
+    assert answers(tmp_path, [Question("a", lambda folder: "same")], 1) == {"a": "first"}
+
+
 @needs_numbers
 def test_another_number_counts_in_this_process_and_those_forked_from_it(tmp_path: Path) -> None:
     question = Question("own", lambda folder: _own())
