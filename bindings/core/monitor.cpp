@@ -8,9 +8,9 @@
 
 #include "core.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_alerts.h"
 #include "msprobe/monitor_frame.h"
 #include "msprobe/monitor_session.h"
+#include "msprobe/trainer_mon.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "backward_of_call.h"
 #include "intervention.h"
 #include "msprobe/event_log.h"
-#include "msprobe/perturb.h"
+#include "msprobe/free_benchmark.h"
 #include "msprobe/trace.h"
 #include "repeated_calls.h"
 #include "repetition.h"

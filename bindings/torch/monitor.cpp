@@ -16,6 +16,7 @@
 #include "msprobe/error.h"
 #include "msprobe/monitor_frame.h"
 #include "msprobe/monitor_plan.h"
+#include "msprobe/trainer_mon.h"
 
 namespace py = pybind11;
 

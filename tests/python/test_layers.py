@@ -46,14 +46,13 @@ MODULE_OF_HEADER = {
         ),
         "torch",
     ),
-    **dict.fromkeys(
-        ("monitor_frame", "monitor_alarms", "monitor_alerts", "monitor_plan", "monitor_session"), "monitor"
-    ),
+    **dict.fromkeys(("monitor_frame", "monitor_alarms", "monitor_plan", "monitor_session"), "monitor"),
     **dict.fromkeys(
         ("event_log", "record_name", "trace_reader", "trace_match", "trace_compare", "training_state"),
         "trace",
     ),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
+    **dict.fromkeys(("trainer_mon", "free_benchmark"), "compat"),
     "result_error": "metrics",
     **dict.fromkeys(("verdict", "step_walk", "known_values", "compare_report"), "compare"),
     **dict.fromkeys(("viewer_cell", "viewer_digest"), "viewer"),
@@ -98,10 +97,10 @@ MAY_NAME_A_FRAMEWORK = (
     "cpp/src/checkpoint/",
     "cpp/src/trace/record_name.cpp",  # the prefixes of names
     "cpp/src/config/tables.cpp",  # what keys mean, for people
-    "cpp/src/monitor/csv_rows.cpp",  # tables that spell dtypes as torch does
+    "cpp/src/compat/csv_rows.cpp",  # tables that spell dtypes as torch does
     "cpp/src/compare/advice.cpp",  # sentences of the file advisor_*.txt
     "cpp/src/compare/verdict.cpp",  # a generator that diagnosis.json names
-    "cpp/src/perturb/free_benchmark.cpp",  # a file that has torch's dtypes and sizes
+    "cpp/src/compat/free_benchmark.cpp",  # a file that has torch's dtypes and sizes
 )
 
 NATIVE = {"_core", "_torch"}
@@ -249,7 +248,8 @@ def own_problem(root: Path, path: Path, here: str, header: str) -> str | None:
         return "a header for bindings includes no header of cpp/src"
     user, used = module_of(here), module_of(target)
     allowed = MAY_INCLUDE.get(user, FEATURE)
-    if used != user and used not in allowed and user != "torch":
+    uses_all = {user, used} != {"torch", "compat"} and user in ("torch", "compat")
+    if used != user and used not in allowed and not uses_all:
         return f"{user} may include {', '.join(sorted(allowed)) or 'nothing'} and itself, not {used}"
     return None
 

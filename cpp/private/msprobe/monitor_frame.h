@@ -175,22 +175,4 @@ class MSPROBE_API Labels {
   std::vector<Label> labels_;
 };
 
-// ---- the files of mindstudio-probe
-
-struct CsvOptions {
-  std::vector<std::string> ops;  // columns: names of metrics of tensors, "id", "shape" or "dtype"
-  int digits = 6;                // numbers are rounded to so many decimals
-  bool micro_steps = false;      // a column micro_step
-};
-
-/// The value of a column of numbers; NaN where the row has none. `op`: the name of a metric of tensors, or
-/// "id", the value of a tensor without dimensions. Throws InvalidArgument for another name.
-MSPROBE_API double scalar(const Row& row, std::string_view op);
-
-/// "vpp_stage,name,step,...\n"
-MSPROBE_API std::string csv_header(const CsvOptions& options);
-/// The rows of a step, one line each. Throws InvalidArgument for a label that is not among `labels`.
-MSPROBE_API std::string csv_rows(std::span<const Row> rows, const Labels& labels, std::int64_t step,
-                                 const CsvOptions& options);
-
 }  // namespace msprobe::monitor

@@ -2,9 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Calls that are made a second time with a small change, and what the change tells of them: the free
-/// benchmark of mindstudio-probe (docs/formats/free_benchmark.md), and what calls make of rounding
-/// (docs/perturb.md).
+/// Calls that are made a second time with a small change, and what the change tells of them
+/// (docs/perturb.md). The free benchmark of mindstudio-probe judges by free_benchmark.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -102,101 +101,9 @@ struct MSPROBE_API Distance {
 MSPROBE_API Distance distance(DType original_dtype, const void* original, DType cpu_dtype, const void* cpu,
                               std::size_t count);
 
-// ---- the rules of the free benchmark
-
 /// Elements below this are taken for it in ratios: the root of noise_of(dtype), 1e-3 in the backward, 2e-5
 /// for what is no floating point number.
 MSPROBE_API double ratio_floor(DType perturbed_dtype, bool backward) noexcept;
-
-/// What a pair of results is found to be.
-struct MSPROBE_API Finding {
-  enum class Kind : std::uint8_t { kConsistent, kSymbolFlipping, kRatio, kFar };
-  Kind kind = Kind::kConsistent;
-  double ratio = 1;  // kRatio, and what was measured of a consistent pair
-
-  bool is_consistent() const noexcept { return kind == Kind::kConsistent; }
-  /// The cell max_rel: "symbol_flipping", ratio - 1 as Python writes it, or empty.
-  std::string max_rel() const;
-};
-
-/// `threshold`: the largest ratio that is consistent.
-MSPROBE_API Finding judge(const Ratios& ratios, DType perturbed_dtype, bool backward, double threshold);
-/// Against the CPU: within 2^-11, 2^-8, 2^-14 for float16, bfloat16, others, and not more than 1e-4 above it
-/// in the mean (below it does not matter, as in mindstudio-probe).
-MSPROBE_API Finding judge(const Distance& distance, DType original_dtype);
-
-/// The largest ratio that counts as consistent: 1.002 for float16, 1.004 for bfloat16, 1.0002 for others, 1
-/// for Mode::kNoChange.
-MSPROBE_API double default_threshold(DType original_dtype, Mode mode) noexcept;
-
-/// Thresholds that learn in the first steps of a training ("preheat"). Step 0 counts the calls of each
-/// function; in the steps 1 ... `steps` some calls are compared with the CPU as well, and at the end of each
-/// of these steps the threshold of a function and dtype moves. It begins at 2.05; when all were right on the
-/// CPU, its distance from 1 doubles where a ratio was above it, and halves otherwise; when one was wrong, it
-/// becomes the smallest ratio of those, for good. It is never below default_threshold(). Not thread-safe.
-class MSPROBE_API Preheat {
- public:
-  /// `steps`, `max_sample`: the keys preheat_step and max_sample.
-  Preheat(std::int64_t steps, std::int64_t max_sample, Mode mode);
-  ~Preheat();
-  Preheat(const Preheat&) = delete;
-  Preheat& operator=(const Preheat&) = delete;
-
-  /// A call begins. Whether it is one of those that are compared with the CPU.
-  bool begin_call(std::string_view api);
-  /// Nothing is compared yet: step 0.
-  bool only_counts() const noexcept { return step_ == 0; }
-  double threshold(std::string_view api, DType dtype) const;
-  void note(std::string_view api, DType dtype, double ratio, bool right_on_cpu);
-  void end_step();
-
- private:
-  struct Learnt;
-  struct Calls {
-    std::int64_t before = 0;  // in step 0
-    std::int64_t now = 0;
-  };
-  std::int64_t steps_;
-  std::int64_t max_sample_;
-  Mode mode_;
-  std::int64_t step_ = 0;
-  std::map<std::string, Calls, std::less<>> calls_;
-  std::map<std::pair<std::string, DType>, std::unique_ptr<Learnt>, std::less<>> learnt_;
-};
-
-/// One line of free_benchmark.csv.
-struct Row {
-  std::string api_name;  // "Torch.matmul.0.forward"
-  Finding finding;
-  DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;
-  std::optional<std::size_t> output_index;  // of a result that is a list or a tuple
-};
-
-/// free_benchmark.csv of one step and rank, in the form of mindstudio-probe. The file appears with the first
-/// row, and every row is in it when add() returns: a process that is killed leaves whole lines. A file that
-/// is there already is replaced. Not thread-safe.
-class MSPROBE_API RowFile {
- public:
-  RowFile(std::filesystem::path path, std::int64_t rank, Mode mode, bool backward, std::int64_t step);
-  ~RowFile();
-  RowFile(const RowFile&) = delete;
-  RowFile& operator=(const RowFile&) = delete;
-
-  /// Throws IoError.
-  void add(const Row& row);
-  std::size_t rows() const noexcept { return rows_; }
-
- private:
-  std::filesystem::path path_;
-  std::int64_t rank_;
-  Mode mode_;
-  bool backward_;
-  std::int64_t step_;
-  std::size_t rows_ = 0;
-  std::int64_t size_ = 0;  // of the file
-  int descriptor_ = -1;
-};
 
 // ---- what calls make of rounding
 

@@ -94,4 +94,9 @@ Distance distance(DType original_dtype, const void* original, DType cpu_dtype, c
   return result;
 }
 
+double ratio_floor(DType perturbed_dtype, bool backward) noexcept {
+  if (!is_supported(perturbed_dtype)) return 2e-5;
+  return backward ? 1e-3 : std::sqrt(noise_of(perturbed_dtype));
+}
+
 }  // namespace msprobe::perturb

@@ -1,7 +1,5 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
-#include "msprobe/perturb.h"
-
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -14,6 +12,7 @@
 
 #include "catch.h"
 #include "msprobe/error.h"
+#include "msprobe/free_benchmark.h"
 #include "temp_dir.h"
 
 using namespace msprobe::perturb;

@@ -9,8 +9,8 @@
 #include "base/shape_text.h"
 #include "io/table/csv_text.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_frame.h"
 #include "msprobe/table.h"
+#include "msprobe/trainer_mon.h"
 
 namespace msprobe::monitor {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "catch.h"
 #include "msprobe/error.h"
-#include "msprobe/monitor_frame.h"
+#include "msprobe/trainer_mon.h"
 
 using namespace msprobe;
 using monitor::CsvOptions;

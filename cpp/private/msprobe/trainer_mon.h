@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The rules of mindstudio-probe, which look at the numbers of a training as they come.
+/// The files of mindstudio-probe's TrainerMon, and its rules, which look at the numbers of a training as they
+/// come.
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -15,6 +18,26 @@
 #include "msprobe/monitor_frame.h"
 
 namespace msprobe::monitor {
+
+// ---- files
+
+struct CsvOptions {
+  std::vector<std::string> ops;  // columns: names of metrics of tensors, "id", "shape" or "dtype"
+  int digits = 6;                // numbers are rounded to so many decimals
+  bool micro_steps = false;      // a column micro_step
+};
+
+/// The value of a column of numbers; NaN where the row has none. `op`: the name of a metric of tensors, or
+/// "id", the value of a tensor without dimensions. Throws InvalidArgument for another name.
+MSPROBE_API double scalar(const Row& row, std::string_view op);
+
+/// "vpp_stage,name,step,...\n"
+MSPROBE_API std::string csv_header(const CsvOptions& options);
+/// The rows of a step, one line each. Throws InvalidArgument for a label that is not among `labels`.
+MSPROBE_API std::string csv_rows(std::span<const Row> rows, const Labels& labels, std::int64_t step,
+                                 const CsvOptions& options);
+
+// ---- rules
 
 struct AlertRule {
   enum class Kind : std::uint8_t {

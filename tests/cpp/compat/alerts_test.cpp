@@ -8,7 +8,7 @@
 #include "catch.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"
-#include "msprobe/monitor_alerts.h"
+#include "msprobe/trainer_mon.h"
 
 using namespace msprobe;
 using monitor::Alert;

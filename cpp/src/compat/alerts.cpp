@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "msprobe/monitor.h"
-#include "msprobe/monitor_alerts.h"
+#include "msprobe/trainer_mon.h"
 
 namespace msprobe::monitor {
 namespace {

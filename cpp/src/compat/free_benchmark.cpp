@@ -3,6 +3,8 @@
 //
 // The rules and the file of the free benchmark.
 
+#include "msprobe/free_benchmark.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,7 +17,6 @@
 #include "io/table/csv_text.h"
 #include "msprobe/error.h"
 #include "msprobe/file.h"
-#include "msprobe/perturb.h"
 #include "msprobe/table.h"
 
 namespace msprobe::perturb {
@@ -27,11 +28,6 @@ constexpr std::string_view kHeader =
     "rank,pert_mode,stage,step,api_name,max_rel,dtype,shape,output_index\r\n";
 
 }  // namespace
-
-double ratio_floor(DType perturbed_dtype, bool backward) noexcept {
-  if (!is_supported(perturbed_dtype)) return 2e-5;
-  return backward ? 1e-3 : std::sqrt(noise_of(perturbed_dtype));
-}
 
 std::string Finding::max_rel() const {
   switch (kind) {
