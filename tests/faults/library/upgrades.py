@@ -52,7 +52,7 @@ def record(out: Path, words: tuple[str, ...], interpreters: dict[str, str]) -> N
     folder.parent.mkdir(parents=True, exist_ok=True)
     *given, version = words
     run = [interpreters[version[1:]], "-m", "msprobe", "run", "--force", "-o", str(folder)]
-    with folder.with_suffix(".log").open("wb") as log:
+    with folder.with_name(f"{folder.name}.log").open("wb") as log:  # a version has a dot
         subprocess.run(
             [*run, str(HERE / "train.py"), *given], stdout=log, stderr=log, check=False, timeout=600
         )
