@@ -68,9 +68,10 @@ py::list problems(const Comparison& comparison) {
 }
 
 Comparison compare_ranks(const std::filesystem::path& rank_dir1, const std::filesystem::path& rank_dir2,
-                         unsigned threads, const std::optional<py::function>& progress) {
+                         unsigned threads, std::int64_t offset, const std::optional<py::function>& progress) {
   return run_with_progress(progress, [&](const Report& report) {
-    return grad_probe::compare(rank_dir1, rank_dir2, {.threads = threads, .progress = report});
+    return grad_probe::compare(rank_dir1, rank_dir2,
+                               {.threads = threads, .offset = offset, .progress = report});
   });
 }
 
@@ -109,5 +110,5 @@ void register_grad_probe(py::module_& m) {
       .def("write_similarities", &grad_probe::write_similarities, py::arg("path"), released);
 
   m.def("compare", &compare_ranks, py::arg("rank_dir1"), py::arg("rank_dir2"), py::kw_only(),
-        py::arg("threads") = 0, py::arg("progress") = py::none());
+        py::arg("threads") = 0, py::arg("offset") = 0, py::arg("progress") = py::none());
 }

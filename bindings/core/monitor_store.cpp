@@ -205,7 +205,7 @@ void register_monitor_store(py::module_& m) {
       .def_property_readonly("last_step", &StoreWriter::last_step);
 
   py::class_<StoreReader>(m, "MonitorStoreReader", py::is_final())
-      .def(py::init<std::filesystem::path>(), py::arg("path"), released)
+      .def(py::init<std::filesystem::path, std::int64_t>(), py::arg("path"), py::arg("shift") = 0, released)
       .def_property_readonly("path", &StoreReader::path)
       .def("info", &StoreReader::info, released)
       .def("series", &StoreReader::series, released)

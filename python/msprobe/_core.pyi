@@ -482,6 +482,7 @@ def compare(
     rank_dir2: str | os.PathLike[str],
     *,
     threads: int = 0,
+    offset: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison: ...
 
@@ -1099,7 +1100,7 @@ class MonitorStoreWriter:
 
 @final
 class MonitorStoreReader:
-    def __init__(self, path: str | os.PathLike[str]) -> None: ...
+    def __init__(self, path: str | os.PathLike[str], shift: int = 0) -> None: ...
     @property
     def path(self) -> Path: ...
     def info(self) -> dict[str, str]: ...

@@ -62,6 +62,7 @@ def diagnose(
     *,
     graph: bool = True,
     noise: Sequence[StrPath] = (),
+    offset: int | None = None,
     force: bool = False,
 ) -> Answer:
     """Where do two runs part, and why? From everything that both recorded (docs/first_hour.md).
@@ -69,6 +70,8 @@ def diagnose(
     reference, target: folders of `msprobe run`, or folders that hold parts of a run.
     output: folder for index.html, diagnose.json and the reports. graph: with that of the step of the cause.
     noise: what `msprobe run --perturb` left of the reference, or dumps of repeated runs of it.
+    offset: the step of the reference at which the target begins, as one that was resumed; None: as the step
+        counts of their optimizers say.
     force: replace results that are there already.
 
     Raises InvalidArgument, NothingToCompare and IoError.
@@ -81,6 +84,7 @@ def diagnose(
         Path(output),
         graph=graph,
         noise=[Path(run) for run in noise],
+        offset=offset,
         force=force,
         shows_progress=False,
     )
@@ -98,6 +102,7 @@ def compare(
     noise: Sequence[StrPath] = (),
     table: Literal["xlsx", "csv"] = "xlsx",
     threads: int = 0,
+    offset: int | None = None,
     force: bool = False,
 ) -> CompareResult:
     """Where does a difference of two dumps come into being? (docs/compare.md)
@@ -107,6 +112,7 @@ def compare(
     ranks, steps: no others. fuzzy: pair names that differ in the count of a call or the class of a module.
     data_mapping: a YAML file or a mapping: name of an item -> its name in the reference.
     noise: repeated runs of the reference: a difference is judged against their spread.
+    offset: as diagnose() has it, of two dump paths.
     force: replace results that are there already.
 
     Raises InvalidArgument, NothingToCompare, FormatError and IoError.
@@ -129,7 +135,8 @@ def compare(
             threads=threads,
             shows_progress=False,
         )
-        result = compare_runs(Paths(target=Path(target), reference=Path(reference)), options)
+        paths = Paths(target=Path(target), reference=Path(reference), offset=offset)
+        result = compare_runs(paths, options)
         assert result is not None  # there is one process only
         if output is not None:
             write_outputs(result, culprits_of(result.verdict, result.frames))
@@ -414,17 +421,19 @@ class TrendResult(Result):
         ]
 
 
-def trend(reference: StrPath, *targets: StrPath, rank: int | None = None) -> TrendResult:
+def trend(
+    reference: StrPath, *targets: StrPath, rank: int | None = None, offset: int | None = None
+) -> TrendResult:
     """What did a training do, and where do other trainings part from it? By the record of the monitor
     (docs/monitor.md): folders of `msprobe run --monitor`, or of such a record.
 
-    rank: of a record with a store for each process; None: the first. Raises InvalidArgument,
-    NothingToCompare, FormatError and IoError.
+    rank: of a record with a store for each process; None: the first. offset: as diagnose() has it. Raises
+    InvalidArgument, NothingToCompare, FormatError and IoError.
     """
     from msprobe.trend.comparison import compare as compare_records
     from msprobe.trend.record import open_records
 
-    records = open_records([os.fspath(path) for path in (reference, *targets)], rank)
+    records = open_records([os.fspath(path) for path in (reference, *targets)], rank, offset)
     return TrendResult(records, [compare_records(records[0], record) for record in records[1:]])
 
 

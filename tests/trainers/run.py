@@ -89,7 +89,7 @@ def run(row: Row, options: str, record: Path | None = None) -> Ended:
 
 def _ended(done: subprocess.CompletedProcess[str]) -> Ended:
     lines = {}
-    for rank, text in re.findall(r"row\.(\d+): (\{.*\})", done.stdout):
+    for rank, text in re.findall(r"row\.(\d+): (\{[^{}]*\})", done.stdout):
         lines[int(rank)] = json.loads(text)
     result = Ended(done.returncode, tail=(done.stderr + done.stdout)[-1500:])
     for rank in sorted(lines):

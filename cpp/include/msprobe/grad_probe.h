@@ -172,6 +172,9 @@ struct Comparison {
 
 struct CompareOptions {
   unsigned threads = 0;  // 0: all cores
+  /// Step S of the second side is compared with step S + offset of the first one, and has its number: of a
+  /// training that was resumed.
+  std::int64_t offset = 0;
   /// Called now and then from the calling thread with parameters x steps done so far; return false to stop
   /// the work (compare() then throws InvalidArgument "cancelled").
   std::function<bool(std::size_t done, std::size_t total)> progress;

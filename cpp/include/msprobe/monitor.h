@@ -102,7 +102,8 @@ struct Bucket {
 /// damaged.
 class MSPROBE_API StoreReader {
  public:
-  explicit StoreReader(std::filesystem::path path);
+  /// shift: added to every step that is read; of a training that was resumed, where it began.
+  explicit StoreReader(std::filesystem::path path, std::int64_t shift = 0);
   ~StoreReader();
   StoreReader(const StoreReader&) = delete;
   StoreReader& operator=(const StoreReader&) = delete;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -33,9 +34,10 @@ std::string both(const fs::path& path1, const fs::path& path2) {
 }
 
 std::vector<std::int64_t> common_numbers(const fs::path& path1, const fs::path& path2,
-                                         std::string_view prefix) {
+                                         std::string_view prefix, std::int64_t offset = 0) {
   const auto numbers1 = numbered_directories(path1, prefix);
-  const auto numbers2 = numbered_directories(path2, prefix);
+  auto numbers2 = numbered_directories(path2, prefix);
+  for (std::int64_t& number : numbers2) number += offset;
   std::vector<std::int64_t> common;
   std::set_intersection(numbers1.begin(), numbers1.end(), numbers2.begin(), numbers2.end(),
                         std::back_inserter(common));
@@ -60,8 +62,9 @@ double number_of(const std::string& text) {
 // Reads the parameter names of all steps of both sides.
 class NameReader {
  public:
-  NameReader(const fs::path& rank_dir1, const fs::path& rank_dir2, const std::vector<std::int64_t>& steps)
-      : rank_dirs_{rank_dir1, rank_dir2}, steps_(steps) {}
+  NameReader(const fs::path& rank_dir1, const fs::path& rank_dir2, std::int64_t offset,
+             const std::vector<std::int64_t>& steps)
+      : rank_dirs_{rank_dir1, rank_dir2}, offsets_{0, offset}, steps_(steps) {}
 
   // Fills in names and cells: kMissing where a csv lists the parameter (or cannot be read), else kAbsent.
   void read(Comparison& comparison) {
@@ -91,7 +94,7 @@ class NameReader {
 
  private:
   bool read_csv_of(std::size_t side, std::size_t step) {
-    const fs::path path = summary_file(rank_dirs_[side], steps_[step]);
+    const fs::path path = summary_file(rank_dirs_[side], steps_[step] - offsets_[side]);
     if (!has_entry(path)) {
       log(LogLevel::kWarning,
           "gradient comparison: " + path.string() +
@@ -122,6 +125,7 @@ class NameReader {
   }
 
   const fs::path rank_dirs_[2];
+  const std::array<std::int64_t, 2> offsets_;  // between the steps of a side and those of the comparison
   const std::vector<std::int64_t>& steps_;
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::size_t> indices_;
@@ -200,7 +204,7 @@ class CellWorker {
       : comparison_(comparison), pool_(options.threads), reporter_(options, comparison.cells.size()) {
     for (const std::int64_t step : comparison.steps) {
       step_dirs1_.push_back(step_directory(rank_dir1, step));
-      step_dirs2_.push_back(step_directory(rank_dir2, step));
+      step_dirs2_.push_back(step_directory(rank_dir2, step - options.offset));
     }
     for (const std::string& name : comparison.names) file_names_.push_back(direction_file_name(name));
   }
@@ -326,9 +330,9 @@ std::vector<int> matched_ranks(const fs::path& path1, const fs::path& path2) {
 
 Comparison compare(const fs::path& rank_dir1, const fs::path& rank_dir2, const CompareOptions& options) {
   Comparison comparison;
-  comparison.steps = common_numbers(rank_dir1, rank_dir2, kStepPrefix);
+  comparison.steps = common_numbers(rank_dir1, rank_dir2, kStepPrefix, options.offset);
   if (comparison.steps.empty()) throw_no_steps(rank_dir1, rank_dir2);
-  NameReader(rank_dir1, rank_dir2, comparison.steps).read(comparison);
+  NameReader(rank_dir1, rank_dir2, options.offset, comparison.steps).read(comparison);
   CellWorker(rank_dir1, rank_dir2, comparison, options).run();
   return comparison;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -57,6 +58,16 @@ void shorten(std::vector<Bucket>& curve, std::size_t most) {
   curve = std::move(merged);
 }
 
+// A step that was shifted; those at the ends of the range stand for "no limit", and stay.
+std::int64_t moved(std::int64_t step, std::int64_t shift) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  if (step == kLeast || step == kMost) return step;
+  if (shift > 0 && step > kMost - shift) return kMost;
+  if (shift < 0 && step < kLeast - shift) return kLeast;
+  return step + shift;
+}
+
 // What is read at once is of one moment, though another process writes.
 class Snapshot {
  public:
@@ -69,7 +80,8 @@ class Snapshot {
 }  // namespace
 
 struct StoreReader::State {
-  explicit State(std::filesystem::path where) : path(std::move(where)), file(path.string()) {
+  State(std::filesystem::path where, std::int64_t added)
+      : path(std::move(where)), file(path.string()), shift(added) {
     if (!std::filesystem::is_regular_file(path)) throw IoError("cannot read", file, ENOENT);
     const int flags = SQLite::OPEN_READONLY | SQLite::OPEN_URI | SQLite::OPEN_NOMUTEX;
     try {
@@ -190,11 +202,13 @@ struct StoreReader::State {
 
   std::filesystem::path path;
   std::string file;
+  std::int64_t shift;  // between the steps of the file, with which everything here works, and those outside
   std::mutex mutex;
   std::unique_ptr<SQLite::Database> database;
 };
 
-StoreReader::StoreReader(std::filesystem::path path) : state_(std::make_unique<State>(std::move(path))) {}
+StoreReader::StoreReader(std::filesystem::path path, std::int64_t shift)
+    : state_(std::make_unique<State>(std::move(path), shift)) {}
 StoreReader::~StoreReader() = default;
 
 const std::filesystem::path& StoreReader::path() const noexcept { return state_->path; }
@@ -236,8 +250,8 @@ StoreReader::Extent StoreReader::extent() const {
     query.bind(1, kBlock);
     if (query.executeStep()) {
       extent.steps = query.getColumn(0).getInt64();
-      extent.first = query.getColumn(1).getInt64();
-      extent.last = query.getColumn(2).getInt64();
+      extent.first = moved(query.getColumn(1).getInt64(), state_->shift);
+      extent.last = moved(query.getColumn(2).getInt64(), state_->shift);
     }
     return extent;
   });
@@ -253,6 +267,8 @@ std::vector<std::vector<Bucket>> StoreReader::curves(std::span<const std::uint32
                                                      std::size_t points) const {
   return state_->reading([&] {
     State& state = *state_;
+    first = moved(first, -state.shift);
+    last = moved(last, -state.shift);
     std::vector<std::vector<Bucket>> curves(series.size());
     const std::vector<State::Block> blocks = state.blocks(first, last);
     const State::Recent recent = state.recent(first, last);
@@ -309,6 +325,10 @@ std::vector<std::vector<Bucket>> StoreReader::curves(std::span<const std::uint32
         add(store::point_of(numbers), recent.steps[row], recent.steps[end - 1]);
       }
       shorten(curve, points);
+      for (Bucket& bucket : curve) {
+        bucket.first_step = moved(bucket.first_step, state.shift);
+        bucket.last_step = moved(bucket.last_step, state.shift);
+      }
     }
     return curves;
   });
@@ -318,6 +338,8 @@ StoreReader::Values StoreReader::values(std::span<const std::uint32_t> series, s
                                         std::int64_t last) const {
   return state_->reading([&] {
     State& state = *state_;
+    first = moved(first, -state.shift);
+    last = moved(last, -state.shift);
     Values found;
     found.numbers.resize(series.size());
     for (const State::Block& block : state.blocks(first, last)) {
@@ -338,6 +360,7 @@ StoreReader::Values StoreReader::values(std::span<const std::uint32_t> series, s
         found.numbers[c].push_back(series[c] < row.size() ? row[series[c]] : absent());
       }
     }
+    for (std::int64_t& step : found.steps) step = moved(step, state.shift);
     return found;
   });
 }

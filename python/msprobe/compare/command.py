@@ -14,6 +14,7 @@ from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
     add_force,
+    add_offset,
     add_output,
     add_screen,
     add_threads,
@@ -126,13 +127,14 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
 
 
 def _paths(asked: argparse.Namespace) -> Paths:
+    from dataclasses import replace
     from pathlib import Path
 
     from msprobe.compare.inputs import Paths, read_compare_file
 
     if asked.input is not None:
-        return read_compare_file(asked.input)
-    return Paths(target=Path(asked.target), reference=Path(asked.reference))
+        return replace(read_compare_file(asked.input), offset=asked.offset)
+    return Paths(target=Path(asked.target), reference=Path(asked.reference), offset=asked.offset)
 
 
 def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> CompareOptions:
@@ -181,6 +183,7 @@ def _add_inputs(parser: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add("--rank", metavar="N", type=_numbers, help="only these ranks: 0,2,8-15")
     add("--step", metavar="N", type=_numbers, help="only these steps of two dump paths")
+    add_offset(group)
     add(
         "-s",
         "--stack_mode",

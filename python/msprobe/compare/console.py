@@ -26,6 +26,8 @@ def console_text(
     lines = [paint.answer(result.answer(culprits), good=result.agree)]
     for place, culprit in enumerate(culprits, 1):
         lines += _culprit_lines(place, culprit, paint)
+    if result.offset:
+        lines.append(paint.faint(f"  note: {began(result.offset)}"))
     lines += [paint.faint(f"  note: {printable(note)}") for note in result.verdict.notes]
     lines += [
         paint.faint(f"  not compared: {printable(one.what)} ({printable(one.reason)})")
@@ -35,6 +37,10 @@ def console_text(
         lines.append(paint.faint(f"  not compared: {len(result.left_out) - _MOST_LEFT_OUT} more"))
     lines += [f"  {printable(str(path))}" for path in files]
     return "\n".join(lines) + "\n"
+
+
+def began(offset: int) -> str:
+    return f"the target begins at step {offset} of the reference, whose steps are named"
 
 
 def _culprit_lines(place: int, culprit: Culprit, paint: Paint) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from msprobe.compare.pair_result import LeftOut
 from msprobe.files.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
 from msprobe.files.json_file import read_flag, read_object, read_path, warn_of_unknown_keys
-from msprobe.files.run_folder import dump_of
+from msprobe.files.run_folder import dump_of, offset_of
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -32,6 +32,8 @@ class Paths:
     stack: Path | None = None
     """stack.json of the target, when the user named one; only for two files."""
     shows_log: bool = True
+    offset: int | None = None
+    """The step of the reference at which the target begins; None: as the runs say."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Inputs:
     pairs: list[DumpFiles]
     left_out: list[LeftOut]
     form: Form
+    offset: int = 0
+    """Step S of the target is step S + offset of the reference, and has its number."""
 
 
 def read_compare_file(path: str) -> Paths:
@@ -98,7 +102,10 @@ def find_pairs(
         raise InvalidArgument(f"{target} is {form.value}: steps can be chosen in a dump_path only")
     if ranks is not None and form in (Form.FILE, Form.RANK):
         raise InvalidArgument(f"{target} is {form.value}: ranks can be chosen in folders of ranks only")
-    search = _Search(ranks, steps)
+    if paths.offset and form is not Form.RUN:
+        raise InvalidArgument(f"{target} is {form.value}: an offset is one of the steps in a dump_path")
+    offset = offset_of(target, reference, paths.offset) if form is Form.RUN else 0
+    search = _Search(ranks, steps, offset)
     if form is Form.FILE:
         search.files(target, reference)
     elif form is Form.RANK:
@@ -110,11 +117,12 @@ def find_pairs(
         search.run(target, reference)
     if not search.pairs:
         reasons = "; ".join(f"{one.what}: {one.reason}" for one in search.left_out[:3])
+        begins = f" where the target begins at step {offset} of the reference" if offset else ""
         raise NothingToCompare(
-            f"{paths.target} and {paths.reference} have nothing in common"
+            f"{paths.target} and {paths.reference} have nothing in common{begins}"
             + (f" ({reasons})" if reasons else "")
         )
-    return Inputs(search.pairs, search.left_out, form)
+    return Inputs(search.pairs, search.left_out, form, offset)
 
 
 @dataclass(frozen=True)
@@ -128,14 +136,15 @@ class _Place:
 
 
 class _Search:
-    def __init__(self, ranks: Collection[int] | None, steps: Collection[int] | None) -> None:
+    def __init__(self, ranks: Collection[int] | None, steps: Collection[int] | None, offset: int) -> None:
         self.pairs: list[DumpFiles] = []
         self.left_out: list[LeftOut] = []
         self._ranks = ranks
         self._steps = steps
+        self._offset = offset
 
     def run(self, target: Path, reference: Path) -> None:
-        for step, ours, theirs in self._paired(target, reference, STEP, self._steps, "step"):
+        for step, ours, theirs in self._paired(target, reference, STEP, self._steps, "step", self._offset):
             self.step(_Place(step, folder=f"step{step}"), ours, theirs)
 
     def step(self, place: _Place, target: Path, reference: Path) -> None:
@@ -176,15 +185,19 @@ class _Search:
         pattern: re.Pattern[str],
         wanted: Collection[int] | None,
         what: str,
+        offset: int = 0,
     ) -> list[tuple[int, Path, Path]]:
-        """The folders of the same number, in the order of numbers; the others are noted."""
-        ours, theirs = numbered(target, pattern), numbered(reference, pattern)
+        """The folders of the same number, in the order of numbers; the others are noted, but for those that
+        one run made before the other began.
+        """
+        ours = {number + offset: path for number, path in numbered(target, pattern).items()}
+        theirs = numbered(reference, pattern)
         if wanted is not None:
             for number in sorted(set(wanted) - set(ours) - set(theirs)):
                 self.left_out.append(LeftOut(f"{what} {number}", "asked for, but in neither run"))
         pairs = []
         for number in sorted({*ours, *theirs}):
-            if wanted is not None and number not in wanted:
+            if (wanted is not None and number not in wanted) or number < max(offset, 0):
                 continue
             if number in ours and number in theirs:
                 pairs.append((number, ours[number], theirs[number]))

@@ -44,6 +44,8 @@ class CompareResult(Result):
     noise: list[Path] = field(default_factory=list)
     """Repeated runs of the reference."""
     seconds: float = 0
+    offset: int = 0
+    """The step of the reference at which the target begins. Steps are those of the reference."""
 
     @property
     def status(self) -> Status:

@@ -150,6 +150,7 @@ def _conclude(
         ),
         pairs=pairs,
         left_out=[*inputs.left_out, *(one for part in parts for one in part.left_out)],
+        offset=inputs.offset,
         noise=list(noise),
         seconds=time.monotonic() - start,
     )

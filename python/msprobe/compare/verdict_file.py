@@ -47,6 +47,7 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
             "reference": str(result.reference),
             "output": str(result.output),
             "noise": [str(path) for path in result.noise],
+            "offset": result.offset,
         },
     }
 

@@ -79,8 +79,14 @@ class ConfigComparison(Result):
         ]
 
 
-def compare_packs(reference: Pack, target: Pack) -> ConfigComparison:
-    """Makes every check that both packs have the data for."""
+# What two runs have in common only where both begin at the same step.
+_AT_THE_BEGINNING = ("dataset", "weights", "random", "seeds")
+
+
+def compare_packs(reference: Pack, target: Pack, *, begin_alike: bool = True) -> ConfigComparison:
+    """Makes every check that both packs have the data for. begin_alike: false for a run that was resumed,
+    whose first inputs and weights are others.
+    """
     likelihood = table()
     made = {
         "env": check_environment(reference, target),
@@ -94,12 +100,15 @@ def compare_packs(reference: Pack, target: Pack) -> ConfigComparison:
         "seeds": check_seeds(reference, target),
         "settings": check_settings(reference, target, likelihood),
     }
+    left_out = () if begin_alike else _AT_THE_BEGINNING
     result = ConfigComparison(reference.path, target.path)
-    result.checks = [check for check in made.values() if check is not None]
+    result.checks = [check for name, check in made.items() if check is not None and name not in left_out]
     result.ranked = likelihood.ranked([one for check in result.checks for one in check.differences])
     result.notes = [note for check in result.checks for note in check.notes]
     absent = [words for name, words in _WORDS.items() if made[name] is None]
     if absent:
         result.notes.append(f"not compared, because a pack has none: {', '.join(absent)}")
+    if left_out:
+        result.notes.append(f"not compared, because the runs begin at other steps: {', '.join(left_out)}")
     result.problems = [*reference.problems, *target.problems]
     return result

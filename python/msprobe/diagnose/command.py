@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_force, add_runs, add_screen
+from msprobe.terminal.command_line import Parser, add_force, add_offset, add_runs, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def main(arguments: list[str]) -> int:
             graph=not asked.no_graph,
             force=asked.force,
             noise=[Path(run) for run in asked.noise],
+            offset=asked.offset,
             shows_progress=not asked.quiet,
         )
     if asked.json:
@@ -71,10 +72,11 @@ def diagnose_runs(
     graph: bool,
     force: bool,
     noise: Sequence[Path] = (),
+    offset: int | None = None,
     shows_progress: bool,
 ) -> Answer:
-    """Compares everything that both runs have, and fills `output`. Raises InvalidArgument, NothingToCompare
-    and IoError.
+    """Compares everything that both runs have, and fills `output`. offset: the step of the reference at which
+    the target begins; None: as the runs say. Raises InvalidArgument, NothingToCompare and IoError.
     """
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
     from msprobe.diagnose.page import page_html
@@ -91,7 +93,9 @@ def diagnose_runs(
     results = (FILE, PAGE, "checkpoint.json", "checkpoint.html", "graph.html", *_FOLDERS)
     with new_results(output, results, force=force):
         make_directory(output)
-        comparison = Comparison(*runs, output, shows_progress=shows_progress, noise=list(noise))
+        comparison = Comparison(
+            *runs, output, shows_progress=shows_progress, noise=list(noise), offset=offset
+        )
         answer = _diagnose(comparison, *runs, with_graph=graph)
         write_text(output / PAGE, page_html(answer, reference, target, output))
         write_text(
@@ -140,17 +144,20 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         cause=cause,
         others=tuple(one for one in others if cause is None or one.name != cause.name),  # in later steps, too
         parts=tuple(parts),
-        missing=tuple(_missing(cause, parts, a, b)),
+        missing=tuple(_missing(cause, parts, a, b, comparison.offset)),
         next_commands=tuple(commands),
         again=_again(a, b) if cause is not None else (),
         graph=page,
-        notes=tuple(_notes(a, b, parts)),
+        notes=tuple(_notes(a, b, parts, comparison.offset)),
     )
 
 
-def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult]) -> list[str]:
+def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> list[str]:
     """The command lines are no setting of the training, but a hint where to look."""
-    notes = [f"{run.path.name}: {note}" for run in (a, b) for note in run.notes]
+    from msprobe.compare.console import began
+
+    notes = [began(offset)] if offset else []
+    notes += [f"{run.path.name}: {note}" for run in (a, b) for note in run.notes]
     if a.processes and b.processes and a.processes != b.processes:
         notes.append(
             f"{a.processes} and {b.processes} processes trained: where they share a batch, a rank sees a "
@@ -213,7 +220,9 @@ def _sentence(cause: Cause | None, parts: list[PartResult], status: Status, *, h
     return f"The runs are equal in what was compared: {compared}"
 
 
-def _missing(cause: Cause | None, parts: list[PartResult], a: RunFolder, b: RunFolder) -> list[Missing]:
+def _missing(
+    cause: Cause | None, parts: list[PartResult], a: RunFolder, b: RunFolder, offset: int
+) -> list[Missing]:
     """What would bring the answer nearer to the cause; nothing when it is as near as it gets."""
     from msprobe.diagnose.answer import Missing
 
@@ -228,7 +237,7 @@ def _missing(cause: Cause | None, parts: list[PartResult], a: RunFolder, b: RunF
             Missing(
                 f"a dump of step {step}",
                 f"the runs part there, and {_words(dump.steps)}",
-                _commands(a, b, "--steps", str(step)),
+                _commands(a, b, (step, step - offset)),
             )
         )
     elif dump.status == "absent" and not (a.dump and b.dump):
@@ -263,10 +272,12 @@ def _step_to_dump(parts: list[PartResult], dumped: tuple[int, ...]) -> int | Non
     return None
 
 
-def _commands(a: RunFolder, b: RunFolder, *options: str) -> tuple[str, ...]:
+def _commands(a: RunFolder, b: RunFolder, steps: tuple[int, int] | None = None) -> tuple[str, ...]:
+    """Those that record both again; steps: the step of each that is to be dumped."""
     outputs = [f"{run.path}_again" for run in (a, b)]
+    options = [("--steps", str(step)) for step in steps] if steps is not None else [(), ()]
     return (
-        *(run.command(output, *options) for run, output in zip((a, b), outputs)),
+        *(run.command(output, *words) for run, output, words in zip((a, b), outputs, options)),
         f"msprobe diagnose {outputs[0]} {outputs[1]} -o diagnosis_again",
     )
 
@@ -290,6 +301,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-o", "--output", metavar="OUT", default="./diagnosis", help="folder for the results, made if needed "
         "(default: ./diagnosis)")  # fmt: skip
     add_force(parser)
+    add_offset(parser)
     add(
         "--noise",
         metavar="RUN",

@@ -36,6 +36,8 @@ _LOSS = re.compile(rf"(?<![a-z_])(?:lm[ _]|train(?:ing)?[ _/])?loss['\"]?\s*[:=]
 _STEP = re.compile(
     r"(?<![a-z])(?:global_?step|step|iteration|iter)['\"]?\s*[:=]?\s*([0-9]{1,12})", re.IGNORECASE
 )
+LOSS_FILE = re.compile(r"losses\.rank[0-9]{1,9}\.csv")
+"""Of a folder of `msprobe run`."""
 _STEP_KEYS = ("step", "global_step", "iteration", "iter")
 
 
@@ -71,8 +73,10 @@ class LossComparison:
         return max((relative(self.a[step], self.b[step]), step) for step in self.a.keys() & self.b.keys())
 
 
-def read_losses(paths: Sequence[Path]) -> dict[int, float]:
-    """Step -> loss; of several files the first that has any. Raises IoError."""
+def read_losses(paths: Sequence[Path], offset: int = 0) -> dict[int, float]:
+    """Step -> loss; of several files the first that has any. offset: added to the steps of a file of
+    `msprobe run`, which count from 0 in each run; logs count on. Raises IoError.
+    """
     for path in paths:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -83,7 +87,8 @@ def read_losses(paths: Sequence[Path]) -> dict[int, float]:
             raise result from error
         losses = _of_csv(text) or _of_json(text) or _of_text(text.splitlines())
         if losses:
-            return losses
+            shift = offset if LOSS_FILE.fullmatch(path.name) else 0
+            return {step + shift: loss for step, loss in losses.items()}
     return {}
 
 

@@ -18,7 +18,7 @@ from msprobe.diagnose.figures import rounded, told_apart
 from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
 from msprobe.files.dump_folders import STEP, numbered
 from msprobe.files.noise_answer import find_answers, merged, read_answer
-from msprobe.native import Error, log
+from msprobe.native import Error, NothingToCompare, log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -65,10 +65,12 @@ class Comparison:
         *,
         shows_progress: bool,
         noise: Sequence[Path] = (),
+        offset: int | None = None,
     ) -> None:
-        """noise: answers of `msprobe run --perturb`, or repeated runs of the reference. Raises FormatError
-        and IoError.
+        """noise: answers of `msprobe run --perturb`, or repeated runs of the reference. offset: the step of
+        the reference at which the target begins; None: as the runs say. Raises FormatError and IoError.
         """
+        self.offset = b.first_step - a.first_step if offset is None else offset
         self._noise = list(noise)
         self._known = merged(read_answer(file) for run in noise for file in find_answers(run))
         self._a = a
@@ -105,7 +107,9 @@ class Comparison:
         try:
             return look()
         except Error as error:
-            return PartResult(part, "failed", str(error))
+            # Of a run that was resumed, other steps than those of the reference may be recorded.
+            apart = bool(self.offset) and isinstance(error, NothingToCompare)
+            return PartResult(part, "absent" if apart else "failed", str(error))
 
     def _only(self, have: list[object]) -> str:
         return str((self._a if have[0] else self._b).path)
@@ -132,7 +136,7 @@ class Comparison:
         folder = self._output / "config"
         check_output(folder, (self._a.pack, self._b.pack))
         with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
-            result = compare_packs(reference, target)
+            result = compare_packs(reference, target, begin_alike=not self.offset)
             files = write_outputs(folder, result, reference, target)
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [_of_setting(one) for one in result.ranked if _is_setting(one.difference)]
@@ -190,7 +194,7 @@ class Comparison:
         )
 
     def _losses(self) -> PartResult:
-        a, b = read_losses(self._a.losses), read_losses(self._b.losses)
+        a, b = read_losses(self._a.losses), read_losses(self._b.losses, self.offset)
         result = compare_losses(a, b, self._evidence())
         if result.steps == 0:
             return PartResult(
@@ -201,7 +205,7 @@ class Comparison:
                 "losses",
                 "equal",
                 f"the losses of {result.steps} steps are equal",
-                steps=tuple(sorted(a)),
+                steps=tuple(sorted(a.keys() & b.keys())),
                 curves=result,
             )
         if result.first_beyond is None:
@@ -242,6 +246,7 @@ class Comparison:
             self._output / "gradients",
             pictures=False,
             show_progress=self._shows_progress,
+            offset=self.offset,
         )
         verdict = result.verdict
         explained = self._explained_steps(with_gradients=True)
@@ -294,7 +299,7 @@ class Comparison:
         assert self._a.dump is not None
         assert self._b.dump is not None
         result = compare_runs(
-            Paths(target=self._b.dump, reference=self._a.dump),
+            Paths(target=self._b.dump, reference=self._a.dump, offset=self.offset),
             CompareOptions(
                 output=self._output / "dump",
                 table="csv",
@@ -387,7 +392,7 @@ class Comparison:
 
         if self._a.dump is None or self._b.dump is None or cause.step is None:
             return None
-        a, b = (_of_step(dump, cause.step) for dump in (self._a.dump, self._b.dump))
+        a, b = _of_step(self._a.dump, cause.step), _of_step(self._b.dump, cause.step - self.offset)
         if a is None or b is None:
             return None
         try:

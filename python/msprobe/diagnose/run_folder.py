@@ -7,14 +7,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.diagnose.losses import LOSS_FILE
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
-from msprobe.files.run_folder import RUN_FILE
+from msprobe.files.run_folder import RUN_FILE, first_step_in
 from msprobe.native import InvalidArgument
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _MOST_FOLDERS = 1000  # looked at
 _DEPTH = 2
 _LARGEST_RUN_FILE = 1 << 20
-_LOSS_FILE = re.compile(r"losses\.rank[0-9]{1,9}\.csv")
 _LOGS = (".log", ".out", ".jsonl")
 _OTHER_LOGS = ("trainer_state.json", "metrics.csv", "loss.csv", "loss.txt", "train.txt")
 _CHECKPOINT_MARKS = ("latest_checkpointed_iteration.txt", ".metadata", "model.safetensors.index.json")
@@ -45,6 +44,8 @@ class RunFolder:
     processes: int = 0
     """That trained together; 0: not known."""
     notes: list[str] = field(default_factory=list)
+    first_step: int = 0
+    """How many steps its optimizer had made when it began: it was resumed."""
 
     @property
     def parts(self) -> list[str]:
@@ -135,7 +136,7 @@ def _of_checkpoint(folder: Path, names: list[str]) -> Path:
 
 
 def _losses(folder: Path, names: list[str]) -> list[Path]:
-    ours = [folder / name for name in names if _LOSS_FILE.fullmatch(name)]
+    ours = [folder / name for name in names if LOSS_FILE.fullmatch(name)]
     logs = [folder / name for name in names if name.endswith(_LOGS) or name in _OTHER_LOGS]
     return ours or logs
 
@@ -155,6 +156,7 @@ def _read_run_file(run: RunFolder, path: Path) -> None:
     if not isinstance(content, dict):
         run.notes.append(f"{path.name} cannot be read")
         return
+    run.first_step = run.first_step or first_step_in(content)
     program = content.get("program")
     if isinstance(program, list) and all(isinstance(word, str) for word in program) and not run.program:
         run.program = program

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 from pathlib import Path
@@ -42,6 +44,34 @@ def gradients_of(path: Path) -> Path:
 def pack_of(path: Path) -> Path:
     """The config pack of a run; else as dump_of()."""
     return _part_of(path, CONFIG_PACK, "a config pack")
+
+
+_LARGEST_RUN_FILE = 1 << 20
+
+
+def first_step_of(path: Path) -> int:
+    """How many steps the optimizer had made when a run began, which was resumed; 0: none, or it is not known.
+    `path` may also be a part of the run.
+    """
+    for folder in (path, path.parent):
+        with contextlib.suppress(OSError, ValueError, RecursionError):
+            names = sorted(name for name in os.listdir(folder) if RUN_FILE.fullmatch(name))
+            if not names:
+                continue
+            with open(folder / names[0], "rb") as file:
+                return first_step_in(json.loads(file.read(_LARGEST_RUN_FILE)))
+    return 0
+
+
+def first_step_in(content: object) -> int:
+    """The same of what a file run.rank{R}.json holds."""
+    step = content.get("first_step") if isinstance(content, dict) else 0
+    return step if type(step) is int and 0 <= step < 1 << 62 else 0
+
+
+def offset_of(target: Path, reference: Path, asked: int | None) -> int:
+    """The step of the reference at which the target begins: what was asked for, else what the runs say."""
+    return first_step_of(target) - first_step_of(reference) if asked is None else asked
 
 
 def _part_of(path: Path, name: str, words: str) -> Path:

@@ -167,14 +167,17 @@ def compare_ranks(
     pictures: bool = True,
     threads: int = 0,
     show_progress: bool = True,
+    offset: int = 0,
 ) -> ComparisonResult:
-    """GradComparator.compare_distributed() without its log lines."""
+    """GradComparator.compare_distributed() without its log lines. offset: the step of the first record at
+    which the second one begins.
+    """
     path1, path2, output = Path(dump_path1), Path(dump_path2), Path(output_dir)
     ranks = core.matched_ranks(path1, path2)
     jobs = [
         _Job(rank, path1 / f"rank{rank}", path2 / f"rank{rank}", output / f"rank{rank}") for rank in ranks
     ]
-    return _Run(output, pictures, threads, show_progress).run(jobs, path1, path2)
+    return _Run(output, pictures, threads, show_progress, offset).run(jobs, path1, path2)
 
 
 def compare_rank(
@@ -196,11 +199,14 @@ def compare_rank(
 class _Run:
     """One comparison: rank after rank, then the files about all of them."""
 
-    def __init__(self, output: Path, pictures: bool, threads: int, show_progress: bool) -> None:
+    def __init__(
+        self, output: Path, pictures: bool, threads: int, show_progress: bool, offset: int = 0
+    ) -> None:
         self._output = output
         self._painter = painter() if pictures else None
         self._threads = threads
         self._show_progress = show_progress
+        self._offset = offset
         self._ranks: list[RankSummary] = []
         self._cells: list[RankCells] = []
         self._findings: list[Finding] = []
@@ -226,7 +232,11 @@ class _Run:
         label = "comparison" if job.rank is None else f"rank {job.rank}"
         with Progress(label, shown=self._show_progress) as progress:
             comparison = core.compare(
-                job.directory1, job.directory2, threads=self._threads, progress=progress
+                job.directory1,
+                job.directory2,
+                threads=self._threads,
+                offset=self._offset,
+                progress=progress,
             )
         make_directory(job.output)
         _clear(job.output)
@@ -235,7 +245,8 @@ class _Run:
         summary = [number_or_none(value) for value in comparison.summary]
         findings = _findings(job, comparison)
         self._findings += findings
-        steps = _alone(*(_numbered(path, "step") for path in (job.directory1, job.directory2)))
+        ours, theirs = (_numbered(path, "step") for path in (job.directory1, job.directory2))
+        steps = _alone(ours, {step + self._offset for step in theirs})
         parameters = _parameters_alone(job, comparison, values)
         self._cells.append(
             RankCells(job.rank, comparison.steps, comparison.names, values, comparison.problems)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msprobe.native import log
 from msprobe.training.steps import FinishedSteps, OutermostCalls
+from msprobe.training.steps_taken import steps_taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +49,8 @@ class Seen:
     optimizers: list[str] = field(default_factory=list)
     steps: int = 0
     optimizer_steps: int = 0
+    first_step: int = 0
+    """How many steps the optimizer had made before: the training was resumed."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -129,6 +132,8 @@ class RecordedTraining:
 
     def _stepping(self, optimizer: Any) -> None:
         """At the end of a step, but inside of it: torch's hooks cannot be changed here."""
+        if self.seen.optimizer_steps == 0:
+            self.seen.first_step = max(steps_taken(optimizer) - 1, 0)  # without the one that ends
         self.seen.optimizer_steps += 1
         name = type(optimizer).__name__
         if name not in self.seen.optimizers:

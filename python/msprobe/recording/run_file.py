@@ -126,6 +126,7 @@ class RunFile:
             "optimizers": seen.optimizers,
             "steps": seen.steps,
             "optimizer_steps": seen.optimizer_steps,
+            "first_step": seen.first_step,
             "asked": {
                 "steps": list(self._settings.steps),
                 "level": self._settings.level,

@@ -88,6 +88,16 @@ def add_runs(group: argparse._ActionsContainer, what: str) -> None:
     group.add_argument("target", metavar="TARGET", help="the same of the run that you examine")
 
 
+def add_offset(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--offset",
+        metavar="N",
+        type=int,
+        help="the target begins at step N of the reference, as a training that was resumed (default: as the "
+        "step counts of their optimizers say)",
+    )
+
+
 def add_force(group: argparse._ActionsContainer) -> None:
     group.add_argument("--force", action="store_true", help="replace results that are there already")
 

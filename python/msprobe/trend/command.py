@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from msprobe.terminal.colour import Paint
-from msprobe.terminal.command_line import Parser, add_screen
+from msprobe.terminal.command_line import Parser, add_offset, add_screen
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
         check_new_file(Path(asked.export), force=asked.force)
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
-        records = open_records(asked.runs, asked.rank)
+        records = open_records(asked.runs, asked.rank, asked.offset)
         if asked.view:
             return show(records, asked)
         comparisons = _compared(records, shows_progress=not asked.quiet)
@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folders of msprobe run --monitor, or of a record of the monitor; one alone is shown",
     )
     add("--rank", type=_rank, help='of a record with "scope": "rank": the rank (default: the first)')
+    add_offset(parser)
     add("--view", action="store_true", help="show it in the browser, as msprobe view does")
     add("--export", metavar="OUT.html", help="also write it as one self-contained page")
     add("--force", action="store_true", help="of --export: replace a file that is there already")

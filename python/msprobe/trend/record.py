@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.files.run_folder import MONITOR
+from msprobe.files.run_folder import MONITOR, offset_of
 from msprobe.native import InvalidArgument, IoError, core
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ class Record:
     name: what the user calls it.
     """
 
-    def __init__(self, path: Path, name: str, rank: int | None = None) -> None:
-        """rank: of a record with a store for each process; None: the first. Raises InvalidArgument where
-        there is no record, IoError, and FormatError for a file that is none.
+    def __init__(self, path: Path, name: str, rank: int | None = None, shift: int = 0) -> None:
+        """rank: of a record with a store for each process; None: the first. shift: added to its steps. Raises
+        InvalidArgument where there is no record, IoError, and FormatError for a file that is none.
         """
         stores = stores_of(path)
         if not stores:
@@ -81,7 +81,8 @@ class Record:
         self.name = name
         self.rank = min(stores) if rank is None else rank
         self.ranks = sorted(one for one in stores if one >= 0)
-        self.reader: MonitorStoreReader = core.MonitorStoreReader(stores[self.rank])
+        self.shift = shift
+        self.reader: MonitorStoreReader = core.MonitorStoreReader(stores[self.rank], shift)
         self._alarm_file = stores[self.rank].parent / ALARMS
         self.refresh()
 
@@ -91,9 +92,10 @@ class Record:
         self.series: list[MonitorSeries] = self.reader.series()
         self.numbers = {series.key: number for number, series in enumerate(self.series)}
         self.info = self.reader.info()
-        self.alarms = [
-            alarm for alarm in _alarms(self._alarm_file, self.rank) if self.first <= alarm.step <= self.last
-        ]
+        alarms = (
+            replace(alarm, step=alarm.step + self.shift) for alarm in _alarms(self._alarm_file, self.rank)
+        )
+        self.alarms = [alarm for alarm in alarms if self.first <= alarm.step <= self.last]
 
     def curves(
         self, keys: Iterable[str], first: int, last: int, points: int
@@ -144,10 +146,14 @@ def _alarm(read: dict[str, Any]) -> Alarm | None:
     )
 
 
-def open_records(paths: Iterable[str], rank: int | None = None) -> list[Record]:
-    """By the names of their paths, which are told apart. Raises what Record raises."""
+def open_records(paths: Iterable[str], rank: int | None = None, offset: int | None = None) -> list[Record]:
+    """By the names of their paths, which are told apart. offset: the step of the first one at which the
+    others begin; None: as the runs say. Raises what Record raises.
+    """
     given = list(paths)
-    return [Record(Path(path), name, rank) for path, name in zip(given, _names(given))]
+    first = Path(given[0]) if given else Path()
+    shifts = [offset_of(Path(path), first, offset if place else 0) for place, path in enumerate(given)]
+    return [Record(Path(path), name, rank, shift) for path, name, shift in zip(given, _names(given), shifts)]
 
 
 def _names(paths: list[str]) -> list[str]:

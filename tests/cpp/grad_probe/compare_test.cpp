@@ -148,6 +148,15 @@ TEST_CASE("compare: only steps with a directory step{number} on both sides take 
   CHECK(sides.compare().steps == std::vector<std::int64_t>{0});
 }
 
+TEST_CASE("compare: the steps of a run that was resumed are those of the other one, from the offset on") {
+  Sides sides;
+  for (const std::int64_t step : {0, 1, 2, 3}) sides.add_side(sides.first(), step, "w", "+-+-");
+  for (const std::int64_t step : {0, 1}) sides.add_side(sides.second(), step, "w", "+-+-");
+  const grad_probe::Comparison comparison = grad_probe::compare(sides.first(), sides.second(), {.offset = 2});
+  CHECK(comparison.steps == std::vector<std::int64_t>{2, 3});
+  CHECK(comparison.at(0, 1).value() == 1.0);
+}
+
 TEST_CASE("compare: what is wrong with one file is a problem of its cell, the rest goes on") {
   Sides sides;
   for (const char* name : {"good", "gone", "gone on both", "shape", "type", "cut", "folder", "empty file"}) {

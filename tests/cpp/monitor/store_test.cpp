@@ -112,6 +112,31 @@ TEST_CASE("store: curves of any width cover every number") {
   CHECK(reader.curve(0, 2000, 2009, 10).size() == 10);
 }
 
+TEST_CASE("store: a shift moves every step that is read, and what is asked for") {
+  const TempDir folder;
+  const auto path = folder / "monitor.db";
+  {
+    StoreWriter writer(path, {});
+    append(writer, 0, 3000);
+    CHECK(writer.flush() == 0);
+  }
+  const StoreReader plain(path);
+  const StoreReader shifted(path, 100);
+  CHECK(shifted.extent().first == 100);
+  CHECK(shifted.extent().last == 3099);
+  const std::vector<std::uint32_t> series{1};
+  CHECK(shifted.values(series, 2000, 2001).steps == std::vector<std::int64_t>{2000, 2001});
+  CHECK(shifted.values(series, 2000, 2001).numbers == plain.values(series, 1900, 1901).numbers);
+  CHECK(shifted.values(series, std::numeric_limits<std::int64_t>::min(), kEnd).steps.size() == 3000);
+  const std::vector<Bucket> moved = shifted.curve(1, 100, 3099, 10);
+  const std::vector<Bucket> still = plain.curve(1, 0, 2999, 10);
+  REQUIRE(moved.size() == still.size());
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    CHECK(moved[i].first_step == still[i].first_step + 100);
+    CHECK(moved[i].mean == still[i].mean);
+  }
+}
+
 TEST_CASE("store: what was not measured is no NaN") {
   CHECK(is_absent(absent()));
   CHECK(std::isnan(absent()));

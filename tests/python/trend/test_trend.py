@@ -204,3 +204,17 @@ def test_a_page_that_cannot_be_written(runs, tmp_path):
     with pytest.raises(InvalidArgument, match="there is no folder"):
         main([str(runs["same"]), "--export", str(tmp_path / "no" / "folder" / "x.html")])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_was_resumed_begins_at_its_step(tmp_path, capsys):
+    """Its record counts from 0; the file of the run says how many steps its optimizer had made."""
+    straight, resumed = tmp_path / "straight", tmp_path / "resumed"
+    write_record(straight / "monitor", Training(1), STEPS)
+    write_record(resumed / "monitor", Training(1), STEPS, first=40)
+    (straight / "run.rank0.json").write_text('{"first_step": 0}')
+    (resumed / "run.rank0.json").write_text('{"first_step": 40}')
+    code, text = said(capsys, straight, resumed)
+    assert code == 0
+    assert "resumed is equal to straight to the last bit" in text
+    assert open_records([str(straight), str(resumed)])[1].first == 40
+    assert said(capsys, straight, resumed, "--offset", "0")[0] == 1

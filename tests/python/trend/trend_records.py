@@ -73,14 +73,19 @@ class Training:
         return 5 + one.layer + 3 * math.log1p(step / 100) + 0.1 * batch["gradient"]
 
 
-def write_record(folder: Path, training: Training, steps: int = 600, *, every: int = 1, **info: str) -> Path:
+def write_record(
+    folder: Path, training: Training, steps: int = 600, *, every: int = 1, first: int = 0, **info: str
+) -> Path:
+    """first: the training was resumed there, and its record counts from 0."""
     folder.mkdir(parents=True, exist_ok=True)
     store = core.MonitorStoreWriter(folder / "monitor.db", info=info)
     series = series_list()
     for one in series:
         store.add_series(one)
     for step in range(0, steps, every):
-        store.append(step, training.numbers(step, series))
+        numbers = training.numbers(step, series)
+        if step >= first:
+            store.append(step - first, numbers)
     assert store.flush() == 0
     return folder
 
