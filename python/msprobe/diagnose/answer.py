@@ -64,6 +64,8 @@ class PartResult:
     """What could not be read, while the rest was compared."""
     settings: tuple[Cause, ...] = ()
     """Settings that differ and are no cause by themselves."""
+    equal_stages: tuple[Stage, ...] = ()
+    """Stages of which everything that this part has is equal."""
     curves: LossComparison | None = None
     """Of the losses."""
 
@@ -197,6 +199,8 @@ def stage_status(stage: Stage, answer: Answer) -> tuple[str, str]:
     other = next((one for one in answer.others if one.stage == stage), None)
     if other is not None:
         return "consequence", other.said
+    if any(stage in part.equal_stages for part in compared):
+        return "equal", ""
     if cause is not None and _ORDER[stage] > _ORDER[cause.stage]:
         return "consequence", "what differs here follows from the cause"
     checkpoint = next((part for part in here if part.part == "checkpoint" and part.status == "differ"), None)

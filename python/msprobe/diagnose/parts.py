@@ -21,13 +21,14 @@ from msprobe.files.noise_answer import find_answers, merged, read_answer
 from msprobe.native import Error, NothingToCompare, log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
     from msprobe.config_check.checks.check_result import Difference
     from msprobe.config_check.checks.likelihood import Ranked
+    from msprobe.config_check.comparison import ConfigComparison
     from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
 
@@ -153,6 +154,7 @@ class Comparison:
                 f"{wording.line(one)} ({one.likelihood}): {one.reason}" for one in errors[:_MOST_EVIDENCE]
             ),
             settings=tuple(setting for setting in settings if setting.confidence < _LIKELY),
+            equal_stages=tuple(_equal_stages(result)),
         )
 
     def _checkpoint(self) -> PartResult:
@@ -438,6 +440,15 @@ def _dump_of(noise: Path) -> Path:
     """The dump in the folder of a repeated run; anything else is what it is."""
     dump = noise / "dump"
     return dump if not find_answers(noise) and dump.is_dir() else noise
+
+
+def _equal_stages(result: ConfigComparison) -> Iterator[Stage]:
+    """Data and weights of the first step; later weights are those of a training that differs."""
+    for check in result.checks:
+        stage = _STAGE_OF_CHECK.get(check.name)
+        later = all(one.name == "weights after the first step" for one in check.differences)
+        if stage is not None and (check.passed or (check.differences and later)):
+            yield stage
 
 
 def _is_setting(difference: Difference) -> bool:

@@ -63,12 +63,29 @@ class _Tally:
     first: tuple[int, int, str] | None = None
     first_missing: dict[str, tuple[int, int, str]] = field(default_factory=dict)
     reasons: Counter[str] = field(default_factory=Counter)
+    at_first: list[str] = field(default_factory=list)
+    """All names at the first step and rank where one is not equal."""
+    equal_at_first: list[str] = field(default_factory=list)
 
     def note_unequal(self, step: int, rank: int, name: str, reason: str) -> None:
         self.unequal += 1
         self.reasons[reason] += 1
         if self.first is None:
             self.first = (step, rank, name)
+        if self.first[:2] == (step, rank):
+            self.at_first.append(name)
+
+    def note_equal(self, rows: list[list[Any]]) -> None:
+        """rows: of one step and rank, whose unequal names are noted."""
+        if self.first is not None and rows and self.first[:2] == (rows[0][0], rows[0][1]):
+            self.equal_at_first = [row[2] for row in rows if row[2] not in self.at_first]
+
+    @property
+    def which(self) -> str:
+        """What else differs where the first difference is, and what is equal there."""
+        others, equal = self.at_first[1:], self.equal_at_first
+        text = f"; there, too: {_some(others)}" if others else ""
+        return text + (f"; equal there: {_some(equal)}" if equal else "")
 
     def note_missing(self, step: int, rank: int, name: str, side: str) -> None:
         self.missing[side] += 1
@@ -154,6 +171,7 @@ class _Check:
             self._tally.total += len(rows)
             for index, verdict in unequal:
                 self._note_unequal(rows[index], verdict)
+            self._tally.note_equal(rows)
             self._result.rows += rows
             if complete and self._result.name == "dataset":
                 self._note_batch(place)
@@ -237,7 +255,7 @@ class _Check:
                     "",
                     count=tally.unequal,
                     detail=f"{tally.unequal} of {tally.total} {what} differ ({reasons}), the first is "
-                    f"{first} at step {step}, rank {rank}",
+                    f"{first} at step {step}, rank {rank}" + (tally.which if name == "dataset" else ""),
                 )
             )
         for side, count in tally.missing.items():
@@ -265,6 +283,11 @@ class _Check:
             moved = sum(reference[p] != target[p] and reference[p] in target.values() for p in common)
             return "order of the data (in part)" if moved else None
         return "order of the data"
+
+
+def _some(names: list[str]) -> str:
+    most = 5
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _places_text(places: list[_Place]) -> str:
