@@ -30,6 +30,8 @@ class Row:
     processes: int = 1
     beside: str = ""
     """A package that only this row may see."""
+    by_environment: bool = False
+    """Recorded by MSPROBE_CONFIG: other processes train than the one that is started."""
 
 
 def _value(name: str, value: str, reference: str) -> Fault:
@@ -268,6 +270,17 @@ ROWS = (
             _value("label_smoothing", "0.1", "0.0"),
             _eps("layers.0.norm1"),
         ),
+    ),
+    Row(
+        "Ray Train",
+        "ray_train.py",
+        ("ray",),
+        (
+            _value("lr", "0.002", "0.001"),
+            _value("label_smoothing", "0.1", "0.0"),
+            _eps("layers.1.norm1"),
+        ),
+        by_environment=True,
     ),
     Row(
         "stable-baselines3: PPO",

@@ -65,7 +65,8 @@ def run(row: Row, options: str, record: Path | None = None) -> Ended:
     words = [str(HERE / "scripts" / row.script.split()[0]), *row.script.split()[1:], *options.split()]
     if record is not None:
         shutil.rmtree(record, ignore_errors=True)
-        words = ["-m", "msprobe", "run", "--quiet", "-o", str(record), *words]
+        if not row.by_environment:
+            words = ["-m", "msprobe", "run", "--quiet", "-o", str(record), *words]
     start = [sys.executable, "-W", "ignore"]
     if row.processes > 1:
         start += ["-m", "torch.distributed.run", "--nproc-per-node", str(row.processes), "--standalone"]
@@ -76,6 +77,10 @@ def run(row: Row, options: str, record: Path | None = None) -> Ended:
         "TOKENIZERS_PARALLELISM": "false",
         "CUDA_VISIBLE_DEVICES": "",
     }
+    if record is not None and row.by_environment:
+        config = record.with_suffix(".json")
+        config.write_text(json.dumps({"task": "statistics", "level": "mix", "dump_path": str(record)}))
+        environment["MSPROBE_CONFIG"] = str(config)
     if row.beside:
         environment["PYTHONPATH"] = str(BESIDE / row.beside)
     try:
@@ -213,6 +218,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="no faults and no other kernels")
     parser.add_argument("--page", type=Path)
     asked = parser.parse_args()
+    asked.out = asked.out.resolve()
     asked.out.mkdir(parents=True, exist_ok=True)
     results = asked.out / "results.json"
     known = {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from msprobe.diagnose.cause import Cause
-from msprobe.diagnose.settings import confirmed
+from msprobe.diagnose.settings import confirmed, is_same_setting
 from msprobe.result import Result
 
 if TYPE_CHECKING:
@@ -123,11 +123,13 @@ def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
     dump = next((part for part in parts if part.part == "dump"), None)
     if dump is not None and dump.causes:
         weak = [setting for part in parts for setting in part.settings]
-        setting = confirmed([*(one for one in causes if one.stage == "configuration"), *weak], dump.causes[0])
+        setting = confirmed([*(one for one in causes if one.stage == "configuration"), *weak], dump.causes)
         if setting is not None:
-            return setting, [cause for cause in _in_order(causes, dump) if cause.name != setting.name]
+            return setting, [one for one in _in_order(causes, dump) if not is_same_setting(one, setting)]
     ordered = _in_order(causes, dump)
-    return (ordered[0], ordered[1:]) if ordered else (None, [])
+    if not ordered:
+        return None, []
+    return ordered[0], [one for one in ordered[1:] if not is_same_setting(one, ordered[0])]
 
 
 def _in_order(causes: list[Cause], dump: PartResult | None) -> list[Cause]:

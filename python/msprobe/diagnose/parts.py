@@ -140,7 +140,11 @@ class Comparison:
             result = compare_packs(reference, target, begin_alike=not self.offset)
             files = write_outputs(folder, result, reference, target)
         errors = [one for one in result.ranked if one.difference.level == ERROR]
-        settings = [_of_setting(one) for one in result.ranked if _is_setting(one.difference)]
+        settings = [
+            _of_setting(one)
+            for one in result.ranked
+            if _is_setting(one.difference) and one.likelihood >= _LEAST_OF_A_SETTING
+        ]
         others = [one for one in errors if not _is_setting(one.difference)]
         causes = [_of_set_up(one) for one in others if one.likelihood == "cause"]
         causes += [setting for setting in settings if setting.confidence >= _LIKELY]
@@ -454,6 +458,10 @@ def _equal_stages(result: ConfigComparison) -> Iterator[Stage]:
 def _is_setting(difference: Difference) -> bool:
     """One of the program, that both runs have."""
     return difference.check == "hyperparameters" and bool(difference.reference and difference.target)
+
+
+# Below, a setting says what is written, and where.
+_LEAST_OF_A_SETTING = 10
 
 
 def _of_setting(one: Ranked) -> Cause:

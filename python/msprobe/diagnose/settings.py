@@ -19,14 +19,20 @@ _EQUAL = 1e-6
 _CONFIRMED = 0.95
 
 
-def confirmed(settings: Sequence[Cause], seen: Cause) -> Cause | None:
-    """The setting whose values the first difference of the dump shows: that is the cause, and where the dump
-    shows it is its place. None where no setting has such values.
+def confirmed(settings: Sequence[Cause], dumped: Sequence[Cause]) -> Cause | None:
+    """The setting whose values the dump shows in the step where it first differs: that is the cause, and
+    where the dump shows it is its place. None where no setting has such values.
+
+    dumped: what the dump says, the best first.
     """
-    found = (one for one in settings if is_same_change(one.values, seen.values))
-    best = max(found, key=lambda one: one.confidence, default=None)
-    if best is None:
-        return None
+    for seen in dumped:
+        found = [one for one in settings if is_same_change(one.values, seen.values)]
+        if found and seen.step == dumped[0].step:
+            return _seen_at(max(found, key=lambda one: one.confidence), seen)
+    return None
+
+
+def _seen_at(best: Cause, seen: Cause) -> Cause:
     return replace(
         best,
         reason=f"{best.reason}; {seen.said}",
@@ -37,6 +43,14 @@ def confirmed(settings: Sequence[Cause], seen: Cause) -> Cause | None:
         stack=seen.stack,
         reference_stack=seen.reference_stack,
     )
+
+
+def is_same_setting(one: Cause, other: Cause) -> bool:
+    """Whether two differences are of one setting that the program holds in two places."""
+    if one.stage != "configuration" or other.stage != "configuration":
+        return False
+    names = {cause.name.rpartition(" ")[2].rpartition(".")[2] for cause in (one, other)}
+    return len(names) == 1 and one.values == other.values != ("", "")
 
 
 def is_same_change(setting: tuple[str, str], seen: tuple[str, str]) -> bool:

@@ -183,8 +183,8 @@ def plain(value: object) -> Any:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
-    if isinstance(value, str):
-        return str.__str__(value)[:_LONGEST_TEXT]
+    if isinstance(value, str):  # a place on one machine is no setting
+        return OMITTED if os.path.isabs(value) else str.__str__(value)[:_LONGEST_TEXT]
     if isinstance(value, (torch.dtype, torch.device, complex)):
         return str(value)
     if isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):

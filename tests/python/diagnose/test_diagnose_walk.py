@@ -91,6 +91,19 @@ class TestSettings:
         dumped = seen("operators", "0.3", "0.2")
         assert self.first([], [dumped], [setting("temperature", "0.7", "1.0", 0.55)]) is dumped
 
+    def test_a_later_finding_of_the_first_step_confirms_too(self):
+        dumped = [seen("operators"), seen("operators", "0.7", "1.0")]
+        assert self.first([], dumped, [setting("temperature", "0.7", "1.0", 0.55)]).name == "temperature"
+        later = [seen("operators"), seen("operators", "0.7", "1.0", step=1)]
+        assert self.first([], later, [setting("temperature", "0.7", "1.0", 0.55)]) is later[0]
+
+    def test_a_setting_that_two_objects_hold_is_told_once(self):
+        held = [
+            setting(f"hyperparameters: {name}.beta", "0.2", "0.1") for name in ("DPOConfig", "DPOTrainer")
+        ]
+        config = PartResult("config", "differ", "said", causes=tuple(held))
+        assert conclude([config, part("losses")]) == (held[0], [])
+
     def test_zero_is_no_multiple(self):
         dumped = seen("operators", "0.5", "0")
         assert self.first([], [dumped], [setting("smoothing", "0.1", "0", 0.55)]) is dumped

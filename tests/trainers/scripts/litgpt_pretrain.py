@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """litgpt: its pretraining, with a data module of a few random texts."""
 
-import tempfile
 from pathlib import Path
 
 import row
@@ -54,7 +53,7 @@ pretrain.setup(
         name="tiny", block_size=16, vocab_size=64, padded_vocab_size=64, n_layer=2, n_head=4, n_embd=32,
         norm_eps=row.chosen("norm_eps", 1e-5),
     ),
-    out_dir=Path(tempfile.mkdtemp()),
+    out_dir=Path(row.home()),
     precision="32-true",
     data=Random(),
     devices=1,

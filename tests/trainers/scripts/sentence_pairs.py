@@ -3,7 +3,6 @@
 """sentence-transformers: a BERT of two layers learns from pairs."""
 
 import random
-import tempfile
 
 import row
 import texts
@@ -19,7 +18,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from transformers import BertConfig, BertModel
 
 torch.manual_seed(0)
-home = tempfile.mkdtemp()
+home = row.home()
 BertModel(
     BertConfig(
         vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
@@ -36,7 +35,7 @@ data = Dataset.from_list(pairs)
 trainer = SentenceTransformerTrainer(
     model=model,
     args=SentenceTransformerTrainingArguments(
-        output_dir=tempfile.mkdtemp(),
+        output_dir=row.home(),
         max_steps=6,
         per_device_train_batch_size=4,
         learning_rate=row.chosen("learning_rate", 1e-3),

@@ -3,7 +3,6 @@
 """torchtune: its recipe for full fine-tuning on one device."""
 
 import runpy
-import tempfile
 from pathlib import Path
 
 import row
@@ -14,7 +13,7 @@ from omegaconf import OmegaConf
 recipe_file = Path(torchtune.__file__).parents[1] / "recipes" / "full_finetune_single_device.py"
 Recipe = runpy.run_path(str(recipe_file))["FullFinetuneRecipeSingleDevice"]
 
-home = tempfile.mkdtemp()
+home = row.home()
 eps = row.chosen("norm_eps", 1e-5)
 cfg = OmegaConf.create(
     {

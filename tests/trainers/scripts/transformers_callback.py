@@ -3,7 +3,6 @@
 """transformers: a callback that records, in place of the command. The folder is the first word."""
 
 import sys
-import tempfile
 
 import row
 import texts
@@ -25,7 +24,7 @@ class Recorder(TrainerCallback):  # of transformers: Trainer(..., callbacks=[Rec
 
 tokens = torch.randint(2, 64, (24, 12), generator=torch.Generator().manual_seed(1))
 arguments = TrainingArguments(
-    output_dir=tempfile.mkdtemp(),
+    output_dir=row.home(),
     max_steps=3,
     per_device_train_batch_size=4,
     report_to=[],

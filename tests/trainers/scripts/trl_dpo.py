@@ -3,7 +3,6 @@
 """TRL: direct preference optimization, with a reference model of its own."""
 
 import random
-import tempfile
 
 import row
 import texts
@@ -21,7 +20,7 @@ if row.planted().startswith("reference:"):  # in the frozen model
 else:
     row.plant(model)
 arguments = DPOConfig(
-    output_dir=tempfile.mkdtemp(),
+    output_dir=row.home(),
     max_steps=5,
     per_device_train_batch_size=2,
     learning_rate=1e-3,

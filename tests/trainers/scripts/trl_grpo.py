@@ -3,7 +3,6 @@
 """TRL: group relative policy optimization with a reward that is a function."""
 
 import random
-import tempfile
 
 import row
 import texts
@@ -12,7 +11,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 source = random.Random(3)
 data = Dataset.from_list([{"prompt": texts.sentence(source, 4, 6)} for _ in range(30)])
-home = tempfile.mkdtemp()
+home = row.home()
 texts.llama().save_pretrained(home)
 texts.tokenizer().save_pretrained(home)
 

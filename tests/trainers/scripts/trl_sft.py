@@ -4,7 +4,6 @@
 
 import random
 import sys
-import tempfile
 
 import row
 import texts
@@ -27,7 +26,7 @@ if "--lora" in sys.argv:
         task_type="CAUSAL_LM",
     )
 arguments = SFTConfig(
-    output_dir=tempfile.mkdtemp(),
+    output_dir=row.home(),
     max_steps=6,
     per_device_train_batch_size=row.chosen("per_device_train_batch_size", 4),
     learning_rate=row.chosen("learning_rate", 1e-3),

@@ -41,6 +41,8 @@ _HAS_FAST_LOCALS = 0x1  # flag of the code of a function: its local names are no
 
 # What a variable says of one run alone: when and where it is.
 _OF_ONE_RUN = re.compile(r"time|date|path|dir$|file|folder|uuid|hash|port$|url|host|device", re.IGNORECASE)
+# What tells two runs of one program apart, in any object.
+_OF_ONE_OBJECT = re.compile(r"hash|uuid", re.IGNORECASE)
 # Where a module keeps its settings.
 _OF_A_MODULE = ("config", "generation_config", "peft_config", "_hparams")
 
@@ -320,7 +322,8 @@ def _plain(tree: Any, depth: int) -> Any:
         return None
     kept = {}
     for key, value in tree.items():
-        plain = _plain(value, depth + 1) if isinstance(key, str) else None
-        if plain is not None or (value is None and isinstance(key, str)):
-            kept[key] = plain
+        if isinstance(key, str) and not _OF_ONE_OBJECT.search(key):
+            plain = _plain(value, depth + 1)
+            if plain is not None or value is None:
+                kept[key] = plain
     return kept or None
