@@ -143,7 +143,7 @@ class Comparison:
         settings = [
             _of_setting(one)
             for one in result.ranked
-            if _is_setting(one.difference) and one.likelihood >= _LEAST_OF_A_SETTING
+            if _is_setting(one.difference) and one.likelihood != "unlikely"
         ]
         others = [one for one in errors if not _is_setting(one.difference)]
         causes = [_of_set_up(one) for one in others if one.likelihood == "cause"]
@@ -458,10 +458,6 @@ def _equal_stages(result: ConfigComparison) -> Iterator[Stage]:
 def _is_setting(difference: Difference) -> bool:
     """One of the program, that both runs have."""
     return difference.check == "hyperparameters" and bool(difference.reference and difference.target)
-
-
-# Below, a setting says what is written, and where.
-_LEAST_OF_A_SETTING = 10
 
 
 def _of_setting(one: Ranked) -> Cause:
