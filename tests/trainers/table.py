@@ -72,7 +72,7 @@ def _row(one: dict[str, Any]) -> str:
         _yes(one["bit_equal"]),
         _silent(one["same"]),
         told,
-        f"{sum(fault['named'] for fault in faults)} of {len(faults)}",
+        f"{sum(fault['named'] for fault in faults)} of {len(faults)}" if faults else "",
         f"{one['ratio']}x" if one["ratio"] else "",
         f"{one['off']}x" if one["off"] else "",
         f"{one['step_ms']} ms" if one["step_ms"] else "",
