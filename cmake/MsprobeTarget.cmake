@@ -13,6 +13,11 @@ function(msprobe_configure target)
   # GCC 12 sees overlapping copies in std::string where there are none (GCC bug 105651).
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
     $<$<BOOL:${MSPROBE_WARNINGS_AS_ERRORS}>:-Werror>)
+  # The same numbers and texts as on x86: there char is signed, and a * b + c is rounded twice but in the kernels, which say
+  # MulAdd where they mean it (cpp/CMakeLists.txt).
+  if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|i.86")
+    target_compile_options(${target} PRIVATE -fsigned-char -ffp-contract=off)
+  endif()
   if(DEFINED MSPROBE_GLIBCXX_ABI)
     # std::string crosses between our libraries and torch's: all sides must mean the same class by it, embedders too.
     target_compile_definitions(${target} PUBLIC _GLIBCXX_USE_CXX11_ABI=${MSPROBE_GLIBCXX_ABI})

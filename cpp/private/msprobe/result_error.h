@@ -39,7 +39,7 @@ struct ResultOptions {
 };
 
 /// Of results d next to reference values b, both as doubles. A pair is *finite* when d is and b, rounded to
-/// the dtype of d, is: a reference value beyond the range of that dtype is an infinity there. Sums, errors
+/// the dtype of d (bfloat16: float32), is: a reference value beyond its range is an infinity there. Sums, errors
 /// and the counts of small, normal, greater and less are those of finite pairs.
 struct ResultError {
   std::int64_t count = 0;
@@ -53,7 +53,7 @@ struct ResultError {
   std::int64_t result_zeros = 0;
   std::int64_t reference_zeros = 0;
 
-  std::int64_t greater = 0;  // d > b, b rounded to the dtype of d
+  std::int64_t greater = 0;  // d > b, b rounded to the dtype of d (bfloat16: float32)
   std::int64_t less = 0;
   std::int64_t small = 0;
   std::int64_t small_errors = 0;

@@ -96,7 +96,7 @@ HWY_POP_ATTRIBUTES
 
 }  // namespace
 
-const Crc32Folding* find_crc32_folding(std::string_view instruction_set) noexcept {
+const Crc32Folding* find_crc32_folding([[maybe_unused]] std::string_view instruction_set) noexcept {
 #if MSPROBE_CRC32_AVX512
   if (__builtin_cpu_supports("vpclmulqdq") == 0) return nullptr;
   // Highway has several kinds of AVX-512, all called AVX3 and something.

@@ -107,6 +107,7 @@ Difference difference_of(const TensorView& reference, const TensorView& target) 
 }
 
 void append(Difference& whole, const Difference& part) {
+  const FloatEnvironment standard;
   whole.count += part.count;
   whole.finite_pairs += part.finite_pairs;
   whole.both_non_finite += part.both_non_finite;

@@ -415,6 +415,7 @@ void append_position(std::optional<std::int64_t>& position, std::int64_t before,
 }  // namespace
 
 void append(PairMetrics& whole, const PairMetrics& part) {
+  const FloatEnvironment standard;
   if (part.max_absolute > whole.max_absolute) {
     whole.max_absolute = part.max_absolute;
     append_position(whole.max_absolute_index, whole.count, part.max_absolute_index);
@@ -441,6 +442,7 @@ void append(PairMetrics& whole, const PairMetrics& part) {
 
 PairMetrics compare(const TensorView& target, const TensorView& reference, const Options& options,
                     ThreadPool* pool) {
+  const FloatEnvironment standard;
   if (!std::equal(target.shape.begin(), target.shape.end(), reference.shape.begin(), reference.shape.end())) {
     throw InvalidArgument("compare: both tensors must have the same shape, found " +
                           shape_text(target.shape) + " and " + shape_text(reference.shape));
@@ -465,7 +467,6 @@ PairMetrics compare(const TensorView& target, const TensorView& reference, const
     whole.first_difference = whole.max_absolute_index = whole.max_relative_index = std::nullopt;
     return whole;
   }
-  const FloatEnvironment standard;
   find_positions(pair, whole);
   return whole;
 }

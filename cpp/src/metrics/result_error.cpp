@@ -38,7 +38,6 @@ Format format_of(DType dtype) {
   switch (dtype) {
     case DType::kFloat32: return {23, -126, std::numeric_limits<float>::max()};
     case DType::kFloat16: return {10, -14, 65504};
-    case DType::kBFloat16: return {7, -126, 0x1.FEp127};
     case DType::kFloat8E4M3FN: return {3, -6, 448};
     case DType::kFloat8E4M3FNUZ: return {3, -7, 240};
     case DType::kFloat8E5M2: return {2, -14, 57344};
@@ -129,6 +128,9 @@ const double* doubles_of(const void* raw, DType dtype, std::size_t count, Double
   return scratch.converted.data();
 }
 
+// NumPy, in which mindstudio-probe counts, has no bfloat16.
+DType held_as(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
+
 // The tensors, checked and ready.
 struct Sides {
   Layout result;
@@ -137,7 +139,8 @@ struct Sides {
   DType result_dtype;
   DType reference_dtype;
   DType terms_dtype = DType::kFloat64;
-  Format format;  // of the result
+  DType rounded_dtype;  // of the reference next to the result
+  Format format;        // of it
   bool exact;     // integers of one dtype
   const ResultOptions& options;
 
@@ -146,7 +149,8 @@ struct Sides {
         reference(b, false),
         result_dtype(d.dtype),
         reference_dtype(b.dtype),
-        format(format_of(d.dtype)),
+        rounded_dtype(held_as(d.dtype)),
+        format(format_of(rounded_dtype)),
         exact(d.dtype == b.dtype && !is_floating(d.dtype)),
         options(with) {
     if (t == nullptr) return;
@@ -206,7 +210,7 @@ class ErrorSegment {
     const double* const b = doubles_of(raw_reference, sides_.reference_dtype, count, reference_scratch_);
     const double* c = b;
     if (sides_.rounds()) {
-      round_all(b, sides_.format, sides_.result_dtype, count, rounded_.data());
+      round_all(b, sides_.format, sides_.rounded_dtype, count, rounded_.data());
       c = rounded_.data();
     }
     if (sides_.exact) {
@@ -489,6 +493,7 @@ void check(const TensorView& result, const TensorView& other, const char* name) 
 
 ResultError measure_result(const TensorView& result, const TensorView& reference,
                            const ResultOptions& options, const TensorView* terms, ThreadPool* pool) {
+  const FloatEnvironment standard;
   check(result, reference, "reference");
   if (terms != nullptr) check(result, *terms, "terms");
   const Sides sides(result, reference, options, terms);

@@ -76,7 +76,8 @@ std::string describe(const Trace& trace, const Item& item) {
   if (const std::string_view path = trace.text(item.path); !path.empty()) {
     const bool is_index = item.part <= Part::kOutput;
     text += is_index ? "." : " ";
-    for (const char c : path.substr(0, 200)) text += c >= ' ' && c != 0x7f ? c : '?';
+    for (const char c : path.substr(0, 200))
+      text += static_cast<unsigned char>(c) >= ' ' && c != 0x7f ? c : '?';
   }
   if (item.kind != Item::Kind::kTensor) return text + " is " + std::string(trace.text(item.value));
   const bool is_max = trace::badness(trace, item.max) != Badness::kGood;

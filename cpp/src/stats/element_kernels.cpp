@@ -222,6 +222,10 @@ struct PowerSums {
   hn::Vec<Floats> absolute[2][kFloatVectors];
   hn::Vec<Floats> fourth[2][kFloatVectors];
 
+  // Written out as HWY_INLINE: vectors of Arm have constructors, and those that call them must be of the same
+  // instruction set, which an implicit one is not.
+  HWY_INLINE PowerSums() {}  // NOLINT(modernize-use-equals-default)
+
   HWY_INLINE void clear() {
     for (std::size_t v = 0; v < kFloatVectors; ++v) {
       absolute[0][v] = absolute[1][v] = fourth[0][v] = fourth[1][v] = hn::Zero(Floats());

@@ -96,6 +96,7 @@ PairSums run(const PairJob& job, std::int64_t begin, std::int64_t end) {
 }  // namespace
 
 void merge(PairSums& whole, const PairSums& part) {
+  const FloatEnvironment standard;
   whole.count += part.count;
   whole.left_squares += part.left_squares;
   whole.right_squares += part.right_squares;

@@ -35,6 +35,7 @@ struct Job {
   DType dtype;
   const SummaryOptions* options;
   bool by_block = false;             // an optional statistic is taken together with the basic ones
+  bool only_checksum = false;        // that one is the checksum, and nothing is asked beside it
   bool has_late_statistics = false;  // an optional statistic is taken after them
 
   explicit Job(const Request& request);
@@ -64,11 +65,16 @@ bool any_order(const SummaryOptions& options) {
 Job::Job(const Request& request)
     : layout(request.view, any_order(request.options)), dtype(request.view.dtype), options(&request.options) {
   check_options(request, layout.count());
+  int blocks = 0;
 #pragma GCC unroll 8
   for (const BlockStatistic& statistic : kBlockStatistics) {
-    if (statistic.wanted(*options, dtype))
-      (statistic.start == nullptr ? by_block : has_late_statistics) = true;
+    if (!statistic.wanted(*options, dtype)) continue;
+    blocks += statistic.start == nullptr;
+    has_late_statistics |= statistic.start != nullptr;
   }
+  by_block = blocks > 0;
+  only_checksum =
+      blocks == 1 && options->checksum != SummaryOptions::Checksum::kNone && options->signs.empty();
 }
 
 // Memory of one thread for one segment.
@@ -329,7 +335,7 @@ class Segment {
   bool add_with_checksum(const void* data, std::int64_t first, std::size_t count, Lanes<float>& lanes) {
     using Checksum = SummaryOptions::Checksum;
     const Checksum wanted = job_.options->checksum;
-    if (wanted == Checksum::kNone || !job_.options->signs.empty()) return false;
+    if (!job_.only_checksum) return false;
     const Kernels& k = kernels();
     Crc32& checksum = scratch_.blocks.checksum;
     if (job_.dtype == DType::kFloat32 && k.fast_f32_with_checksum != nullptr) {
@@ -492,6 +498,7 @@ std::int64_t segments_of(const Job& job) { return (job.layout.count() + kSegment
 }  // namespace
 
 Summary summarize(const TensorView& view, const SummaryOptions& options, ThreadPool* pool) {
+  const FloatEnvironment standard;
   const Request request{view, options};
   const Job job(request);
   const std::int64_t segments = segments_of(job);
@@ -507,6 +514,7 @@ Summary summarize(const TensorView& view, const SummaryOptions& options, ThreadP
 }
 
 std::vector<Summary> summarize_all(std::span<const Request> requests, ThreadPool* pool) {
+  const FloatEnvironment standard;
   std::vector<Job> jobs;
   std::vector<std::size_t> first;  // index of each job's first segment among all
   jobs.reserve(requests.size());

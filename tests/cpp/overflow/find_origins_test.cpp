@@ -79,6 +79,17 @@ TEST_CASE("find_origins: a bad scalar and a bad parameter are named as what was 
         "the parameter weight has Max NaN when the call begins; output.0 has Max NaN");
 }
 
+TEST_CASE("find_origins: names keep letters that are not ASCII, and lose control characters") {
+  RankDump module;
+  module.raw("Module.fc.Linear.forward.0", R"({"input_args":[)" + good() +
+                                               R"(],"input_kwargs":{},"output":[)" + bad() +
+                                               R"(],"parameters":{"gr\u001bö\u00dfe":)" + bad() + "}}");
+  const Analysis found = of_single(module);
+  REQUIRE(found.origins.size() == 1);
+  CHECK(found.origins[0].reason ==
+        "the parameter gr?öße has Max NaN when the call begins; output.0 has Max NaN");
+}
+
 TEST_CASE("find_origins: text arguments, empty memory and masks are not bad") {
   RankDump dump;
   dump.call("Torch.norm.0.forward", good() + "," + value("str", "\"inf\""), good());

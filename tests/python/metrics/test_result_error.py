@@ -30,7 +30,7 @@ def options(**values: Any) -> _core.ResultOptions:
 
 def expected(d: torch.Tensor, b: torch.Tensor, o: _core.ResultOptions) -> dict[str, float]:
     """Literally what the header says."""
-    rounded = b.to(d.dtype).double()
+    rounded = b.to(torch.float32 if d.dtype == torch.bfloat16 else d.dtype).double()
     d, b = d.double(), b.double()
     finite = torch.isfinite(d) & torch.isfinite(rounded)
     small = finite & (b.abs() <= o.small_value)
