@@ -37,8 +37,19 @@ std::optional<std::int64_t> as_integer(PyObject* value) {
   return std::nullopt;
 }
 
+// A text that a function was given under a key (or none), without what may be a credential in it. Words that
+// choose something are shorter than one that nothing but its looks tells.
+void put_text(PyObject* value, std::string_view key, ElementWriter& out) {
+  constexpr Py_ssize_t kShortest = 12;
+  if (key.empty() && PyUnicode_GET_LENGTH(value) < kShortest) return out.text(utf8(value));
+  static const py::handle conceal =
+      py::object(py::module_::import("msprobe.files.credentials").attr("concealed_argument")).release();
+  const py::object shown = conceal(py::str(key.data(), key.size()), py::handle(value));
+  out.text(utf8(shown.ptr()));
+}
+
 // False: it is no number, text or other value that Python has words for.
-bool put_plain(PyObject* value, ElementWriter& out) {
+bool put_plain(PyObject* value, std::string_view key, ElementWriter& out) {
   if (PyBool_Check(value)) {
     out.boolean(value == Py_True);
   } else if (PyLong_CheckExact(value)) {
@@ -52,7 +63,7 @@ bool put_plain(PyObject* value, ElementWriter& out) {
   } else if (PyFloat_CheckExact(value)) {
     out.real(PyFloat_AS_DOUBLE(value));
   } else if (PyUnicode_CheckExact(value)) {
-    out.text(utf8(value));
+    put_text(value, key, out);
   } else if (PyComplex_CheckExact(value)) {
     const Py_complex number = PyComplex_AsCComplex(value);
     out.complex(number.real, number.imag);
@@ -144,7 +155,7 @@ void PythonValues::put(PyObject* value, ValueWriter& to, std::string_view key) {
   const bool nests = PyTuple_Check(value) || PyList_Check(value) || PyDict_Check(value);
   if (wanted_ == Wanted::kTensors && !nests) return out.null();
   if (!key.empty() && framework_.put_keyed(value, key, to)) return;
-  if (put_plain(value, out)) return;
+  if (put_plain(value, key, out)) return;
   if (PyTuple_CheckExact(value)) return put_sequence(value, to);
   if (PyList_Check(value)) {
     // A copy: describing a large tensor may let another thread run, which may change the list.
@@ -191,7 +202,7 @@ void PythonValues::put_array(const py::handle& value, ValueWriter& to) {
   std::string data_name;
   if (element.dtype) {
     if (array.size() > 0) element.statistics = statistics_of(array, *element.dtype);
-    if (to.takes_file(element.statistics)) {
+    if (to.takes_files()) {
       data_name = recorder_.data_name(to.record(), to.position());
       recorder_.store(data_name, copy_of(array, *element.dtype));
       element.data_name = data_name;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "../held.h"
 #include "core.h"
 #include "decoded.h"
 #include "msprobe/error.h"
@@ -73,7 +74,7 @@ py::object cell_of(double value) {
 }
 
 struct Place {
-  py::object step, rank;
+  Held<> step, rank;
 };
 
 // Rows of a sheet, and the verdicts of those that are not equal by their place among the rows.

@@ -6,28 +6,19 @@
 #include <optional>
 #include <string>
 
+#include "../held.h"
 #include "core.h"
 #include "decoded.h"
 
 namespace {
-
-// A Python object held by C++ code that may let go of it on a thread without the GIL or after the interpreter
-// has ended.
-std::shared_ptr<py::object> hold(py::object object) {
-  return {new py::object(std::move(object)), [](py::object* held) {
-            if (Py_IsInitialized()) {
-              const py::gil_scoped_acquire gil;
-              delete held;
-            }  // else: leak it, there is no interpreter to free it
-          }};
-}
 
 void set_log_sink(const std::optional<py::function>& sink) {
   if (!sink) {
     msprobe::set_log_sink({});
     return;
   }
-  msprobe::set_log_sink([function = hold(*sink)](msprobe::LogLevel level, std::string_view message) {
+  msprobe::set_log_sink([function = std::make_shared<Held<py::function>>(*sink)](msprobe::LogLevel level,
+                                                                                 std::string_view message) {
     if (!Py_IsInitialized()) return;
     const py::gil_scoped_acquire gil;
     try {

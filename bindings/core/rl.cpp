@@ -21,7 +21,7 @@ using msprobe::DType;
 
 using Tensors = std::vector<std::tuple<std::string, py::buffer, std::optional<std::string>>>;
 
-void save(rl::Writer& self, const std::string& key, std::int64_t step, int rank,
+void save(const rl::Writer& self, const std::string& key, std::int64_t step, int rank,
           std::optional<std::int64_t> micro_step, const std::string& form, const Tensors& tensors) {
   static const std::map<std::string, rl::Value::Form> forms{{"tensor", rl::Value::Form::kTensor},
                                                             {"list", rl::Value::Form::kList},
@@ -128,11 +128,9 @@ void register_rl(py::module_& m) {
   const auto released = py::call_guard<py::gil_scoped_release>();
 
   py::class_<rl::Writer, std::unique_ptr<rl::Writer>>(m, "RlWriter", py::is_final())
-      .def(py::init<std::filesystem::path, std::size_t>(), py::arg("dump_path"), py::kw_only(),
-           py::arg("buffer_bytes") = std::size_t{256} << 20)
+      .def(py::init<std::filesystem::path>(), py::arg("dump_path"))
       .def("save", &save, py::arg("key"), py::arg("step"), py::arg("rank"), py::arg("micro_step"),
-           py::arg("form"), py::arg("tensors"))
-      .def("flush", &rl::Writer::flush, released);
+           py::arg("form"), py::arg("tensors"));
 
   register_row(m);
   py::class_<rl::KeyComparison>(m, "RlKeyComparison", py::is_final())

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../held.h"
 #include "core.h"
 #include "msprobe/error.h"
 #include "msprobe/sheet.h"
@@ -62,8 +63,8 @@ class PythonRow {
     return std::string_view(bytes);
   }
 
-  py::tuple kept_;
-  std::vector<py::object> others_;
+  Held<py::tuple> kept_;
+  std::vector<Held<>> others_;
   std::vector<io::Cell> cells_;
 };
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "../held.h"
 #include "buffer.h"
 #include "core.h"
 #include "decoded.h"
@@ -52,7 +53,7 @@ void write_pt(const std::filesystem::path& path, const py::buffer& array,
 struct Tensor {
   std::shared_ptr<io::PtFile> file;
   const io::PtTensor* tensor;
-  py::object state;
+  Held<> state;
 };
 
 struct Storage {
@@ -66,7 +67,7 @@ struct Name {
 
 struct Object {
   std::string class_name;
-  py::object arguments, keywords, state, items, entries;
+  Held<> arguments, keywords, state, items, entries;
 };
 
 py::buffer_info buffer_of(const Tensor& self) {
@@ -208,7 +209,7 @@ class Conversion {
   std::shared_ptr<io::PtFile> file_;
   const std::string& path_;
   bool check_;
-  std::unordered_map<const io::PtValue*, py::object> done_;
+  std::unordered_map<const io::PtValue*, Held<>> done_;
   std::unordered_set<const io::PtStorage*> checked_;
 };
 

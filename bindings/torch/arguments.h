@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "../held.h"
 #include "interception.h"
 
 /// Walks the tensors of values in the order of collect_tensors(): in lists, tuples and dicts.
@@ -26,11 +27,11 @@ class OwnedArguments {
 
   /// As long as this lives.
   CallArguments view() const;
-  std::vector<pybind11::object>& positional() noexcept { return positional_; }
+  std::vector<Held<>>& positional() noexcept { return positional_; }
   const pybind11::dict& keywords() const noexcept { return keywords_; }
 
  private:
-  std::vector<pybind11::object> positional_;
-  pybind11::dict keywords_;
+  std::vector<Held<>> positional_;
+  Held<pybind11::dict> keywords_;
   mutable std::vector<PyObject*> pointers_;
 };

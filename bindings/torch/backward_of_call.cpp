@@ -81,17 +81,6 @@ struct BackwardOfCall::Arrival final : torch::autograd::FunctionPreHook {
   std::vector<std::pair<std::size_t, std::size_t>> places;  // number of a gradient, tensor of the result
 };
 
-// Arguments are Python's: without its lock they may not be let go, and at its end they need not.
-BackwardOfCall::~BackwardOfCall() {
-  if (!repetition_) return;
-  if (Py_IsInitialized() == 0) {
-    repetition_.release();  // NOLINT(bugprone-unused-return-value)
-    return;
-  }
-  const py::gil_scoped_acquire gil;
-  repetition_.reset();
-}
-
 std::string BackwardOfCall::watch(std::weak_ptr<BackwardObserver> owner, std::uint64_t step, const Call& call,
                                   std::unique_ptr<Repetition> repetition, PyObject* result,
                                   std::uint64_t first_node) {

@@ -41,7 +41,6 @@ class BackwardOfCall {
                            std::unique_ptr<Repetition> repetition, PyObject* result,
                            std::uint64_t first_node);
 
-  ~BackwardOfCall();
   BackwardOfCall(const BackwardOfCall&) = delete;
   BackwardOfCall& operator=(const BackwardOfCall&) = delete;
 

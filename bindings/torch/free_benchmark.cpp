@@ -8,6 +8,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "backward_of_call.h"
@@ -46,7 +47,9 @@ bool is_comparable(const at::Tensor& original, const at::Tensor& perturbed) {
 }  // namespace
 
 FreeBenchmark::FreeBenchmark(FreeBenchmarkOptions options)
-    : options_(std::move(options)), filter_(options_.list, options_.scope) {
+    : options_(std::move(options)),
+      filter_(options_.list, std::vector<std::string>()),
+      scope_(options_.scope.begin(), options_.scope.end()) {
   if (options_.preheat) preheat_.emplace(options_.preheat_step, options_.max_sample, options_.mode);
 }
 
@@ -68,7 +71,8 @@ FreeBenchmark::Report FreeBenchmark::end_step() {
 }
 
 bool FreeBenchmark::wants(const Call& call) {
-  return open_ && (filter_.keeps_all() || filter_.keeps_api(call.name()));
+  if (!open_ || (!scope_.empty() && scope_.find(call.name()) == scope_.end())) return false;
+  return filter_.keeps_all() || filter_.keeps_api(call.name());
 }
 
 PyObject* FreeBenchmark::answer(const Call& call) {
@@ -142,8 +146,8 @@ void FreeBenchmark::check_forward(const Call& call, Repetition& repetition, PyOb
   if (options_.fix) return replace(call.api(), repetition, result, other.ptr());
   const auto pairs = pairs_of(call.api(), result, other.ptr());
   if (!pairs) return;
-  if (on_cpu) learn(call.api(), repetition, result, *pairs);
   compare(call.api(), call.name(), *pairs);
+  if (on_cpu) learn(call.api(), repetition, result, *pairs);
 }
 
 std::optional<std::vector<FreeBenchmark::Pair>> FreeBenchmark::pairs_of(std::string_view api,
@@ -183,12 +187,18 @@ void FreeBenchmark::learn(std::string_view api, Repetition& repetition, PyObject
   const py::object reference = repetition.again(way);
   if (!reference) return PyErr_Clear();
   const auto beside = pairs_of(api, result, reference.ptr());
-  if (!beside || beside->size() != pairs.size()) return;
+  if (!beside || beside->size() != pairs.size() || pairs.empty()) return;
+  double ratio = 0;
+  bool is_right = true;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const msprobe::DType dtype = dtype_of(pairs[i].original);
     const perturb::Distance distance = adapter::distance((*beside)[i].original, (*beside)[i].perturbed);
-    preheat_->note(api, dtype, judge(api, pairs[i]).ratio, perturb::judge(distance, dtype).is_consistent());
+    is_right = is_right && perturb::judge(distance, dtype).is_consistent();
+    const Finding finding = judge(api, pairs[i]);
+    const bool has_ratio = finding.kind != Finding::Kind::kSymbolFlipping && !std::isnan(finding.ratio);
+    if (has_ratio) ratio = std::max(ratio, finding.ratio);
   }
+  preheat_->note(api, dtype_of(pairs.front().original), ratio, is_right);
 }
 
 void FreeBenchmark::compare(std::string_view api, const std::string& name, const std::vector<Pair>& pairs) {

@@ -25,7 +25,7 @@
 /// Section `free_benchmark` of a configuration.
 struct FreeBenchmarkOptions {
   std::vector<std::string> list;
-  std::vector<std::string> scope;
+  std::vector<std::string> scope;  // names of calls; empty: all
   msprobe::perturb::Mode mode = msprobe::perturb::Mode::kImprovePrecision;
   bool fix = false;       // else check
   bool backward = false;  // else forward
@@ -85,6 +85,7 @@ class FreeBenchmark : public Intervener,
 
   FreeBenchmarkOptions options_;
   msprobe::trace::Filter filter_;
+  std::set<std::string, std::less<>> scope_;
   std::optional<msprobe::perturb::Preheat> preheat_;
   std::optional<msprobe::perturb::RowFile> rows_;
   std::int64_t step_ = 0;

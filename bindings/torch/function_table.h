@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "../held.h"
 #include "interception.h"
 
 /// The functions whose calls are recorded: their names, and how often each was called in this step. Needs the
@@ -50,6 +51,6 @@ class FunctionTable {
   std::unordered_map<std::string, std::shared_ptr<Api>> by_name_;
   std::vector<Api*> called_;  // in this step
   ska::flat_hash_map<PyObject*, Api*> by_function_;
-  std::vector<pybind11::object> functions_;  // keeps the keys above alive
-  std::unordered_map<PyObject*, std::pair<pybind11::object, bool>> speaks_of_torch_;  // by code object
+  std::vector<Held<>> functions_;                                           // keeps the keys above alive
+  std::unordered_map<PyObject*, std::pair<Held<>, bool>> speaks_of_torch_;  // by code object
 };

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "../held.h"
 #include "native_type.h"
 
 namespace py = pybind11;
@@ -116,7 +117,7 @@ struct Wrapper {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::shared_ptr<CallObserver> observer;
   std::shared_ptr<Api> api;
-  py::object original;
+  Held<> original;
 };
 
 PyObject* call_wrapper(PyObject* self, PyObject* const* values, std::size_t count, PyObject* names) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "../held.h"
 #include "compiled_backward.h"
 #include "inside_call.h"
 #include "native_type.h"
@@ -123,7 +124,7 @@ struct Forward {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::shared_ptr<FunctionInterventions> session;
   std::string name;
-  py::object original;
+  Held<> original;
 };
 
 PyObject* call_forward(PyObject* self, PyObject* const* values, std::size_t count, PyObject* names) {

@@ -27,6 +27,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../held.h"
 #include "function_table.h"
 #include "interception.h"
 
@@ -143,7 +144,7 @@ class FunctionInterventions : public CallObserver,
   std::shared_ptr<Interventions> interventions_ = std::make_shared<Interventions>();
   FunctionTable functions_;
   std::unordered_map<std::string, std::int64_t> module_calls_;  // in this step
-  std::vector<pybind11::object> modes_;                         // that were pushed
+  std::vector<Held<>> modes_;                                   // that were pushed
   bool active_ = false;
 };
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "../held.h"
 #include "../python_text.h"
 #include "changed_arguments.h"
 #include "intervention.h"
@@ -63,8 +64,8 @@ py::dict keywords_of(const CallArguments& arguments) {
 
 // Arguments that a function of Python gave.
 struct Given {
-  py::tuple positional;
-  py::dict keywords;
+  Held<py::tuple> positional;
+  Held<py::dict> keywords;
 
   CallArguments view() const {
     CallArguments arguments;
@@ -98,7 +99,7 @@ class ReplaceResult : public Intervener {
   }
 
  private:
-  py::object function_;
+  Held<> function_;
   Faults faults_;
 };
 
@@ -123,7 +124,7 @@ class ChangeArguments : public Intervener {
   }
 
  private:
-  py::object function_;
+  Held<> function_;
   Faults faults_;
 };
 
@@ -170,8 +171,8 @@ class CallTwice : public Intervener {
     if (!compare_.is_none()) compare_(call.name(), py::handle(result), other);
   }
 
-  py::object change_;
-  py::object compare_;
+  Held<> change_;
+  Held<> compare_;
   Faults faults_;
 };
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "../held.h"
 #include "native_type.h"
 
 namespace py = pybind11;
@@ -20,16 +21,16 @@ constexpr std::array kOwnTables{"_backward_hooks", "_backward_pre_hooks", "_forw
                                 "_forward_pre_hooks"};
 constexpr std::array kGlobalTables{"_global_backward_hooks", "_global_backward_pre_hooks",
                                    "_global_forward_hooks", "_global_forward_pre_hooks"};
-using Tables = std::array<py::object, 4>;
+using Tables = std::array<Held<>, 4>;
 
 struct ModuleCall {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::shared_ptr<ModuleObserver> observer;
-  py::object original;
-  py::object with_hooks;
+  Held<> original;
+  Held<> with_hooks;
   Tables global_tables;
   Tables own_tables;  // their names
-  py::object forward;
+  Held<> forward;
 
   bool has_global_hooks() const {
     for (const py::object& table : global_tables) {

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "../held.h"
 #include "../python_text.h"
 #include "attention_calls.h"
 #include "distributed_tensor.h"
@@ -60,7 +61,7 @@ struct Router {
 
 // A module that is watched.
 struct Watched {
-  py::object module;  // alive as long as it is looked up by its address
+  Held<> module;  // alive as long as it is looked up by its address
   int stage;
   std::string name;
   std::uint32_t group;
@@ -519,7 +520,7 @@ class ModuleWatch : public ModuleObserver,
   std::uint32_t logit_group_ = 0;
   std::uint32_t entropy_group_ = 0;
   AttentionCalls attention_;
-  py::object mode_;
+  Held<> mode_;
 };
 
 }  // namespace

@@ -33,14 +33,15 @@ bool leads_to_observer(PyCodeObject* code) {
 }
 
 std::string source_line(PyCodeObject* code, int line) {
-  static const py::handle getline = py::object(py::module_::import("linecache").attr("getline")).release();
+  static const py::handle read =
+      py::object(py::module_::import("msprobe.files.credentials").attr("source_line")).release();
   const auto text =
-      py::reinterpret_steal<py::object>(PyObject_CallFunction(getline.ptr(), "Oi", code->co_filename, line));
+      py::reinterpret_steal<py::object>(PyObject_CallFunction(read.ptr(), "Oi", code->co_filename, line));
   if (!text) {
     PyErr_Clear();
     return {};
   }
-  return text.attr("strip")().cast<std::string>();
+  return text.cast<std::string>();
 }
 
 }  // namespace

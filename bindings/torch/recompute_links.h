@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "../held.h"
+
 /// Whether activation checkpointing repeats an earlier call, and which; the number of that, if it is known.
 struct Recompute {
   bool is_one = false;
@@ -36,7 +38,7 @@ class RecomputeLinks {
     std::int64_t count;
   };
   struct Region {
-    pybind11::object weak;  // reference to the object behind its hooks
+    Held<> weak;  // reference to the object behind its hooks
     std::unordered_map<const void*, std::vector<std::int64_t>> calls;
   };
   /// One repetition of a region, by one backward.
@@ -54,6 +56,6 @@ class RecomputeLinks {
   std::unordered_map<PyObject*, Region> regions_;
   std::unordered_map<const void*, std::vector<Call>> without_graph_;  // calls in no_grad, in their order
   std::map<Run, std::size_t> done_;                                   // calls repeated so far
-  pybind11::object last_hook_;  // reference to the hook whose region is known
+  Held<> last_hook_;  // reference to the hook whose region is known
   PyObject* last_region_ = nullptr;
 };

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "../held.h"
 #include "arguments.h"
 #include "intervention.h"
 #include "random_state.h"
@@ -83,7 +84,7 @@ class Repetition {
     std::uint32_t version;
   };
   CallArguments arguments_;
-  pybind11::object callable_;
+  Held<> callable_;
   std::vector<Seen> tensors_;
   std::unordered_map<PyObject*, at::Tensor> copies_;  // of tensors that the call changes, as they were
   std::optional<OwnedArguments> kept_;

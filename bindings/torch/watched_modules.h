@@ -13,23 +13,28 @@
 #include <utility>
 #include <vector>
 
+#include "../held.h"
 #include "python_call.h"
 
 /// A module of the model that is watched.
 struct WatchedModule {
-  pybind11::object module;  // alive as long as it is looked up by its address
-  std::string name;         // "Module.{path}.{Class}"
+  Held<> module;     // alive as long as it is looked up by its address
+  std::string name;  // "Module.{path}.{Class}"
   std::unique_ptr<Placements> placements;
   std::int64_t count = 0;  // calls in this step
+  bool is_paused = false;  // its calls are not seen
 };
 
 /// All of a session. Used under the GIL.
 class WatchedModules {
  public:
-  /// A module that is there already keeps its name and count.
+  /// A module that is there already keeps its name and count, and is not paused any more.
   void add(const pybind11::object& module, const std::string& name) {
     auto& watched = modules_[module.ptr()];
-    if (watched) return;
+    if (watched) {
+      watched->is_paused = false;
+      return;
+    }
     watched = std::make_unique<WatchedModule>();
     watched->module = module;
     watched->name = name;
@@ -38,7 +43,11 @@ class WatchedModules {
   /// Null: it is not watched.
   WatchedModule* find(PyObject* module) const {
     const auto found = modules_.find(module);
-    return found == modules_.end() ? nullptr : found->second.get();
+    return found == modules_.end() || found->second->is_paused ? nullptr : found->second.get();
+  }
+
+  void pause(PyObject* module) {
+    if (WatchedModule* const watched = find(module)) watched->is_paused = true;
   }
 
   /// A call begins: its number in this step.
@@ -47,10 +56,15 @@ class WatchedModules {
     return watched.count++;
   }
 
-  /// Counts from 0 again.
+  /// Counts from 0 again. Lets go what is paused.
   void begin_step() {
     for (WatchedModule* watched : called_) watched->count = 0;
     called_.clear();
+    std::vector<std::unique_ptr<WatchedModule>> gone;  // modules that end may call back
+    for (auto at = modules_.begin(); at != modules_.end();) {
+      if (at->second->is_paused) gone.push_back(std::move(at->second));
+      at = at->second == nullptr ? modules_.erase(at) : std::next(at);
+    }
   }
 
   void clear() {
