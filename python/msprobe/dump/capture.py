@@ -8,7 +8,7 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
-from msprobe.hooks.functions import AttributeExchange, CodeExchange, Exchange, Hooks, OffWhileCompiled
+from msprobe.hooks.functions import AttributeExchange, CodeExchange, Exchange, Hooks
 from msprobe.hooks.listed_functions import function_exchanges
 from msprobe.hooks.modules import ModuleCalls, ModuleHooks
 from msprobe.training.optimizer import OptimizerUpdates
@@ -32,7 +32,7 @@ def make_hooks(
         exchanges.append(module_calls(session))
     if level == "mix":
         exchanges += _phases(session)
-    return Hooks([*compiled, *exchanges, OffWhileCompiled(exchanges)])
+    return Hooks([*compiled, *exchanges])
 
 
 def module_calls(session: DumpSession) -> Exchange:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.dump.surroundings import ModuleSettings
 from msprobe.dump.training_phases import GradientWatch, OptimizerWatch
 from msprobe.dump.training_state_file import FILE, LINE, TrainingStateFile
-from msprobe.hooks.functions import Hooks, OffWhileCompiled
+from msprobe.hooks.functions import Hooks
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import import_torch, log
 from msprobe.training.json_text import Json, json_text
@@ -165,8 +165,7 @@ class _Step:
 
     def put_back(self) -> None:
         if self._hooks is None:
-            # Anew each time: what leads around compiled regions may have been exchanged by others meanwhile.
-            self._hooks = Hooks([*self._exchanges, OffWhileCompiled(self._exchanges)])
+            self._hooks = Hooks(self._exchanges)
             with self.report.noting("hooks"):
                 self._hooks.install()
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 import types
 import warnings
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from msprobe.hooks.compiled_regions import OffInRegions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,10 +57,25 @@ class Exchange(Protocol):
     def remove(self) -> None: ...
 
 
-class CodeExchange:
-    """Calls of a Python function go to `make_target(original)`, whatever name it was imported under."""
+class CodeExchange(OffInRegions):
+    """Calls of a Python function go to `make_target(original)`, whatever name it was imported under.
 
-    def __init__(self, function: types.FunctionType, make_target: Callable[[Any], Any]) -> None:
+    seen_as: the file that frames of it seem to be of; None: that of the function.
+    """
+
+    _puts: ClassVar[dict[types.FunctionType, int]] = {}
+
+    @classmethod
+    def puts_on(cls, function: types.FunctionType) -> int:
+        """How often one was put on a function: whether that has changed since."""
+        return cls._puts.get(function, 0)
+
+    def __init__(
+        self,
+        function: types.FunctionType,
+        make_target: Callable[[Any], Any],
+        seen_as: str | None = None,
+    ) -> None:
         self._function = function
         self._original_code = function.__code__
         # What inspect would read off the code; functions that wrap others tell theirs themselves.
@@ -75,13 +91,16 @@ class CodeExchange:
         original.__kwdefaults__ = function.__kwdefaults__
         original.__qualname__ = function.__qualname__
         self._code = _code_that_calls(make_target(original), function.__code__)
+        if seen_as is not None:
+            self._code = self._code.replace(co_filename=seen_as)
 
-    def install(self) -> None:
+    def put(self) -> None:
+        self._puts[self._function] = self.puts_on(self._function) + 1
         self._function.__code__ = self._code
         if self._signature is not None:
             self._function.__signature__ = self._signature  # type: ignore[attr-defined]
 
-    def remove(self) -> None:
+    def take(self) -> None:
         self._function.__code__ = self._original_code
         if self._signature is not None:
             self._function.__dict__.pop("__signature__", None)  # others may have taken it away
@@ -98,27 +117,52 @@ def _code_that_calls(target: Any, original: types.CodeType) -> types.CodeType:
     )
 
 
-class AttributeExchange:
-    """Another value for an attribute of a module or class."""
+class AttributeExchange(OffInRegions):
+    """Another value for an attribute of a module or class. What the program puts there meanwhile stays."""
+
+    _INHERITED = object()
+    _of_value: ClassVar[dict[int, AttributeExchange]] = {}  # those that were made, by the id of the value
 
     def __init__(self, owner: Any, attribute: str, value: Any) -> None:
         self._owner = owner
         self._attribute = attribute
         self._value = value
-        self._own = vars(owner).get(attribute, self)  # self: it was inherited
+        self._own = self._present()
+        self._below = self._of_value.get(id(self._own))  # one of ours that stood there
 
     def install(self) -> None:
-        setattr(self._owner, self._attribute, self._value)
+        self._of_value[id(self._value)] = self
+        super().install()
 
     def remove(self) -> None:
-        if self._own is self:
-            if self._attribute in vars(self._owner):
-                delattr(self._owner, self._attribute)
+        super().remove()
+        self._of_value.pop(id(self._value), None)
+
+    def put(self) -> None:
+        if self._present() is self._before():
+            setattr(self._owner, self._attribute, self._value)
+
+    def take(self) -> None:
+        if self._present() is not self._value:
+            return  # something is on top of it, and calls it or not
+        before = self._before()
+        if before is self._INHERITED:
+            delattr(self._owner, self._attribute)
         else:
-            setattr(self._owner, self._attribute, self._own)
+            setattr(self._owner, self._attribute, before)
+
+    def _present(self) -> Any:
+        return vars(self._owner).get(self._attribute, self._INHERITED)
+
+    def _before(self) -> Any:
+        """What stood there, but for those of ours that have gone since."""
+        own, below = self._own, self._below
+        while below is not None and not below.is_installed:
+            own, below = below._own, below._below
+        return own
 
 
-class OperatorExchange:
+class OperatorExchange(OffInRegions):
     """Other values for several operators of a class, all at once: setattr() would look for each of them in
     every subclass.
     """
@@ -135,14 +179,14 @@ class OperatorExchange:
         """Whether Python looks for the operator by its name, as it does unless it is one made in C."""
         return not isinstance(getattr(owner, name), types.WrapperDescriptorType)
 
-    def install(self) -> None:
+    def put(self) -> None:
         self._set_attributes(self._owner, self._values, [])
 
-    def remove(self) -> None:
+    def take(self) -> None:
         self._set_attributes(self._owner, self._own, self._inherited)
 
 
-class ModeExchange:
+class ModeExchange(OffInRegions):
     """A mode of torch, which `push` puts on the stack of this thread. Others may be pushed on top of it and
     stay.
     """
@@ -151,10 +195,10 @@ class ModeExchange:
         self._mode = mode
         self._push = push
 
-    def install(self) -> None:
+    def put(self) -> None:
         self._push(self._mode)
 
-    def remove(self) -> None:
+    def take(self) -> None:
         import torch
 
         above = []
@@ -185,61 +229,6 @@ class HiddenFromQuestions:
 
     def remove(self) -> None:
         self._exchange.remove()
-
-
-class OffWhileCompiled:
-    """Takes `others` back from the moment a region compiled by torch.compile is entered until it is left: it
-    would be compiled anew, or break into pieces, because of them.
-    """
-
-    def __init__(self, others: list[Exchange]) -> None:
-        self._others = others
-        self._exchange: AttributeExchange | None = None
-        self._open: Any = None  # the outermost call of torch's wrappers, or its context
-        self._never_opens: frozenset[types.CodeType] = frozenset()
-
-    def install(self) -> None:
-        if self._exchange is None:
-            eval_frame = sys.modules.get("torch._dynamo.eval_frame")
-            original = getattr(eval_frame, "_maybe_set_eval_frame", None)
-            if original is None:
-                return
-            # Functions left out turn compiling off, and on again; torch 2.14 tells only the latter.
-            disabling = vars(getattr(eval_frame, "DisableContext", object)).get("__call__")
-            constants = disabling.__code__.co_consts if isinstance(disabling, types.FunctionType) else ()
-            self._never_opens = frozenset(code for code in constants if isinstance(code, types.CodeType))
-            self._exchange = AttributeExchange(eval_frame, "_maybe_set_eval_frame", self._around(original))
-        self._exchange.install()
-
-    def remove(self) -> None:
-        if self._exchange is not None:
-            self._exchange.remove()
-
-    def _around(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        # A wrapper of what is compiled calls this twice from one frame: with what compiles the region, and
-        # with what was set before. They nest; only the outermost counts.
-        def set_eval_frame(callback: Any) -> Any:
-            caller = sys._getframe(1)
-            while caller.f_code is set_eval_frame.__code__ and caller.f_back is not None:
-                caller = caller.f_back  # another one of this class stands on top
-            if caller.f_code in self._never_opens:
-                return original(callback)
-            in_context = caller.f_code.co_name in ("__enter__", "__exit__")
-            region = caller.f_locals.get("self") if in_context else caller
-            if self._open is None:
-                if callback is not None and callback is not False:
-                    self._open = region
-                    for other in reversed(self._others):
-                        other.remove()
-            elif self._open is region:
-                previous = original(callback)
-                self._open = None
-                for other in self._others:
-                    other.install()
-                return previous
-            return original(callback)
-
-        return set_eval_frame
 
 
 class Hooks:

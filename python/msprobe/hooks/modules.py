@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from msprobe.hooks.compiled_regions import OffInRegions
 from msprobe.hooks.functions import CodeExchange
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def uncompiled(model: Any) -> Any:
     return inner if isinstance(inner, nn.Module) else model
 
 
-class ModuleHooks:
+class ModuleHooks(OffInRegions):
     """Torch's global hooks. Hooks on single modules would be seen by code that looks for them, as
     nn.TransformerEncoderLayer does to choose a fast path.
     """
@@ -44,7 +45,7 @@ class ModuleHooks:
         self.settled = settled
         self._handles: list[Removable] = []
 
-    def install(self) -> None:
+    def put(self) -> None:
         from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
         self._handles = [
@@ -52,7 +53,7 @@ class ModuleHooks:
             register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
         ]
 
-    def remove(self) -> None:
+    def take(self) -> None:
         if not self._handles:
             return
         from torch.nn.modules import module

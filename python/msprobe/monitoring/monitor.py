@@ -10,6 +10,7 @@ import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.credentials import concealed_tree
 from msprobe.monitoring.alarms import FILE as ALARMS
 from msprobe.monitoring.alarms import Alarms, rules_of
 from msprobe.monitoring.communication import CommunicationRows
@@ -355,7 +356,7 @@ class Monitor:
             "world_size": str(self._world),
             "rank": str(self._rank),
             "started": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "settings": json.dumps(asdict(self.settings)),
+            "settings": json.dumps(concealed_tree("", asdict(self.settings))),
         }
 
     def _share_past(self) -> None:

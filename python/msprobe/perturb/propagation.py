@@ -16,6 +16,7 @@ import contextlib
 import copy
 import functools
 import math
+import mmap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from msprobe.perturb.again import (
     tensors_of,
 )
 from msprobe.perturb.result import ModuleSensitivity
+from msprobe.perturb.second_call import Child, effect_of, pieces, why_no_child
 from msprobe.training.steps import calls_of_ours
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _TRIES = 2  # forward passes of each group
 _MOST_GROUPS = 24
+_LONGEST_CHILD = 600.0  # seconds that a child may take for a step
 _FEW_GROUPS = 4  # below, the largest group is looked into
 _REST = "(the model itself)"
 
@@ -75,6 +78,7 @@ class Propagation:
         self._session = torch_adapter().FunctionInterventions()
         self._hooks: Hooks | None = None
         self._seed = 0
+        self._in_child = False
 
     # ---- along a step
 
@@ -90,6 +94,12 @@ class Propagation:
             return
         if any(map(_is_sharded, self._model.parameters())):
             self._give_up("its parameters are divided among processes")
+            return
+        effect = effect_of(self._model)
+        why = None if effect is None else why_no_child(self._model)
+        self._in_child = effect is not None
+        if why is not None:
+            self._give_up(f"a second call may have an effect ({effect}), and {why}")
             return
         try:
             with _unseen():
@@ -115,7 +125,10 @@ class Propagation:
         _leave_out_overflown(call)
         try:
             with random_state_kept(), calls_of_ours(), self._buffers_kept():
-                self._measure(call, step)
+                if self._in_child:
+                    self._measure_in_child(call, step)
+                else:
+                    self._measure(call, step)
         except Exception as error:
             log.debug("perturb: %s", error, exc_info=True)
             self._give_up(f"calling it again failed ({type(error).__name__}: {str(error).splitlines()[0]})")
@@ -205,6 +218,40 @@ class Propagation:
                 self._give_up("its copy works on the model itself")
 
     # ---- measuring
+
+    def _measure_in_child(self, call: _Call, step: int) -> None:
+        sizes = {name: int(p.numel()) for name, p in self._copy.named_parameters() if p.requires_grad}
+        memory = mmap.mmap(-1, max(1, 4 * sum(sizes.values())))
+
+        def work() -> dict[str, Any]:
+            notes = len(self.notes)
+            self._share = {}
+            self._measure(call, step)
+            for name, piece in pieces(memory, sizes):
+                if name in self._share:
+                    piece.copy_(self._share[name].reshape(-1))
+            return {
+                "found": self._found,
+                "expected": self.expected.get(step),
+                "notes": self.notes[notes:],
+                "shares": list(self._share),
+                "seed": self._seed,
+            }
+
+        answer = Child(_LONGEST_CHILD).run(work, memory)
+        self._found = {name: (loss, output, dtype) for name, (loss, output, dtype) in answer["found"].items()}
+        self._seed = answer["seed"]
+        if answer["expected"] is not None:
+            self.expected[step] = answer["expected"]
+        parameters = dict(self._copy.named_parameters())
+        for name, piece in pieces(memory, sizes):
+            if name in answer["shares"]:
+                like = parameters[name]
+                self._share[name] = piece.clone().reshape(like.shape).to(like.dtype)
+        if answer["notes"]:
+            self._stop_watching()
+            self._copy, self._share = None, {}
+            self.notes += answer["notes"]
 
     def _measure(self, call: _Call, step: int) -> None:
         import torch

@@ -10,7 +10,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from msprobe.hooks.functions import Hooks, OffWhileCompiled
+from msprobe.hooks.compiled_regions import untraced
+from msprobe.hooks.functions import Hooks
 from msprobe.hooks.listed_functions import function_exchanges
 from msprobe.native import log, torch_adapter
 from msprobe.perturb.outputs import write_outputs
@@ -117,10 +118,9 @@ class Perturbation:
     def _install(self) -> None:
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-        exchanges = function_exchanges(self._session)
-        self._hooks = Hooks([*exchanges, OffWhileCompiled(exchanges)])
+        self._hooks = Hooks(function_exchanges(self._session))
         self._pre_step = register_optimizer_step_pre_hook(
-            lambda _, args, kwargs: self._before_optimizer(args, kwargs)
+            untraced(lambda _, args, kwargs: self._before_optimizer(args, kwargs))
         )
         self._watches = [*watch_scaler(self._scaler_steps), *watch_backward(self._backward_of)]
         for watch in self._watches:

@@ -8,6 +8,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msprobe.files.credentials import concealed_argument
 from msprobe.native import UnsupportedError, import_torch, torch_adapter
 from msprobe.training.json_text import Json, json_text
 from msprobe.training.torch_state import OMITTED, memory_of, plain
@@ -149,5 +150,7 @@ def entries(path: str, value: object, depth: int = 0) -> Iterator[tuple[str, Jso
             yield from entries(f"{path}.{name}", item, depth + 1)
     else:
         short = plain(value)
+        if isinstance(short, str):
+            short = concealed_argument(path.rpartition(".")[2], short)
         found = {"type": type(value).__qualname__} if short is OMITTED else {"value": short}
         yield path, Json(json.dumps(found))

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from msprobe.hooks.compiled_regions import untraced
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,8 +44,8 @@ class OptimizerUpdates:
         from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
         self._handles = [
-            register_optimizer_step_pre_hook(self._before_step),
-            register_optimizer_step_post_hook(self._after_step),
+            register_optimizer_step_pre_hook(untraced(self._before_step)),
+            register_optimizer_step_post_hook(untraced(self._after_step)),
         ]
 
     def remove(self) -> None:

@@ -9,6 +9,8 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from msprobe.hooks.compiled_regions import untraced
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,8 +27,8 @@ class OptimizerStep:
 
     def __init__(self, optimizer: Any, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._optimizer = weakref.ref(optimizer) if hasattr(optimizer, "__weakref__") else lambda: optimizer
-        self._before = before
-        self._after = after
+        self._before = untraced(before)
+        self._after = untraced(after)
         self._active = False
         self._own: Any = None  # what stood in the object's own dictionary before
         self._exchanged: Any = None
@@ -36,11 +38,13 @@ class OptimizerStep:
         if optimizer is None or self._active:
             return
         self._active = True
-        self._own = vars(optimizer).get("step")
-        original = optimizer.step
+        self._own = own = vars(optimizer).get("step")
 
-        @functools.wraps(original)  # with the marks that schedulers leave on it
-        def step(_: Any, *args: Any, **kwargs: Any) -> Any:
+        @functools.wraps(optimizer.step)  # with the marks that schedulers leave on it
+        def step(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            # That of the class as it is now: a program may have put another one there.
+            kind = type(self_)
+            original = kind.step.__get__(self_, kind) if own is None else own
             if not self._active or scaler_skips(optimizer_of()):
                 return original(*args, **kwargs)
             return self._around(original, args, kwargs)

@@ -8,6 +8,7 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from msprobe.hooks.compiled_regions import untraced
 from msprobe.hooks.functions import CodeExchange
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class _Lead:
     def __init__(self, function: types.FunctionType) -> None:
         self.observer: Observer | None = None
         self._function = function
-        self._exchange = CodeExchange(function, self._around)
-        self._code: types.CodeType | None = None
+        # A frame of a file without source is none of the program's: recorded call stacks leave it out.
+        self._exchange = CodeExchange(function, self._around, seen_as="<msprobe>")
 
     @classmethod
     def of(cls, function: types.FunctionType) -> _Lead:
@@ -47,10 +48,6 @@ class _Lead:
     def install(self, observer: Observer) -> None:
         self.observer = observer
         self._exchange.install()
-        if self._code is None:
-            # A frame of a file without source is none of the program's: recorded call stacks leave it out.
-            self._code = self._function.__code__.replace(co_filename="<msprobe>")
-        self._function.__code__ = self._code
 
     def remove(self) -> None:
         self._exchange.remove()
@@ -90,6 +87,13 @@ class CallWatch:
             self._lead = None
 
 
+def module_call_operator() -> types.FunctionType:
+    """What __call__ of nn.Module is, whatever stands there at the moment."""
+    from torch import nn
+
+    return cast("types.FunctionType", getattr(nn.Module, "_wrapped_call_impl", nn.Module._call_impl))
+
+
 class ModelCalls:
     """Calls `before(model, args, kwargs)` at each call of one of the models, given by their id().
 
@@ -101,13 +105,9 @@ class ModelCalls:
     """
 
     def __init__(self, models: Container[int], before: Callable[[Any, Any, Any], None]) -> None:
-        from torch import nn
-
         self._models = models
         self._before = before
-        # What __call__ of nn.Module is, whatever stands there at the moment.
-        operator = getattr(nn.Module, "_wrapped_call_impl", nn.Module._call_impl)
-        self._watch = CallWatch(cast("types.FunctionType", operator), self._call)
+        self._watch = CallWatch(module_call_operator(), self._call)
 
     def install(self) -> None:
         self._watch.install()
@@ -181,7 +181,7 @@ class ArrivedGradients:
     def install(self) -> None:
         for name, parameter in self._parameters:
             register: Any = parameter.register_post_accumulate_grad_hook
-            self._handles.append(register(functools.partial(self._arrived, name)))
+            self._handles.append(register(untraced(functools.partial(self._arrived, name))))
 
     def remove(self) -> None:
         for handle in self._handles:

@@ -9,7 +9,8 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any
 
-from msprobe.hooks.functions import AttributeExchange
+from msprobe.hooks.functions import AttributeExchange, CodeExchange
+from msprobe.training.phases import module_call_operator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,20 +33,26 @@ def calls_of_ours() -> Iterator[None]:
 class OutermostCalls:
     """Calls `before(module)` at each module call that runs inside of no other module call of its thread.
 
-    Hooks that `before` installs see the call, too. The call operator of all modules is exchanged, for the
-    reasons of hooks.training.ModelCalls; those installed later must be removed before this one.
+    Hooks that `before` installs see the call, too. The code behind the call operator of all modules is
+    exchanged, for the reasons of training.phases.ModelCalls; those installed later must be removed before
+    this one. Another value for the operator would be what torch.compile() is given meanwhile.
     """
 
     def __init__(self, before: Callable[[Any], None]) -> None:
         self._before = before
         self._active = False
-        self._exchange: AttributeExchange | None = None
+        self._inside = threading.local()
+        self._exchange: CodeExchange | None = None
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether this thread is inside of such a call, or of one of ours."""
+        return hasattr(self._inside, "call") or getattr(_calls_of_ours, "on", False)
 
     def install(self) -> None:
-        from torch import nn
-
         self._active = True
-        self._exchange = AttributeExchange(nn.Module, "__call__", self._around(nn.Module.__call__))
+        # Frames of a file without source are none of the program's: recorded call stacks leave them out.
+        self._exchange = CodeExchange(module_call_operator(), self._around, seen_as="<msprobe>")
         self._exchange.install()
 
     def remove(self) -> None:
@@ -55,22 +62,20 @@ class OutermostCalls:
             self._exchange = None
 
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        from torch import nn
-
-        inside = threading.local()
+        operator = module_call_operator()
+        inside = self._inside
 
         def call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
-            if hasattr(inside, "call") or not self._active or getattr(_calls_of_ours, "on", False):
+            if self.is_inside or not self._active:
                 return original(module, *args, **kwargs)
             inside.call = True
             try:
-                outermost = nn.Module.__call__
+                known = CodeExchange.puts_on(operator)
                 self._before(module)
                 # Where `before` has put something around us, that has to see the call, too; what was around
-                # us already has seen it. Not the operator of the class of the module: where it has one of its
-                # own, we are inside of it.
-                seen_by_all = nn.Module.__call__ is outermost
-                return (original if seen_by_all else nn.Module.__call__)(module, *args, **kwargs)
+                # us already has seen it.
+                seen_by_all = CodeExchange.puts_on(operator) == known
+                return (original if seen_by_all else operator)(module, *args, **kwargs)
             finally:
                 del inside.call
 

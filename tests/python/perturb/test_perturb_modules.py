@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,152 @@ def uncommon(directory: Path, what: str) -> Any:
 def test_a_model_that_cannot_be_copied_is_left_out_with_the_reason(tmp_path, what, why):
     notes = run(uncommon, tmp_path, what)
     assert any(why in note for note in notes), notes
+
+
+# ---- a second call that the training would see
+
+
+CALLS = 0
+SEEN: list[int] = []
+KEPT: Any = None
+
+
+def with_effect(directory: Path, kind: str, mode: str) -> Any:
+    """The numbers of a training, and what its forward has left behind outside of the model."""
+    import torch
+    from msprobe.perturb.recorder import Perturbation
+
+    global CALLS, KEPT
+    CALLS = 0
+    SEEN.clear()
+    KEPT = torch.zeros(())
+    count = 0
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Linear(8, 16)
+            self.last = torch.nn.Linear(16, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            global CALLS
+            nonlocal count
+            x = torch.tanh(self.first(x))
+            if kind == "a global that is written":
+                CALLS += 1
+                x = x * (1 + CALLS * 0.1)
+            elif kind == "a list":
+                SEEN.append(len(x))
+            elif kind == "an outer variable":
+                count += 1
+            elif kind == "a tensor":
+                KEPT.add_(x.detach().sum())
+            return self.last(x)
+
+    torch.manual_seed(0)
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hook = None
+    if kind == "a hook of all modules":
+        hook = torch.nn.modules.module.register_module_forward_hook(lambda *_: SEEN.append(0))
+    recorder = Perturbation(directory / "perturb", mode, (), shows_progress=False) if mode else None
+    if recorder is not None:
+        recorder.models_found([model])
+    losses = []
+    for step in range(3):
+        if recorder is not None:
+            recorder.begin_step(step)
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(torch.randn(16, 8)), torch.randint(0, 4, (16,)))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if recorder is not None:
+            recorder.end_step(step)
+    if hook is not None:
+        hook.remove()
+    if recorder is None:
+        return (losses, CALLS, len(SEEN), count, KEPT.item()), None
+    recorder.close()
+    return (losses, CALLS, len(SEEN), count, KEPT.item()), verdict_of(directory)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["a global that is written", "a list", "an outer variable", "a tensor", "a hook of all modules"],
+)
+def test_what_a_forward_does_outside_of_the_model_is_done_once(tmp_path, kind):
+    plain, _ = run(with_effect, tmp_path, kind, "")
+    found, verdict = run(with_effect, tmp_path, kind, "modules")
+    assert found == plain
+    if kind == "a global that is written":  # by which the results differ
+        assert "it gives other results when it is called again" in verdict["notes"][0]
+    else:  # measured all the same, in a child
+        assert {"first", "last"} <= {one["name"] for one in verdict["modules"]}
+        assert [one["step"] for one in verdict["expected_loss"]] == [0, 1, 2]
+
+
+def effects() -> Any:
+    import torch
+    from msprobe.perturb import second_call
+    from torch import nn
+
+    class Pure(nn.Module):
+        sizes = (1, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.relu(self.double(x)) * math.sqrt(self.sizes[0])
+
+        def double(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.add(x, x)
+
+    class Helped(Pure):
+        def double(self, x: torch.Tensor) -> torch.Tensor:
+            return noted(x)
+
+    class Printing(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            print(x)
+            return x
+
+    models = {
+        "torch": nn.Sequential(nn.Linear(2, 2), nn.TransformerEncoderLayer(4, 2)),
+        "scripted": torch.jit.script(nn.Linear(2, 2)),
+        "pure": Pure(),
+        "helped": nn.Sequential(Helped()),
+        "printing": Printing(),
+    }
+    return {name: second_call.effect_of(model) for name, model in models.items()}
+
+
+def noted(x: Any) -> Any:
+    SEEN.append(1)
+    return x
+
+
+def test_effects_are_told_from_the_code_of_a_model():
+    assert run(effects) == {
+        "torch": None,
+        "scripted": None,
+        "pure": None,
+        "helped": "noted uses SEEN, which may change",
+        "printing": "effects.<locals>.Printing.forward calls print()",
+    }
+
+
+def on_a_device(directory: Path) -> Any:
+    from msprobe.perturb import propagation
+
+    propagation.why_no_child = lambda _: "it is on a device"  # type: ignore[assignment]
+    return with_effect(directory, "a list", "modules")
+
+
+def test_without_a_child_it_is_left_out_and_said(tmp_path):
+    plain, _ = run(with_effect, tmp_path, "a list", "")
+    found, verdict = run(on_a_device, tmp_path)
+    assert found == plain
+    assert verdict["modules"] == []
+    assert verdict["notes"] == [
+        "rounding was not followed through the model: a second call may have an effect "
+        "(with_effect.<locals>.Model.forward writes the global CALLS), and it is on a device"
+    ]
