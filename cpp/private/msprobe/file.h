@@ -19,6 +19,14 @@ inline constexpr unsigned kFileMode = 0640;
 /// Creates `path` and its missing parents. Throws IoError, also when a part of the path is a file.
 MSPROBE_API void make_directories(const std::filesystem::path& path);
 
+/// The one function that opens files: as open(2), but for a regular file alone. A pipe would keep its reader
+/// waiting for ever, and a device may have no end. -1 with errno, which is EISDIR or EINVAL for what is none.
+MSPROBE_API int open_regular(const std::filesystem::path& path, int flags) noexcept;
+
+/// Appends to a file, which is made where there is none, and is no link. Where not all of the text can be
+/// written none of it stays. Throws IoError.
+MSPROBE_API void append_text(const std::filesystem::path& path, std::string_view text);
+
 /// A file that is complete or absent: it is written under a temporary name in the same directory and gets its
 /// own name in commit(). Without commit() the destructor removes it. Not thread-safe. Every failure is an
 /// IoError that names `path`.

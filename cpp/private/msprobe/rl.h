@@ -44,31 +44,21 @@ struct Value {
   std::span<const NamedTensor> tensors;  // exactly one for kTensor
 };
 
-/// Writes values behind the training: {dump_path}/data/{key}/step{S}/rank{R}/micro_step{M}/ with a .npy for
-/// each tensor and, when these are there, a .json with their statistics. Each file is complete or absent.
+/// Writes values: {dump_path}/data/{key}/step{S}/rank{R}/micro_step{M}/ with a .npy for each tensor and, when
+/// these are there, a .json with their statistics. Each file is complete or absent.
 ///
-/// save() copies the tensors and returns; it waits only when more than `buffer_bytes` wait for the disk. A
-/// failure to write never throws into the training: it is logged by the next call, and later values are
-/// tried again. Thread-safe.
+/// A value is with the system when save() returns: a process that is killed then, or ends without saying so,
+/// has lost nothing of it. Thread-safe, also in a forked child.
 class MSPROBE_API Writer {
  public:
   /// Creates {dump_path} at once, so that a path that cannot be written is an IoError here and now.
-  explicit Writer(std::filesystem::path dump_path, std::size_t buffer_bytes = std::size_t{256} << 20);
-  /// Waits until everything is written.
-  ~Writer();
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
+  explicit Writer(std::filesystem::path dump_path);
 
-  /// Throws InvalidArgument for a bad shape.
-  void save(const Value& value);
-
-  /// Waits until everything is on disk. Returns how many values could not be written so far. In a forked
-  /// child, which has no writing thread, this and the destructor do nothing.
-  std::int64_t flush();
+  /// Throws InvalidArgument for a bad shape, IoError for what cannot be written.
+  void save(const Value& value) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::filesystem::path dump_path_;
 };
 
 // ---- what a record holds

@@ -1,8 +1,9 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <fstream>
 #include <numeric>
+#include <sstream>
+#include <utility>
 
 #include "msprobe/document.h"
 #include "msprobe/error.h"
@@ -104,15 +105,17 @@ void continue_alarms(const fs::path& path, std::int64_t start) {
   } catch (const fs::filesystem_error& error) {
     refuse_path(path, error);
   }
-  std::ifstream file(path, std::ios::binary);
+  const io::InputFile file(path);
+  std::string text(file.size(), '\0');
+  file.read(0, {reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  std::istringstream lines(std::move(text));
   std::string kept;
   bool all = true;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     const bool is_before = step_of_alarm(line, path) < start;
     if (is_before) kept += line + "\n";
     all = all && is_before;
   }
-  file.close();
   if (!all) io::write_file(path, kept);
 }
 
@@ -122,7 +125,7 @@ void Session::open(const fs::path& path, std::int64_t start, std::map<std::strin
   StoreWriter::Options of_store;
   of_store.info = std::move(info);
   try {
-    fs::create_directories(path.parent_path());
+    io::make_directories(path.parent_path());
     if (fs::exists(fs::symlink_status(path))) {
       if (start > 0) {
         of_store.resume_at = start;

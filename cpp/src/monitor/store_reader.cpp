@@ -7,12 +7,14 @@
 #include <cerrno>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "io/sqlite/sqlite_address.h"
 #include "io/sqlite/sqlite_error.h"
+#include "io/sqlite/sqlite_guard.h"
 #include "monitor/store_format.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"
@@ -87,18 +89,25 @@ struct StoreReader::State {
     try {
       database =
           std::make_unique<SQLite::Database>(io::sqlite_address(path, "?mode=ro"), flags, kBusyMilliseconds);
-      store::check_format(*database, file);
+      check();
     } catch (const SQLite::Exception&) {
       // A folder that cannot be written to has no place for the file that tells readers and writers of each
       // other.
+      guard.reset();
       try {
         database =
             std::make_unique<SQLite::Database>(io::sqlite_address(path, "?mode=ro&immutable=1"), flags);
-        store::check_format(*database, file);
+        check();
       } catch (const SQLite::Exception& error) {
         fail(error);
       }
     }
+  }
+
+  void check() {
+    guard.emplace(*database, std::filesystem::file_size(path));
+    guard->require_tables({"info", "series", "blocks", "columns", "recent", "fine", "coarse"}, file);
+    store::check_format(*database, file);
   }
 
   [[noreturn]] void fail(const SQLite::Exception& error) const {
@@ -107,6 +116,7 @@ struct StoreReader::State {
       case SQLITE_IOERR:
       case SQLITE_PERM:
       case SQLITE_BUSY: throw IoError("cannot read", file, io::error_number_of(error));
+      case SQLITE_INTERRUPT: throw FormatError(file, "", "a question took longer than its size explains");
       default: throw FormatError(file, "", std::string("expected a record of the monitor: ") + error.what());
     }
   }
@@ -115,6 +125,7 @@ struct StoreReader::State {
   template <typename Work>
   auto reading(Work work) {
     const std::lock_guard lock(mutex);
+    guard->begin_answer();
     try {
       const Snapshot snapshot(*database);
       return work();
@@ -205,6 +216,7 @@ struct StoreReader::State {
   std::int64_t shift;  // between the steps of the file, with which everything here works, and those outside
   std::mutex mutex;
   std::unique_ptr<SQLite::Database> database;
+  std::optional<io::SqliteGuard> guard;  // behind the database: it ends before
 };
 
 StoreReader::StoreReader(std::filesystem::path path, std::int64_t shift)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/sqlite/sqlite_address.h"
+#include "io/sqlite/sqlite_guard.h"
 #include "io/utf8.h"
 #include "msprobe/error.h"
 #include "msprobe/viewer_cell.h"
@@ -98,6 +99,7 @@ bool holds_something(const SQLite::Column& column) {
 struct ResultReader::State {
   DigestSource source;
   SQLite::Database database;
+  io::SqliteGuard guard{database, std::filesystem::file_size(source.path)};
   bool has_own_tables = false;
   bool is_alone = false;                 // the file holds no other graph
   std::string selected, selected_cells;  // columns
@@ -107,6 +109,8 @@ struct ResultReader::State {
       : source(of), database(io::sqlite_address(of.path, kAsItIs), SQLite::OPEN_READONLY | SQLite::OPEN_URI) {
     database.exec(
         "PRAGMA query_only=1; PRAGMA trusted_schema=0; PRAGMA cache_size=-4000; PRAGMA temp_store=2");
+    guard.require_tables({"tb_nodes", "tb_stack", "tb_config", "msprobe_nodes", "msprobe_findings"},
+                         of.path.string());
     has_own_tables = database.tableExists("msprobe_nodes");
     is_alone = number("SELECT NOT EXISTS(SELECT 1 FROM tb_nodes WHERE step<>" + std::to_string(source.step) +
                       " OR rank<>" + std::to_string(source.rank) + ")") != 0;

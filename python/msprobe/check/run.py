@@ -223,7 +223,7 @@ def _device(options: CheckOptions) -> str:
     kind, _, number = options.device.partition(":")
     if kind == "cpu":
         return "cpu"
-    if kind not in ("cuda", "npu") or (number and not number.isdigit()):
+    if kind not in ("cuda", "npu") or (number and not number.isdecimal()):
         raise InvalidArgument(
             f'device: expected "cpu", "cuda" or "npu", with a number, found {options.device!r}'
         )

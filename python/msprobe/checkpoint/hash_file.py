@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msprobe.checkpoint.result import CheckpointSide
 from msprobe.files.atomic_file import write_text
+from msprobe.files.regular_file import open_to_read, read_text
 from msprobe.native import FormatError, IoError, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -75,7 +76,7 @@ def is_hash_file(path: str | os.PathLike[str]) -> bool:
     try:
         if not os.path.isfile(path):
             return False
-        with open(path, "rb") as file:
+        with open_to_read(path) as file:
             head = file.read(_HEAD)
     except OSError:
         return False  # whoever opens it says so
@@ -85,9 +86,7 @@ def is_hash_file(path: str | os.PathLike[str]) -> bool:
 def read_hash_file(path: str | os.PathLike[str]) -> HashFile:
     """Raises IoError, and FormatError for a file that is no such file."""
     try:
-        if os.path.getsize(path) > _LARGEST:
-            raise FormatError(f"{path}: expected at most 1 GiB of hashes")
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(read_text(path, _LARGEST))
     except OSError as error:
         raise IoError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -31,6 +31,9 @@ _DEFAULT_RESULT = "./config_check_result"
 def main(arguments: list[str]) -> int:
     options = parser()
     asked = options.parse_args(arguments)
+    for option, value in (("-vc", asked.vc), ("-vv", asked.vv)):
+        if value is not None:
+            options.error(f"{option}: settings of verl are collected with -d FILE.yaml, and compared with -c")
     if asked.dump is not None and not asked.live:  # wins over -c, as in mindstudio-probe
         return _collect(asked)
     if asked.compare is None:
@@ -128,6 +131,8 @@ def parser(*, exits: bool = True) -> argparse.ArgumentParser:
         action="store_true",
         help="with -c: compare a pack with this environment, and with the files of -d",
     )
+    for option in ("-vc", "-vv"):
+        add(option, metavar="FILE", nargs="*", help="an error: -d reads settings of verl like all others")
     add(
         "-o",
         "--output",

@@ -12,6 +12,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from msprobe.files.regular_file import read_text
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import Parser, add_force, add_offset, add_runs, add_screen
 
@@ -58,7 +59,7 @@ def main(arguments: list[str]) -> int:
             shows_progress=not asked.quiet,
         )
     if asked.json:
-        sys.stdout.write((output / FILE).read_text(encoding="utf-8"))
+        sys.stdout.write(read_text(output / FILE))
     elif not asked.quiet:
         sys.stdout.write(console_text(answer, output, Paint(sys.stdout)))
     return 0 if answer.follows else 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.noise_answer import NoiseAnswer
+from msprobe.files.regular_file import open_text
 from msprobe.native import IoError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def read_losses(paths: Sequence[Path], offset: int = 0) -> dict[int, float]:
     """
     for path in paths:
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with open_text(path) as file:
                 text = file.read(_LARGEST_LOG)
         except OSError as error:
             result = IoError(f"{path}: cannot be read: {error.strerror}")

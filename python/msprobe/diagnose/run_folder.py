@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.diagnose.losses import LOSS_FILE
 from msprobe.files.dump_folders import DUMPS, RANK, STEP
+from msprobe.files.regular_file import open_to_read
 from msprobe.files.run_folder import RUN_FILE, first_step_in
 from msprobe.native import InvalidArgument
 
@@ -151,7 +152,7 @@ def _names_in(folder: Path) -> list[str]:
 def _read_run_file(run: RunFolder, path: Path) -> None:
     """Only helps: what cannot be read leaves nothing out but suggestions."""
     content: Any = None
-    with contextlib.suppress(OSError, ValueError, RecursionError), open(path, "rb") as file:
+    with contextlib.suppress(OSError, ValueError, RecursionError), open_to_read(path) as file:
         content = json.loads(file.read(_LARGEST_RUN_FILE))
     if not isinstance(content, dict):
         run.notes.append(f"{path.name} cannot be read")

@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from typing import TYPE_CHECKING
 
+from msprobe.files.regular_file import descriptor_of
 from msprobe.native import IoError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_FILE_MODE = 0o640
 _TAIL = 1 << 16
 
 
@@ -23,17 +25,75 @@ def append_lines(path: Path, text: str, header: str = "") -> None:
     process, is removed first. Raises IoError.
     """
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _FILE_MODE)
+        descriptor = _open(path)
         try:
-            size = _whole_size(descriptor)
-            data = (header + text if size == 0 else text).encode("utf-8", "backslashreplace")
-            _write(descriptor, data, size)
+            _append(descriptor, text, header)
         finally:
             os.close(descriptor)
     except OSError as error:
-        result = IoError(f"cannot write {path}: {error.strerror}")
-        result.errno, result.filename = error.errno, str(path)
-        raise result from error
+        raise _cannot_write(path, error) from error
+
+
+class LineFile:
+    """The same for a file of one writer, which may be given another name while it is written."""
+
+    def __init__(self, path: Path, header: str = "") -> None:
+        """Raises IoError, also where a process that runs is its writer."""
+        self._path = path
+        self._header = header
+        self._descriptor = -1
+        self._open()
+
+    def append(self, text: str) -> None:
+        """Raises IoError."""
+        try:
+            if self._descriptor < 0 or os.fstat(self._descriptor).st_nlink == 0:  # somebody has removed it
+                self.close()
+                self._open()
+            _append(self._descriptor, text, self._header)
+        except OSError as error:
+            raise _cannot_write(self._path, error) from error
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _open(self) -> None:
+        try:
+            self._descriptor = _open(self._path)
+        except OSError as error:
+            raise _cannot_write(self._path, error) from error
+        if has_other_writer(self._descriptor):
+            self.close()
+            raise IoError(f"cannot write {self._path}: another process writes it")
+
+
+def has_other_writer(descriptor: int) -> bool:
+    """Whether another process has it as a LineFile; otherwise this one has, for as long as it keeps a
+    descriptor. Children of it have not.
+    """
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:  # others say that this file system has no locks
+        return error.errno in (errno.EAGAIN, errno.EACCES)
+    return False
+
+
+def _open(path: Path) -> int:
+    return descriptor_of(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+
+
+def _append(descriptor: int, text: str, header: str) -> None:
+    size = _whole_size(descriptor)
+    data = (header + text if size == 0 else text).encode("utf-8", "backslashreplace")
+    _write(descriptor, data, size)
+
+
+def _cannot_write(path: Path, error: OSError) -> IoError:
+    result = IoError(f"cannot write {path}: {error.strerror}")
+    result.errno, result.filename = error.errno, str(path)
+    return result
 
 
 def _whole_size(descriptor: int) -> int:

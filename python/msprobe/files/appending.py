@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from msprobe.files.csv_cells import guarded
+from msprobe.files.regular_file import descriptor_of
 from msprobe.native import IoError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def append_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """
     data = csv_text(rows).encode("utf-8", "backslashreplace")
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+        descriptor = descriptor_of(path, os.O_WRONLY | os.O_APPEND)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             end = os.fstat(descriptor).st_size

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from contextlib import contextmanager
 from pathlib import Path
 
+from msprobe.files.regular_file import open_to_write
 from msprobe.native import IoError
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
-_FILE_MODE = 0o640
 _DIRECTORY_MODE = 0o750
 
 
@@ -24,7 +25,10 @@ def make_directory(path: str | os.PathLike[str]) -> Path:
     """Creates `path` and its parents; fine when it is there. Raises IoError."""
     directory = Path(path)
     try:
-        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        # Not with parents=True: those would have another mode.
+        for one in [*reversed(directory.parents), directory]:
+            if not one.is_dir():
+                one.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
     except OSError as error:
         if isinstance(error, FileExistsError):  # a file of this name
             error.errno = errno.ENOTDIR
@@ -38,7 +42,7 @@ def write_text(path: Path, text: str) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "wb") as file:
+        with open_to_write(temporary) as file:
             file.write(text.encode("utf-8", "backslashreplace"))
         os.replace(temporary, path)
     except OSError as error:
@@ -51,9 +55,7 @@ def text_writer(path: Path) -> Iterator[IO[str]]:
     """As write_text(), for a text that is written piece by piece. What the block raises leaves nothing."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "w", encoding="utf-8"
-        ) as file:
+        with io.TextIOWrapper(open_to_write(temporary), encoding="utf-8") as file:
             yield file
         os.replace(temporary, path)
     except OSError as error:

@@ -9,6 +9,7 @@ import re
 from enum import Enum
 from pathlib import Path
 
+from msprobe.files.regular_file import open_to_read
 from msprobe.files.run_folder import dump_of
 from msprobe.native import InvalidArgument
 
@@ -78,7 +79,10 @@ def dump_file(path: Path, step: int | None = None, rank: int | None = None) -> P
     if form is Form.STEP:
         path = _chosen(path, numbered(path, RANK), "rank", rank)
     if path.is_dir():
-        path = next(path / name for name in DUMPS if (path / name).is_file())
+        found = [path / name for name in DUMPS if (path / name).is_file()]
+        if not found:
+            raise InvalidArgument(f"{path}: expected a file {' or '.join(DUMPS)} in it")
+        return found[0]
     return path
 
 
@@ -96,7 +100,7 @@ def records_only_structure(folder: Path) -> bool:
     tools write the task.
     """
     try:
-        with open(folder / "dump.json", "rb") as file:
+        with open_to_read(folder / "dump.json") as file:
             head = file.read(_HEAD)
     except OSError:
         return False  # who reads the file will say so

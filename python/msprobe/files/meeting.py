@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import read_text
 from msprobe.native import Error, InvalidArgument, IoError
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -192,7 +193,7 @@ class _Watch:
 def _read(path: Path) -> dict[str, Any]:
     """Empty when the file is not there, or is not ours."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.regular_file import read_text
 from msprobe.native import FormatError, IoError
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _content(path: Path) -> Any:
     try:
         if path.stat().st_size > _LARGEST:
             raise FormatError(f"{path}: is larger than {_LARGEST >> 20} MiB")
-        return json.loads(path.read_text("utf-8"))
+        return json.loads(read_text(path))
     except OSError as error:
         raise IoError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from msprobe.files.regular_file import open_to_read
 from msprobe.native import InvalidArgument
 
 RUN_FILE = re.compile(r"run\.rank([0-9]{1,9})\.json")
@@ -58,7 +59,7 @@ def first_step_of(path: Path) -> int:
             names = sorted(name for name in os.listdir(folder) if RUN_FILE.fullmatch(name))
             if not names:
                 continue
-            with open(folder / names[0], "rb") as file:
+            with open_to_read(folder / names[0]) as file:
                 return first_step_in(json.loads(file.read(_LARGEST_RUN_FILE)))
     return 0
 

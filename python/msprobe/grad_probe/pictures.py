@@ -9,6 +9,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msprobe.files.regular_file import open_to_write
 from msprobe.native import core, log
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def _write_png(canvas: Any, path: Path) -> None:
     pixels = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba(), "raw", "RGBA", 0, 1)
     temporary = path.with_name(f".{os.getpid()}.tmp")
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "wb") as file:
+        with open_to_write(temporary) as file:
             pixels.convert("RGB").save(file, "PNG", compress_level=1)
         os.replace(temporary, path)
     except BaseException:

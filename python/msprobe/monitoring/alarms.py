@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import os
 import subprocess
@@ -29,6 +30,7 @@ FILE = "alarms.jsonl"
 _MOST_OF_STEP = 20  # written of a step: when everything diverges at once, the rest says nothing new
 _COMMAND_SECONDS = 600
 _WEBHOOK_SECONDS = 10
+_MOST_AT_ONCE = 4  # commands, and calls of the webhook, that have not ended
 
 # The word of mindstudio-probe for a quantity, for the names of its records.
 _TASKS = {
@@ -101,6 +103,7 @@ class Alarms:
         self._quiet_until: int | None = None
         self._anomalies: AnomalyFile | None = None
         self._complained = False
+        self._behind = {"command": _Behind(), "webhook": _Behind()}
 
     def check(self, step: int, session: MonitorSession) -> list[Alarm]:
         """What the rules of the session, and the functions, say of the numbers that it has of a step."""
@@ -182,21 +185,15 @@ class Alarms:
     # ---- actions
 
     def _act(self, alarm: Alarm) -> None:
-        if self._actions.command and self._tells:
-            self._guarded("command", lambda: self._call_command(alarm))
-        if self._actions.webhook and self._tells:
-            threading.Thread(
-                target=self._guarded, args=("webhook", lambda: self._call_webhook(alarm)), daemon=True
-            ).start()
+        for what, wanted, call in (
+            ("command", self._actions.command, self._call_command),
+            ("webhook", self._actions.webhook, self._call_webhook),
+        ):
+            if wanted and self._tells:
+                _guarded(what, functools.partial(self._behind[what].start, what, call, alarm))
         if self._on_alarm is not None:
             act = self._on_alarm
-            self._guarded("dump", lambda: act(alarm))
-
-    def _guarded(self, what: str, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            log.warning("monitor: the %s of an alarm: %s: %s", what, type(error).__name__, error)
+            _guarded("dump", lambda: act(alarm))
 
     def _call_command(self, alarm: Alarm) -> None:
         """It gets the alarm as JSON on its standard input and in MSPROBE_ALARM; nobody waits for it."""
@@ -208,16 +205,13 @@ class Alarms:
             start_new_session=True,
         )
 
-        def feed() -> None:
-            try:
-                process.communicate(text.encode(), timeout=_COMMAND_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                log.warning("monitor: the command of an alarm ran for %d s and was ended", _COMMAND_SECONDS)
-            except OSError:
-                process.wait()  # it does not read what it is given
-
-        threading.Thread(target=feed, daemon=True).start()
+        try:
+            process.communicate(text.encode(), timeout=_COMMAND_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            log.warning("monitor: the command of an alarm ran for %d s and was ended", _COMMAND_SECONDS)
+        except OSError:
+            process.wait()  # it does not read what it is given
 
     def _call_webhook(self, alarm: Alarm) -> None:
         import urllib.request
@@ -229,6 +223,46 @@ class Alarms:
         )
         with urllib.request.urlopen(request, timeout=_WEBHOOK_SECONDS):
             pass
+
+
+class _Behind:
+    """Threads behind the training, a few at once: where an address never answers, or a command does not end,
+    what comes meanwhile is left out.
+    """
+
+    def __init__(self) -> None:
+        self._free = threading.BoundedSemaphore(_MOST_AT_ONCE)
+        self._has_told = False
+
+    def start(self, what: str, call: Callable[[Alarm], None], alarm: Alarm) -> None:
+        if not self._free.acquire(blocking=False):
+            if not self._has_told:
+                log.warning(
+                    "monitor: the %s of %d alarms has not ended: those that come meanwhile do without",
+                    what,
+                    _MOST_AT_ONCE,
+                )
+            self._has_told = True
+            return
+
+        def work() -> None:
+            try:
+                _guarded(what, lambda: call(alarm))
+            finally:
+                self._free.release()
+
+        try:
+            threading.Thread(target=work, daemon=True).start()
+        except RuntimeError:  # there are as many as the system allows
+            self._free.release()
+            raise
+
+
+def _guarded(what: str, work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception as error:
+        log.warning("monitor: the %s of an alarm: %s: %s", what, type(error).__name__, error)
 
 
 def _json_number(value: float) -> float | str:

@@ -25,7 +25,7 @@ class PlainNames:
         for name, module in model.named_modules():
             number = getattr(module, "layer_number", None)
             head, _, last = plain_name(name).rpartition(".")
-            if isinstance(number, int) and last.isdigit() and number - 1 != int(last):
+            if isinstance(number, int) and last.isdecimal() and number - 1 != int(last):
                 self._moved[f"{head}.{last}"] = f"{head}.{number - 1}"
 
     def of(self, name: str) -> str:

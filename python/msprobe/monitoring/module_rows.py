@@ -12,7 +12,6 @@ from msprobe.hooks.functions import (
     HiddenFromQuestions,
     Hooks,
     ModeExchange,
-    OffWhileCompiled,
 )
 from msprobe.hooks.modules import ModuleCalls, ModuleHooks
 from msprobe.monitoring.layers import PlainNames
@@ -153,7 +152,7 @@ class ModuleRows:
             )
             for module in compiled
         ]
-        return [*outer, *inner, OffWhileCompiled(inner)]
+        return [*outer, *inner]
 
     def _observed(self, module: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:

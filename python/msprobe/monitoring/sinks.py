@@ -8,7 +8,7 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msprobe.files.append_file import append_lines
+from msprobe.files.append_file import LineFile
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.csv_cells import guarded
 from msprobe.monitoring.store_files import continue_csv
@@ -39,10 +39,12 @@ class CsvSink:
     name = "csv"
 
     def __init__(self, path: Path, start: int) -> None:
-        """start: the first step. What an earlier training has written from there on goes. Raises IoError."""
+        """start: the first step. What an earlier training has written from there on goes; one that still runs
+        goes on in its file, under another name. Raises IoError.
+        """
         make_directory(path.parent)
         continue_csv(path, start)
-        self._path = path
+        self._file = LineFile(path, HEADER)
         self._complained = False
 
     def write(self, step: int, numbers: Mapping[str, float]) -> None:
@@ -51,7 +53,7 @@ class CsvSink:
             (step, guarded(key), repr(value)) for key, value in numbers.items()
         )
         try:
-            append_lines(self._path, text.getvalue(), HEADER)
+            self._file.append(text.getvalue())
             self._complained = False
         except IoError as error:  # the disk may have room again later
             if not self._complained:
@@ -59,7 +61,7 @@ class CsvSink:
             self._complained = True
 
     def close(self) -> None:
-        pass
+        self._file.close()
 
 
 class TensorBoardSink:

@@ -8,7 +8,9 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from msprobe.native import IoError
+from msprobe.files.append_file import has_other_writer
+from msprobe.files.regular_file import descriptor_of
+from msprobe.native import IoError, log
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,13 +37,18 @@ def stores_in(folder: Path) -> list[Path]:
 
 
 def continue_csv(path: Path, start: int) -> None:
-    """Lines of a csv of the monitor from step `start` on go: that training writes them anew. At step 0 the
-    file is kept under another name. Raises IoError.
+    """Lines of a csv of the monitor from step `start` on go: that training writes them anew. At step 0, and
+    where another training still writes it, the file is kept under another name. Raises IoError.
     """
     try:
         if not _goes_on(path, start):
             return
-        with path.open("r+b") as file:
+        with open(descriptor_of(path, os.O_RDWR), "r+b") as file:
+            if has_other_writer(file.fileno()):
+                kept = _free_name(path)
+                os.rename(path, kept)
+                log.warning("%s: another training writes it: it goes on in %s", path, kept.name)
+                return
             at = 0
             for line in file:
                 if _step_of_row(line) >= start:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import os
+import io
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory
+from msprobe.files.regular_file import open_to_write
 from msprobe.training.phases import watch_backward
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ class LossRecorder:
         if self._file is None:
             make_directory(self.path.parent)
             # Line by line, so that a killed process leaves what it had.
-            opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
-            self._file = open(opened, "w", encoding="ascii", newline="", buffering=1)  # noqa: SIM115
+            opened = open_to_write(self.path)
+            self._file = io.TextIOWrapper(opened, encoding="ascii", newline="", line_buffering=True)
             csv.writer(self._file, lineterminator="\n").writerow(HEADER)
         numbers = [float(value.item()) for value in values]
         loss = repr(sum(numbers)) if numbers else ""

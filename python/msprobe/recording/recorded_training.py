@@ -9,6 +9,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msprobe.hooks.compiled_regions import RegionWatch, untraced
 from msprobe.native import log
 from msprobe.training.steps import FinishedSteps, OutermostCalls
 from msprobe.training.steps_taken import steps_taken
@@ -75,6 +76,7 @@ class RecordedTraining:
         self._make_recorders = make_recorders
         self._recorders: list[Recorder] | None = None
         self._calls = OutermostCalls(self._outermost_call)
+        self._regions = RegionWatch(self._region_begins)
         self._steps = FinishedSteps(self._step_finished, self._step_with_closure)
         self._posted: Removable | None = None
         # A call of one of these begins a step: models, and what they are wrapped in.
@@ -93,8 +95,11 @@ class RecordedTraining:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         self._calls.install()
+        self._regions.install()
         self._steps.install()
-        self._posted = register_optimizer_step_post_hook(lambda optimizer, *_: self._stepping(optimizer))
+        self._posted = register_optimizer_step_post_hook(
+            untraced(lambda optimizer, *_: self._stepping(optimizer))
+        )
         os.register_at_fork(after_in_child=self._forget)
 
     def close(self) -> None:
@@ -106,7 +111,7 @@ class RecordedTraining:
             self.seen.steps += 1
         for recorder in reversed(self._recorders or []):
             self._guarded(recorder, "the end", recorder.close)
-        for hook in (self._posted, self._steps, self._calls):
+        for hook in (self._posted, self._steps, self._regions, self._calls):
             if hook is not None:
                 hook.remove()
         self._recorders = None
@@ -129,6 +134,12 @@ class RecordedTraining:
                 self._is_model(module)
         except Exception as error:
             self._give_up(error)
+
+    def _region_begins(self, modules: list[Any]) -> None:
+        """Inside of a compiled function no call of a model is seen."""
+        if not self._calls.is_inside:
+            for module in modules:
+                self._outermost_call(module)
 
     def _stepping(self, optimizer: Any) -> None:
         """At the end of a step, but inside of it: torch's hooks cannot be changed here."""

@@ -12,7 +12,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.credentials import is_secret
+from msprobe.files.credentials import concealed_in, concealed_words
+from msprobe.files.regular_file import open_to_write, read_text
 from msprobe.files.run_folder import (
     CONFIG_PACK,
     DUMP,
@@ -69,7 +70,7 @@ def _goes_on(settings: RunSettings, path: Path) -> bool:
     if not settings.goes_on:
         return False
     try:
-        asked = json.loads(path.read_text()).get("asked", {})
+        asked = json.loads(read_text(path)).get("asked", {})
         return tuple(asked.get("parts", ())) == settings.parts
     except (OSError, ValueError, AttributeError, TypeError):
         return False
@@ -86,13 +87,13 @@ class RunFile:
         self._settings = settings
         self._rank = rank_of_process()
         self._started = _now()
-        self._program = without_secrets(program)
+        self._program = concealed_words(program)
         self._folder = os.getcwd()
         self.path = make_directory(settings.output) / f"run.rank{self._rank}.json"
         if self.path.exists() and _goes_on(settings, self.path):
             return
         try:
-            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640))
+            open_to_write(self.path, is_new=True).close()
         except FileExistsError:
             raise InvalidArgument(
                 f"{self.path}: is of an earlier run or another process; expected a folder of its own for "
@@ -133,24 +134,9 @@ class RunFile:
                 "parts": list(self._settings.parts),
             },
             "recorded": recorded,
-            "notes": seen.notes,
+            "notes": [concealed_in(note) for note in seen.notes],
         }
         write_text(self.path, json.dumps(content, indent=1) + "\n")
-
-
-def without_secrets(words: list[str]) -> list[str]:
-    """A command line whose words after options such as --api-key are left out."""
-    result = []
-    hide_next = False
-    for word in words:
-        name, equals, _ = word.partition("=")
-        hides = word.startswith("-") and is_secret(name.lstrip("-"), of_model=True)
-        if hide_next and not word.startswith("-"):
-            result.append("***")
-        else:
-            result.append(f"{name}=***" if hides and equals else word)
-        hide_next = hides and not equals
-    return result
 
 
 def _parameter_count(model: Any) -> int:

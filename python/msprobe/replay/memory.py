@@ -8,6 +8,7 @@ import contextlib
 import math
 from typing import TYPE_CHECKING
 
+from msprobe.files.regular_file import open_text
 from msprobe.native import UnsupportedError
 from msprobe.replay.arguments import dtype_named, records_in, shape_of
 
@@ -24,7 +25,7 @@ _LITTLE = 1 << 28  # bytes that nobody has to ask for
 def available() -> int | None:
     """Bytes that this machine can still give; None: it does not say."""
     try:
-        with open("/proc/meminfo", encoding="ascii") as file:
+        with open_text("/proc/meminfo") as file:
             for line in file:
                 if line.startswith("MemAvailable:"):
                     return int(line.split()[1]) << 10
@@ -57,7 +58,7 @@ def _set_limit() -> tuple[int, int] | None:
     try:
         import resource
 
-        with open("/proc/self/statm", encoding="ascii") as file:
+        with open_text("/proc/self/statm") as file:
             data = int(file.read().split()[5]) * resource.getpagesize()
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
         wanted = data + int(free * _SHARE)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.files.atomic_file import write_text
 from msprobe.files.new_results import new_results
+from msprobe.files.regular_file import read_text
 from msprobe.rl.comparison import compare_records, table_names
 from msprobe.rl.report import report_html
 from msprobe.rl.verdict_file import verdict_json
@@ -58,7 +59,7 @@ def _results_in(folder: Path, tables: Iterable[str]) -> list[str]:
 def _earlier_tables(folder: Path) -> list[str]:
     """Tables have the names of keys, which only the verdict beside them tells."""
     try:
-        keys = json.loads((folder / "verdict.json").read_text("utf-8"))["keys"]
+        keys = json.loads(read_text(folder / "verdict.json"))["keys"]
         names = [str(key["table"]) for key in keys]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import threading
@@ -28,8 +27,8 @@ class SingleSave:
 
     SingleSave(dump_path) once, then SingleSave.save({"response": tensor}) wherever there is something to
     save, and SingleSave.step() at the end of each step. Values are tensors (or NumPy arrays), lists, tuples
-    or dicts of tensors. They are copied at once and written behind the training; what cannot be written is
-    logged, and the training goes on.
+    or dicts of tensors. What was saved stays, however the process ends; what cannot be written is logged, and
+    the training goes on.
 
     Raises InvalidArgument for a wrong framework, IoError for a folder that cannot be made.
     """
@@ -104,9 +103,7 @@ class SingleSave:
 
     @classmethod
     def flush(cls) -> None:
-        """Returns when everything saved so far is on disk. The end of the process waits for it, too."""
-        if cls._instance is not None:
-            cls._instance._writer.flush()
+        """Nothing: a value is with the system when save() returns."""
 
     @classmethod
     def _existing(cls) -> SingleSave:
@@ -177,6 +174,3 @@ def _parts(value: Any) -> list[tuple[str, Any]]:
 
 def _kind(value: object) -> str:
     return type(value).__name__
-
-
-atexit.register(SingleSave.flush)

@@ -27,7 +27,7 @@ _PERTURB = (
 _EPILOG = """exit code: that of the script; 2 when it was not begun. With --perturb, when the script ends
 well: 0 no call is fragile, 1 one is, 2 nothing could be measured.
 example: msprobe run -o run_a train.py --lr 1e-3
-         torchrun --nproc-per-node 2 -m msprobe run -o run_a train.py"""
+         torchrun --nproc-per-node 2 -m -- msprobe run -o run_a train.py"""
 
 
 def main(arguments: list[str]) -> int:

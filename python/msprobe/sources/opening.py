@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msprobe.files.dump_folders import dump_file, holds_kernel_dump
+from msprobe.files.regular_file import open_to_read
 from msprobe.native import Error, InvalidArgument, IoError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def _open_file(path: str, where: Path) -> Source:
 
 def _head(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with open_to_read(path) as file:
             return file.read(16)
     except OSError as error:
-        result = IoError(f"cannot read {path}: {os.strerror(error.errno or 0)}")
+        result = IoError(f"cannot read {path}: {error.strerror}")
         result.errno, result.filename = error.errno, path
         raise result from error
 

@@ -9,6 +9,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from msprobe.files.regular_file import open_to_read
 from msprobe.native import FormatError, UnsupportedError, core
 from msprobe.sources.source import Entry, Row, Source, Text
 from msprobe.tensors.content import open_tensor_file
@@ -90,10 +91,13 @@ class DatabaseSource(Source):
         return f"{self.path}: {what} with {len(self._tables)} tables{more}"
 
     def rows(self) -> list[Row]:
+        from msprobe.viewer.result_file import answering
+
         rows = []
-        for table in self._tables:
-            ((count,),) = self._ask(f"SELECT count(*) FROM {_quoted(table)}")
-            rows.append(Row(table, f"{count} rows", {"name": table, "rows": count}))
+        with answering():
+            for table in self._tables:
+                ((count,),) = self._ask(f"SELECT count(*) FROM {_quoted(table)}")
+                rows.append(Row(table, f"{count} rows", {"name": table, "rows": count}))
         return rows
 
     def node_names(self, pattern: str) -> list[str]:
@@ -244,7 +248,7 @@ class JsonSource(Source):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         try:
-            with open(path, "rb") as file:
+            with open_to_read(path) as file:
                 data = file.read(_LARGEST_JSON + 1)
             if len(data) > _LARGEST_JSON:
                 raise FormatError(f"{path}: expected a dump, or at most 1 MiB of JSON")

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.regular_file import open_to_read
 from msprobe.native import Error, FormatError, log, log_on_stderr
 from msprobe.transport import frames
 from msprobe.transport.shared_folder import FolderLink, Refused, files_of
@@ -64,7 +65,7 @@ class TcpLink:
         frames.send(connection, frames.STEP, {"step": step})
         files = files_of(folder)
         for name, path in files:
-            with path.open("rb") as file:
+            with open_to_read(path) as file:
                 frames.send_file(connection, name, file, os.fstat(file.fileno()).st_size)
         frames.send(connection, frames.DONE, {"files": len(files)})
         self._wait_for_okay()

@@ -13,6 +13,7 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from msprobe.files.regular_file import open_to_write
 from msprobe.native import FormatError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _HEAD = struct.Struct(">4sIQ")  # kind, length of the header, length of the body
 _CHECKSUM = struct.Struct(">I")
 
 TENSORS = "dump_tensor_data"
-_NAME = re.compile(rf"dump\.json|summary\.json|{TENSORS}/[^./\0][^/\0]{{0,254}}")
+_NAME = re.compile(rf"dump\.json|summary\.json|{TENSORS}/[^./\0\ud800-\udfff][^/\0\ud800-\udfff]{{0,254}}")
 
 
 class Connection(Protocol):
@@ -125,7 +126,7 @@ def write_bytes(connection: Connection, length: int, path: Path, name: str, chec
     Raises FormatError, OSError.
     """
     left = length
-    with open(path, "xb") as file:
+    with open_to_write(path, is_new=True) as file:
         while left > 0:
             chunk = connection.recv(min(CHUNK, left))
             if not chunk:

@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory
+from msprobe.files.regular_file import read_bytes
 from msprobe.native import Error, FormatError, IoError, log
 from msprobe.transport import frames, pickled
 from msprobe.transport.received import Arrivals, ReceivedStep, refusal, say_lost
@@ -219,7 +220,7 @@ class Server:
             checksum = frames.write_bytes(connection, length, message, "a call")
             if digits.decode("ascii", "replace") != f"{checksum:08x}":
                 code = pickled.DAMAGED
-            elif length == len(pickled.END) and message.read_bytes() == pickled.END:
+            elif length == len(pickled.END) and read_bytes(message) == pickled.END:
                 code = pickled.OVER
             else:
                 is_kept = self._take_call(received, message, ranks)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import open_to_write, read_text
 from msprobe.native import InvalidArgument, IoError, log
 from msprobe.transport.frames import is_file_of_step
 from msprobe.transport.received import Arrivals, ReceivedStep, refusal, say_lost
@@ -67,7 +68,7 @@ class FolderLink:
         """Raises OSError, Refused."""
         refused = self._own / "refused"
         if refused.exists():
-            reason = refused.read_text(encoding="utf-8", errors="replace")[:500]
+            reason = read_text(refused, errors="replace")[:500]
             shutil.rmtree(self._own, ignore_errors=True)
             raise Refused(reason)
         if time.monotonic() - self._beat > _BEAT:
@@ -123,8 +124,8 @@ class FolderWatch:
     def _take_lock(self) -> None:
         for _ in range(2):
             try:
-                with open(self._lock_file, "x", encoding="utf-8") as file:
-                    file.write(json.dumps(_identity()))
+                with open_to_write(self._lock_file, is_new=True) as file:
+                    file.write(json.dumps(_identity()).encode())
                 return
             except FileExistsError:
                 self._remove_stale_lock()
@@ -246,7 +247,7 @@ def _identity() -> dict[str, Any]:
 def _start_of(pid: int) -> str:
     """Tells a process from another one with its number; empty: the system does not say."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+        text = read_text(f"/proc/{pid}/stat", errors="replace")
     except OSError:
         return ""
     return text.rpartition(")")[2].split()[19]
@@ -264,7 +265,7 @@ def _is_alive(pid: int, started: object) -> bool:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

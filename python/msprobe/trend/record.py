@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.regular_file import read_text
 from msprobe.files.run_folder import MONITOR, offset_of
 from msprobe.native import InvalidArgument, IoError, core
 
@@ -113,7 +114,7 @@ def _alarms(path: Path, rank: int) -> list[Alarm]:
             return []
         if path.stat().st_size > _MOST_BYTES:
             raise InvalidArgument(f"{path}: expected at most {_MOST_BYTES >> 20} MiB of alarms")
-        text = path.read_text("utf-8", "replace")
+        text = read_text(path, errors="replace")
     except OSError as error:
         raise IoError(f"{path}: cannot be read: {error.strerror}") from error
     found = []

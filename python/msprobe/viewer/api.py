@@ -44,7 +44,7 @@ from msprobe.viewer.graph_query import MOST_BYTES, MOST_NODES, PAGE, Graph, weig
 from msprobe.viewer.library import MOST_FILES
 from msprobe.viewer.matching import Matching
 from msprobe.viewer.overview import communication, operations_between
-from msprobe.viewer.result_file import damage
+from msprobe.viewer.result_file import answering, damage, whole_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Api:
         if name == "made":
             return self._dumps.state()
         opened = self._library.open(members.text(asked, "file"), anew=name == "open")
-        with damage(opened.result.path):
+        with damage(opened.result.path), answering():
             return self._about(opened, name, asked)
 
     def _about(self, opened: OpenFile, name: str, asked: Answer) -> Answer:
@@ -132,7 +132,8 @@ def _start(result: ResultFile) -> list[int] | None:
         rows = result.rows("SELECT step, rank FROM msprobe_findings ORDER BY number LIMIT 1")
     except ValueError:  # without this table
         return None
-    return [int(rows[0][0]), int(rows[0][1])] if rows else None
+    names = ("msprobe_findings.step", "msprobe_findings.rank")
+    return [whole_number(value, result.path, name) for value, name in zip(rows[0], names)] if rows else None
 
 
 def _open(opened: OpenFile, asked: Answer) -> Answer:

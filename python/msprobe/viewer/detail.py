@@ -101,7 +101,7 @@ def _shown(result: ResultFile, step: int, rank: int, entry: dict[str, Any] | Non
     return {
         "name": entry["name"],
         "side": entry["side"],
-        "kind": int(entry["node_type"]) if str(entry["node_type"]).isdigit() else 0,
+        "kind": int(entry["node_type"]) if str(entry["node_type"]).isdecimal() else 0,
         "up": str(entry["up_node"] or ""),
         "index": plain(number(entry["precision_index"])),
         "overflow": entry["overflow_level"],
@@ -137,7 +137,7 @@ def links(text: object) -> list[dict[str, Any]]:
     for operation in operations:
         peers = operation.get("nodes_info") if isinstance(operation, dict) else None
         for rank, entry in peers.items() if isinstance(peers, dict) else ():
-            if isinstance(entry, list) and len(entry) == 2 and str(rank).isdigit():
+            if isinstance(entry, list) and len(entry) == 2 and str(rank).isdecimal():
                 kind = str(operation.get("communications_type", ""))
                 found.append({"rank": int(rank), "node": str(entry[1]), "text": str(entry[0]), "kind": kind})
     return found

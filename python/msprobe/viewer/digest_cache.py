@@ -15,6 +15,7 @@ import os
 import time
 from pathlib import Path
 
+from msprobe.files.regular_file import open_to_read, open_to_write
 from msprobe.native import log
 from msprobe.viewer.digest import FORMAT
 from msprobe.viewer.surroundings import cache_folder
@@ -45,7 +46,7 @@ class DigestCache:
         if self._path is None:
             return False
         try:
-            with self._path.open("rb") as source, into.open("wb") as target:
+            with open_to_read(self._path) as source, open_to_write(into) as target:
                 head = source.read(len(_MAGIC) + _SUM)
                 found = hashlib.blake2b(digest_size=_SUM)
                 while piece := source.read(_PIECE):
@@ -70,8 +71,7 @@ class DigestCache:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make_room(self._path.parent, digest.stat().st_size)
             found = hashlib.blake2b(digest_size=_SUM)
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with digest.open("rb") as source, open(handle, "wb") as target:
+            with open_to_read(digest) as source, open_to_write(temporary, mode=0o600) as target:
                 target.write(bytes(len(_MAGIC) + _SUM))
                 while piece := source.read(_PIECE):
                     found.update(piece)

@@ -25,13 +25,16 @@ from msprobe.viewer.digest import build
 from msprobe.viewer.findings import findings
 from msprobe.viewer.graph_query import Graph, Wanted
 from msprobe.viewer.library import Library
-from msprobe.viewer.result_file import open_result
+from msprobe.viewer.result_file import answering, open_result
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from msprobe.viewer.result_file import ResultFile
+
 MOST_WHOLE = 6000
+_LONGEST = 600.0  # seconds that all queries may take
 _MOST_PART = 2500  # suspicious nodes of a larger graph; the modules around them come on top
 _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -44,7 +47,12 @@ def export(path: Path, out: Path, *, step: int | None, rank: int | None) -> str:
     """Writes `out`, complete or absent, and says what is in it. Raises what open_result raises, IoError, and
     InvalidArgument for a step or rank that the file does not have.
     """
-    result = open_result(path)
+    with answering(_LONGEST):
+        return _export(open_result(path), out, step, rank)
+
+
+def _export(result: ResultFile, out: Path, step: int | None, rank: int | None) -> str:
+    path = result.path
     config = result.config
     step = config.steps[0] if step is None else step
     rank = config.ranks[0] if rank is None else rank

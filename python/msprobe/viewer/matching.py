@@ -14,6 +14,7 @@ import threading
 from collections import deque
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import read_text
 from msprobe.native import FormatError, InvalidArgument
 from msprobe.viewer.detail import node_cells
 from msprobe.viewer.difference import METRICS, number, pairs, summary_index, ulps
@@ -227,7 +228,7 @@ class Matching:
         try:
             if self._path.stat().st_size > _MOST_FILE:
                 return empty
-            content = json.loads(self._path.read_text("utf-8"))
+            content = json.loads(read_text(self._path))
             history = [dict(state) for state in content["history"]]
             place = int(content["place"])
         except (OSError, ValueError, KeyError, TypeError):

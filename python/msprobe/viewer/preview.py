@@ -63,7 +63,7 @@ def _wire(result: ResultFile, row: tuple[Any, ...], side: int, depth: int, scale
         "pos": None,
         "name": str(name),
         "depth": depth,
-        "kind": int(kind) if str(kind).isdigit() else 0,
+        "kind": int(kind) if str(kind).isdecimal() else 0,
         "children": len(json_list(below)),
         "micro": micro,
         "index": plain(number(value)),

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from msprobe.files.regular_file import open_to_read, open_to_write
 from msprobe.native import FormatError, IoError
 
 TYPE_CHECKING = False
@@ -35,6 +36,7 @@ SIDES = ("NPU", "Bench")  # target, reference; their numbers are 0 and 1
 _MAGIC = b"SQLite format 3\0"
 _LOGS = ("-wal", "-journal")
 _LONGEST_QUERY = 30.0  # seconds; a damaged index can make a query endless
+_LONGEST_ANSWER = 60.0  # all queries of one
 _MOST_COPIED = 8 << 30
 _MOST_ASKED = 2000  # nodes, for what a file holds
 _REQUIRED = ("node_name", "up_node", "node_order", "data_source", "step", "rank")
@@ -132,7 +134,7 @@ def open_result(path: Path) -> ResultFile:
     """
     try:
         stamp = _stamp(path)
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             head = file.read(100)
     except OSError as error:
         raise IoError(f"cannot read {path}: {os.strerror(error.errno or 0)}") from error
@@ -145,8 +147,9 @@ def open_result(path: Path) -> ResultFile:
     source = _private_copy(path) if _is_being_written(path, head) else path
     with damage(path):
         connection = connect(source)
-        columns, own = _schema(connection, path)
-        config = _config(connection, path)
+        with time_limit(connection):
+            columns, own = _schema(connection, path)
+            config = _config(connection, path)
         connection.close()
     return ResultFile(path, config, columns, own, stamp[0], stamp, source)
 
@@ -161,14 +164,39 @@ def connect(source: Path) -> sqlite3.Connection:
     return connection
 
 
+_answers = threading.local()
+
+
+@contextlib.contextmanager
+def answering(seconds: float = _LONGEST_ANSWER) -> Iterator[None]:
+    """All queries of this thread inside of it share the time of an answer."""
+    before = getattr(_answers, "end", None)
+    if before is None:
+        _answers.end = time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        _answers.end = before
+
+
 @contextlib.contextmanager
 def time_limit(connection: sqlite3.Connection, seconds: float = _LONGEST_QUERY) -> Iterator[None]:
     end = time.monotonic() + seconds
+    of_answer = getattr(_answers, "end", None)
+    if of_answer is not None:
+        end = min(end, of_answer)
     connection.set_progress_handler(lambda: int(time.monotonic() > end), 100_000)
     try:
         yield
     finally:
         connection.set_progress_handler(None, 0)
+
+
+def whole_number(value: object, path: Path, what: str) -> int:
+    """Of a cell. Raises FormatError."""
+    if not isinstance(value, int):
+        raise FormatError(f"{path.name}: {what}: expected a whole number, found {value!r:.60}")
+    return value
 
 
 def json_object(text: object) -> dict[str, Any]:
@@ -234,7 +262,8 @@ def _private_copy(path: Path) -> Path:
     for suffix in ("", *_LOGS):
         part = path.with_name(path.name + suffix)
         if part.is_file() and not part.is_symlink():
-            shutil.copyfile(part, folder / ("copy.db" + suffix))
+            with open_to_read(part) as source, open_to_write(folder / ("copy.db" + suffix)) as target:
+                shutil.copyfileobj(source, target)
     copy = folder / "copy.db"
     with damage(path):
         connection = sqlite3.connect(copy)
@@ -257,8 +286,16 @@ def damage(path: Path) -> Iterator[None]:
         raise FormatError(f"{path.name} is damaged: {error}. Make it again, or open another copy") from error
 
 
+def check_tables(kinds: dict[str, str], path: Path) -> None:
+    """A view is a program: asking what looks like a table may take for ever. Raises FormatError."""
+    for name, kind in kinds.items():
+        if kind not in ("table", "index") and str(name).startswith(("tb_", "msprobe_")):
+            raise FormatError(f"{path.name}: expected a table {name}, found a {kind}")
+
+
 def _schema(connection: sqlite3.Connection, path: Path) -> tuple[dict[str, str], bool]:
     kinds = dict(connection.execute("SELECT name, type FROM sqlite_master").fetchall())
+    check_tables(kinds, path)
     for table in ("tb_nodes", "tb_config"):
         if kinds.get(table) != "table":
             raise FormatError(
@@ -298,7 +335,7 @@ def _config(connection: sqlite3.Connection, path: Path) -> Config:
 
 
 def _numbers(text: object) -> list[int]:
-    found = [int(v) for v in json_list(text) if isinstance(v, int) or (isinstance(v, str) and v.isdigit())]
+    found = [int(v) for v in json_list(text) if isinstance(v, int) or (isinstance(v, str) and v.isdecimal())]
     return sorted(set(found)) or [0]
 
 

@@ -73,7 +73,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]
         if not _is_of_the_page(environment):
             return _refuse(start, HTTPStatus.FORBIDDEN, "only the page of this server may ask")
         length = str(environment.get("CONTENT_LENGTH") or "")
-        if not length.isdigit() or int(length) > MOST_BODY:
+        if not length.isdecimal() or int(length) > MOST_BODY:
             status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             return _refuse(start, status, f"expected a body below {MOST_BODY >> 20} MB")
         try:

@@ -1,5 +1,6 @@
 // Copyright 2026 The msprobe authors
 // SPDX-License-Identifier: Apache-2.0
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "../temp_dir.h"
 #include "base/non_finite.h"
 #include "catch.h"
+#include "contains.h"
 #include "msprobe/error.h"
 #include "msprobe/monitor.h"
 
@@ -369,5 +371,30 @@ TEST_CASE("store: a damaged file is an error, not a crash") {
     } catch (const Error&) {  // as it should
     }
     std::filesystem::remove(folder / "bad.db");
+  }
+}
+
+TEST_CASE("store: a table that is a view without an end is refused") {
+  const TempDir folder;
+  for (const char* const table : {"info", "series", "blocks", "columns", "recent", "fine", "coarse"}) {
+    const std::filesystem::path path = folder / (std::string(table) + ".db");
+    {
+      StoreWriter writer(path, {});
+      append(writer, 0, 10);
+    }
+    {
+      SQLite::Database database(path.string(), SQLite::OPEN_READWRITE);
+      const std::string name(table);
+      database.exec("DROP TABLE " + name + "; CREATE VIEW " + name +
+                    " AS WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT x FROM r");
+    }
+    std::string said;
+    try {
+      const StoreReader reader(path);
+    } catch (const FormatError& error) {
+      said = error.what();
+    }
+    CAPTURE(table, said);
+    CHECK(test::contains(said, "expected a table " + std::string(table) + ", found a view"));
   }
 }

@@ -120,6 +120,7 @@ class TestComparing:
             (["-c", A, "none.zip"], "none.zip: there is no such file"),
             (["-c", A, A, "--bogus"], 'unknown option "--bogus"'),
             (["-c", A, A, "--json", "--quiet"], "not allowed with argument"),
+            (["-c", A, A, "-vc", "verl.yaml"], "-vc: settings of verl are collected with -d FILE.yaml"),
         ],
     )
     def test_wrong_arguments(self, command, arguments, problem, tmp_path, monkeypatch):

@@ -191,6 +191,17 @@ class TestHostile:
         assert "weights/step1/rank0/weight.json was left out: it is damaged" in problem
         assert [check.name for check in result.checks if not check.passed] == ["weights"]
 
+    def test_an_entry_that_begins_before_the_file_is_left_out(self, tmp_path):
+        """As after bytes were inserted into it."""
+        content = (DATA / "dyn_a.zip").read_bytes()
+        half = len(content) // 2
+        (tmp_path / "p.zip").write_bytes(content[:half] + bytes(1000) + content[half:])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with read_pack(tmp_path / "p.zip") as left, read_pack(DATA / "dyn_a.zip") as right:
+                assert not compare_packs(left, right).agree
+                assert left.problems
+
     @pytest.mark.parametrize(
         "name",
         ["../../evil", "/etc/passwd", "weights/../../x", "C:\\x", "weights/step0/rank0/../weight.json"],

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from children import CONTEXT, Child
 from torch import nn
 from training_sample import Net, make_training, train
 
@@ -160,6 +161,34 @@ def test_files_beside_the_store_have_no_step_twice(start: Any, tmp_path: Path) -
     assert not (tmp_path / "run" / "alarms.jsonl").exists()
     assert steps_of("monitor.csv.1") == [0, 1, 2, 3, 4, 5, 6]
     assert (tmp_path / "run" / "alarms.jsonl.1").exists()
+
+
+def _train_beside(folder: Path, first: int, told: Any, go: Any) -> None:
+    import msprobe
+
+    net, optimizer = make_training()
+    with msprobe.monitor(net, optimizer, folder, sinks=["csv"], start=first):
+        train(net, optimizer, steps=2)
+        told.send("runs")
+        assert go.recv() == "on"
+        train(net, optimizer, steps=2)
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["from the beginning", "going on"])
+def test_two_trainings_in_one_folder_have_a_csv_each(first: int, start: Any, tmp_path: Path) -> None:
+    heard, told = CONTEXT.Pipe(duplex=False)
+    go, says = CONTEXT.Pipe(duplex=False)
+    child = Child(_train_beside, tmp_path / "run", first, told, go)
+    assert heard.recv() == "runs"
+    net, optimizer = make_training()
+    with start(net, optimizer, start=first, sinks=["csv"]):
+        train(net, optimizer, steps=2)
+        says.send("on")
+        child.result()
+        train(net, optimizer, steps=1)
+    for name, steps in (("monitor.csv", 3), ("monitor.csv.1", 4)):
+        rows = [line.split(",") for line in (tmp_path / "run" / name).read_text().splitlines()]
+        assert [int(row[0]) for row in rows if row[1] == "gradient.norm"] == list(range(first, first + steps))
 
 
 def test_a_step_that_a_scaler_leaves_out_is_none(start: Any, record: Any) -> None:

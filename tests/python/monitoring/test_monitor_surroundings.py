@@ -12,6 +12,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -309,6 +310,29 @@ def test_a_webhook_that_nobody_answers_is_a_warning(start: Any, caplog: pytest.L
         wait_for(
             lambda word=word: any(f"the {word} of an alarm" in entry.message for entry in caplog.records)
         )
+
+
+def test_a_flood_of_alarms_has_a_few_threads_and_processes(start: Any, tmp_path: Path) -> None:
+    """The webhook never answers, and the command does not end before it is told to."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=64)
+    fifo = tmp_path / "end"
+    os.mkfifo(fifo)
+    alarm = {
+        "cooldown": 0,
+        "webhook": f"http://127.0.0.1:{listening.getsockname()[1]}/",
+        "command": ["sh", "-c", 'echo x >> "$0"; read -r _ < "$1"', str(tmp_path / "begun"), str(fifo)],
+    }
+    before = threading.active_count()
+    net, optimizer = make_training()
+    start(net, optimizer, rule=lambda numbers, step: next(iter(numbers)), alarm=alarm)
+    train(net, optimizer, steps=40)
+    assert threading.active_count() - before <= 8
+    wait_for(lambda: (tmp_path / "begun").exists() and len((tmp_path / "begun").read_text()) == 8)
+    with open(fifo, "w") as end:
+        end.write("\n" * 4)
+        end.flush()
+        wait_for(lambda: threading.active_count() - before <= 4)
+    listening.close()
 
 
 def test_an_armed_dump_records_the_next_step_and_changes_nothing(start: Any, tmp_path: Path) -> None:

@@ -276,6 +276,7 @@ HOSTILE = {
     "a name above": (file_frame("../dump.json", b"{}"), "expected a file of a step"),
     "a name elsewhere": (file_frame("/etc/passwd", b"{}"), "expected a file of a step"),
     "a hidden name": (file_frame("dump_tensor_data/.x", b"{}"), "expected a file of a step"),
+    "no name of a file": (file_frame("dump_tensor_data/\ud800", b"{}"), "expected a file of a step"),
     "a deep name": (file_frame("dump_tensor_data/a/b", b"{}"), "expected a file of a step"),
     "an unknown kind": (b"EVIL" + bytes(12), "expected a frame of msprobe"),
     "no JSON": (struct.pack(">4sIQ", frames.FILE, 3, 0) + b"{]}", "expected JSON"),

@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from msprobe import InvalidArgument
-from msprobe.recording.run_file import earlier_run, without_secrets
+from msprobe.files.credentials import concealed_words
+from msprobe.recording.run_file import earlier_run
 from msprobe.recording.settings import CAN_BE_LEFT_OUT, run_settings
 
 
@@ -96,11 +98,13 @@ def test_wrong_steps(steps):
         ("t.py --api-key=abc --wandb_api_key abc", "t.py --api-key=*** --wandb_api_key ***"),
         ("t.py --password --lr 3", "t.py --password --lr 3"),
         ("token secret", "token secret"),
+        ("t.py --url https://joe:swordfish@host/x", "t.py --url https://***@host/x"),
+        ("t.py x Zk3hB7qLm2XcV9pTr5Wd8Yn4", "t.py x ***"),
         ("t.py --max-tokens 3", "t.py --max-tokens 3"),  # of a text
     ],
 )
 def test_secrets_of_a_command_line(words, shown):
-    assert " ".join(without_secrets(words.split())) == shown
+    assert re.sub("<secret [0-9a-f]{16}>", "***", " ".join(concealed_words(words.split()))) == shown
 
 
 def test_an_earlier_run_is_known_by_its_file(file, tmp_path):
@@ -116,3 +120,17 @@ def test_an_earlier_run_is_known_by_its_file(file, tmp_path):
     path.write_text('{"asked": {"parts": ["monitor"]}}')
     assert earlier_run(monitor) is None  # it goes on
     assert earlier_run(settings) == path
+
+
+def test_torchrun_takes_every_option_as_the_pages_write_it():
+    """Without `--` it takes --monitor for the beginning of one of its own."""
+    from msprobe.run.command import _parser
+    from torch.distributed.run import get_args_parser
+
+    options = [name for action in _parser()._actions for name in action.option_strings]
+    assert "--monitor" in options
+    for option in options:
+        words = ["msprobe", "run", option, "train.py"]
+        read = get_args_parser().parse_args(["--nproc-per-node", "2", "-m", "--", *words])
+        assert read.module
+        assert [read.training_script, *read.training_script_args] == words

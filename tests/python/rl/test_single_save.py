@@ -208,7 +208,7 @@ def test_a_full_disk_does_not_end_the_training(tmp_path: Path, caplog: pytest.Lo
     (tmp_path / "data").write_text("a file where a folder should be")
     SingleSave.save({"a": torch.ones(1)})
     SingleSave.flush()
-    assert "RL key data" in caplog.text
+    assert "SingleSave: 'a' is not saved: cannot" in caplog.text
     (tmp_path / "data").unlink()
     SingleSave.save({"a": torch.ones(1)})
     SingleSave.flush()
@@ -263,24 +263,25 @@ for i in range(200):
     SingleSave.step()
     if i == 100 and sys.argv[2] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if i == 100 and sys.argv[2] == "exit":
+        os._exit(0)
     if i == 100 and sys.argv[2] == "fork" and os.fork() == 0:
-        SingleSave.save({"child": torch.ones(1)})
-        sys.exit()
+        SingleSave.save({"child": torch.ones(100000)})
+        os._exit(0)
 """
 
 
-@pytest.mark.parametrize("way", ["end", "kill", "fork"])
+@pytest.mark.parametrize("way", ["end", "kill", "exit", "fork"])
 def test_what_a_process_leaves_is_whole(tmp_path: Path, way: str) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM, tmp_path, way], timeout=120, capture_output=True)
     assert (done.returncode == 0) == (way != "kill"), done.stderr
     arrays = list(tmp_path.rglob("*.npy"))
-    if way != "kill":
-        assert len(arrays) == 200
+    assert len(arrays) == {"end": 200, "kill": 101, "exit": 101, "fork": 201}[way]
     for path in arrays:
         assert np.load(path).shape == (100000,)
     for path in tmp_path.rglob("*.json"):
         json.loads(path.read_text())
-    assert not (tmp_path / "data/child").exists()
+    assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_saving_without_rights(tmp_path: Path) -> None:

@@ -175,6 +175,17 @@ def test_a_store_that_is_cut_off_or_changed(runs, tmp_path):
         main([str(tmp_path)])
 
 
+def test_a_store_whose_table_is_an_endless_view_is_named(runs, tmp_path):
+    shutil.copy(runs["reference"] / "monitor.db", tmp_path / "monitor.db")
+    with sqlite3.connect(tmp_path / "monitor.db") as database:
+        database.executescript(
+            "ALTER TABLE series RENAME TO kept; CREATE VIEW series AS WITH RECURSIVE r(x) AS "
+            "(SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT x AS id, 'loss' AS name FROM r"
+        )
+    with pytest.raises(FormatError, match=r"monitor\.db.*series"):
+        main([str(tmp_path)])
+
+
 def test_runs_without_a_common_step(runs, tmp_path):
     other = write_record(tmp_path, Training(1), 0)
     with pytest.raises(NothingToCompare, match="have no step in common"):

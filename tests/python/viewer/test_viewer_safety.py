@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from msprobe import FormatError, InvalidArgument
-from msprobe.viewer import api, library
+from msprobe.viewer import api, library, result_file
 from msprobe.viewer.api import Api
 from msprobe.viewer.export import export
 from msprobe.viewer.library import Library
@@ -108,14 +108,40 @@ def test_a_missing_table_is_named(tmp_path, table):
         open_result(path)
 
 
-def test_a_view_is_no_table(tmp_path):
-    """A view could do anything while it is read."""
+@pytest.mark.parametrize("table", ["tb_nodes", "tb_config", "tb_stack", "msprobe_findings"])
+def test_a_view_is_no_table(tmp_path, table):
+    """A view could do anything while it is read, for ever too."""
     path = write(tmp_path / "a.vis.db")
     connection = sqlite3.connect(path)
-    connection.executescript("ALTER TABLE tb_nodes RENAME TO x; CREATE VIEW tb_nodes AS SELECT * FROM x")
+    connection.execute(f"DROP TABLE IF EXISTS {table}")
+    connection.execute(
+        f"CREATE VIEW {table} AS WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+        " SELECT x FROM r"
+    )
     connection.close()
-    with pytest.raises(FormatError, match="no table tb_nodes"):
+    with pytest.raises(FormatError, match=f"expected a table {table}, found a view"):
         open_result(path)
+
+
+def test_all_queries_of_an_answer_share_its_time(tmp_path):
+    path = write(tmp_path / "a.vis.db")
+    endless = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r"
+    result = open_result(path)
+    with result_file.answering(0.2):
+        for _ in range(3):  # one that ran as long as a query may would take half a minute
+            with pytest.raises(FormatError, match="interrupted"):
+                result.rows(endless)
+
+
+def test_a_finding_whose_rank_is_a_text_is_named(tmp_path, asking):
+    path = write(tmp_path / "a.vis.db")
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE msprobe_findings (number, step, rank)")
+    connection.execute("INSERT INTO msprobe_findings VALUES (1, 0, 'rs')")
+    connection.commit()
+    connection.close()
+    with pytest.raises(FormatError, match=r"msprobe_findings\.rank: expected a whole number, found 'rs'"):
+        asking(path)("open")
 
 
 def test_an_empty_config_means_that_the_writer_has_not_finished(tmp_path):

@@ -75,13 +75,44 @@ void make_directories(const fs::path& path) {
   }
 }
 
+int open_regular(const fs::path& path, int flags) noexcept {
+  int descriptor = -1;
+  do {
+    descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, kFileMode);
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) return descriptor;
+  struct stat status{};
+  const int reason = ::fstat(descriptor, &status) != 0 ? errno
+                     : S_ISREG(status.st_mode)         ? 0
+                     : S_ISDIR(status.st_mode)         ? EISDIR
+                                                       : EINVAL;
+  if (reason == 0) return descriptor;
+  ::close(descriptor);
+  errno = reason;
+  return -1;
+}
+
+void append_text(const fs::path& path, std::string_view text) {
+  int descriptor = open_regular(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
+  if (descriptor < 0) throw IoError("cannot open", path.string(), errno);
+  const off_t before = ::lseek(descriptor, 0, SEEK_END);
+  try {
+    write_all(descriptor, path, text.data(), text.size());
+  } catch (const IoError&) {
+    static_cast<void>(::ftruncate(descriptor, before) == 0);
+    ::close(descriptor);
+    throw;
+  }
+  close_checked(descriptor, path);
+}
+
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   constexpr std::size_t kAttempts = 100;
   for (std::size_t attempt = 0; attempt < kAttempts; ++attempt) {
     temporary_ = path_.parent_path() / temporary_name(path_.filename().string(), attempt);
-    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode);
+    descriptor_ = open_regular(temporary_, O_WRONLY | O_CREAT | O_EXCL);
     if (descriptor_ >= 0) return;
-    if (errno != EEXIST && errno != EINTR) break;
+    if (errno != EEXIST) break;
   }
   throw IoError("cannot create", path_.string(), errno);
 }
@@ -102,9 +133,7 @@ void AtomicFile::commit() {
 }
 
 OutputFile::OutputFile(fs::path path) : path_(std::move(path)) {
-  do {
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode);
-  } while (descriptor_ < 0 && errno == EINTR);
+  descriptor_ = open_regular(path_, O_WRONLY | O_CREAT | O_TRUNC);
   if (descriptor_ < 0) throw IoError("cannot create", path_.string(), errno);
 }
 
@@ -123,21 +152,14 @@ void write_file(const fs::path& path, std::string_view text) {
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {
-  // O_NONBLOCK: opening a named pipe must not wait for a writer; regular files ignore it.
-  do {
-    descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  } while (descriptor_ < 0 && errno == EINTR);
-  if (descriptor_ < 0) throw IoError("cannot open", path_.string(), errno);
-  struct stat status{};
-  const int reason = ::fstat(descriptor_, &status) != 0 ? errno
-                     : S_ISREG(status.st_mode)          ? 0
-                     : S_ISDIR(status.st_mode)          ? EISDIR
-                                                        : EINVAL;
-  if (reason != 0) {
-    ::close(descriptor_);
-    throw IoError("cannot read, because it is not a regular file:", path_.string(), reason);
+  descriptor_ = open_regular(path_, O_RDONLY);
+  if (descriptor_ < 0) {
+    const bool is_another = errno == EISDIR || errno == EINVAL;
+    throw IoError(is_another ? "cannot read, because it is not a regular file:" : "cannot open",
+                  path_.string(), errno);
   }
-  size_ = static_cast<std::uint64_t>(status.st_size);
+  struct stat status{};
+  if (::fstat(descriptor_, &status) == 0) size_ = static_cast<std::uint64_t>(status.st_size);
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }

@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "msprobe/error.h"
+#include "msprobe/file.h"
 
 namespace msprobe::io {
 namespace {
@@ -17,11 +18,11 @@ namespace {
 class Descriptor {
  public:
   explicit Descriptor(const std::filesystem::path& path) {
-    // O_NONBLOCK: opening a named pipe must not wait for a writer; regular files ignore it.
-    do {
-      value_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    } while (value_ < 0 && errno == EINTR);
-    if (value_ < 0) throw IoError("cannot open", path.string(), errno);
+    value_ = open_regular(path, O_RDONLY);
+    if (value_ >= 0) return;
+    const bool is_another = errno == EISDIR || errno == EINVAL;
+    throw IoError(is_another ? "cannot read, because it is not a regular file:" : "cannot open",
+                  path.string(), errno);
   }
   ~Descriptor() { ::close(value_); }
   Descriptor(const Descriptor&) = delete;

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.collecting.shell_script import launch_options
 from msprobe.files.credentials import concealed, concealed_in
+from msprobe.files.regular_file import open_to_read
 from msprobe.native import FormatError, InvalidArgument, log
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def of_files(paths: Sequence[Path]) -> Parameters:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         content = file.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:
         raise FormatError(f"expected at most {_LARGEST_FILE} bytes")

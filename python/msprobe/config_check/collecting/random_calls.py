@@ -21,7 +21,7 @@ from msprobe.config_check.collecting.random_functions import (
     GENERATOR_PREFIX,
     SEEDING,
 )
-from msprobe.files.credentials import concealed_in
+from msprobe.files.credentials import concealed_code
 from msprobe.hooks.functions import AttributeExchange
 from msprobe.native import core, log
 
@@ -294,7 +294,7 @@ def _is_inside_a_wrapper(caller: FrameType) -> bool:
 
 def _frame_text(frame: FrameType) -> str:
     code = frame.f_code
-    line = concealed_in(linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip())
+    line = concealed_code(linecache.getline(code.co_filename, frame.f_lineno, frame.f_globals).strip())
     return f"File {os.path.abspath(code.co_filename)}, line {frame.f_lineno}, in {code.co_name}, {line}"
 
 

@@ -12,6 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from msprobe.config_check.packs.pack_writer import Run
+from msprobe.files.regular_file import open_text
 from msprobe.native import log
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def _distributed() -> Any | None:
 def _start_of(process: int) -> str:
     """When it started: numbers of processes are used again."""
     try:
-        with open(f"/proc/{process}/stat", encoding="ascii", errors="replace") as file:
+        with open_text(f"/proc/{process}/stat") as file:
             return file.read().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
         return ""

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.regular_file import open_text, read_bytes
 from msprobe.hooks.modules import uncompiled
 from msprobe.native import log
 
@@ -183,7 +184,7 @@ def _script(path: str | None) -> Settings:
     """The first script of the process."""
     if not path or not os.path.isfile(path) or os.path.getsize(path) > _LARGEST_SCRIPT:
         return {}
-    content = Path(path).read_bytes()
+    content = read_bytes(path)
     return {"script": f"{os.path.basename(path)} sha256 {hashlib.sha256(content).hexdigest()[:16]}"}
 
 
@@ -264,7 +265,7 @@ def _model(model: Any) -> Settings:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open_text(path) as file:
             return file.read(_LARGEST_TEXT_FILE)
     except OSError:
         return ""

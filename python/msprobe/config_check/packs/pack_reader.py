@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config_check.packs import pack
 from msprobe.files.atomic_file import make_directory
 from msprobe.files.credentials import concealed_in, concealed_tree
+from msprobe.files.regular_file import open_to_read, open_to_write
 from msprobe.native import FormatError, InvalidArgument, IoError, core
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class Pack:
             return
         # Nothing reads these files before the result is complete, so they need no second name.
         try:
-            with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE), "wb") as file:
+            with open_to_write(target, is_new=True) as file:
                 file.write(content)
         except OSError as error:
             result = IoError(f"cannot write {target}: {error.strerror or error}")
@@ -232,7 +233,7 @@ def read_pack(path: str | os.PathLike[str]) -> Pack:
         raise InvalidArgument(f"{where}: expected a pack, a zip file; there is no such file")
     _check_end(where)
     try:
-        with zipfile.ZipFile(where) as archive:
+        with open_to_read(where) as file, zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, struct.error) as error:
         raise FormatError(f"{where}: expected a pack, a zip file, found a damaged one: {error}") from error
@@ -249,7 +250,7 @@ def _check_end(path: Path) -> None:
     """Before Python's reader makes an object of each entry: how many are there?"""
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             file.seek(max(0, size - _END.size - _LONGEST_COMMENT))
             tail = file.read()
     except OSError as error:
@@ -278,6 +279,7 @@ def _check_sizes(path: Path, parts: list[zipfile.ZipInfo]) -> None:
 def _refusal(part: zipfile.ZipInfo) -> str | None:
     mode = part.external_attr >> 16
     checks: tuple[tuple[bool, str], ...] = (
+        (part.header_offset < 0, "it begins before the file"),
         (stat.S_ISLNK(mode), "it is a symbolic link"),
         (stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFLNK), "it is no regular file"),
         (bool(part.flag_bits & _ENCRYPTED), "it is encrypted"),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msprobe.config_check.packs import pack
 from msprobe.files.atomic_file import make_directory
+from msprobe.files.regular_file import descriptor_of, open_to_read, open_to_write
 from msprobe.native import InvalidArgument, IoError, __version__, log
 
 if TYPE_CHECKING:
@@ -78,12 +79,12 @@ class PackWriter:
                 found = self._run_of_file()
                 if found is not None and found.id == self._run.id and found.number > self._run.number:
                     return  # this run has begun the next pack
-                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE)
-                os.close(descriptor)
-                if found == self._run:
-                    shutil.copyfile(self.path, temporary)
-                else:
-                    entries = {pack.ABOUT: json.dumps(self._about, indent=4), **entries}
+                with open_to_write(temporary) as file:
+                    if found == self._run:
+                        with open_to_read(self.path) as earlier:
+                            shutil.copyfileobj(earlier, file)
+                    else:
+                        entries = {pack.ABOUT: json.dumps(self._about, indent=4), **entries}
                 _add(temporary, entries)
                 self._written = os.stat(temporary)
                 os.replace(temporary, self.path)
@@ -98,7 +99,7 @@ class PackWriter:
         if self._written is not None and _is_unchanged(self.path, self._written):
             return self._run
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-            with zipfile.ZipFile(self.path) as archive:
+            with open_to_read(self.path) as file, zipfile.ZipFile(file) as archive:
                 about = json.loads(archive.read(pack.ABOUT))
             return Run(str(about["run"]), int(about["number"]))
         return None
@@ -120,7 +121,8 @@ def _is_unchanged(path: Path, known: os.stat_result) -> bool:
 
 def _add(path: Path, entries: Mapping[str, str]) -> None:
     mode = "a" if path.stat().st_size else "w"
-    with zipfile.ZipFile(path, mode) as archive:  # type: ignore[call-overload]
+    descriptor = descriptor_of(path, os.O_RDWR)
+    with open(descriptor, "r+b") as file, zipfile.ZipFile(file, mode) as archive:  # type: ignore[call-overload]
         there = set(archive.namelist())
         for name, text in entries.items():
             if name in there:
@@ -133,7 +135,7 @@ def _add(path: Path, entries: Mapping[str, str]) -> None:
 
 def _is_pack(path: Path) -> bool:
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
     except (OSError, zipfile.BadZipFile, ValueError):
         return False
@@ -150,7 +152,7 @@ def _turn(path: Path) -> Iterator[None]:
     lock = path.with_name(f".{path.name}.lock")
     deadline = time.monotonic() + _PATIENCE
     while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, _FILE_MODE)
+        descriptor = descriptor_of(lock, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_same(descriptor, lock):
