@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "../held.h"
 #include "../python_text.h"
 #include "compiled_backward.h"
 #include "distributed_tensor.h"
@@ -210,6 +211,8 @@ class DumpSession : public CallObserver,
     }
   }
 
+  bool watches_module(const py::object& module) const { return modules_.find(module.ptr()) != nullptr; }
+  void pause_module(const py::object& module) { modules_.pause(module.ptr()); }
   void forget_modules() { modules_.clear(); }
 
   py::object module_call(const py::object& original, const py::object& with_hooks) {
@@ -464,7 +467,7 @@ class DumpSession : public CallObserver,
   std::uint64_t steps_ = 0;  // closed so far: a record belongs to one
   FunctionTable functions_;
   WatchedModules modules_;
-  std::vector<py::object> modes_;  // that were pushed
+  std::vector<Held<>> modes_;  // that were pushed
   std::shared_ptr<Interventions> interventions_;
 };
 
@@ -499,6 +502,8 @@ void register_dump(py::module_& m) {
       .def("intervene", &DumpSession::intervene, py::arg("interventions"))
       .def("watch_module", &DumpSession::watch_module, py::arg("module"), py::arg("name"))
       .def("place_parameters", &DumpSession::place_parameters, py::arg("module"), py::arg("placements"))
+      .def("watches_module", &DumpSession::watches_module, py::arg("module"))
+      .def("pause_module", &DumpSession::pause_module, py::arg("module"))
       .def("forget_modules", &DumpSession::forget_modules)
       .def("module_call", &DumpSession::module_call, py::arg("original"), py::arg("with_hooks"))
       .def("before_module", &DumpSession::before_module, py::arg("module"), py::arg("args"))

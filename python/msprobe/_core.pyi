@@ -917,9 +917,9 @@ def write_digest(
 
 @final
 class RlWriter:
-    """Writes behind the training; what cannot be written is logged by the next call."""
+    """A value is with the system when save() returns."""
 
-    def __init__(self, dump_path: str | os.PathLike[str], *, buffer_bytes: int = ...) -> None: ...
+    def __init__(self, dump_path: str | os.PathLike[str]) -> None: ...
     def save(
         self,
         key: str,
@@ -930,8 +930,6 @@ class RlWriter:
         tensors: Sequence[tuple[str, Buffer, str | None]],
     ) -> None:
         """form: tensor, list or dict. tensors: name, elements, dtype where the buffer cannot tell it."""
-    def flush(self) -> int:
-        """Waits. Returns how many values could not be written so far."""
 
 # Step, rank, micro-step, entry.
 _RlPlace: TypeAlias = tuple[int, int, int, str]

@@ -10,8 +10,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar, Protocol
 
-from msprobe.config import Config, load_config
-from msprobe.native import InvalidArgument, log
+from msprobe.config import Config, load_config, read_file
+from msprobe.native import Error, InvalidArgument, log
 from msprobe.training.process_end import call_at_exit
 
 
@@ -97,6 +97,33 @@ _OF_CALLS = {
     **dict.fromkeys(("statistics", "tensor", "structure", "overflow_check"), _dump),
 }
 
+
+class _Switch:
+    """Key `dump_enable` of a file, which somebody may change while the training runs."""
+
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
+        self._path = None if path is None else os.path.abspath(path)
+        self._stamp: object = None
+        self._is_on = True
+        if self._path is not None and "dump_enable" not in read_file(self._path):
+            self._path = None
+
+    def is_on(self) -> bool:
+        if self._path is None:
+            return True
+        try:
+            found = os.stat(self._path)
+            stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if stamp != self._stamp:
+                value = read_file(self._path).get("dump_enable", True)
+                if not isinstance(value, bool):
+                    raise InvalidArgument(f'"dump_enable": expected true or false, found {value!r}')
+                self._stamp, self._is_on = stamp, value
+        except (Error, OSError) as error:  # half written, perhaps: the next start() looks again
+            log.warning("start: dump_enable stays %s: %s", str(self._is_on).lower(), error)
+        return self._is_on
+
+
 # Of start().
 _IGNORED = {
     "rank_id": "the rank is that of torch.distributed",
@@ -125,6 +152,7 @@ class PrecisionDebugger:
     _config: Config
     _model: WatchesModel | None
     _calls: WatchesCalls | None
+    _switch: _Switch
 
     def __new__(
         cls,
@@ -143,6 +171,7 @@ class PrecisionDebugger:
             of_model, of_calls = _OF_MODEL.get(config.task), _OF_CALLS.get(config.task)
             self._model = of_model(config, model) if of_model else None
             self._calls = of_calls(config, model) if of_calls else None
+            self._switch = _Switch(config_path)
             call_at_exit(self._task.close)
             PrecisionDebugger._instance = self
         return PrecisionDebugger._instance  # type: ignore[return-value]
@@ -167,7 +196,8 @@ class PrecisionDebugger:
         rank_id: int | None = None,
         scheduled_tokens: object = None,
     ) -> None:
-        """Opens the collection of the current step, when the configuration wants it. Task grad_probe:
+        """Opens the collection of the current step, when the configuration wants it and its `dump_enable` is
+        not false now. Task grad_probe:
         nothing, steps are those of the optimizer; neither task monitor, whose first start() is monitor().
 
         model: what levels L0 and mix record, a torch.nn.Module or a list of them; wins over that of the
@@ -180,6 +210,8 @@ class PrecisionDebugger:
             if value is not None:
                 log.warning("start: %s has no effect: %s", name, _IGNORED[name])
         debugger = cls._get("start")
+        if not debugger._switch.is_on():
+            return
         if debugger._calls:
             debugger._calls.start(model, token_range)
         elif debugger._model:

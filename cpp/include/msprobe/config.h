@@ -53,7 +53,7 @@ struct Word {
 enum class Origin : std::uint8_t {
   kShared,   // the existing tool has it as well
   kOwn,      // that of msprobe
-  kIgnored,  // known and without effect
+  kIgnored,  // known and without effect: what else than the fallback is given has a warning with the meaning
 };
 
 /// One row of the table.

@@ -149,9 +149,14 @@ class MSPROBE_API Recorder {
   /// Whether a name passes list and scope as they stand now.
   bool keeps(std::string_view name) const;
 
-  /// Whether the backward of a call is kept: by its own name, or because the list names the backward of a
-  /// module that the call ran in.
-  bool keeps_backward(std::string_view name, const Frame* forward_module) const;
+  /// Whether the backward of a call that begins now on the calling thread may be kept: its name is listed, or
+  /// that of the backward of a module around it. The scope may be open or not when it comes.
+  bool may_keep_backward(std::string_view forward_name) const;
+  /// The backward of a call begins: whether it is kept, by its own name, or because the list names the
+  /// backward of a module that the call ran in; moves the scope. A module's: whether it may be kept.
+  bool begin_backward(std::string_view name, const Frame* forward_module, bool is_module);
+  /// The backward of a module ends: whether it is kept. Moves the scope.
+  bool end_backward(std::string_view name, const Frame* forward_module);
 
   /// Opens a module on the calling thread and places it in the hierarchy.
   void open_module(std::string_view name);
@@ -210,7 +215,7 @@ MSPROBE_API void append_state_member(std::string& members, std::string_view sepa
 // ---- the session
 
 /// Which tensors of a record become files.
-enum class Files : std::uint8_t { kNone, kAll, kBad };  // kBad: those that hold a NaN or an infinity
+enum class Files : std::uint8_t { kNone, kAll };
 
 /// Writes values as elements, and knows where each stands in its record: that is what files of tensors are
 /// named after. An adapter puts its values into it, whatever its language has for lists and objects:
@@ -234,11 +239,8 @@ class ValueWriter {
   /// Of the value that is written: "input.0", "kwargs.mask". Without files its beginning alone.
   std::string_view position() const noexcept { return position_; }
 
-  /// Whether a tensor that holds this becomes a file.
-  bool takes_file(const trace::Statistics& of) const noexcept {
-    if (files_ != Files::kBad) return files_ == Files::kAll;
-    return of.nan_count > 0 || of.inf_count > 0;
-  }
+  /// Whether tensors become files.
+  bool takes_files() const noexcept { return files_ == Files::kAll; }
 
   /// Starts with what all positions begin with: "input", "kwargs", "output", "parameters".
   void begin(std::string_view category) { position_.assign(category); }
@@ -389,9 +391,8 @@ class MSPROBE_API Session {
   bool wants_checksums() const noexcept { return wants_checksums_; }
   /// What tensors hold decides what is kept, so it has to be known at once.
   bool keeps_overflows_only() const noexcept { return keeps_overflows_only_; }
-  /// Files of the tensors of a record that is kept; of a gradient, which comes before that is known.
+  /// Files of the tensors of a record that is kept.
   Files files_of(std::string_view record) const;
-  Files files_of_gradient(std::string_view record) const;
 
   // ---- collecting
 
@@ -427,8 +428,11 @@ class MSPROBE_API Session {
 
   // ---- backward
 
-  /// Whether the record of a backward is kept, by its name or that of a module around its forward.
-  bool keeps(const Backward& backward) const;
+  /// A backward begins: whether its record is kept, by its name or that of a module around its forward; a
+  /// module's: whether it may be kept. Once for each, and then write_backward(). Moves the scope.
+  bool begin_backward(const Backward& backward);
+  /// Whether task overflow_check keeps a backward that holds this.
+  bool keeps_overflow(trace::Badness worst) const noexcept;
   /// Writes the record, if it is kept, and its place in the hierarchy. `of_outputs`: what came in, gradients
   /// of the call's outputs.
   void write_backward(const Backward& backward, bool is_kept, const Gradients& of_outputs,

@@ -140,16 +140,21 @@ class MSPROBE_API Filter {
   /// Nothing is filtered: names need not be made for the sake of a test.
   bool keeps_all() const noexcept { return list_.empty() && scope_.empty(); }
 
-  /// Tests the record of an API call. Changes the state of the scope.
+  /// Tests the record of an API call, or of its backward. Changes the state of the scope.
   bool keeps_api(std::string_view name);
+  /// Whether the list names it: it is kept where the scope is open.
+  bool lists(std::string_view name) const;
   void open_module(std::string_view name);
   /// Ends a module, and tells whether its record is kept.
   bool close_module(std::string_view name);
   /// Tests a name without moving the scope.
   bool keeps(std::string_view name) const;
+  /// What has this name begins, or ends: the scope may begin or end with it.
+  void enter(std::string_view name);
+  void leave(std::string_view name);
+  bool is_in_scope() const noexcept { return scope_.empty() || in_scope_; }
 
  private:
-  bool listed(std::string_view name) const;
   std::vector<std::string> list_;
   std::vector<std::string> scope_;
   std::vector<std::string> open_;  // open modules that the list names

@@ -45,10 +45,12 @@ MSPROBE_API Finding judge(const Distance& distance, DType original_dtype);
 MSPROBE_API double default_threshold(DType original_dtype, Mode mode) noexcept;
 
 /// Thresholds that learn in the first steps of a training ("preheat"). Step 0 counts the calls of each
-/// function; in the steps 1 ... `steps` some calls are compared with the CPU as well, and at the end of each
-/// of these steps the threshold of a function and dtype moves. It begins at 2.05; when all were right on the
-/// CPU, its distance from 1 doubles where a ratio was above it, and halves otherwise; when one was wrong, it
-/// becomes the smallest ratio of those, for good. It is never below default_threshold(). Not thread-safe.
+/// function, n. In the steps s = 1 ... `steps` - 1 the calls number s, s + `steps`, s + 2 `steps`, ...
+/// (modulo n) are compared with the CPU as well, min(ceil(n / `steps`), `max_sample`) of them, and behind the
+/// last the threshold of the function moves, for each dtype. It begins at 2.05. When all were right on the
+/// CPU, its distance from 1 doubles where a ratio was above it, and halves otherwise. When all with a ratio
+/// from some number on were wrong, and no others, it becomes that number if it is smaller, for good. It is
+/// never below default_threshold(). Not thread-safe.
 class MSPROBE_API Preheat {
  public:
   /// `steps`, `max_sample`: the keys preheat_step and max_sample.
@@ -62,15 +64,20 @@ class MSPROBE_API Preheat {
   /// Nothing is compared yet: step 0.
   bool only_counts() const noexcept { return step_ == 0; }
   double threshold(std::string_view api, DType dtype) const;
+  /// Of such a call: the largest ratio of its results, and the dtype of the first.
   void note(std::string_view api, DType dtype, double ratio, bool right_on_cpu);
   void end_step();
 
  private:
   struct Learnt;
   struct Calls {
-    std::int64_t before = 0;  // in step 0
+    std::int64_t first = 0;  // in step 0
     std::int64_t now = 0;
+    std::int64_t sampled = 0;  // of them
   };
+  std::int64_t samples_of(const Calls& calls) const;
+  void learn(Learnt& learnt, DType dtype) const;
+
   std::int64_t steps_;
   std::int64_t max_sample_;
   Mode mode_;

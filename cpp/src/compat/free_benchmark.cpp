@@ -73,10 +73,7 @@ double default_threshold(DType original_dtype, Mode mode) noexcept {
 struct Preheat::Learnt {
   double threshold = kFirstThreshold;
   bool frozen = false;
-  // of the step
-  bool any = false;
-  double largest = 0;
-  std::optional<double> smallest_wrong;
+  std::vector<double> right, wrong;  // ratios of this step
 };
 
 Preheat::Preheat(std::int64_t steps, std::int64_t max_sample, Mode mode)
@@ -84,16 +81,22 @@ Preheat::Preheat(std::int64_t steps, std::int64_t max_sample, Mode mode)
 
 Preheat::~Preheat() = default;
 
+std::int64_t Preheat::samples_of(const Calls& calls) const {
+  return std::min((calls.first + steps_ - 1) / steps_, max_sample_);
+}
+
 bool Preheat::begin_call(std::string_view api) {
   auto found = calls_.find(api);
   if (found == calls_.end()) found = calls_.emplace(std::string(api), Calls{}).first;
   Calls& calls = found->second;
-  const std::int64_t number = calls.now++;
-  if (step_ == 0 || step_ > steps_) return false;
-  // Spread over the calls that a step has.
-  const std::int64_t before = std::max<std::int64_t>(calls.before, 1);
-  const std::int64_t wanted = std::min((before + steps_ - 1) / steps_, max_sample_);
-  return number < before && (number * wanted) / before != ((number + 1) * wanted) / before;
+  const std::int64_t number = ++calls.now;
+  if (step_ == 0 || step_ >= steps_ || calls.first == 0) return false;
+  for (std::int64_t i = 0; i < samples_of(calls); ++i) {
+    if ((steps_ * i + step_) % calls.first != number % calls.first || number > calls.first) continue;
+    ++calls.sampled;
+    return true;
+  }
+  return false;
 }
 
 double Preheat::threshold(std::string_view api, DType dtype) const {
@@ -104,29 +107,38 @@ double Preheat::threshold(std::string_view api, DType dtype) const {
 void Preheat::note(std::string_view api, DType dtype, double ratio, bool right_on_cpu) {
   auto& learnt = learnt_[std::pair(std::string(api), dtype)];
   if (!learnt) learnt = std::make_unique<Learnt>();
-  learnt->any = true;
-  learnt->largest = std::max(learnt->largest, ratio);
-  if (!right_on_cpu) learnt->smallest_wrong = std::min(ratio, learnt->smallest_wrong.value_or(ratio));
+  if (learnt->frozen) return;
+  (right_on_cpu ? learnt->right : learnt->wrong).push_back(ratio);
+  const auto calls = calls_.find(api);
+  if (calls == calls_.end() || calls->second.sampled < samples_of(calls->second)) return;
+  for (auto& [key, of_dtype] : learnt_) {
+    if (key.first == api && !of_dtype->frozen) learn(*of_dtype, key.second);
+  }
+}
+
+void Preheat::learn(Learnt& learnt, DType dtype) const {
+  const std::vector<double>& right = learnt.right;
+  const std::vector<double>& wrong = learnt.wrong;
+  if (right.empty() && wrong.empty()) return;
+  const double least_wrong = wrong.empty() ? 0 : *std::min_element(wrong.begin(), wrong.end());
+  const double most_right = right.empty() ? 0 : *std::max_element(right.begin(), right.end());
+  if (wrong.empty()) {
+    learnt.threshold = 1 + (learnt.threshold - 1) * (most_right > learnt.threshold ? 2 : 0.5);
+  } else if (right.empty() || least_wrong > most_right) {
+    learnt.threshold = std::min(least_wrong, learnt.threshold);
+    learnt.frozen = true;
+  }
+  learnt.threshold = std::max(learnt.threshold, default_threshold(dtype, mode_));
 }
 
 void Preheat::end_step() {
   for (auto& [key, learnt] : learnt_) {
-    if (learnt->any && !learnt->frozen) {
-      if (learnt->smallest_wrong) {
-        learnt->threshold = *learnt->smallest_wrong;
-        learnt->frozen = true;
-      } else {
-        learnt->threshold = 1 + (learnt->threshold - 1) * (learnt->largest > learnt->threshold ? 2 : 0.5);
-      }
-      learnt->threshold = std::max(learnt->threshold, default_threshold(key.second, mode_));
-    }
-    learnt->any = false;
-    learnt->largest = 0;
-    learnt->smallest_wrong.reset();
+    learnt->right.clear();
+    learnt->wrong.clear();
   }
   for (auto& [api, calls] : calls_) {
-    calls.before = std::max(calls.before, calls.now);
-    calls.now = 0;
+    if (step_ == 0) calls.first = calls.now;
+    calls.now = calls.sampled = 0;
   }
   ++step_;
 }
@@ -143,7 +155,7 @@ RowFile::~RowFile() {
 void RowFile::add(const Row& row) {
   std::string text;
   if (descriptor_ < 0) {
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, io::kFileMode);
+    descriptor_ = io::open_regular(path_, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
     if (descriptor_ < 0) throw IoError("cannot create", path_.string(), errno);
     text = kHeader;
   }

@@ -219,9 +219,11 @@ class Check {
   std::pair<std::int64_t, std::int64_t> range(const Value& element) const {
     if (const auto* const number = element.as<std::int64_t>()) return {*number, *number};
     const auto* const text = element.as<std::string>();
-    const std::size_t dash = text == nullptr ? std::string::npos : text->find('-');
-    const auto first = dash == std::string::npos ? std::nullopt : digits({text->data(), dash});
-    const auto last = first ? digits(std::string_view(*text).substr(dash + 1)) : std::nullopt;
+    if (text == nullptr) fail("expected an integer or a range \"a-b\" in the list", element);
+    const std::string_view words(*text);
+    const std::size_t dash = words.find('-');
+    const auto first = digits(words.substr(0, dash));  // "3" is "3-3"
+    const auto last = first && dash != words.npos ? digits(words.substr(dash + 1)) : first;
     if (!last) fail("expected an integer or a range \"a-b\" in the list", element);
     if (*first > *last) fail("expected a range from the smaller to the larger number", element);
     return {*first, *last};

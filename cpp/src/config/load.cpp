@@ -62,8 +62,20 @@ bool asks_for_nothing(const Value& value) {
   return value.is_null() || (text != nullptr && text->empty());
 }
 
+// Of keys that are known and have no effect: what to use instead.
+void warn_of_ignored(const Section& section) {
+  for (const auto& [name, value] : section.content()) {
+    for (const Key& key : section.keys_of_it()) {
+      const bool is_it = key.name == name && key.origin == Origin::kIgnored;
+      if (!is_it || asks_for_nothing(value) || value.shown() == fallback_of(key).shown()) continue;
+      section.warn(name, "the key is ignored: " + std::string(key.meaning));
+    }
+  }
+}
+
 // A mistyped key is an error; a key that changes nothing gets a warning, unless it asks for nothing.
 void check_keys(const Section& section) {
+  warn_of_ignored(section);
   const std::vector<std::string> known = names_of(section.keys_of_it());
   std::vector<std::string> of_others;
   for (const Key& key : section.rows()) {
@@ -90,6 +102,7 @@ void check_top_keys(const Section& top, const std::string& place, const std::str
   std::vector<std::string> known = names_of(keys_of(""));
   for (const Task& one : tasks()) known.emplace_back(one.name);
   const std::vector<std::string> inside = names_of(keys_of(task));
+  warn_of_ignored(top);
   std::string unknown;
   for (const auto& [key, value] : top.content()) {
     if (contains(known, key)) continue;
@@ -120,7 +133,9 @@ const Task& chosen_task(const Section& top) {
   for (const Task& one : all) {
     if (one.is_available) available += (available.empty() ? "" : ", ") + std::string(one.name);
   }
-  top.fail_unsupported("task", task + " is not in this version of msprobe, expected one of " + available);
+  const std::string instead(found->meaning);
+  top.fail_unsupported("task", task + " is no task of msprobe" + (instead.empty() ? "" : ": " + instead) +
+                                   "; expected one of " + available);
 }
 
 // Of the objects in a section, those that have rows.

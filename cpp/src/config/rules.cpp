@@ -113,12 +113,7 @@ void complete_data_mode(Section& section) {
 }
 
 void check_scope_of_calls(const Section& section) {
-  const std::vector<std::string> names = section.values().texts("scope");
-  if (names.empty()) return;
-  if (names.size() != 2) {
-    section.fail("scope", "expected the names of the first and the last call, " + section.found("scope"));
-  }
-  for (const std::string& name : names) {
+  for (const std::string& name : section.values().texts("scope")) {
     if (name.starts_with(kModule)) {
       section.fail("scope", "expected names of APIs, not of modules, found " + io::in_quotes(name));
     }
@@ -206,6 +201,10 @@ void check_dump(Section& section, const Values& top) {
     section.reset(key);
   }
   if (has("data_mode")) complete_data_mode(section);
+  if (has("summary_mode") && section.values().text("summary_mode") == "xor") {
+    section.warn("summary_mode", "the checksums are CRC-32, as with md5");
+    section.set("summary_mode", {std::string("md5")});
+  }
   if (has("overflow_nums")) {
     const std::int64_t number = section.values().integer("overflow_nums");
     if (number != -1 && number < 1) {

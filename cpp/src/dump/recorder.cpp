@@ -460,13 +460,42 @@ bool Recorder::keeps(std::string_view name) const {
   return state_->filter.keeps(name);
 }
 
-bool Recorder::keeps_backward(std::string_view name, const Frame* forward_module) const {
-  const auto lock = state_->lock_filter();
-  const trace::Filter& filter = state_->filter;
-  bool kept = filter.keeps(name);
-  for (const Frame* frame = forward_module; !kept && frame != nullptr; frame = frame->parent.get()) {
-    kept = filter.keeps(frame->backward_name());
+namespace {
+
+// By its name or that of a module around it.
+bool lists_backward(const trace::Filter& filter, std::string_view name, const Frame* around) {
+  bool is_listed = filter.lists(name);
+  for (; !is_listed && around != nullptr; around = around->parent.get()) {
+    is_listed = filter.lists(around->backward_name());
   }
+  return is_listed;
+}
+
+}  // namespace
+
+bool Recorder::may_keep_backward(std::string_view forward_name) const {
+  const auto lock = state_->lock_filter();
+  return !lock || lists_backward(state_->filter, backward_name(forward_name), innermost_of(this));
+}
+
+bool Recorder::begin_backward(std::string_view name, const Frame* forward_module, bool is_module) {
+  const auto lock = state_->lock_filter();
+  if (!lock) return true;
+  trace::Filter& filter = state_->filter;
+  const bool is_listed = lists_backward(filter, name, forward_module);
+  filter.enter(name);
+  if (is_module) return is_listed;
+  const bool kept = is_listed && filter.is_in_scope();
+  filter.leave(name);
+  return kept;
+}
+
+bool Recorder::end_backward(std::string_view name, const Frame* forward_module) {
+  const auto lock = state_->lock_filter();
+  if (!lock) return true;
+  trace::Filter& filter = state_->filter;
+  const bool kept = filter.is_in_scope() && lists_backward(filter, name, forward_module);
+  filter.leave(name);
   return kept;
 }
 

@@ -61,6 +61,7 @@ struct Session::State {
     }
 
     PooledText text;      // the name
+    PooledText backward;  // that of the module's backward
     PooledText elements;  // one object with a slot for each parameter
     std::atomic<bool> is_written{false};
   };
@@ -167,11 +168,6 @@ Files Session::files_of(std::string_view record) const {
   return state_->recorder.stores(record) ? Files::kAll : Files::kNone;
 }
 
-Files Session::files_of_gradient(std::string_view record) const {
-  const Files files = files_of(record);
-  return files == Files::kAll && keeps_overflows_only_ ? Files::kBad : files;
-}
-
 bool Session::has_enough_overflows() const noexcept {
   return state_->overflow_limit > 0 && state_->overflows.load() >= state_->overflow_limit;
 }
@@ -207,14 +203,21 @@ void Session::begin_record(Call& call, CallValues& values) {
 
 void Session::begin_call(Call& call, CallValues& values) {
   call.is_listed = state_->recorder.keeps_api(call.name);
-  if (!call.is_listed) return;
-  call.watches_backward = kept(RecordKind::kApiBackward).record && !call.returns_arguments;
+  call.watches_backward = kept(RecordKind::kApiBackward).record && !call.returns_arguments &&
+                          state_->recorder.may_keep_backward(call.name);
+  if (!call.is_listed) {
+    if (call.watches_backward) values.find_arguments();
+    return;
+  }
   if (!keeps_overflows_only_ || State::overflows_in(values, true, false)) begin_record(call, values);
 }
 
 void Session::end_call(Call& call, CallValues& values) {
   place_call(call);
-  if (!call.is_listed) return;
+  if (!call.is_listed) {
+    if (call.watches_backward) values.find_results();
+    return;
+  }
   // Arguments that the call changed in place are shown as they are now.
   if (keeps_overflows_only_ && !call.is_kept && State::overflows_in(values, false, true))
     begin_record(call, values);
@@ -237,19 +240,24 @@ void Session::write_results(const Call& call, CallValues& values) {
 
 void Session::begin_module(Call& call) {
   state_->recorder.open_module(call.name);
-  call.watches_backward = kept(RecordKind::kModuleBackward).record;
+  call.watches_backward =
+      kept(RecordKind::kModuleBackward).record && state_->recorder.may_keep_backward(call.name);
 }
 
 void Session::end_module(Call& call, CallValues* values) {
   call.is_listed = state_->recorder.close_module(call.name);
-  call.watches_backward = false;
-  if (values == nullptr || !is_collecting() || !call.is_listed) return;
+  if (values == nullptr || !is_collecting()) call.watches_backward = false;
+  if (values == nullptr || !is_collecting() || !call.is_listed) {
+    if (!call.watches_backward) return;
+    values->find_arguments();
+    values->find_results();
+    return;
+  }
   if (keeps_overflows_only_) {
     if (!State::overflows_in(*values, true, true)) return;
     count_overflow();
   }
   call.is_kept = true;
-  call.watches_backward = kept(RecordKind::kModuleBackward).record;
   const Kept& kept = this->kept(RecordKind::kModuleForward);
   const Files files = files_of(call.name);
   if (kept.record) {
@@ -297,18 +305,22 @@ void Session::end_operator(Call& call, bool backward, CallValues* values) {
 
 // ------------------------------------------------------------------------------------------------- backward
 
-bool Session::keeps(const Backward& backward) const {
-  return state_->recorder.keeps_backward(backward.name, backward.forward_module);
+bool Session::begin_backward(const Backward& backward) {
+  return state_->recorder.begin_backward(backward.name, backward.forward_module, backward.is_module);
+}
+
+bool Session::keeps_overflow(Badness worst) const noexcept {
+  return worst != Badness::kGood && !has_enough_overflows();
 }
 
 void Session::write_backward(const Backward& backward, bool is_kept, const Gradients& of_outputs,
                              const Gradients& of_inputs) {
   Recorder& recorder = state_->recorder;
   recorder.place_backward(backward.name, backward.forward_module);
+  if (backward.is_module && !recorder.end_backward(backward.name, backward.forward_module)) return;
   if (!is_kept) return;
   if (keeps_overflows_only_) {
-    const bool is_good = std::max(of_outputs.worst, of_inputs.worst) == Badness::kGood;
-    if (is_good || has_enough_overflows()) return;
+    if (!keeps_overflow(std::max(of_outputs.worst, of_inputs.worst))) return;
     count_overflow();
   }
   const RecordKind kind = backward.is_module ? RecordKind::kModuleBackward : RecordKind::kApiBackward;
@@ -324,10 +336,11 @@ std::shared_ptr<ParameterGradients> Session::watch_parameters(const Call& module
                                                               std::span<const std::string_view> names,
                                                               std::span<trace::SlotId> slots) {
   const Kept& kept = this->kept(RecordKind::kParametersGrad);
-  if (!kept.record || names.empty()) return nullptr;
+  if (!kept.record || names.empty() || (keeps_overflows_only_ && !module.is_kept)) return nullptr;
   auto record = std::allocate_shared<State::GradientsRecord>(PoolAllocator<State::GradientsRecord>());
   record->text.reserve(module.name.size() + kGradients.size());
   record->text.append(trace::RecordName(module.name).callee()).append(kGradients);
+  if (state_->has_scope) record->backward = backward_name(module.name);
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->gradient_names.insert(record->text).second) return nullptr;
@@ -351,7 +364,8 @@ std::shared_ptr<ParameterGradients> Session::watch_parameters(const Call& module
 
 bool Session::takes_gradient(ParameterGradients& of) {
   auto& record = static_cast<State::GradientsRecord&>(of);
-  if (!record.is_written && !state_->recorder.keeps(record.text)) return false;
+  const Recorder& recorder = state_->recorder;
+  if (!record.is_written && !recorder.keeps(record.text) && !recorder.keeps(record.backward)) return false;
   record.write(state_->recorder);
   return kept(RecordKind::kParametersGrad).parameters;
 }

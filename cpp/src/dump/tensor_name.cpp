@@ -49,17 +49,8 @@ std::string tensor_file_name(std::string_view record, std::string_view position,
 }
 
 void append_fault(const std::filesystem::path& path, std::string_view record, std::string_view what) {
-  // Neither a link nor a pipe that somebody put there.
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  const int descriptor = ::open(path.c_str(), kFlags, io::kFileMode);
-  if (descriptor < 0) throw IoError("cannot open", path.string(), errno);
-  std::string entry = "[" + time_text() + "] [ERROR] recording failed: name=" + std::string(record) +
-                      ", pid=" + std::to_string(::getpid()) + "\n" + std::string(what) + "\n\n";
-  const ssize_t written = ::write(descriptor, entry.data(), entry.size());
-  const int reason = errno;
-  ::close(descriptor);
-  if (written < 0 || std::cmp_not_equal(written, entry.size()))
-    throw IoError("cannot write", path.string(), reason);
+  io::append_text(path, "[" + time_text() + "] [ERROR] recording failed: name=" + std::string(record) +
+                            ", pid=" + std::to_string(::getpid()) + "\n" + std::string(what) + "\n\n");
 }
 
 }  // namespace msprobe::dump

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch/backward_hooks.h"
 
+#include <algorithm>
 #include <mutex>
 
 namespace msprobe::torch_adapter {
@@ -54,9 +55,9 @@ variable_list OneNodeHook::operator()(const variable_list& leaving, const variab
 void OneNodeHook::write(const variable_list& leaving, const variable_list& arriving) const {
   dump::Session& session = state->session;
   const dump::Backward backward{name_text(), false, module.get()};
-  const bool is_kept = session.keeps(backward);
+  const bool is_kept = session.begin_backward(backward);
   const dump::Session::Kept& kept = session.kept(trace::RecordKind::kApiBackward);
-  const dump::Files files = is_kept ? session.files_of_gradient(name_text()) : dump::Files::kNone;
+  const dump::Files files = is_kept ? session.files_of(name_text()) : dump::Files::kNone;
   thread_local trace::ElementWriter of_outputs;
   thread_local trace::ElementWriter of_inputs;
   of_outputs.clear();
@@ -64,20 +65,30 @@ void OneNodeHook::write(const variable_list& leaving, const variable_list& arriv
   const auto describe = [&](dump::ValueWriter& to, std::size_t position, const at::Tensor& gradient) {
     to.item(position, [&] { state->describer.describe(to, gradient); });
   };
-  if (is_kept && kept.inputs) {
-    dump::ValueWriter to(of_outputs, name_text(), files);
-    to.begin(category_of(true));
-    std::size_t position = 0;
-    for (const std::uint16_t number : outputs) describe(to, position++, arriving[number]);
-  }
-  if (is_kept && kept.outputs) {
-    dump::ValueWriter to(of_inputs, name_text(), files);
-    to.begin(category_of(false));
-    std::size_t position = 0;
-    for (const std::int16_t edge : inputs) {
-      if (edge == kHidden) continue;
-      describe(to, position++, edge == kNone ? at::Tensor() : leaving[static_cast<std::size_t>(edge)]);
+  const auto describe_all = [&](dump::Files with) {
+    of_outputs.clear();
+    of_inputs.clear();
+    if (kept.inputs) {
+      dump::ValueWriter to(of_outputs, name_text(), with);
+      to.begin(category_of(true));
+      std::size_t position = 0;
+      for (const std::uint16_t number : outputs) describe(to, position++, arriving[number]);
     }
+    if (kept.outputs) {
+      dump::ValueWriter to(of_inputs, name_text(), with);
+      to.begin(category_of(false));
+      std::size_t position = 0;
+      for (const std::int16_t edge : inputs) {
+        if (edge == kHidden) continue;
+        describe(to, position++, edge == kNone ? at::Tensor() : leaving[static_cast<std::size_t>(edge)]);
+      }
+    }
+  };
+  const bool decides_later = session.keeps_overflows_only();  // files are those of records alone
+  if (is_kept) describe_all(decides_later ? dump::Files::kNone : files);
+  if (decides_later && files != dump::Files::kNone &&
+      session.keeps_overflow(std::max(of_outputs.worst(), of_inputs.worst()))) {
+    describe_all(files);
   }
   session.write_backward(backward, is_kept, {of_outputs.bytes(), of_outputs.worst()},
                          {of_inputs.bytes(), of_inputs.worst()});

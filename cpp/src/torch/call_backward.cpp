@@ -64,6 +64,7 @@ void CallBackward::begin_round() {
       gradient.arrived = 0;
       gradient.element.clear();
       gradient.sum = at::Tensor();
+      gradient.value = at::Tensor();
       gradient.placement.reset();
       gradient.worst = trace::Badness::kGood;
       gradient.mixed = false;
@@ -76,8 +77,8 @@ void BackwardState::arrive(CallBackward& call, bool of_output, std::size_t index
   if (call.missing == 0) call.begin_round();  // the graph was kept, and runs again
   if (!call.started) {
     note_started(call);
-    call.kept = session.keeps(call.backward());
-    call.files = call.kept ? session.files_of_gradient(call.name) : dump::Files::kNone;
+    call.kept = session.begin_backward(call.backward());
+    call.files = call.kept && !session.keeps_overflows_only() ? session.files_of(call.name) : dump::Files::kNone;
   }
   Gradient& gradient = call.side(of_output)[index];
   ++gradient.arrived;
@@ -152,10 +153,25 @@ void BackwardState::describe(CallBackward& call, bool of_output, std::size_t ind
   });
   gradient.worst = out.worst();
   gradient.element = out.bytes();
+  if (session.keeps_overflows_only() && is_written && call.files == dump::Files::kNone) gradient.value = value;
+}
+
+// Task overflow_check: of a record that is kept the finite tensors are files, too.
+void BackwardState::describe_with_files(CallBackward& call, bool is_kept) {
+  call.files = is_kept ? session.files_of(call.name) : dump::Files::kNone;
+  for (const bool of_output : {true, false}) {
+    Gradients& side = call.side(of_output);
+    for (std::size_t i = 0; i < side.size(); ++i) {
+      const at::Tensor value = std::exchange(side[i].value, at::Tensor());
+      if (call.files != dump::Files::kNone) describe(call, of_output, i, value);
+    }
+  }
 }
 
 void BackwardState::write(CallBackward& call) {
   if (call.kept) describe_incomplete(call);
+  const trace::Badness worst = std::max(worst_of(call.outputs), worst_of(call.inputs));
+  if (call.kept && session.keeps_overflows_only()) describe_with_files(call, session.keeps_overflow(worst));
   const dump::Session::Kept& kept = session.kept(call.kind());
   thread_local std::string of_outputs;
   thread_local std::string of_inputs;

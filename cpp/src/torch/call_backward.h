@@ -36,6 +36,7 @@ constexpr std::string_view category_of(bool of_output) { return of_output ? "inp
 struct Gradient {
   PooledText element;                      // described; empty: did not come
   at::Tensor sum;                          // of several contributions, a copy of ours
+  at::Tensor value;  // task overflow_check with files: whether it is one is known when all are there
   std::unique_ptr<std::string> placement;  // of the sum, where the contributions are DTensors
   std::uint16_t expected = 0;              // contributions until it is complete
   std::uint16_t arrived = 0;
@@ -105,6 +106,7 @@ struct BackwardState {
  private:
   void note_started(CallBackward& call);
   void describe(CallBackward& call, bool of_output, std::size_t index, const at::Tensor& value);
+  void describe_with_files(CallBackward& call, bool is_kept);
   void describe_incomplete(CallBackward& call);
   void add(Gradient& gradient, const at::Tensor& contribution);
   void add_local(Gradient& gradient, const at::Tensor& contribution);

@@ -3,12 +3,14 @@
 #include <ATen/ATen.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -97,24 +99,67 @@ struct WatchedCall {
     }
     return --missing == 0;
   }
+
+  // Nothing more comes: what is there of a sum is all of it.
+  void end_early() {
+    for (const bool of_output : {true, false}) {
+      for (Gradient& gradient : side(of_output)) {
+        if (!gradient.sum.defined()) continue;
+        listener->arrived(of_output, gradient.index, gradient.mixed ? at::Tensor() : gradient.sum);
+      }
+    }
+    listener->complete();
+  }
 };
 
-struct CallGradients::State {
+struct CallGradients::State : std::enable_shared_from_this<CallGradients::State> {
+  struct Started {
+    std::weak_ptr<WatchedCall> call;
+    int pass;  // the backward that runs, as the engine numbers them
+  };
+
   std::atomic<std::uint64_t> step{0};
   std::mutex mutex;
-  std::vector<std::weak_ptr<WatchedCall>> started;
+  std::vector<Started> started;
+  int noted_pass = -1;  // the last whose end is awaited
 
+  // In the engine. Where the rest never comes, because an output is not used or an input not reached, the call
+  // is complete when the backward ends.
   void note_started(const std::shared_ptr<WatchedCall>& call) {
+    const int pass = autograd::get_current_graph_task_id();
     const std::lock_guard lock(mutex);
-    started.push_back(call);
+    started.push_back({call, pass});
+    if (pass < 0 || pass == noted_pass) return;
+    noted_pass = pass;
+    autograd::Engine::get_default_engine().queue_callback(
+        [self = shared_from_this(), pass] { guarded([&] { self->complete(pass); }); });
   }
 
   void forget(const WatchedCall* call) {
     const std::lock_guard lock(mutex);
-    std::erase_if(started, [&](const auto& weak) {
-      const auto known = weak.lock();
+    std::erase_if(started, [&](const Started& entry) {
+      const auto known = entry.call.lock();
       return !known || known.get() == call;
     });
+  }
+
+  // Those of one backward; without a number all.
+  void complete(std::optional<int> pass) {
+    std::vector<std::shared_ptr<WatchedCall>> calls;
+    {
+      const std::lock_guard lock(mutex);
+      std::erase_if(started, [&](const Started& entry) {
+        if (pass && entry.pass != *pass) return false;
+        if (auto call = entry.call.lock()) calls.push_back(std::move(call));
+        return true;
+      });
+    }
+    for (const auto& call : calls) {
+      const std::lock_guard lock(call->mutex);
+      if (!call->started) continue;
+      guarded([&] { call->end_early(); });
+      call->begin_round();
+    }
   }
 };
 
@@ -232,20 +277,7 @@ void CallGradients::after_call(const std::shared_ptr<Before>& before, std::span<
 }
 
 void CallGradients::end_step() {
-  std::vector<std::shared_ptr<WatchedCall>> calls;
-  {
-    const std::lock_guard lock(state_->mutex);
-    for (const auto& weak : state_->started) {
-      if (auto call = weak.lock()) calls.push_back(std::move(call));
-    }
-    state_->started.clear();
-  }
-  for (const auto& call : calls) {
-    const std::lock_guard lock(call->mutex);
-    if (!call->started) continue;
-    call->started = false;
-    guarded([&] { call->listener->complete(); });
-  }
+  state_->complete(std::nullopt);
   ++state_->step;
 }
 

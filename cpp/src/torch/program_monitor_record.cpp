@@ -9,9 +9,10 @@
 #include <array>
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <utility>
 
+#include "msprobe/error.h"
+#include "msprobe/file.h"
 #include "msprobe/log.h"
 #include "msprobe/monitor_alarms.h"
 #include "msprobe/version.h"
@@ -102,10 +103,12 @@ void ProgramRecord::tell(const std::vector<monitor::Alarm>& alarms) {
   }
   if (alarms.size() > 1) first += "; " + std::to_string(alarms.size() - 1) + " other series, too";
   log(LogLevel::kWarning, first);
-  std::ofstream file(folder_ / "alarms.jsonl", std::ios::binary | std::ios::app);
-  file << lines << std::flush;
-  if (!file && !std::exchange(complained_, true)) {
-    log(LogLevel::kWarning, "cannot write " + (folder_ / "alarms.jsonl").string() + "; training goes on");
+  try {
+    io::append_text(folder_ / "alarms.jsonl", lines);
+  } catch (const IoError& error) {
+    if (!std::exchange(complained_, true)) {
+      log(LogLevel::kWarning, std::string(error.what()) + "; training goes on");
+    }
   }
 }
 

@@ -187,7 +187,7 @@ void TensorDescriber::State::describe(dump::ValueWriter& to, const at::Tensor& t
       const at::Tensor& plain = is_view_of_others ? others : tensor;
       const bool waits = may_wait(plain);
       if (!waits) element.statistics = measure(plain);
-      if (to.takes_file(element.statistics)) {
+      if (to.takes_files()) {
         data_name = recorder.data_name(to.record(), to.position());
         store(plain, data_name);
         element.data_name = data_name;

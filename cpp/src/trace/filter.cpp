@@ -16,24 +16,31 @@ Filter::Filter(std::vector<std::string> list, std::vector<std::string> scope)
   }
 }
 
-bool Filter::listed(std::string_view name) const {
+bool Filter::lists(std::string_view name) const {
   return list_.empty() || !open_.empty() ||
          std::any_of(list_.begin(), list_.end(),
                      [&](const std::string& entry) { return name.find(entry) != std::string_view::npos; });
 }
 
-bool Filter::keeps(std::string_view name) const { return listed(name) && (scope_.empty() || in_scope_); }
+bool Filter::keeps(std::string_view name) const { return lists(name) && is_in_scope(); }
 
 bool Filter::keeps_api(std::string_view name) {
-  if (scope_.empty()) return listed(name);
-  if (name == scope_[0]) in_scope_ = true;
+  enter(name);
   const bool kept = keeps(name);
-  if (name == scope_[1]) in_scope_ = false;
+  leave(name);
   return kept;
 }
 
-void Filter::open_module(std::string_view name) {
+void Filter::enter(std::string_view name) {
   if (!scope_.empty() && name == scope_[0]) in_scope_ = true;
+}
+
+void Filter::leave(std::string_view name) {
+  if (!scope_.empty() && name == scope_[1]) in_scope_ = false;
+}
+
+void Filter::open_module(std::string_view name) {
+  enter(name);
   const bool named = !list_.empty() && std::any_of(list_.begin(), list_.end(), [&](const std::string& entry) {
     return name.find(entry) != std::string_view::npos;
   });
@@ -42,7 +49,7 @@ void Filter::open_module(std::string_view name) {
 
 bool Filter::close_module(std::string_view name) {
   const bool kept = keeps(name);
-  if (!scope_.empty() && name == scope_[1]) in_scope_ = false;
+  leave(name);
   if (const auto open = std::find(open_.begin(), open_.end(), name); open != open_.end()) open_.erase(open);
   return kept;
 }

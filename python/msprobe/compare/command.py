@@ -117,6 +117,12 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
                 f"{option}: expected two PyTorch dumps, whose names need no mapping between frameworks; "
                 "to pair items of other names use -dm FILE, with lines NAME: NAME_IN_THE_REFERENCE"
             )
+    for option, value in (("--consistent_check", asked.consistent_check), ("--backend", asked.backend)):
+        if value is not None:
+            parser.error(
+                f"{option}: dumps of training and of inference are compared like any two runs; to pair items "
+                "of other names use -dm FILE, with lines NAME: NAME_IN_THE_REFERENCE"
+            )
     if asked.fuzzy_match and asked.data_mapping is not None:
         parser.error("expected one of -f and -dm")
     if "csv" in asked.format and (asked.xlsx or "xlsx" in asked.format):
@@ -212,6 +218,8 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
     add("-lm", "--layer_mapping", metavar="FILE", nargs="?", const="", help="accepted and ignored")
     add("-cm", "--cell_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
     add("-am", "--api_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
+    for option in ("--consistent_check", "--backend"):
+        add(option, metavar="X", nargs="?", const="", help="an error: any two runs are compared alike")
     add(
         "--noise",
         metavar="RUN",

@@ -53,8 +53,10 @@ def compare(
     target, reference = (_path_in(input_param, key) for key in _KEYS[:2])
     stack = _path_in(input_param, _KEYS[2]) if input_param.get(_KEYS[2]) is not None else None
     shows_log = input_param.get(_KEYS[3], True)
-    if not isinstance(shows_log, bool):
-        raise InvalidArgument(f'input_param: "{_KEYS[3]}": expected a bool, found {shows_log!r}')
+    _check_switches({"stack_mode": stack_mode, "auto_analyze": auto_analyze, "fuzzy_match": fuzzy_match})
+    _check_switches({f'input_param: "{_KEYS[3]}"': shows_log})
+    if not isinstance(suffix, str):
+        raise InvalidArgument(f"suffix: expected a text, found {suffix!r}")
     for path in (target, reference):
         if form_of(path) is not Form.FILE:
             raise InvalidArgument(f"{path}: expected a file; compare_distributed() compares folders")
@@ -67,7 +69,7 @@ def compare(
         suffix=suffix,
         shows_progress=False,
     )
-    return _run(Paths(target, reference, stack), options, shows_log=shows_log)
+    return _run(Paths(target, reference, stack), options, shows_log=bool(shows_log))
 
 
 def compare_distributed(
@@ -87,6 +89,8 @@ def compare_distributed(
     is raised. `stack_mode` is accepted: stack.json beside a dump is used where it is. The other arguments,
     and what is raised: see compare().
     """
+    _check_switches({"stack_mode": stack_mode, "auto_analyze": auto_analyze, "fuzzy_match": fuzzy_match})
+    _check_switches({"is_print_compare_log": is_print_compare_log})
     options = CompareOptions(
         output=Path(output_path),
         stack_mode=stack_mode,
@@ -106,6 +110,12 @@ def _run(paths: Paths, options: CompareOptions, *, shows_log: bool) -> CompareRe
     if shows_log:
         log.info("%s: %s", options.output, result.answer(culprits))
     return result
+
+
+def _check_switches(found: Mapping[str, object]) -> None:
+    for name, value in found.items():
+        if not isinstance(value, bool):
+            raise InvalidArgument(f"{name}: expected a bool, found {value!r}")
 
 
 def _path_in(input_param: Mapping[str, object], key: str) -> Path:

@@ -12,6 +12,7 @@ import zlib
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Union
 
+from msprobe.files.regular_file import open_to_read
 from msprobe.native import FormatError, InvalidArgument, UnsupportedError, core
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _check_archive(path: str) -> None:
     and for whatever comes out of the archive. Raises FormatError.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
             parts = archive.infolist()
             packed = sum(part.compress_size for part in parts)
             content = sum(part.file_size for part in parts)
@@ -187,8 +188,8 @@ def _check_archive(path: str) -> None:
                 )
             for part in parts:
                 if part.filename.startswith("xl/worksheets/") and part.filename.endswith(".xml"):
-                    with archive.open(part) as file:
-                        _check_sheet(f"{path}: {part.filename}", file)
+                    with archive.open(part) as sheet:
+                        _check_sheet(f"{path}: {part.filename}", sheet)
     except FormatError:
         raise
     except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError) as error:

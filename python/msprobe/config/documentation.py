@@ -69,13 +69,16 @@ def _table(tasks: list[str]) -> str:
     if any(row["origin"] == "own" for row in rows):
         notes.append("`*`: a key of msprobe, which mindstudio-probe does not have (and ignores).")
     if ignored:
-        notes.append(f"Known and without effect: {', '.join(ignored)}.")
+        notes.append(
+            "Known and without effect, which a warning says where another value than the default is given:"
+        )
+        notes += ["", *ignored]
     return "\n".join([*lines, "", *notes]).rstrip()
 
 
 def _ignored(row: Mapping[str, Any]) -> str:
     words = ", ".join(f"`{_json(word)}`" for word, _ in row["words"])
-    return f"`{row['name']}`" + (f" ({words})" if words else "")
+    return f"* `{row['name']}`" + (f" ({words})" if words else "") + f": {row['meaning']}"
 
 
 def _meaning(row: Mapping[str, Any]) -> str:

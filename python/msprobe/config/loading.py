@@ -51,7 +51,7 @@ class GradProbeConfig:
 class FreeBenchmarkConfig:
     """Section `free_benchmark`."""
 
-    scope: tuple[str, ...]  # names of the first and the last call; empty: no limits
+    scope: tuple[str, ...]  # the full names of calls; empty: all
     list: tuple[str, ...]  # a call is made again when its name holds one of these; empty: all
     pert_mode: str
     handler_type: str

@@ -43,6 +43,7 @@ class DataDump:
         self._step = 0
         self._hooks: Hooks | None = None
         self._single: Hooks | None = None  # of module_dump
+        self._singles: list[Any] = []
         self._tokens: CallRange | None = None
         self._fetching: Exchange | None = None  # of enable_dataloader
         self._compiled: list[Exchange] = []
@@ -166,7 +167,8 @@ class DataDump:
         self._step += 1
 
     def save(self, variable: Any, name: str, save_backward: bool = True) -> None:
-        if self._config.level != "debug" or not self._wanted():
+        # As in mindstudio-probe, values are saved by every process, whatever ranks are asked for.
+        if self._config.level != "debug" or not self._wanted(of_rank=False):
             return
         problem = unsavable(variable, name, save_backward)
         if problem:
@@ -194,7 +196,9 @@ class DataDump:
             self._empty.ended_step(self._step, self._session.report()["records"])
 
     def module_dump(self, module: object, name: str) -> None:
-        """Records this module alone, as `Module.{name}.{Class}`, until module_dump_end()."""
+        """Records this module, as `Module.{name}.{Class}`, and no functions, until module_dump_end(). Calls
+        of modules of the model of start() are recorded as always.
+        """
         from torch import nn
 
         if not isinstance(module, nn.Module):
@@ -204,10 +208,13 @@ class DataDump:
         if not self._collecting:
             return
         assert self._hooks is not None
-        if self._watched is not None:
-            log.info("module_dump: the model of start() is recorded already, %s with it", name)
+        if self._session.watches_module(module):
+            log.info("module_dump: %s is recorded already", name)
             return
         self._session.watch_module(module, f"Module.{name}.{type(module).__name__}")
+        self._singles.append(module)
+        if self._single is not None:
+            return
         self._single = Hooks([module_calls(self._session)])
         with self._training_state.aside():
             self._hooks.remove()
@@ -221,7 +228,9 @@ class DataDump:
             if self._collecting and self._hooks is not None:
                 self._hooks.install()
         self._single = None
-        self._session.forget_modules()
+        for module in self._singles:
+            self._session.pause_module(module)
+        self._singles = []
 
     def register_custom_api(self, module: Any, api: str, prefix: str) -> None:
         self.restore_custom_api(module, api)
@@ -275,7 +284,7 @@ class DataDump:
 
     # ---- steps
 
-    def _wanted(self) -> bool:
+    def _wanted(self, *, of_rank: bool = True) -> bool:
         if os.getpid() != self._process:
             return False
         self._empty.saw_step(self._step)
@@ -286,7 +295,7 @@ class DataDump:
             return False
         # As in the existing tool: a filter of ranks leaves a process without a rank out.
         rank = rank_in_group()
-        if not self._config.ranks or rank in self._config.ranks:
+        if not of_rank or not self._config.ranks or rank in self._config.ranks:
             return True
         self._empty.left_out(rank, _processes())
         return False

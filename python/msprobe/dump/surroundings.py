@@ -12,6 +12,7 @@ import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.credentials import concealed_argument
 from msprobe.training.json_text import Json
 from msprobe.training.torch_state import OMITTED, plain
 
@@ -49,7 +50,8 @@ class ModuleSettings:
         whole = True
         for name in asked:
             try:  # not report.noting(): there are thousands of attributes
-                found[name] = plain(attributes[name])
+                value = plain(attributes[name])
+                found[name] = concealed_argument(name, value) if isinstance(value, str) else value
             except Exception as error:
                 report.note_error(f"module {path!r}, attribute {name!r}", error)
                 whole = False

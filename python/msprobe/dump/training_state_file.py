@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.credentials import concealed_in
 from msprobe.native import Error
 from msprobe.terminal.printable import printable
 from msprobe.training.json_text import Json, json_text
@@ -67,7 +68,7 @@ class TrainingStateFile:
     def note(self, fault: str) -> None:
         self._fault_count += 1
         if len(self._faults) < _MOST_FAULTS:
-            self._faults.append(printable(fault)[:_LONGEST_FAULT])
+            self._faults.append(concealed_in(printable(fault)[:_LONGEST_FAULT]))
 
     @property
     def first_fault(self) -> str:

@@ -106,14 +106,14 @@ TEST_CASE("config: what is wrong is named with its line") {
   CHECK_THAT(refusal("{\"task\":\n 3}"),
              Equals("line 2: \"task\": expected one of statistics, tensor, structure, "
                     "overflow_check, grad_probe, free_benchmark, monitor, run_ut, acc_check, "
-                    "diff_check, nan_check, found 3"));
+                    "diff_check, nan_check, exception_dump, found 3"));
   CHECK_THAT(refusal("{}"),
              Equals("\"dump_path\": The dump_path not found. Expected in the file or as an argument "
                     "of PrecisionDebugger"));
   CHECK_THAT(refusal("{\"dump_path\": \"x\",\n\"step\": [1,\n2,\n-3]}"),
              Equals("line 4: \"step\": expected numbers from 0 to 1000000, found -3"));
   CHECK_THAT(refusal("{\"dump_path\": \"x\", \"statistics\": {\n\"summary_mode\": \"crc\"}}"),
-             Equals("line 2: \"statistics.summary_mode\": expected one of statistics, md5, found \"crc\""));
+             Equals("line 2: \"statistics.summary_mode\": expected one of statistics, md5, xor, found \"crc\""));
   CHECK_THAT(refusal("{\"dump_path\": \"x\", \"statistics\": {\n\"sumary_mode\": \"md5\"}}"),
              Equals("line 2: \"statistics.sumary_mode\": unknown key: did you mean \"summary_mode\"?"));
   CHECK_THAT(refusal("{\"dump_path\": \"x\",\n\"list\": []}"),
@@ -123,8 +123,8 @@ TEST_CASE("config: what is wrong is named with its line") {
   CHECK_THAT(
       refusal("{\"task\": \"run_ut\"}"),
       Equals(
-          "line 1: \"task\": run_ut is not in this version of msprobe, expected one of statistics, tensor, "
-          "structure, overflow_check, grad_probe, free_benchmark, monitor"));
+          "line 1: \"task\": run_ut is no task of msprobe: command msprobe run_ut checks a dump of task tensor "
+          "or statistics; expected one of statistics, tensor, structure, overflow_check, grad_probe, free_benchmark, monitor"));
   for (const char* const name : {"relu", "Torch.relu", "Torch.relu.forward", "Torch.relu.0",
                                  "Torch.relu.x.forward", "0.forward", "Torch.relu..forward", ".0.forward"}) {
     CHECK_THAT(
@@ -153,6 +153,29 @@ TEST_CASE("config: what is odd and does no harm is a warning") {
             path + ": unknown keys are ignored: hue, zzz",
             path + ": line 2: \"statistics.overflow_nums\": task statistics does not use this key",
             path + ": line 2: \"statistics.colour\": the unknown key is ignored"});
+}
+
+TEST_CASE("config: what is known and has no effect says what to use instead") {
+  const File file(
+      "{\"dump_path\": \"x\", \"precision\": \"low\", \"load\": {},\n\"risk_level\": \"CORE\", \"statistics\": "
+      "{\"device\": \"\",\n\"precision\": \"high\", \"summary_mode\": \"xor\"}}");
+  const test::LogCapture log;
+  CHECK(file.load().section.text("summary_mode") == "md5");
+  const std::string path = file.path().string();
+  CHECK(log.warnings() ==
+        std::vector<std::string>{
+            path + ": line 2: \"risk_level\": the key is ignored: the names of `list` choose which functions "
+                   "are recorded",
+            path + ": line 3: \"statistics.precision\": the key is ignored: statistics of tensors are always "
+                   "computed in double precision",
+            path + ": line 3: \"statistics.summary_mode\": the checksums are CRC-32, as with md5"});
+}
+
+TEST_CASE("config: steps and ranks may be texts") {
+  const File file(R"({"dump_path": "x", "step": ["3", " 1 ", "5-6"], "rank": ["0"]})");
+  CHECK(file.load().steps == std::vector<std::int64_t>{1, 3, 5, 6});
+  CHECK(file.load().ranks == std::vector<std::int64_t>{0});
+  CHECK(File(R"({"dump_path": "x", "step": ["x"]})").refusal() != "accepted");
 }
 
 TEST_CASE("config: keys of the free benchmark go together") {

@@ -68,7 +68,7 @@ class Adapter {
     dump::ValueWriter of_output(arrived, name), of_input(leaving, name);
     put(of_output, *output.gradient);
     put(of_input, *input.gradient);
-    session.write_backward(backward, session.keeps(backward), {arrived.bytes(), arrived.worst()},
+    session.write_backward(backward, session.begin_backward(backward), {arrived.bytes(), arrived.worst()},
                            {leaving.bytes(), leaving.worst()});
   }
 

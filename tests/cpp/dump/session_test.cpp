@@ -89,7 +89,7 @@ struct Dump {
     ValueWriter to(out, name);
     put(to, {value});
     const Backward backward{name, is_module, nullptr};
-    session.write_backward(backward, session.keeps(backward), {out.bytes(), out.worst()},
+    session.write_backward(backward, session.begin_backward(backward), {out.bytes(), out.worst()},
                            {out.bytes(), out.worst()});
   }
 

@@ -229,29 +229,46 @@ TEST_CASE("free benchmark: against the CPU") {
 }
 
 TEST_CASE("preheat: thresholds move with what the CPU says") {
-  Preheat preheat(2, 20, Mode::kAddNoise);
+  Preheat preheat(3, 20, Mode::kAddNoise);
   CHECK(preheat.only_counts());
-  for (int i = 0; i < 4; ++i) CHECK_FALSE(preheat.begin_call("Torch.exp"));
+  for (const char* const api : {"Torch.exp", "Torch.log"}) {
+    for (int i = 0; i < 5; ++i) CHECK_FALSE(preheat.begin_call(api));
+  }
   preheat.end_step();
   CHECK_FALSE(preheat.only_counts());
-  int compared = 0;
-  for (int i = 0; i < 4; ++i) compared += preheat.begin_call("Torch.exp") ? 1 : 0;
-  CHECK(compared == 2);  // ceil(4 / 2)
-  CHECK(preheat.threshold("Torch.exp", DType::kFloat32) == 2.05);
-  preheat.note("Torch.exp", DType::kFloat32, 3, true);
-  preheat.note("Torch.exp", DType::kFloat16, 1.1, true);
-  preheat.note("Torch.log", DType::kFloat32, 5, false);
-  preheat.note("Torch.log", DType::kFloat32, 4, false);
+  struct Said {
+    DType dtype;
+    double ratio;
+    bool is_right;
+  };
+  const auto compared = [&](const char* api, const std::vector<Said>& said) {
+    std::vector<int> numbers;
+    for (int i = 1; i <= 6; ++i) {
+      if (!preheat.begin_call(api)) continue;
+      const Said& one = said.at(numbers.size());
+      preheat.note(api, one.dtype, one.ratio, one.is_right);
+      numbers.push_back(i);
+    }
+    return numbers;
+  };
+  const auto threshold = [&](const char* api, DType dtype) { return preheat.threshold(api, dtype); };
+  constexpr DType k32 = DType::kFloat32, k16 = DType::kFloat16;
+  CHECK(threshold("Torch.exp", k32) == 2.05);
+  // ceil(5 / 3) of them
+  CHECK(compared("Torch.exp", {{k32, 3, true}, {k16, 1.1, true}}) == std::vector<int>{1, 4});
+  CHECK(threshold("Torch.exp", k32) == 1 + 2 * (2.05 - 1));
+  CHECK(threshold("Torch.exp", k16) == 1 + (2.05 - 1) / 2);
+  CHECK(compared("Torch.log", {{k32, 1.8, false}, {k32, 1.9, false}}) == std::vector<int>{1, 4});
+  CHECK(threshold("Torch.log", k32) == 1.8);
   preheat.end_step();
-  CHECK(preheat.threshold("Torch.exp", DType::kFloat32) == 1 + 2 * (2.05 - 1));
-  CHECK(preheat.threshold("Torch.exp", DType::kFloat16) == 1 + (2.05 - 1) / 2);
-  CHECK(preheat.threshold("Torch.log", DType::kFloat32) == 4);
-  preheat.note("Torch.log", DType::kFloat32, 2, true);
-  preheat.note("Torch.exp", DType::kFloat16, 1.0001, false);
+  // A ratio that was wrong below one that was right teaches nothing.
+  CHECK(compared("Torch.exp", {{k32, 1.5, false}, {k32, 1.6, true}}) == std::vector<int>{2, 5});
+  CHECK(threshold("Torch.exp", k32) == 1 + 2 * (2.05 - 1));
+  CHECK(compared("Torch.log", {{k32, 1.2, false}, {k16, 1.0001, false}}) == std::vector<int>{2, 5});
+  CHECK(threshold("Torch.log", k32) == 1.8);    // for good
+  CHECK(threshold("Torch.log", k16) == 1.002);  // not below the default
   preheat.end_step();
-  CHECK(preheat.threshold("Torch.log", DType::kFloat32) == 4);      // for good
-  CHECK(preheat.threshold("Torch.exp", DType::kFloat16) == 1.002);  // not below the default
-  CHECK_FALSE(preheat.begin_call("Torch.exp"));                     // over
+  CHECK(compared("Torch.exp", {}).empty());  // over
 }
 
 TEST_CASE("free benchmark: the file") {

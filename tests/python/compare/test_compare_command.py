@@ -227,6 +227,8 @@ def test_dumps_without_anything_in_common_do_not_agree(runs: Path) -> None:
         ([".", ".", "--noise", ".", "/no"], "/no: there is no such file or folder"),
         ([".", ".", "-cm"], "-cm: expected two PyTorch dumps"),
         ([".", ".", "-am", "x"], "-am: expected two PyTorch dumps"),
+        ([".", ".", "--consistent_check"], "--consistent_check: dumps of training and of inference"),
+        ([".", ".", "--backend", "fsdp"], "--backend: dumps of training and of inference"),
         ([".", ".", "-f", "-dm", "."], "expected one of -f and -dm"),
         ([".", ".", "--format", "csv", "--xlsx"], "expected one of the tables xlsx and csv"),
         ([".", ".", "--format", "pdf"], "pdf"),
@@ -323,6 +325,17 @@ def test_compare_of_the_existing_tool(runs: Path) -> None:
     ):
         with pytest.raises(InvalidArgument, match=message):
             compare(wrong, runs / "out")
+
+
+@pytest.mark.parametrize("name", ["stack_mode", "auto_analyze", "fuzzy_match"])
+def test_a_switch_that_is_no_bool_is_named(name: str, runs: Path) -> None:
+    from msprobe.pytorch import compare, compare_distributed
+
+    paths = {"npu_json_path": "a", "bench_json_path": "b"}
+    with pytest.raises(InvalidArgument, match=f"{name}: expected a bool, found 'x'"):
+        compare(paths, runs / "out", **{name: "x"})
+    with pytest.raises(InvalidArgument, match=f"{name}: expected a bool, found 'x'"):
+        compare_distributed(runs, runs, runs / "out", **{name: "x"})
 
 
 def test_compare_distributed_of_the_existing_tool(runs: Path) -> None:

@@ -49,7 +49,7 @@ class TestDefaults:
     def test_a_file_of_every_release_is_read_without_a_warning(self, write_config, caplog):
         path = write_config(
             level="mix", enable_dataloader=False, async_dump=False, dump_enable=True, extra_info=True,
-            precision="low", risk_level="all", custom_op_namespaces=[], load={}, statistics={"list": 1},
+            precision="low", risk_level="ALL", custom_op_namespaces=[], statistics={"list": 1},
             tensor=None, acc_check={}, overflow_check={}, run_ut={}, free_benchmark={},
         )  # fmt: skip
         assert load_config(path).level == "mix"
@@ -92,6 +92,11 @@ class TestRankAndStep:
                 elements.append(first if first == last else f"{first}-{last}")
             assert load_config(write_config(step=elements)).steps == tuple(sorted(expected))
 
+    @pytest.mark.parametrize("key", ["rank", "step"])
+    def test_numbers_may_be_texts(self, write_config, key):
+        config = load_config(write_config(**{key: ["3", "1-2", 7]}))
+        assert (config.ranks if key == "rank" else config.steps) == (1, 2, 3, 7)
+
     @pytest.mark.parametrize(
         ("value", "problem"),
         [
@@ -102,7 +107,8 @@ class TestRankAndStep:
             ([True], "expected an integer or a range"),
             ([None], "expected an integer or a range"),
             ([[1]], "expected an integer or a range"),
-            (["3"], "expected an integer or a range"),
+            (["3.0"], "expected an integer or a range"),
+            (["-3"], "expected an integer or a range"),
             (["a"], "expected an integer or a range"),
             (["4-x"], "expected an integer or a range"),
             (["4-5-6"], "expected an integer or a range"),
@@ -127,10 +133,11 @@ class TestTopLevel:
     def test_task_must_be_a_known_word(self, write_config, value):
         assert rejected(write_config(task=value)).startswith('"task": expected one of statistics, tensor')
 
-    @pytest.mark.parametrize("task", ["run_ut", "acc_check", "diff_check", "nan_check"])
+    @pytest.mark.parametrize("task", ["run_ut", "acc_check", "diff_check", "nan_check", "exception_dump"])
     def test_a_task_not_built_yet_is_named(self, write_config, task):
         path = write_config(task=task)
-        with pytest.raises(UnsupportedError, match=f'json: line 1: "task": {task} is not .* monitor$'):
+        known = f'json: line 1: "task": {task} is no task of msprobe: .*(msprobe|task) [a-z_]+ .* monitor$'
+        with pytest.raises(UnsupportedError, match=known):
             load_config(path)
 
     @pytest.mark.parametrize("task", [None, ""])

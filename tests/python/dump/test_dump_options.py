@@ -209,3 +209,37 @@ def test_parameters_are_recorded_on_request(tmp_path):
     found = json.loads((Dump(tmp_path).folder / "diagnosis.json").read_text())
     assert found["kinds"] == ["parameters"]
     assert list(found["parameters"]) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def switched(directory: Path) -> None:
+    """The file says false, true, something half written, and false again."""
+    import torch
+
+    probe = debugger(directory, level="L1", dump_enable=False)
+    path = directory / "config.json"
+    content = json.loads(path.read_text())
+    wanted = [json.dumps(content), json.dumps({**content, "dump_enable": True}), "{", json.dumps(content)]
+    for text in wanted:
+        path.write_text(text)
+        probe.start()
+        torch.relu(torch.ones(3))
+        probe.stop()
+        probe.step()
+
+
+def test_a_file_switches_the_dump_on_and_off_while_the_training_runs(tmp_path):
+    run(switched, tmp_path)
+    assert sorted(path.name for path in (tmp_path / "dump").iterdir()) == ["step1", "step2"]
+
+
+def save_of_one_process(directory: Path) -> None:
+    import torch
+
+    probe = debugger(directory, level="debug", rank=[0])
+    probe.save(torch.ones(2), "x")
+    probe.step()
+
+
+def test_values_are_saved_whatever_ranks_are_asked_for(tmp_path):
+    run(save_of_one_process, tmp_path)
+    assert (tmp_path / "dump/step0/rank/debug.json").is_file()

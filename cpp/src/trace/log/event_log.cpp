@@ -38,7 +38,7 @@ std::size_t addresses_wanted() {
 
 int create_file(const std::filesystem::path& path) {
   ::unlink(path.c_str());  // a log of an earlier run may still be mapped by a process that reads it
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, io::kFileMode);
+  const int descriptor = io::open_regular(path, O_RDWR | O_CREAT | O_EXCL);
   if (descriptor < 0) throw IoError("cannot create", path.string(), errno);
   return descriptor;
 }

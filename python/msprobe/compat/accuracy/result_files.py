@@ -18,6 +18,7 @@ from msprobe.compat.accuracy.details import DETAILS_HEADER
 from msprobe.files.appending import append_rows, csv_text
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.csv_cells import unguarded
+from msprobe.files.regular_file import read_text
 from msprobe.files.result_time import unused_time
 from msprobe.native import FormatError, InvalidArgument, IoError
 
@@ -141,9 +142,9 @@ def read_rows(path: Path, header: Sequence[str]) -> list[list[str]]:
 def read_table(path: Path) -> list[list[str]]:
     """All rows, the header first; a last row that was cut is left out. Raises IoError, FormatError."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_text(path, encoding="utf-8-sig")
     except OSError as error:
-        result = IoError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}")
+        result = IoError(f"{path}: cannot be read: {error.strerror}")
         result.errno, result.filename = error.errno, str(path)
         raise result from error
     except UnicodeDecodeError as error:

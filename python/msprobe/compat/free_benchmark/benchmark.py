@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msprobe.config import Config, FreeBenchmarkConfig
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.hooks.calls import around_every_batch
-from msprobe.hooks.functions import AttributeExchange, Hooks, OffWhileCompiled
+from msprobe.hooks.functions import AttributeExchange, Hooks
 from msprobe.hooks.listed_functions import function_exchanges
 from msprobe.native import Error, __version__, import_torch, log, torch_adapter
 from msprobe.training.wanted_steps import WantedSteps, rank_in_group
@@ -215,8 +215,7 @@ class FreeBenchmark:
     # ---- hooks
 
     def _make_hooks(self) -> Hooks:
-        exchanges = [*function_exchanges(self._session), *self._custom.values()]
-        return Hooks([*exchanges, OffWhileCompiled(exchanges)])
+        return Hooks([*function_exchanges(self._session), *self._custom.values()])
 
     def _renew_hooks(self) -> None:
         if self._hooks is not None:

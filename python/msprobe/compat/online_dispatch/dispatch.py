@@ -16,13 +16,15 @@ from msprobe.compat.online_dispatch.judging import (
     Judged,
     judge_operator,
     raised_dtypes,
-    tensors_of,
+    values_of,
 )
 from msprobe.compat.online_dispatch.operators import are_plain, is_compared, plain_name
 from msprobe.compat.online_dispatch.workers import Workers
 from msprobe.files.appending import append_rows, csv_text
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import open_to_write
 from msprobe.files.result_time import unused_time
+from msprobe.hooks.compiled_regions import OffInRegions
 from msprobe.native import Error, InvalidArgument, import_torch, log
 from msprobe.replay.arguments import tensors_in
 from msprobe.replay.execution import quiet
@@ -31,8 +33,6 @@ from msprobe.training.wanted_steps import rank_in_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import torch
 
     from msprobe.replay.dump_file import RecordedCall
 
@@ -81,7 +81,7 @@ class PtdbgDispatch:
         self._device = "cpu"
         self._lock = threading.Lock()
         self._workers: Workers | None = None
-        self._mode_object: Any = None
+        self._operators = _Operators(self._around)
         self._is_used = self._cannot_write = False
         self.folder: Path | None = None
         """Of the results; None before the `with`."""
@@ -100,13 +100,11 @@ class PtdbgDispatch:
         )
         if self._count:
             self._workers = Workers(self._count, self._finish)
-        self._mode_object = _mode(self._around)
-        self._mode_object.__enter__()
+        self._operators.install()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self._mode_object.__exit__(kind, error, trace)
-        self._mode_object = None
+        self._operators.remove()
         if self._workers is not None:
             self._workers.close()
         log.info(
@@ -116,10 +114,9 @@ class PtdbgDispatch:
     # ---- one operator
 
     def _around(self, operator: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        if not is_compared(operator):
+        if not is_compared(operator, asked_for=plain_name(operator) in self._listed):
             return operator(*args, **kwargs)
-        given = list(tensors_in([args, kwargs]))
-        if not given or not are_plain(given):
+        if not are_plain(tensors_in([args, kwargs])):
             return operator(*args, **kwargs)
         seen = _copied(Snapshot, args, kwargs)
         result = operator(*args, **kwargs)
@@ -177,9 +174,9 @@ class PtdbgDispatch:
     def _save(self, call: RecordedCall, judged: Judged) -> None:
         assert self.folder is not None
         base = judged.name.removesuffix("_output")
-        for place, tensor in tensors_of(call, "input"):
-            _save(self.folder / "npu" / f"{base}_input.{place}.npy", tensor)
-        outputs = [tensor for _, tensor in tensors_of(call, "output")]
+        for place, value in values_of(call, "input"):
+            _save(self.folder / "npu" / f"{base}_input.{place}.npy", value)
+        outputs = [value for _, value in values_of(call, "output")]
         for side, tensors in (("npu", outputs), ("cpu", judged.reference)):
             for i, tensor in enumerate(tensors):
                 end = f".{i}" if len(tensors) > 1 else ""
@@ -195,17 +192,17 @@ def _copied(copy: Callable[..., Snapshot], *given: Any) -> Snapshot | None:
         return None
 
 
-def _save(path: Path, tensor: torch.Tensor) -> None:
+def _save(path: Path, value: Any) -> None:
     """NumPy has no bfloat16: that and 8-bit floats stand there in float32."""
     import numpy as np
     import torch
 
     temporary = path.with_name(f".{path.name}.tmp")
-    plain = tensor.detach().resolve_conj().resolve_neg()
+    plain = torch.as_tensor(value).detach().resolve_conj().resolve_neg()
     if plain.is_floating_point() and plain.dtype not in (torch.float16, torch.float32, torch.float64):
         plain = plain.float()
     try:
-        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _FILE_MODE), "wb") as file:
+        with open_to_write(temporary) as file:
             np.save(file, plain.numpy(), allow_pickle=False)
         os.replace(temporary, path)
     except OSError as error:  # a full disk: the program goes on
@@ -213,14 +210,40 @@ def _save(path: Path, tensor: torch.Tensor) -> None:
         log.warning("PtdbgDispatch: cannot write %s: %s", path, os.strerror(error.errno or 0))
 
 
-def _mode(around: Any) -> Any:
-    from torch.utils._python_dispatch import TorchDispatchMode
+class _Operators(OffInRegions):
+    """A mode of torch that sees every operator. With one torch does not compile, so it is off for regions."""
 
-    class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return around(func, args, kwargs or {})
+    def __init__(self, around: Callable[[Any, Sequence[Any], dict[str, Any]], Any]) -> None:
+        self._around = around
+        self._mode: Any = None
 
-    return Mode()  # type: ignore[no-untyped-call]
+    def put(self) -> None:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        around = self._around
+
+        class Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                return around(func, args, kwargs or {})
+
+        self._mode = Mode()  # type: ignore[no-untyped-call]
+        self._mode.__enter__()
+
+    def take(self) -> None:
+        """Others may have been entered on top of it, and stay."""
+        from torch.utils import _python_dispatch
+
+        modes: Any = _python_dispatch
+        above = []
+        while modes._len_torch_dispatch_stack() > 0:
+            top = modes._pop_mode()
+            if top is self._mode:
+                modes._push_mode(top)
+                top.__exit__(None, None, None)
+                break
+            above.append(top)
+        for mode in reversed(above):
+            modes._push_mode(mode)
 
 
 def _make_folder(parent: Path, tag: str, rank: int, keeps: bool) -> tuple[Path, Path, Path]:
@@ -279,10 +302,11 @@ def _checked_list(value: object, mode: str) -> list[str]:
         raise InvalidArgument(f"PtdbgDispatch: api_list: expected a list of names, found {value!r}")
     if mode == "list" and not names:
         raise InvalidArgument('PtdbgDispatch: api_list: expected names of operators with dump_mode "list"')
-    unknown = [name for name in names if not name.isidentifier() or not hasattr(torch.ops.aten, name)]
-    if unknown:
-        raise InvalidArgument(f"PtdbgDispatch: api_list: expected names in torch.ops.aten, found {unknown}")
-    return list(names)
+    known = [name for name in names if name.isidentifier() and hasattr(torch.ops.aten, name)]
+    for name in names:
+        if name not in known:
+            log.warning("PtdbgDispatch: api_list: %r is not in torch.ops.aten: it is left out", name)
+    return known
 
 
 def _checked_count(value: object) -> int:

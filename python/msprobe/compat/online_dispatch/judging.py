@@ -157,8 +157,8 @@ def raised_dtypes(device: str) -> dict[torch.dtype, torch.dtype]:
     return {**raised, torch.float32: torch.float64} if device == "cpu" else raised
 
 
-def tensors_of(call: RecordedCall, kind: str) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors of a snapshot by their place: "0", "1"; kind: "input", "output"."""
+def values_of(call: RecordedCall, kind: str) -> Iterator[tuple[str, Any]]:
+    """The tensors and numbers of a snapshot by their place: "0", "1"; kind: "input", "output"."""
     part = "input_args" if kind == "input" else "output"
     for key, value in [
         *enumerate(call.forward[part]),
@@ -167,9 +167,11 @@ def tensors_of(call: RecordedCall, kind: str) -> Iterator[tuple[str, torch.Tenso
         yield from _named(str(key), value, call.folder)
 
 
-def _named(name: str, value: Any, tensors: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _named(name: str, value: Any, tensors: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, list):
         for i, entry in enumerate(value):
             yield from _named(f"{name}.{i}", entry, tensors)
     elif isinstance(value, dict) and "data_name" in value:
         yield name, tensors[value["data_name"]]
+    elif isinstance(value, (bool, int, float)):
+        yield name, value

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msprobe.files.atomic_file import write_text
 from msprobe.files.page import file_beside
+from msprobe.files.regular_file import read_text
 from msprobe.native import FormatError, InvalidArgument, IoError, log
 from msprobe.replay.arguments import dtype_named, records_in
 from msprobe.replay.dump_file import Dump, RecordedCall
@@ -86,7 +87,7 @@ class _Value:
 def _read_object(path: str) -> dict[str, Any]:
     """Of Python's JSON, which dumps are: with NaN and Infinity."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        content = json.loads(read_text(path, encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: expected JSON: {error}") from None
     except OSError as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import read_bytes
 from msprobe.monitoring.anomalies import FILE, Anomaly
 from msprobe.native import FormatError, InvalidArgument, IoError, log
 from msprobe.terminal.command_line import Parser
@@ -63,9 +64,7 @@ def read_anomalies(folder: Path) -> Iterator[Anomaly]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > _LARGEST_FILE:
-            raise FormatError(f"{path}: expected at most 1 GiB")
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_bytes(path, _LARGEST_FILE))
     except OSError as error:
         raise IoError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -65,6 +65,11 @@ class CommunicationWatch(CollectiveCalls):
     def stacks_as_json(self) -> str:
         return json.dumps({name: [stack.split(";") for stack in all_] for name, all_ in self.stacks.items()})
 
+    def set_numbers(self, numbers: Sequence[str]) -> None:
+        """From the next collective on."""
+        self._numbers = list(numbers)
+        self._found = {}
+
     def wants(self, name: str) -> tuple[bool, bool]:
         if self._settings.log_only:
             self._log(name)

@@ -101,7 +101,7 @@ def _convert(folder: Path, data_type: str, output: Path) -> None:
 
 
 def _scalars(path: Path) -> Iterator[tuple[str, float, int]]:
-    """`vp{v}:{name}[:micro{m}]/{op}`; what is missing has no point."""
+    """`vp{v}:{name}[:micro{m}]/{op}`; what became NaN has a point, as the others."""
     header, rows = core.read_csv(path)
     columns = [(index, op) for index, op in enumerate(header) if op not in _NOT_NUMBERS]
     place = {name: index for index, name in enumerate(header)}
@@ -112,5 +112,4 @@ def _scalars(path: Path) -> Iterator[tuple[str, float, int]]:
         micro = f":micro{row[place['micro_step']]}" if "micro_step" in place else ""
         name = f"vp{row[place['vpp_stage']]}:{row[place['name']]}{micro}"
         for index, op in columns:
-            if row[index] != "nan":
-                yield f"{name}/{op}", float(row[index]), int(row[place["step"]])
+            yield f"{name}/{op}", float(row[index] or "nan"), int(row[place["step"]])

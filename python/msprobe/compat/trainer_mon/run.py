@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from msprobe.compat.trainer_mon.anomaly_rules import Place, Rules
@@ -136,6 +136,15 @@ class TrainerRun:
                 watch.remove()
         self.output.close()
 
+    def set_ops(self, ops: tuple[str, ...]) -> None:
+        """Other statistics from the step on that runs: all of them were measured."""
+        self.settings = replace(self.settings, ops=ops)
+        self._rules = {name: Rules(self.settings.rules, self.settings.numbers) for name in self._tasks}
+        if self._communication is not None:
+            self._communication.set_numbers(self.settings.numbers)
+        self.output.close()
+        self.output = self._make_output()
+
     def begin_step(self, step: int) -> None:
         """Before the forward of a step."""
         wanted = self._wants(step)
@@ -209,6 +218,9 @@ class TrainerRun:
                     self._structure.watch(part, f"{chunk}:{name}")
                 elif wants_values and not (settings.forward_only and settings.backward_only):
                     self._modules.watch(part, chunk, name)
+        for watch in (self._structure, self._stacks):
+            if watch is not None:
+                watch.install()
         log.info("monitor: %d modules and %d parameters are targets", count, len(self._parameters))
 
     def _warn_of_unmatched_targets(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.compat.trainer_mon.run_folders import time_of
 from msprobe.files.atomic_file import write_text
+from msprobe.files.regular_file import open_to_read
 from msprobe.native import FormatError, InvalidArgument, IoError, log
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The object in the file. Raises FormatError and IoError that name it."""
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
+        with open_to_read(name) as file:
             data = file.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
@@ -200,6 +201,10 @@ def checked_ops(ops: object, where: str = "ops") -> tuple[str, ...]:
     return tuple(known + [op for op in NOT_NUMBERS if op not in known])
 
 
+# What mindstudio-probe takes for true or false, whatever it is.
+_LENIENT = ("all_xy", "backward_only", "forward_only", "mg_direction", "mv_distribution", "stack_info")
+
+
 class _Check:
     """The checks of one file."""
 
@@ -225,9 +230,15 @@ class _Check:
 
     def switch(self, key: str, default: bool) -> bool:
         value = self._content.get(key, default)
-        if not isinstance(value, bool):
+        if isinstance(value, bool):
+            return value
+        if key not in _LENIENT:
             raise self._fail(key, "true or false")
-        return value
+        log.warning(
+            '%s: "%s": expected true or false, found %r: %s is used', self._where, key, value,
+            json.dumps(bool(value)),
+        )  # fmt: skip
+        return bool(value)
 
     def switch_or_warning(self, key: str) -> bool:
         value = self._content.get(key, False)
@@ -329,9 +340,11 @@ class _Check:
         rules = value.get("rules", [])
         if not isinstance(rules, list):
             raise TypeError(f'{self._where}: "alert.rules": expected a list, found {rules!r}')
-        return tuple(self._rule(index, rule) for index, rule in enumerate(rules)), dump
+        found = [self._rule(index, rule) for index, rule in enumerate(rules)]
+        return tuple(rule for rule in found if rule is not None), dump
 
-    def _rule(self, index: int, rule: object) -> tuple[str, float | None]:
+    def _rule(self, index: int, rule: object) -> tuple[str, float | None] | None:
+        """None: it is left out, as in mindstudio-probe."""
         place = f'{self._where}: "alert.rules[{index}]'
         if not isinstance(rule, dict):
             raise TypeError(f'{place}": expected an object with "rule_name" and "args", found {rule!r}')
@@ -347,6 +360,9 @@ class _Check:
         needed = name == "AnomalyTurbulence"
         if threshold is None and not needed:
             return name, None
+        if threshold is None:
+            log.warning('%s": expected a threshold in args: the rule is left out', place)
+            return None
         is_number = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
         number = float(threshold) if is_number and threshold is not None else -1.0
         if not number >= 0:
@@ -355,12 +371,14 @@ class _Check:
 
     def append_output(self) -> tuple[str, ...]:
         value = self._content.get("append_output", [])
-        if (
-            not isinstance(value, list)
-            or len(value) not in (0, 2)
-            or not all(isinstance(entry, str) for entry in value)
-        ):
-            raise self._fail("append_output", 'a list of two times, as "Dec03_21-34-40"')
+        is_list = isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+        if not is_list or len(value) not in (0, 2):
+            log.warning(
+                '%s: "append_output": expected two times, as "Dec03_21-34-40", found %r: it is ignored',
+                self._where,
+                value,
+            )
+            return ()
         times = [time_of(entry, f'{self._where}: "append_output"') for entry in value]
         if times != sorted(times):
             raise self._fail("append_output", "the earlier time first", InvalidArgument)

@@ -12,7 +12,9 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.credentials import concealed_code
 from msprobe.files.csv_cells import guarded
+from msprobe.hooks.modules import ModuleHooks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,30 +24,59 @@ if TYPE_CHECKING:
     from msprobe.hooks.functions import Removable
 
 
-class Structure:
+class _Calls(ModuleHooks):
+    """The calls of watched modules, by torch's global hooks: a module may be scripted, which takes none."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda *_: None, self._after)
+        self._names: dict[int, tuple[Any, str]] = {}  # by id(); the module is kept alive
+
+    def watch(self, module: nn.Module, name: str) -> None:
+        self._names.setdefault(id(module), (module, name))
+
+    def name_of(self, module: Any) -> str | None:
+        """None: it is not watched."""
+        known = self._names.get(id(module))
+        return None if known is None else known[1]
+
+    def called(self, name: str, given: tuple[Any, ...], output: Any) -> None:
+        raise NotImplementedError
+
+    def _after(self, module: Any, args: Any, kwargs: Any, output: Any = None) -> None:
+        name = self.name_of(module)
+        if name is not None:
+            self.called(name, (*args, *kwargs.values()), output)
+
+
+class Structure(_Calls):
     """Shapes and types of what each module gets and gives, forward and backward, of its first call."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.found: dict[str, dict[str, dict[str, str]]] = {}
-        self._handles: list[Removable] = []
+        self._backward: Removable | None = None
 
-    def watch(self, module: nn.Module, name: str) -> None:
-        def forward(_: Any, args: Any, kwargs: Any, output: Any) -> None:
-            import torch
+    def put(self) -> None:
+        from torch.nn.modules.module import register_module_full_backward_hook
 
-            tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
-            self._note(name, input=described(tensors), output=described(output))
+        super().put()
+        self._backward = register_module_full_backward_hook(self._after_backward)
 
-        def backward(_: Any, inputs: Any, outputs: Any) -> None:
+    def take(self) -> None:
+        super().take()
+        if self._backward is not None:
+            self._backward.remove()
+
+    def called(self, name: str, given: tuple[Any, ...], output: Any) -> None:
+        import torch
+
+        tensors = [value for value in given if isinstance(value, torch.Tensor)]
+        self._note(name, input=described(tensors), output=described(output))
+
+    def _after_backward(self, module: Any, inputs: Any, outputs: Any) -> None:
+        name = self.name_of(module)
+        if name is not None:
             self._note(name, input_grad=described(inputs), output_grad=described(outputs))
-
-        self._handles.append(module.register_forward_hook(forward, with_kwargs=True))
-        self._handles.append(module.register_full_backward_hook(backward))
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
 
     def write(self, path: Path) -> None:
         make_directory(path.parent)
@@ -73,24 +104,16 @@ def described(value: Any) -> dict[str, str]:
     return {"config": str(type(value))}
 
 
-class Stacks:
+class Stacks(_Calls):
     """The call stack of each module's first call."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._found: dict[str, str] = {}
-        self._handles: list[Removable] = []
 
-    def watch(self, module: nn.Module, name: str) -> None:
-        def forward(*_: Any) -> None:
-            if name not in self._found:
-                self._found[name] = _stack_text()
-
-        self._handles.append(module.register_forward_hook(forward))
-
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+    def called(self, name: str, given: tuple[Any, ...], output: Any) -> None:
+        if name not in self._found:
+            self._found[name] = _stack_text()
 
     def write(self, path: Path) -> None:
         table = io.StringIO()
@@ -102,9 +125,9 @@ class Stacks:
 
 def _stack_text() -> str:
     """From the call of the hook outward."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(3)
     lines = []
     for summary in reversed(traceback.extract_stack(frame)):
         place = f"File {summary.filename}, line {summary.lineno}, in {summary.name}"
-        lines.append(f"{place}, \n {summary.line} \n")
+        lines.append(f"{place}, \n {concealed_code(summary.line or '')} \n")
     return "".join(lines)

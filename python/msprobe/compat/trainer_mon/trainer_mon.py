@@ -90,7 +90,9 @@ class TrainerMon:
 
     @ops.setter
     def ops(self, value: Sequence[str]) -> None:
-        self._change(ops=checked_ops(value))
+        self._settings = replace(self._settings, ops=checked_ops(value))
+        if self._run is not None:
+            self._run.set_ops(self._settings.ops)
 
     @property
     def summary_writer(self) -> Any:
@@ -235,9 +237,6 @@ class TrainerMon:
     def _begin(self, settings: TrainerSettings, start: int) -> None:
         assert self._job is not None
         self._settings = settings
-        if settings.collect_times == 0:
-            self._finish()
-            return
         self._run = TrainerRun(settings, self._job, start)
         self._run.install()
         self._run.begin_step(self._step)

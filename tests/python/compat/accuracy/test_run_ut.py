@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -372,12 +373,16 @@ def test_wrong_command_lines(golden: Path, tmp_path: Path, capsys: pytest.Captur
         assert "bad.json" in shown
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk_is_one_clear_error(golden: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from msprobe.files.appending import append_rows
 
+    def write(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "x.csv").touch()
+    monkeypatch.setattr(os, "write", write)
     with pytest.raises(IoError, match="No space left"):
-        append_rows(Path("/dev/full"), [["a", "b"]])
+        append_rows(tmp_path / "x.csv", [["a", "b"]])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -158,3 +158,17 @@ def test_the_converter_makes_the_points_of_the_sample(tmp_path: Path) -> None:
         events.Reload()
         found = [(scalar.step, round(scalar.value, 6)) for scalar in events.Scalars(tag)]
         assert str(found) == points
+
+
+def test_the_converter_keeps_what_became_nan(tmp_path: Path) -> None:
+    from msprobe.compat.trainer_mon.csv_to_tensorboard import _scalars
+
+    path = tmp_path / "grad_reduced_0-1.csv"
+    rows = "0,w,0,1.5,2,[2],torch.float32\n0,w,1,nan,inf,[2],torch.float32\n"
+    path.write_text(f"vpp_stage,name,step,norm,max,shape,dtype\n{rows}")
+    assert [(tag, str(value), step) for tag, value, step in _scalars(path)] == [
+        ("vp0:w/norm", "1.5", 0),
+        ("vp0:w/max", "2.0", 0),
+        ("vp0:w/norm", "nan", 1),
+        ("vp0:w/max", "inf", 1),
+    ]

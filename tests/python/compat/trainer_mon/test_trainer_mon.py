@@ -424,6 +424,68 @@ def test_statistics_can_be_changed_on_the_way(
     assert read_rows(run_folder() / "grad_reduced_1-1.csv")[0][3:] == ["max", "shape", "dtype"]
 
 
+def test_statistics_that_change_behind_backward_are_those_of_the_whole_step(
+    make_monitor: Callable[..., Any], run_folder: Callable[[], Path]
+) -> None:
+    net, optimizer = make_training()
+    monitor = make_monitor({"wg_distribution": True, "ops": ["norm"]})
+    monitor.set_monitor(net, optimizer, grad_acc_steps=1)
+    for step in range(2):
+        net(torch.ones(2, 4)).sum().backward()
+        if step == 1:
+            monitor.ops = ["max"]
+        optimizer.step()
+    for kind in ("unreduced", "reduced"):
+        header, *rows = read_rows(run_folder() / f"grad_{kind}_1-1.csv")
+        assert header[3:] == ["max", "shape", "dtype"]
+        assert len(rows) == len(list(net.parameters()))
+
+
+def test_each_micro_step_has_its_gradients_though_an_output_is_left_unused(
+    make_monitor: Callable[..., Any], run_folder: Callable[[], Path]
+) -> None:
+    """Neither the input nor the last state of the GRU gets a gradient; numbers of mindstudio-probe."""
+
+    class Last(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gru = nn.GRU(3, 4, batch_first=True)
+            self.lin = nn.Linear(4, 1)
+
+        def forward(self, x: Any) -> Any:
+            return self.lin(self.gru(x)[0][:, -1])
+
+    torch.manual_seed(0)
+    net = Last()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    make_monitor({"xy_distribution": True, "all_xy": True, "ops": ["norm"]}).set_monitor(
+        net, optimizer, grad_acc_steps=2
+    )
+    for micro in range(2):
+        net(torch.randn(2, 3, 3) * (micro + 1)).sum().backward()
+    optimizer.step()
+    rows = rows_of(run_folder(), "actv_grad")
+    names = (".input", ".output", "lin.input", "lin.output", "gru.input", "gru.output_0", "gru.output_1")
+    expected = ("nan", "1.414214", "0.522203", "1.414214", "nan", "0.522203", "nan")
+    for micro in "01":
+        assert [rows[name, "0", micro][0] for name in names] == list(expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_a_scripted_part_of_the_model_is_no_obstacle(
+    make_monitor: Callable[..., Any], run_folder: Callable[[], Path]
+) -> None:
+    net = nn.Sequential(torch.jit.script(nn.Linear(4, 4)), nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    make_monitor({"stack_info": True, "print_struct": False, "xy_distribution": True}).set_monitor(
+        net, optimizer
+    )
+    net(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+    assert rows_of(run_folder(), "actv")["1.output", "0", "0"]
+    assert "1," in (run_folder() / "stack_info.csv").read_text()
+
+
 # ---- beginning and end on the way
 
 

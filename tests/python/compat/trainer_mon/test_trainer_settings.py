@@ -60,11 +60,9 @@ def test_without_targets_activations_are_those_of_all_modules() -> None:
         ("alert", {"dump": 1}, TypeError),
         ("alert", {"rules": {}}, TypeError),
         ("alert", {"rules": [{"rule_name": "AnomalyNone"}]}, TypeError),
-        ("alert", {"rules": [{"rule_name": "AnomalyTurbulence"}]}, TypeError),
         ("alert", {"rules": [{"rule_name": "AnomalyNan", "args": {"threshold": -1}}]}, TypeError),
         ("alert", {"rules": [{"rule_name": "AnomalyNan", "args": {"threshold": "x"}}]}, TypeError),
         ("alert", {"rules": [{"rule_name": "AnomalyNan", "args": [1]}]}, TypeError),
-        ("append_output", ["Dec03_21-34-40"], TypeError),
         ("append_output", ["Dec03", "Dec04"], InvalidArgument),
         ("append_output", ["Dec04_21-34-40", "Dec03_21-34-40"], InvalidArgument),
     ],
@@ -87,13 +85,30 @@ def test_a_wrong_value_is_refused_with_file_key_and_value(
         ("step_interval", "2", 1),
         ("collect_times", 1.5, 100_000_000),
         ("start_step", True, 0),
+        *[
+            (key, value, bool(value))
+            for key in (
+                "all_xy", "backward_only", "forward_only", "mg_direction", "mv_distribution", "stack_info"
+            )
+            for value in (1, "x", 0, "")
+        ],
+        ("append_output", ["Dec03_21-34-40"], ()),
+        ("append_output", "Dec03_21-34-40", ()),
     ],
-)
-def test_some_wrong_numbers_fall_back_with_a_warning(
+)  # fmt: skip
+def test_some_wrong_values_are_read_as_the_existing_tool_reads_them_with_a_warning(
     key: str, value: Any, used: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert getattr(settings_of({key: value}, "f"), key) == used
     assert key in caplog.text
+
+
+def test_a_rule_of_turbulence_without_a_threshold_is_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rules = [{"rule_name": "AnomalyTurbulence"}, {"rule_name": "AnomalyNan"}]
+    assert settings_of({"alert": {"rules": rules}}, "f").rules == (("AnomalyNan", None),)
+    assert 'rules[0]": expected a threshold' in caplog.text
 
 
 def test_words_that_are_not_known_are_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
