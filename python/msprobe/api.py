@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from msprobe.files.new_results import check_new_file, new_results
+from msprobe.files.noise_answer import with_repeated_runs
 from msprobe.overflow.analysis import NanResult, nan_analyze
 from msprobe.result import Result
 
@@ -83,7 +84,7 @@ def diagnose(
         Path(target),
         Path(output),
         graph=graph,
-        noise=[Path(run) for run in noise],
+        noise=with_repeated_runs(noise),
         offset=offset,
         force=force,
         shows_progress=False,
@@ -131,7 +132,7 @@ def compare(
             advice=False,
             ranks=ranks,
             steps=steps,
-            noise=[Path(run) for run in noise],
+            noise=with_repeated_runs(noise),
             threads=threads,
             shows_progress=False,
         )

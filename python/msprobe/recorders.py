@@ -16,6 +16,8 @@ from msprobe.recording.recorded_training import RecordedTraining
 from msprobe.recording.run_file import RunFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from msprobe.config import Config
     from msprobe.config_check.checker import ConfigChecker
     from msprobe.dump.data_dump import DataDump
@@ -34,7 +36,7 @@ class RunRecording:
 
     program: what is run, the words behind `python`.
     models: those to record; None: they are found.
-    shows_progress, junit: of a perturbation.
+    shows_progress, junit: of a perturbation. beside: makes recorders that stand before all others.
     """
 
     def __init__(
@@ -45,8 +47,10 @@ class RunRecording:
         *,
         shows_progress: bool = False,
         junit: bool = False,
+        beside: Callable[[], list[Recorder]] = list,
     ) -> None:
         self._settings = settings
+        self._beside = beside
         self._shows_progress = shows_progress
         self._junit = junit
         self.perturbation: Perturbation | None = None
@@ -159,6 +163,7 @@ class RunRecording:
         return result
 
     def _add_recorders(self, result: list[Recorder], file: RunFile) -> None:
+        result += self._beside()
         if "losses" in self._settings.parts:
             name = f"losses.rank{file.rank}.csv"
             self._recorded["losses"] = name

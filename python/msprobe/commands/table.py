@@ -9,6 +9,11 @@ COMMANDS = {
         "main",
         "run a training script unchanged, and record it",
     ),
+    "repeat": (
+        "msprobe.repeat.command",
+        "main",
+        "does a training repeat itself? Runs it twice, and proves what would make it repeat",
+    ),
     "diagnose": (
         "msprobe.diagnose.command",
         "main",

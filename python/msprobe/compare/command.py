@@ -148,6 +148,7 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
 
     from msprobe.compare.inputs import read_data_mapping
     from msprobe.compare.run import CompareOptions
+    from msprobe.files.noise_answer import with_repeated_runs
 
     return CompareOptions(
         output=Path(asked.output),
@@ -158,7 +159,7 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
         table="csv" if "csv" in asked.format else "xlsx",
         ranks=asked.rank,
         steps=asked.step,
-        noise=[Path(run) for run in asked.noise],
+        noise=with_repeated_runs(asked.noise),
         threads=asked.threads,
         shows_progress=not asked.quiet and not is_helper,
         timeout=asked.timeout,
@@ -227,7 +228,7 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         action="extend",
         default=[],
         help="repeated runs of the reference: a difference is judged against their spread; or what "
-        "msprobe run --perturb left of it",
+        "msprobe repeat or msprobe run --perturb left of it",
     )
     add(
         "--bitwise",

@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> int:
         if not os.path.exists(path):
             parser.error(f"{path}: there is no such file or folder")
     from msprobe.diagnose.answer_file import FILE, console_text
+    from msprobe.files.noise_answer import with_repeated_runs
     from msprobe.native import log_on_stderr
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"):
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
             output,
             graph=not asked.no_graph,
             force=asked.force,
-            noise=[Path(run) for run in asked.noise],
+            noise=with_repeated_runs(asked.noise),
             offset=asked.offset,
             shows_progress=not asked.quiet,
         )
@@ -309,8 +310,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         action="extend",
         default=[],
-        help="what msprobe run --perturb left of the reference, or dumps of repeated runs of it: a "
-        "difference is judged against what these show",
+        help="what msprobe repeat or msprobe run --perturb left of the reference, or dumps of repeated runs of "
+        "it: a difference is judged against what these show",
     )
     add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
     add_screen(parser, "print the answer as JSON, as in diagnose.json")

@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the answer of `msprobe run --perturb` where a comparison takes it for a second run
-(docs/formats/perturb.md).
+"""Reading the answer of `msprobe run --perturb` (docs/formats/perturb.md), or of `msprobe repeat`, where a
+comparison takes it for a second run.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from msprobe.files.regular_file import read_text
 from msprobe.native import FormatError, IoError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable
 
 VERDICT = "verdict.json"
+REPEATED = "repeat.json"
 FOLDER = "perturb"
 
 _FORMAT = 1
@@ -66,13 +68,25 @@ def find_answers(path: Path) -> list[Path]:
     "perturb", one for each rank. Empty: it is none.
     """
     if path.is_file():
-        return [path] if path.name == VERDICT else []
+        return [path] if path.name in (VERDICT, REPEATED) else []
+    if (path / REPEATED).is_file():
+        return [path / REPEATED]
     for folder in (path, path / FOLDER):
         files = [folder / VERDICT, *sorted(folder.glob(f"rank*/{VERDICT}"))]
         files = [file for file in files if file.is_file() and _is_answer(file)]
         if files:
             return files
     return []
+
+
+def with_repeated_runs(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """Behind the folder of `msprobe repeat` the runs in it, but the first: the others repeat that one."""
+    result = []
+    for path in map(Path, paths):
+        result.append(path)
+        if (path / REPEATED).is_file():
+            result += [run for run in sorted(path.glob("run_*"))[1:] if (run / "dump").is_dir()]
+    return result
 
 
 def _is_answer(path: Path) -> bool:
@@ -86,8 +100,8 @@ def _is_answer(path: Path) -> bool:
 def read_answer(path: Path) -> NoiseAnswer:
     """Raises FormatError, IoError."""
     content = _content(path)
-    if not isinstance(content, dict) or content.get("tool") != "perturb":
-        raise FormatError(f"{path}: expected the answer of msprobe run --perturb")
+    if not isinstance(content, dict) or content.get("tool") not in ("perturb", "repeat"):
+        raise FormatError(f"{path}: expected the answer of msprobe run --perturb or msprobe repeat")
     version = content.get("format")
     if version != _FORMAT:
         raise FormatError(f'{path}: "format": expected {_FORMAT}, found {version!r}')

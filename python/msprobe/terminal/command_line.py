@@ -205,3 +205,21 @@ def thread_count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 4 and int(text) <= 1024):
         raise argparse.ArgumentTypeError(f"expected a number from 0 to 1024, found {text!r}")
     return int(text)
+
+
+def add_limits(group: argparse._ActionsContainer) -> None:
+    """Of commands that start trainings."""
+    add = group.add_argument
+    add("--limit", metavar="SECONDS", type=whole_number, help="end a run that takes longer (default: none)")
+    add("--max-runs", metavar="N", type=whole_number, default=20, help="of all together (default: 20)")
+
+
+def split_at_command(arguments: list[str], with_value: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Our own options, and the command behind them, whose options are its own. with_value: of our options."""
+    place = 0
+    while (
+        place < len(arguments) and arguments[place].startswith("-") and arguments[place] not in ("-m", "--")
+    ):
+        place += 2 if arguments[place] in with_value else 1
+    words = arguments[place:]
+    return arguments[:place], words[1:] if words[:1] == ["--"] else words

@@ -78,6 +78,7 @@ OF_RUNS = {
 # What these take is no part of a run: {file} is a file that there is.
 OF_OTHER_THINGS = {
     "run": "a script",
+    "repeat": "a script",
     "export": "event logs, which a run leaves when it is killed; its folder is searched for them",
     "init": "nothing",
     "config": "a configuration",

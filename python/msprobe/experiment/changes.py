@@ -1,0 +1,233 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What can be changed in a training from outside, by name and value: one row per kind in `_KINDS`.
+
+| name | what | from when on |
+|---|---|---|
+| env.NAME | a variable of the environment | before the command starts (launch.py) |
+| fixed.time, .urandom, .pid, .generators | the same answer in every run to a line of the user | the start |
+| seed.python, .numpy, .torch | the seed of the generator | the import of torch |
+| torch.NAME | a switch: deterministic, num_threads, backends.cudnn.allow_tf32, ... | the import of torch |
+| data.workers | of every DataLoader | the import of torch |
+| optimizer.NAME | of every group of every optimizer | each step of an optimizer |
+| MODULE.NAME | an attribute of a module of the model | each step |
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from typing import TYPE_CHECKING, Any
+
+from msprobe.experiment import sources
+from msprobe.native import InvalidArgument, log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from msprobe.experiment.plan import Change
+
+_ROOMS = ("env", "seed", "fixed", "torch", "data", "optimizer")
+"""The first word of a name that is none of a module. A module of that name is `model.NAME`."""
+
+
+def room_of(name: str) -> str:
+    """ "module" where the first word is none of a kind."""
+    first = name.partition(".")[0]
+    return first if first in _ROOMS and "." in name else "module"
+
+
+def value_of(text: str) -> Any:
+    """A number, True, False, None, a tuple, or the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "null": None}.get(text, text)
+
+
+def check(changes: Sequence[Change]) -> None:
+    """Raises InvalidArgument for what no kind takes."""
+    for change in changes:
+        room, _, rest = change.name.partition(".")
+        if room_of(change.name) == "module" and "." not in change.name.strip("."):
+            raise InvalidArgument(f"{change.said}: expected MODULE.ATTRIBUTE, or one of {', '.join(_ROOMS)}")
+        if room in ("seed", "fixed") and rest not in _KNOWN[room]:
+            raise InvalidArgument(f"{change.said}: expected {room}. and one of {', '.join(_KNOWN[room])}")
+
+
+_KNOWN = {"seed": ("python", "numpy", "torch"), "fixed": ("time", "urandom", "pid", "generators")}
+
+
+def at_start(changes: Sequence[Change]) -> None:
+    """Before the script begins."""
+    check(changes)
+    fixed = frozenset(change.name[6:] for change in changes if room_of(change.name) == "fixed")
+    if fixed:
+        sources.fix(fixed)
+
+
+def with_torch(changes: Sequence[Change]) -> None:
+    """When torch was imported. Raises InvalidArgument."""
+    for change in changes:
+        name = change.name.partition(".")[2]
+        if room_of(change.name) == "seed":
+            _seed(name, int(change.value))
+        elif room_of(change.name) == "torch":
+            _switch(name, value_of(change.value))
+        elif room_of(change.name) == "data":
+            _workers(int(change.value))
+
+
+def _seed(name: str, value: int) -> None:
+    """The one that would be at work from here on anyway; a script that seeds later has its way."""
+    if name == "python":
+        import random
+
+        random.seed(value)
+    elif name == "numpy":
+        import numpy
+
+        numpy.random.seed(value)
+    else:
+        import torch
+
+        torch.manual_seed(value)
+
+
+def _switch(name: str, value: Any) -> None:
+    import torch
+
+    if name == "deterministic":
+        torch.use_deterministic_algorithms(bool(value), warn_only=True)
+        torch.backends.cudnn.benchmark = False
+        return
+    setter = getattr(torch, f"set_{name}", None)
+    if callable(setter):
+        setter(value)
+        return
+    *places, last = name.split(".")
+    part: Any = torch
+    for place in places:
+        part = getattr(part, place, None)
+    if part is None or not hasattr(part, last):
+        raise InvalidArgument(f"torch.{name}: torch has no such switch")
+    setattr(part, last, value)
+
+
+def _workers(count: int) -> None:
+    from torch.utils.data import DataLoader
+
+    original: Any = DataLoader.__init__
+
+    @functools.wraps(original)
+    def made(self: Any, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("num_workers"):
+            kwargs["num_workers"] = count
+            if count == 0:
+                for of_workers in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
+                    kwargs.pop(of_workers, None)
+        original(self, *args, **kwargs)
+
+    DataLoader.__init__ = made  # type: ignore[method-assign]
+
+
+def recorders(changes: Sequence[Change]) -> list[Any]:
+    """What changes modules and optimizers, as a recorder along the training."""
+    wanted = [change for change in changes if room_of(change.name) in ("module", "optimizer")]
+    return [Settings(wanted)] if wanted else []
+
+
+class Settings:
+    """Sets attributes of modules before each step, and settings of optimizers before each of theirs. A name
+    that fits nothing ends the process: the run would be another experiment.
+    """
+
+    name = "settings"
+
+    def __init__(self, changes: Sequence[Change]) -> None:
+        self._modules = [change for change in changes if room_of(change.name) == "module"]
+        self._of_optimizer = [
+            (change.name.partition(".")[2], value_of(change.value))
+            for change in changes
+            if room_of(change.name) == "optimizer"
+        ]
+        self._set: list[tuple[Any, str, Any]] = []
+        self._hook: Any = None
+
+    def models_found(self, models: list[Any]) -> None:
+        modules: dict[str, Any] = {}
+        for model in models:
+            modules.update({name: module for name, module in model.named_modules() if name not in modules})
+        self._set = [_target(change, modules) for change in self._modules]
+        if self._of_optimizer and self._hook is None:
+            from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+            self._hook = register_optimizer_step_pre_hook(self._before_step)
+
+    def begin_step(self, step: int) -> None:
+        for module, name, value in self._set:
+            if getattr(module, name, None) is not value:
+                setattr(module, name, value)
+
+    def end_step(self, step: int) -> None:
+        pass
+
+    def close(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    def _before_step(self, optimizer: Any, *_: Any) -> None:
+        for name, value in self._of_optimizer:
+            if not any(name in group for group in optimizer.param_groups):
+                _end(f"optimizer.{name}: {type(optimizer).__name__} has no such setting")
+            for group in optimizer.param_groups:
+                group[name] = value
+
+
+def _target(change: Change, modules: dict[str, Any]) -> tuple[Any, str, Any]:
+    path, _, name = change.name.removeprefix("model.").rpartition(".")
+    module = modules.get(path)
+    if module is None:
+        _end(f"{change.name}: the model has no module {path}")
+    if not hasattr(module, name):
+        _end(f"{change.name}: {path or 'the model'} ({type(module).__name__}) has no attribute {name}")
+    now, value = getattr(module, name), value_of(change.value)
+    if isinstance(now, float) and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if isinstance(now, tuple) and isinstance(value, list):
+        value = tuple(value)
+    return module, name, _as(now, value)
+
+
+def _as(now: Any, value: Any) -> Any:
+    """A function by its name, as a record has it ("torch.nn.functional.gelu"); a Parameter is refused."""
+    import torch
+
+    if isinstance(now, (torch.Tensor, torch.nn.Module)):
+        _end(f"a {type(now).__name__} cannot be set to {value!r}: expected a number, a word or a switch")
+    if callable(now) and isinstance(value, str):
+        found: Callable[..., Any] | None = _imported(value)
+        if found is None:
+            _end(f"{value}: expected the name of a function")
+        return found
+    return value
+
+
+def _imported(name: str) -> Any:
+    import importlib
+
+    module_name, _, last = name.rpartition(".")
+    for place in (module_name, "torch.nn.functional"):
+        try:
+            found = getattr(importlib.import_module(place), last, None)
+        except (ImportError, ValueError):
+            continue
+        if callable(found):
+            return found
+    return None
+
+
+def _end(text: str) -> None:
+    log.error("%s", text)
+    raise SystemExit(f"msprobe: {text}")

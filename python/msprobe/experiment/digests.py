@@ -1,0 +1,214 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""digest.rank{R}.jsonl: a checksum of everything that a step begins with and leaves behind, a line per step;
+and where two such records part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msprobe.files.append_file import append_lines
+from msprobe.native import torch_adapter
+from msprobe.training.torch_state import memory_of, random_states
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+KINDS = ("initial weights", "random generators", "inputs", "loss", "gradients", "weights", "buffers")
+"""In the order in which they come about."""
+
+_FILE = re.compile(r"digest\.rank([0-9]{1,9})\.jsonl")
+
+
+# ---- recording
+
+
+class DigestRecorder:
+    """A recorder along a training (recording.recorded_training.Recorder)."""
+
+    name = "digests"
+
+    def __init__(self, folder: Path, rank: int) -> None:
+        self._path = folder / f"digest.rank{rank}.jsonl"
+        self._models: list[Any] = []
+        self._ids: set[int] = set()
+        self._line: dict[str, Any] = {}
+        self._watch: Any = None
+
+    def models_found(self, models: list[Any]) -> None:
+        from msprobe.training.phases import ModelCalls
+
+        self._models = list(models)
+        self._ids |= {id(model) for model in models}
+        if self._watch is None:
+            self._watch = ModelCalls(self._ids, self._before_call)
+            self._watch.install()
+
+    def begin_step(self, step: int) -> None:
+        self._line = {"step": step, "random generators": {n: ask() for n, ask in random_states().items()}}
+        if step == 0:
+            self._line["initial weights"] = {**self._checksums("parameters"), **self._checksums("buffers")}
+
+    def end_step(self, step: int) -> None:
+        gradients = {
+            name: checksum(tensor.grad)
+            for name, tensor in self._named("parameters")
+            if tensor.grad is not None
+        }
+        self._line.update(
+            gradients=gradients, weights=self._checksums("parameters"), buffers=self._checksums("buffers")
+        )
+        append_lines(self._path, json.dumps(self._line) + "\n")
+        self._line = {}
+
+    def close(self) -> None:
+        if self._watch is not None:
+            self._watch.remove()
+            self._watch = None
+
+    def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
+        with contextlib.suppress(Exception):  # a difference that is not seen here is seen in the loss
+            inputs = self._line.setdefault("inputs", {})
+            call = len({name.partition(".")[0] for name in inputs})
+            for place, tensor in enumerate(tensors_in((args, kwargs))):
+                inputs[f"{call}.{place}"] = checksum(tensor)
+
+    def _checksums(self, what: str) -> dict[str, str]:
+        return {name: checksum(tensor) for name, tensor in self._named(what)}
+
+    def _named(self, what: str) -> Iterable[tuple[str, Any]]:
+        several = len(self._models) > 1
+        for number, model in enumerate(self._models):
+            for name, tensor in getattr(model, f"named_{what}")():
+                yield (f"{number}.{name}" if several else name), tensor
+
+
+def tensors_in(values: Any) -> list[Any]:
+    """All tensors in containers, in their order."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def checksum(tensor: Any) -> str:
+    import torch
+
+    disabled: Any = torch._C.DisableTorchFunction
+    with disabled(), torch.no_grad():
+        memory = memory_of(tensor.detach())[0]
+        if memory.device.type == "meta":
+            return "meta"
+        return f"{torch_adapter().summarize(memory, checksum='native')['crc32']:08x}"
+
+
+# ---- reading
+
+
+@dataclass(frozen=True)
+class Parting:
+    """The first thing in which two runs are not equal to the bit."""
+
+    step: int
+    rank: int
+    kind: str
+    """One of KINDS, or "steps": one of them ends there."""
+    names: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        if self.kind == "steps":
+            return f"one of them ends before step {self.step}"
+        names = ", ".join(self.names[:3]) + (
+            f" and {len(self.names) - 3} more" if len(self.names) > 3 else ""
+        )
+        return f"step {self.step}: {self.kind}" + (f" ({names})" if names and self.kind != "loss" else "")
+
+
+def read_digests(folder: Path) -> dict[int, list[dict[str, Any]]]:
+    """By rank. What a killed process left half is left out."""
+    result: dict[int, list[dict[str, Any]]] = {}
+    for path in sorted(folder.iterdir()):
+        found = _FILE.fullmatch(path.name)
+        if found is None:
+            continue
+        lines = []
+        for line in path.read_text("utf-8").splitlines():
+            with contextlib.suppress(ValueError):
+                lines.append(json.loads(line))
+        rank = int(found[1])
+        for line, loss in zip(lines, read_losses(folder, rank)):
+            line["loss"] = {"loss": loss}
+        result[rank] = lines
+    return result
+
+
+def read_losses(folder: Path, rank: int = 0) -> list[str]:
+    """As they are written: exact."""
+    path = folder / f"losses.rank{rank}.csv"
+    if not path.exists():
+        return []
+    with open(path, encoding="ascii", newline="") as file:
+        return [row["loss"] for row in csv.DictReader(file)]
+
+
+def first_parting(
+    one: Path,
+    other: Path,
+    *,
+    ignores: tuple[str, ...] = (),
+    steps: tuple[int, int | None] = (0, None),
+    shift: int = 0,
+) -> Parting | None:
+    """None: equal to the bit in every step of `steps` (the first, and the one behind the last).
+
+    ignores: kinds. shift: step S of `one` is step S - shift of `other`, which was resumed.
+    """
+    a, b = read_digests(one), read_digests(other)
+    partings = []
+    for rank in sorted({*a, *b}):
+        mine, theirs = _by_step(a.get(rank, [])), _by_step(b.get(rank, []), shift)
+        last = steps[1] if steps[1] is not None else max([*mine, *theirs], default=-1) + 1
+        for step in range(steps[0], last):
+            found = _parting(step, rank, mine.get(step), theirs.get(step), ignores)
+            if found is not None:
+                partings.append(found)
+                break
+    order = (*KINDS, "steps")
+    return min(partings, key=lambda one: (one.step, order.index(one.kind)), default=None)
+
+
+def _by_step(lines: list[dict[str, Any]], shift: int = 0) -> dict[int, dict[str, Any]]:
+    return {line["step"] + shift: line for line in lines}
+
+
+def _parting(step: int, rank: int, a: Any, b: Any, ignores: tuple[str, ...]) -> Parting | None:
+    if a is None or b is None:
+        return None if a is b else Parting(step, rank, "steps")
+    for kind in KINDS:
+        mine, theirs = a.get(kind, {}), b.get(kind, {})
+        if kind in ignores or mine == theirs or (kind == "initial weights" and not (mine and theirs)):
+            continue
+        names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+        if kind == "random generators":  # one that only one run has
+            names = [name for name in names if name in mine and name in theirs]
+        if names:
+            return Parting(step, rank, kind, tuple(names))
+    return None
+
+
+def noise_of_losses(folders: list[Path]) -> list[tuple[int, float]]:
+    """For each step the largest relative difference of the losses of the runs."""
+    series = [[float(text) if text else 0.0 for text in read_losses(folder)] for folder in folders]
+    result = []
+    for step, values in enumerate(zip(*series)):
+        size = max(abs(value) for value in values)
+        result.append((step, (max(values) - min(values)) / size if size else 0.0))
+    return result

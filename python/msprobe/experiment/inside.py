@@ -1,0 +1,105 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What happens in each process of an experiment, from the start of Python on."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from msprobe.experiment import changes, sources
+from msprobe.experiment.own_folder import copy_before_writing, own_copy
+from msprobe.experiment.plan import VARIABLE, read_plan
+from msprobe.native import Error, log
+from msprobe.recording.arming import when_torch_is_imported
+
+if TYPE_CHECKING:
+    from msprobe.experiment.plan import Plan
+
+
+def begin() -> None:
+    """Called by start/sitecustomize.py. Where the plan cannot be carried out the process ends: its result
+    would be that of another experiment.
+    """
+    try:
+        plan = read_plan(os.environ[VARIABLE])
+        sys.addaudithook(copy_before_writing(plan.folder))
+        if plan.notes_sources:
+            sources.note(plan.folder)
+        changes.at_start(plan.changes)
+    except Error as error:
+        raise SystemExit(f"msprobe: {error}") from error
+    when_torch_is_imported(lambda: _with_torch(plan))
+
+
+def _with_torch(plan: Plan) -> None:
+    from msprobe.recorders import RunRecording
+    from msprobe.recording.settings import CAN_BE_LEFT_OUT, run_settings
+
+    try:
+        _save_into_copies(plan.folder)
+        changes.with_torch(plan.changes)
+        settings = run_settings(
+            output=plan.folder,
+            steps=plan.steps or "0",
+            without=() if plan.steps else [part for part in CAN_BE_LEFT_OUT if part != "losses"],
+        )
+    except Error as error:
+        raise SystemExit(f"msprobe: {error}") from error
+    recording = RunRecording(settings, sys.argv or [""], beside=lambda: _recorders(plan))
+    recording.begin()
+    atexit.register(recording.end, "ended")
+
+
+def _recorders(plan: Plan) -> list[Any]:
+    """In the order in which a step begins: the run ends before anything is changed or measured."""
+    from pathlib import Path
+
+    from msprobe.experiment.digests import DigestRecorder
+    from msprobe.recording.run_file import rank_of_process
+
+    result: list[Any] = [] if plan.stop is None else [_Stop(plan.stop)]
+    result += changes.recorders(plan.changes)
+    return [*result, DigestRecorder(Path(plan.folder), rank_of_process())]
+
+
+class _Stop:
+    """Ends the process where a step would begin."""
+
+    name = "the end of the experiment"
+
+    def __init__(self, step: int) -> None:
+        self._step = step
+
+    def models_found(self, models: list[Any]) -> None:
+        pass
+
+    def begin_step(self, step: int) -> None:
+        if step >= self._step:
+            raise SystemExit(0)
+
+    def end_step(self, step: int) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _save_into_copies(folder: str) -> None:
+    """torch.save opens its file in C++, which no audit hook sees."""
+    import functools
+
+    import torch
+
+    original = torch.save
+    inside = os.path.abspath(folder) + os.sep
+
+    @functools.wraps(original)
+    def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+        own_copy(f, inside)
+        return original(obj, f, *args, **kwargs)
+
+    torch.save = save
+    log.debug("torch.save writes into %s", folder)

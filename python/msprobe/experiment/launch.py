@@ -1,0 +1,136 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the command of a user with a plan, in a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from msprobe.experiment.command_line import Command
+from msprobe.experiment.own_folder import mirrored
+from msprobe.experiment.plan import FILE, VARIABLE, Plan, write_plan
+from msprobe.files.atomic_file import make_directory
+from msprobe.files.run_folder import RUN_FILE
+from msprobe.native import InvalidArgument
+
+OUTPUT = "output.txt"
+"""What the command wrote on its standard output and error."""
+
+_START = str(Path(__file__).parent / "start")
+_ENVIRONMENT = "env."
+_KILLED_AFTER = 10  # seconds between being asked to end and being killed
+
+
+@dataclass(frozen=True)
+class Run:
+    """A command that was run and ended well."""
+
+    folder: Path
+    steps: int
+    seconds: float
+
+
+def run_command(
+    command: Command, plan: Plan, *, without: Path, limit: float | None, work: Path | None = None
+) -> Run:
+    """Runs it, and waits for its end.
+
+    without: is not mirrored (own_folder.mirrored). limit: seconds after which it is killed. work: the working
+    directory of an earlier run, in which this one goes on; None: one of its own.
+    Raises InvalidArgument, in one sentence, where the command fails, takes too long or trains no step.
+    """
+    folder = make_directory(Path(plan.folder))
+    write_plan(plan, folder / FILE)
+    work = work or mirrored(command.folder, folder / "work", without)
+    command = _with_changes(command, plan).placed(run=folder)
+    begin = time.monotonic()
+    code = _waited(command, work, folder, limit)
+    said = f"{command.said}: "
+    if code is None:
+        raise InvalidArgument(f"{said}was ended after {limit:g} s (--limit); its output is {folder / OUTPUT}")
+    if code:
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        raise InvalidArgument(f"{said}failed with {how}: {_last_line(folder / OUTPUT)} ({folder / OUTPUT})")
+    steps = _steps(folder)
+    if steps is None:
+        raise InvalidArgument(f"{said}trained no step that msprobe sees: {_last_line(folder / OUTPUT)}")
+    return Run(folder, steps, time.monotonic() - begin)
+
+
+def work_of(run: Run, command: Command) -> Path:
+    """The working directory that the command had."""
+    return run.folder / "work" / command.folder.resolve().relative_to(command.folder.resolve().anchor)
+
+
+def _waited(command: Command, work: Path, folder: Path, limit: float | None) -> int | None:
+    """The exit code; None: it took too long."""
+    with open(folder / OUTPUT, "wb") as output:
+        process = subprocess.Popen(
+            command.words,
+            cwd=work,
+            env=_environment(command, folder),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With all that it started and that is left of it."""
+    with contextlib.suppress(ProcessLookupError):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_KILLED_AFTER)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _environment(command: Command, folder: Path) -> dict[str, str]:
+    result = {**os.environ, **command.environment, VARIABLE: str(folder / FILE)}
+    result.pop("MSPROBE_CONFIG", None)
+    result.pop("PYTHONSAFEPATH", None)
+    paths = [_START, *filter(None, [result.get("PYTHONPATH")])]
+    result["PYTHONPATH"] = os.pathsep.join(paths)
+    return result
+
+
+def _with_changes(command: Command, plan: Plan) -> Command:
+    """The variables of the environment among them are set before the command begins."""
+    variables = {
+        change.name[len(_ENVIRONMENT) :]: change.value
+        for change in plan.changes
+        if change.name.startswith(_ENVIRONMENT)
+    }
+    return command.with_environment(variables) if variables else command
+
+
+def _steps(folder: Path) -> int | None:
+    """Of the run; None: no process trained a model."""
+    counts = []
+    for path in folder.iterdir():
+        if RUN_FILE.fullmatch(path.name):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                counts.append(int(json.loads(path.read_text("utf-8"))["steps"]))
+    return max(counts, default=None) or None
+
+
+def _last_line(path: Path) -> str:
+    with open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it wrote nothing")

@@ -1,0 +1,81 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a process of an experiment is to do: plan.json, whose path stands in the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from msprobe.files.atomic_file import write_text
+from msprobe.native import FormatError, InvalidArgument, IoError
+
+VARIABLE = "MSPROBE_EXPERIMENT"
+FILE = "plan.json"
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing that is changed in a run (changes.py has the kinds)."""
+
+    name: str
+    """What: "layers.2.norm1.eps", "optimizer.lr", "env.OMP_NUM_THREADS", "seed.torch"."""
+    value: str
+    """What it becomes, as on the command line."""
+
+    @property
+    def said(self) -> str:
+        return f"{self.name}={self.value}"
+
+
+def parse_change(text: str) -> Change:
+    """ "layers.2.norm1.eps=1e-5". Raises InvalidArgument."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidArgument(f"{text}: expected NAME=VALUE, as layers.2.norm1.eps=1e-5")
+    return Change(name.strip(), value)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one run does. Every process of the command reads it."""
+
+    folder: str
+    """Where the processes write: the folder of the run, absolute."""
+    changes: tuple[Change, ...] = ()
+    stop: int | None = None
+    """The step that is not begun any more: the process ends there. None: it ends as the script does."""
+    steps: str = ""
+    """Those that are recorded in full, as `msprobe run --steps` takes them; empty: none."""
+    notes_sources: bool = False
+    """Note what the script asks for that no two runs have alike (sources.py)."""
+    keeps_state: int | None = None
+    """The step before which the whole state of the training is kept (state.py)."""
+    restores: dict[str, str] | None = None
+    """The folder of the run whose kept state is put in ("from"), and which parts of it ("parts")."""
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Raises IoError."""
+    write_text(path, json.dumps({"format": _FORMAT, **asdict(plan)}, indent=1) + "\n")
+
+
+def read_plan(path: str | os.PathLike[str]) -> Plan:
+    """Raises FormatError, IoError."""
+    try:
+        content = json.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise IoError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: is no JSON: {error}") from error
+    if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
+        raise FormatError(f'{path}: "format": expected {_FORMAT}')
+    try:
+        changes = tuple(Change(**one) for one in content.pop("changes"))
+        return Plan(**content, changes=changes)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise FormatError(f"{path}: expected the plan of an experiment: {error}") from error

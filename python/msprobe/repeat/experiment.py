@@ -1,0 +1,186 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a training several times from the same start, and then with what may make it repeat itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.experiment.digests import first_parting, noise_of_losses, read_digests
+from msprobe.experiment.launch import run_command
+from msprobe.experiment.plan import Change, Plan
+from msprobe.experiment.sources import read_notes
+from msprobe.files.atomic_file import write_text
+from msprobe.native import InvalidArgument
+from msprobe.repeat.answer import FILE, Answer, Trial
+from msprobe.repeat.first_call import first_call, tags_of
+from msprobe.repeat.suspects import Suspect, suspects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from msprobe.experiment.command_line import Command
+    from msprobe.experiment.digests import Parting
+
+_DRAWN = ("random generators",)
+"""The state of a generator that nobody draws from is nothing of the training: what is drawn shows."""
+_RECORDED = "0-2"
+_STEPS_AFTER = 3  # that a trial has to follow behind the first one that parted
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """What is asked."""
+
+    command: Command
+    output: Path
+    runs: int = 2
+    stop: int | None = None
+    """The step that is not begun any more."""
+    limit: float | None = None
+    """Seconds for a run."""
+    most_runs: int = 20
+    said: Callable[[str], None] = lambda _: None
+    """Told each thing that is begun."""
+
+
+def repeat(asked: Repetition) -> Answer:
+    """Raises InvalidArgument where a run fails, and IoError."""
+    return _Experiment(asked).answer()
+
+
+class _Experiment:
+    def __init__(self, asked: Repetition) -> None:
+        self._asked = asked
+        self._runs = 0
+        self._steps = 0
+
+    def answer(self) -> Answer:
+        asked = self._asked
+        runs = [
+            self._run(f"run_{number}", steps=_RECORDED, stop=asked.stop)
+            for number in range(1, asked.runs + 1)
+        ]
+        parting = _parting(runs)
+        noise = noise_of_losses(runs)
+        if parting is None:
+            answer = Answer(asked.command.said, asked.output, self._steps, self._runs)
+        else:
+            answer = self._explained(parting, runs, noise)
+        write_text(asked.output / FILE, answer.json())
+        return answer
+
+    def _run(
+        self, name: str, *, changes: tuple[Change, ...] = (), steps: str = "", stop: int | None = None
+    ) -> Path:
+        folder = self._asked.output / name
+        with_what = f" with {' '.join(change.said for change in changes)}" if changes else ""
+        self._asked.said(f"{name}{with_what}")
+        plan = Plan(str(folder), changes, stop=stop, steps=steps, notes_sources=not changes)
+        self._runs += 1
+        run = run_command(self._asked.command, plan, without=self._asked.output, limit=self._asked.limit)
+        self._steps = max(self._steps, run.steps)
+        return folder
+
+    def _explained(self, parting: Parting, runs: list[Path], noise: list[tuple[int, float]]) -> Answer:
+        pair = _parted_pair(runs)
+        call = first_call(pair[0], pair[1], parting.step, parting.rank)
+        if call is None and parting.kind != "steps" and parting.step > 2:
+            pair = [
+                self._run(f"step_{parting.step}/run_{n}", steps=str(parting.step), stop=parting.step + 1)
+                for n in (1, 2)
+            ]
+            call = first_call(pair[0], pair[1], parting.step, parting.rank)
+        tags = set() if call is None else tags_of(call.operator)
+        found = suspects(
+            parting, call, tags, _generators(pair, parting), read_notes(runs[0]),
+            {**os.environ, **self._asked.command.environment},
+        )  # fmt: skip
+        trials, proved = self._tried(found, parting)
+        return Answer(
+            self._asked.command.said,
+            self._asked.output,
+            self._steps,
+            self._runs,
+            parting=parting,
+            call=call,
+            tags=tuple(sorted(tag for tag in tags if tag.startswith("nondeterministic"))),
+            noise=tuple(noise),
+            proved=tuple(proved),
+            trials=tuple(trials),
+        )
+
+    def _tried(self, found: list[Suspect], parting: Parting) -> tuple[list[Trial], list[Suspect]]:
+        """Each alone; where none is enough, all together, and then without each that is not needed."""
+        trials: list[Trial] = []
+
+        def repeats(some: Sequence[Suspect]) -> bool | None:
+            """None: there are no runs left."""
+            if self._runs + self._asked.runs > self._asked.most_runs:
+                return None
+            name = f"trials/{len(trials) + 1}"
+            changes = tuple(suspect.change for suspect in some)
+            stop = parting.step + _STEPS_AFTER
+            if self._asked.stop is not None:
+                stop = min(stop, self._asked.stop)
+            try:
+                runs = [
+                    self._run(f"{name}/run_{number}", changes=changes, stop=stop)
+                    for number in range(1, self._asked.runs + 1)
+                ]
+            except InvalidArgument as error:
+                trials.append(Trial(changes, repeats=False, said=str(error)))
+                return False
+            parts = _parting(runs)
+            trials.append(Trial(changes, repeats=parts is None, said="" if parts is None else parts.said))
+            return parts is None
+
+        for suspect in found:
+            alone = repeats([suspect])
+            if alone:
+                return trials, [suspect]
+            if alone is None:
+                return trials, []
+        if len(found) < 2 or not repeats(found):
+            return trials, []
+        needed = list(found)
+        for suspect in found:
+            rest = [one for one in needed if one is not suspect]
+            if len(rest) > 0 and repeats(rest):
+                needed = rest
+        return trials, needed
+
+
+def _parting(runs: list[Path]) -> Parting | None:
+    """The earliest between the first run and another."""
+    found = (first_parting(runs[0], other, ignores=_DRAWN) for other in runs[1:])
+    return min((one for one in found if one is not None), key=lambda one: one.step, default=None)
+
+
+def _parted_pair(runs: list[Path]) -> list[Path]:
+    partings = [(first_parting(runs[0], other, ignores=_DRAWN), other) for other in runs[1:]]
+    _, other = min(
+        ((one.step, other) for one, other in partings if one is not None), key=lambda pair: pair[0]
+    )
+    return [runs[0], other]
+
+
+def _generators(runs: list[Path], parting: Parting) -> list[str]:
+    """Those whose state differs at the beginning of the step that parts."""
+    states: list[dict[str, str]] = []
+    for folder in runs:
+        lines = read_digests(folder).get(parting.rank, [])
+        states.append(next((one["random generators"] for one in lines if one["step"] == parting.step), {}))
+    return [name for name in states[0] if name in states[1] and states[0][name] != states[1][name]]
+
+
+def written(output: Path) -> bool:
+    """Whether an answer is there."""
+    try:
+        return bool(json.loads((output / FILE).read_text("utf-8")))
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,124 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The first call of a step that gives other bits in two dumps of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from msprobe.files.run_folder import DUMP
+from msprobe.native import FormatError
+
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "<string>")
+
+
+@dataclass(frozen=True)
+class FirstCall:
+    name: str
+    """Of the record: "Functional.dropout.0.forward"."""
+    step: int
+    rank: int
+    at: str = ""
+    """ "train.py:12"; empty: not known."""
+    equal_inputs: bool = True
+    """What goes in is equal to the bit; else it is the first call that is given something else."""
+    only_in_one: bool = False
+    """The other run does not make it."""
+
+    @property
+    def operator(self) -> str:
+        """ "dropout" of "Functional.dropout.0.forward"; of a module the path of it."""
+        words = self.name.split(".")
+        return ".".join(words[1:-3]) if words[0] == "Module" else words[1] if len(words) > 1 else self.name
+
+    @property
+    def said(self) -> str:
+        at = f" at {self.at}" if self.at else ""
+        if self.only_in_one:
+            return f"{self.name}{at} is called in one run alone"
+        how = "gives other bits for equal inputs" if self.equal_inputs else "is given something else"
+        return f"{self.name}{at} {how}"
+
+
+def first_call(one: Path, other: Path, step: int, rank: int) -> FirstCall | None:
+    """Of the runs in these folders. None: the step is not in both dumps, or equal there.
+
+    Raises FormatError.
+    """
+    folders = [_dump(folder, step, rank) for folder in (one, other)]
+    if folders[0] is None or folders[1] is None:
+        return None
+    a, b = (_json(folder / "dump.json").get("data", {}) for folder in folders if folder is not None)
+    frames = _frames(folders[0])
+    given: FirstCall | None = None
+    module: FirstCall | None = None
+    for name in [*a, *(name for name in b if name not in a)]:
+        mine, theirs = a.get(name), b.get(name)
+        if mine == theirs or not _is_call(name):
+            continue
+        at = frames.get(name, "")
+        if mine is None or theirs is None:
+            return given or module or FirstCall(name, step, rank, at, only_in_one=True)
+        if _inputs(mine) != _inputs(theirs):
+            given = given or FirstCall(name, step, rank, at, equal_inputs=False)
+            if module is not None or not name.startswith("Module."):
+                return module or given
+        elif name.startswith("Module."):  # a call inside of it is nearer
+            module = module or FirstCall(name, step, rank, at)
+        else:
+            return FirstCall(name, step, rank, at) if given is None else given
+    return module or given
+
+
+def tags_of(operator: str) -> set[str]:
+    """torch's own: "nondeterministic_seeded" draws random numbers, "nondeterministic_bitwise" need not repeat
+    itself. Empty where torch has no operator of that name.
+    """
+    import torch
+
+    packet = getattr(torch.ops.aten, operator.strip("_"), None) or getattr(torch.ops.aten, operator, None)
+    if packet is None:
+        return set()
+    found: set[str] = set()
+    for overload in packet.overloads():
+        found |= {tag.name for tag in getattr(packet, overload).tags}
+    return found
+
+
+def _is_call(name: str) -> bool:
+    return name.rpartition(".")[2] in ("forward", "backward") or name.rpartition(".")[2].isdigit()
+
+
+def _inputs(record: dict[str, Any]) -> list[Any]:
+    return [record.get(part) for part in ("input_args", "input_kwargs", "input", "parameters")]
+
+
+def _dump(folder: Path, step: int, rank: int) -> Path | None:
+    place = folder / DUMP / f"step{step}"
+    return next(
+        (one for one in (place / f"rank{rank}", place / "rank") if (one / "dump.json").is_file()), None
+    )
+
+
+def _frames(folder: Path) -> dict[str, str]:
+    """Record -> the innermost line of the user's code."""
+    result = {}
+    path = folder / "stack.json"
+    for names, lines in _json(path).values() if path.is_file() else ():
+        place = next((line for line in lines if not any(word in line for word in _LIBRARIES)), "")
+        file, _, rest = place.removeprefix("File ").partition(", line ")
+        if rest:
+            at = f"{PurePosixPath(file).name}:{rest.partition(',')[0]}"
+            result.update(dict.fromkeys(names, at))
+    return result
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: cannot be read: {error}") from error
+    return content if isinstance(content, dict) else {}
