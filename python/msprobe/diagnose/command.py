@@ -310,8 +310,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         action="extend",
         default=[],
-        help="what msprobe repeat or msprobe run --perturb left of the reference, or dumps of repeated runs of "
-        "it: a difference is judged against what these show",
+        help="what msprobe repeat or msprobe run --perturb left of the reference, or dumps of repeated runs "
+        "of it: a difference is judged against what these show",
     )
     add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
     add_screen(parser, "print the answer as JSON, as in diagnose.json")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.append_file import append_lines
 from msprobe.native import IoError
-from msprobe.recording.arming import when_torch_is_imported
+from msprobe.recording.arming import when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,20 +113,20 @@ def _seed_new_generators(told: Callable[[str, str], None], *, seeds: bool) -> No
     Random.__module__, Random.__qualname__ = "random", "Random"
     random.Random = Random  # type: ignore[misc]
     _seed_calls("random", ("seed",), told, seeds=seeds)
-    when_torch_is_imported(lambda: _seed_calls("torch", ("seed",), told, seeds=seeds))
-    # torch imports numpy, where there is one.
-    when_torch_is_imported(lambda: _seed_calls("numpy.random", ("default_rng", "seed"), told, seeds=seeds))
+    for module, names in (("torch", ("seed",)), ("numpy.random", ("default_rng", "seed"))):
+        when_imported(module, functools.partial(_seed_calls, module, names, told, seeds=seeds))
 
 
 def _seed_calls(
     module_name: str, names: tuple[str, ...], told: Callable[[str, str], None], *, seeds: bool
 ) -> None:
-    module: Any = sys.modules.get(module_name)
-    for name in names if module is not None else ():
+    module: Any = sys.modules[module_name]
+    for name in names:
         original = getattr(module, name)
 
         def call(*args: Any, original: Any = original, name: str = name, **kwargs: Any) -> Any:
-            place = line_of_user(sys._getframe(1)) if not kwargs and args in ((), (None,)) else ""
+            asks = not kwargs and args in ((), (None,))
+            place = line_of_user(sys._getframe(1), behind_ours=True) if asks else ""
             if place:
                 told("generators", f"{module_name}.{name}() at {place}")
             if not (place and seeds):
@@ -136,8 +136,13 @@ def _seed_calls(
         setattr(module, name, functools.wraps(original)(call))
 
 
-def line_of_user(frame: Any) -> str:
-    """ "train.py:12" where the frame is code of the user, else ""."""
+def line_of_user(frame: Any, *, behind_ours: bool = False) -> str:
+    """ "train.py:12" where the frame is code of the user, else "".
+
+    behind_ours: frames of msprobe, which passes calls of the user on, are passed over.
+    """
+    while behind_ours and frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
     file = frame.f_code.co_filename
     if file.startswith(("<", _PACKAGE, *_LIBRARIES)) or "site-packages" in file:
         return ""

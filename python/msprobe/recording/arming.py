@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Acting when the program imports torch, and not before: a script may set variables and paths first."""
+"""Acting when the program imports torch, or another module, and not before: a script may set variables and
+paths first.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +14,34 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_MODULE = "torch"
-
 
 def when_torch_is_imported(act: Callable[[], None]) -> None:
     """Calls `act` once, when `import torch` is complete; at once where it is already. `act` must not raise.
 
     Nothing is imported, and a program that never imports torch sees no difference.
     """
-    if _MODULE in sys.modules:
+    when_imported("torch", act)
+
+
+def when_imported(module: str, act: Callable[[], None]) -> None:
+    """The same for any module."""
+    if module in sys.modules:
         act()
         return
-    sys.meta_path.insert(0, _Finder(act))
+    sys.meta_path.insert(0, _Finder(module, act))
 
 
 class _Finder:
-    """Finds nothing itself: it asks the finders behind it for torch, and takes part in its execution."""
+    """Finds nothing itself: it asks the finders behind it for the module, and takes part in its execution."""
 
-    def __init__(self, act: Callable[[], None]) -> None:
+    def __init__(self, module: str, act: Callable[[], None]) -> None:
+        self._module = module
         self._act = act
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != _MODULE:
+        if name != self._module:
             return None
         spec = None
         finders = list(sys.meta_path)
