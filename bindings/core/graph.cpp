@@ -279,7 +279,13 @@ void register_graph(py::module_& m) {
       .def_readonly("worst", &GraphSummary::worst)
       .def_readonly("worst_ulps", &GraphSummary::worst_ulps)
       .def_readonly("worst_node", &GraphSummary::worst_node)
-      .def_readonly("without_stacks", &GraphSummary::without_stacks);
+      .def_readonly("without_stacks", &GraphSummary::without_stacks)
+      .def_property_readonly("left_out", [](const GraphSummary& self) {
+        std::vector<std::tuple<int, int, std::string>> result;
+        for (const graph::LeftOutRank& one : self.left_out)
+          result.emplace_back(one.step, one.rank, one.reason);
+        return result;
+      });
   m.def("write_graph_file", &write_graph_file, py::arg("units"), py::arg("output"), py::kw_only(),
         py::arg("rule") = "default", py::arg("merge") = false, py::arg("target_layout") = py::none(),
         py::arg("reference_layout") = py::none(), py::arg("layer_rules") = py::none(),

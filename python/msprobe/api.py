@@ -118,7 +118,6 @@ def compare(
 
     Raises InvalidArgument, NothingToCompare, FormatError and IoError.
     """
-    from msprobe.compare.culprit import culprits_of
     from msprobe.compare.inputs import Paths, mapping_of
     from msprobe.compare.outputs import write_outputs
     from msprobe.compare.run import RESULTS, CompareOptions, compare_runs
@@ -140,7 +139,7 @@ def compare(
         result = compare_runs(paths, options)
         assert result is not None  # there is one process only
         if output is not None:
-            write_outputs(result, culprits_of(result.verdict, result.frames))
+            write_outputs(result, result.culprits)
     return result
 
 

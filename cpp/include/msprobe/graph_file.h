@@ -92,6 +92,13 @@ struct GraphJob {
   std::function<bool(std::size_t, std::size_t)> progress;
 };
 
+/// A rank of which there is no graph, as it cannot be read.
+struct LeftOutRank {
+  int step = 0;
+  int rank = 0;
+  std::string reason;
+};
+
 /// Counts of a job, for a person.
 struct GraphSummary {
   Mode mode = Mode::kStatistics;
@@ -103,11 +110,13 @@ struct GraphSummary {
   double worst_ulps = 0;                    // largest distance of a node to its counterpart; may be infinite
   std::string worst_node;                   // the first that has it
   std::vector<std::string> without_stacks;  // folders that have no stack.json
+  std::vector<LeftOutRank> left_out;
 };
 
 /// Builds the graphs of all ranks, compares them where there is a reference, and writes the file: complete,
 /// or not at all. Memory: two ranks of both sides, whatever their number.
 ///
+/// A rank that cannot be read is left out; where none can be, or ranks are merged, its error is thrown.
 /// Throws InvalidArgument, FormatError and IoError that name the file and the key.
 MSPROBE_API GraphSummary write_graph_file(const GraphJob& job);
 

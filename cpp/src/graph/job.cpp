@@ -72,14 +72,16 @@ class Job {
       for (; next < job_.units.size() && ready.size() < in_flight_; ++next) {
         ready.push_back(std::async(std::launch::async, [this, next] { return prepare(job_.units[next]); }));
       }
-      std::vector<Prepared> prepared = ready.front().get();
+      std::future<std::vector<Prepared>> reading = std::move(ready.front());
       ready.pop_front();
+      std::vector<Prepared> prepared = read_or_leave_out(reading, job_.units[i]);
       advance(kReading);
       for (const Prepared& one : prepared) write(one, kWriting / prepared.size());
       // Millions of small pieces: that takes a while, in which the next rank or the indices can be written.
       releasing_ = std::async(std::launch::async, [gone = std::move(prepared)]() mutable { gone.clear(); });
       advance(kWriting - std::min(kWriting, std::exchange(written_, 0)));
     }
+    if (summary_.graphs == 0) std::rethrow_exception(first_error_);
     link_step();
     database.end_graphs();
     if (job_.findings) {
@@ -117,6 +119,25 @@ class Job {
   }
 
   // ---- Reading and comparing; several units at a time
+
+  void leave_out(const GraphUnit& unit, const std::exception& error) {
+    if (job_.merge) throw;
+    if (!first_error_) first_error_ = std::current_exception();
+    summary_.left_out.push_back({unit.step, unit.target.front().rank, error.what()});
+  }
+
+  // A rank that cannot be read keeps no other one from being shown.
+  std::vector<Prepared> read_or_leave_out(std::future<std::vector<Prepared>>& reading,
+                                          const GraphUnit& unit) {
+    try {
+      return reading.get();
+    } catch (const FormatError& error) {
+      leave_out(unit, error);
+    } catch (const IoError& error) {
+      leave_out(unit, error);
+    }
+    return {};
+  }
 
   std::vector<Prepared> prepare(const GraphUnit& unit) {
     std::vector<const RankFolder*> folders;
@@ -377,6 +398,7 @@ class Job {
   std::map<std::string, StepCalls> calls_;  // by side, of the step that is written
   int step_ = -1;
   std::vector<int> steps_, ranks_;
+  std::exception_ptr first_error_;  // of a rank that was left out
   std::size_t done_ = 0;
   std::size_t written_ = 0;  // of the unit
   double work_per_row_ = 0;

@@ -78,11 +78,10 @@ def _compare(
 
 def _show(asked: argparse.Namespace, result: CompareResult) -> int:
     from msprobe.compare.console import console_text
-    from msprobe.compare.culprit import culprits_of
     from msprobe.compare.outputs import write_outputs
     from msprobe.compare.verdict_file import verdict_json
 
-    culprits = culprits_of(result.verdict, result.frames)
+    culprits = result.culprits
     if asked.replay:
         from msprobe.compare.replay import replayed
 

@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from msprobe.compare.culprit import culprits_of
 from msprobe.compare.inputs import Paths, mapping_of
 from msprobe.compare.outputs import write_outputs
 from msprobe.compare.run import CompareOptions, compare_runs
@@ -105,7 +104,7 @@ def compare_distributed(
 def _run(paths: Paths, options: CompareOptions, *, shows_log: bool) -> CompareResult:
     result = compare_runs(paths, options)
     assert result is not None  # there is one process only
-    culprits = culprits_of(result.verdict, result.frames)
+    culprits = result.culprits
     write_outputs(result, culprits)
     if shows_log:
         log.info("%s: %s", options.output, result.answer(culprits))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from msprobe.files.left_out import lines as missing_lines
 from msprobe.terminal.colour import PLAIN, Paint
 from msprobe.terminal.printable import printable
 
@@ -16,25 +17,20 @@ if TYPE_CHECKING:
     from msprobe.compare.result import CompareResult
 
 _FRAMES = 2
-_MOST_LEFT_OUT = 5
 
 
 def console_text(
     result: CompareResult, culprits: list[Culprit], files: Sequence[Path] = (), paint: Paint = PLAIN
 ) -> str:
     """The verdict, the candidates and where the reports are. `files`: what was written, best first."""
-    lines = [paint.answer(result.answer(culprits), good=result.agree)]
+    answer = result.answer(culprits)
+    lines = [paint.answer(answer, good=result.agree)]
+    lines += [f"  not compared: {printable(one)}" for one in missing_lines(result.left_out, beside=answer)]
     for place, culprit in enumerate(culprits, 1):
         lines += _culprit_lines(place, culprit, paint)
     if result.offset:
         lines.append(paint.faint(f"  note: {began(result.offset)}"))
     lines += [paint.faint(f"  note: {printable(note)}") for note in result.verdict.notes]
-    lines += [
-        paint.faint(f"  not compared: {printable(one.what)} ({printable(one.reason)})")
-        for one in result.left_out[:_MOST_LEFT_OUT]
-    ]
-    if len(result.left_out) > _MOST_LEFT_OUT:
-        lines.append(paint.faint(f"  not compared: {len(result.left_out) - _MOST_LEFT_OUT} more"))
     lines += [f"  {printable(str(path))}" for path in files]
     return "\n".join(lines) + "\n"
 

@@ -166,11 +166,25 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _LONGEST_VALUE = 60
 
 
-def difference(text: str, step: int | None, rank: int | None) -> str:
-    """The first line of an answer. `rank`: None where there is one rank."""
+def difference(text: str, step: int | None, rank: int | None, missing: str = "") -> str:
+    """The first line of an answer. `rank`: None where there is one rank. `missing`: what was not compared,
+    and may hold an earlier difference.
+    """
     at = [f"step {step}"] if step is not None else []
     at += [f"rank {rank}"] if rank is not None else []
-    return f"First difference: {', '.join([*at, text])}"
+    if not missing:
+        return f"First difference: {', '.join([*at, text])}"
+    place = f" at or before {', '.join(at)}" if at else ""
+    return f"First difference{place}: {text}; not compared: {printable(missing)}"
+
+
+# What a step leaves behind, and what ranks make together: a difference in it may have come from elsewhere.
+_OF_OTHERS = ("weight", "buffer", "gradient", "reduction", "clipping", "optimizer_state", "update")
+
+
+def may_follow(culprit: Culprit) -> bool:
+    """Whether a difference of another rank, or of an earlier step, may be the cause of this one."""
+    return culprit.kind in _OF_OTHERS or culprit.name.startswith("Distributed.")
 
 
 def _plain(culprit: Culprit) -> str:

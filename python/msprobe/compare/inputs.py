@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msprobe.compare.pair_result import LeftOut
 from msprobe.files.dump_folders import DUMPS, RANK, STEP, Form, form_of, number_of, numbered
 from msprobe.files.json_file import read_flag, read_object, read_path, warn_of_unknown_keys
+from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.run_folder import dump_of, offset_of
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
@@ -49,10 +49,13 @@ class DumpFiles:
     suffix: str = ""
     """Of the names of the results: "_rank0"."""
 
+    def left_out(self, reason: str, name: str = "") -> LeftOut:
+        """What says that these were not compared, or the file `name` beside them."""
+        return left_out(reason, self.step, self.rank, name or self._kind)
+
     @property
-    def what(self) -> str:
-        kind = ", debug.json" if self.target.name.startswith("debug") else ""
-        return f"step {self.step}, rank {self.rank}{kind}"
+    def _kind(self) -> str:
+        return "debug.json" if self.target.name.startswith("debug") else ""
 
 
 @dataclass(frozen=True)
@@ -144,12 +147,12 @@ class _Search:
         self._offset = offset
 
     def run(self, target: Path, reference: Path) -> None:
-        for step, ours, theirs in self._paired(target, reference, STEP, self._steps, "step", self._offset):
+        for step, ours, theirs in self._paired(target, reference, STEP, self._steps, self._offset):
             self.step(_Place(step, folder=f"step{step}"), ours, theirs)
 
     def step(self, place: _Place, target: Path, reference: Path) -> None:
-        prefix = f"step {place.step}, rank" if place.folder else "rank"
-        for rank, ours, theirs in self._paired(target, reference, RANK, self._ranks, prefix):
+        step = place.step if place.folder else None
+        for rank, ours, theirs in self._paired(target, reference, RANK, self._ranks, of_step=step):
             suffix = "_rank" if ours.name.startswith("proc") else f"_{ours.name}"
             self.rank(_Place(place.step, rank, place.folder, suffix), ours, theirs)
 
@@ -159,8 +162,17 @@ class _Search:
             if ours.exists() and theirs.exists():
                 self._add(place, ours, theirs)
             elif ours.exists() or theirs.exists():
-                what = f"step {place.step}, rank {place.rank}, {name}"
-                self._leave_out(what, only_in_target=ours.exists())
+                self.left_out.append(only_in(_side(ours.exists()), place.step, place.rank, name))
+        if not any((target / name).exists() or (reference / name).exists() for name in DUMPS):
+            self.left_out.append(left_out("no dump.json in either run", place.step, place.rank))
+        self._beside(place, target, reference)
+
+    def _beside(self, place: _Place, target: Path, reference: Path) -> None:
+        for name, is_compared in _BESIDE.items():
+            ours, theirs = (target / name).exists(), (reference / name).exists()
+            if ours is not theirs:
+                alone = only_in(_side(ours), place.step, place.rank, name)
+                self.left_out.append(replace(alone, is_difference=is_compared))
 
     def files(self, target: Path, reference: Path) -> None:
         if target.name != reference.name:
@@ -169,14 +181,12 @@ class _Search:
                 "with dump.json, debug.json with debug.json"
             )
         folder = target.resolve().parent
-        self._add(_Place(number_of(STEP, folder.parent), number_of(RANK, folder)), target, reference)
+        place = _Place(number_of(STEP, folder.parent), number_of(RANK, folder))
+        self._add(place, target, reference)
+        self._beside(place, folder, reference.resolve().parent)
 
     def _add(self, place: _Place, target: Path, reference: Path) -> None:
         self.pairs.append(DumpFiles(place.step, place.rank, target, reference, place.folder, place.suffix))
-
-    def _leave_out(self, what: str, *, only_in_target: bool) -> None:
-        side = "the target" if only_in_target else "the reference"
-        self.left_out.append(LeftOut(what, f"only in {side}"))
 
     def _paired(
         self,
@@ -184,17 +194,22 @@ class _Search:
         reference: Path,
         pattern: re.Pattern[str],
         wanted: Collection[int] | None,
-        what: str,
         offset: int = 0,
+        *,
+        of_step: int | None = None,
     ) -> list[tuple[int, Path, Path]]:
         """The folders of the same number, in the order of numbers; the others are noted, but for those that
         one run made before the other began.
         """
+
+        def place(number: int) -> tuple[int | None, int | None]:
+            return (number, None) if pattern is STEP else (of_step, number)
+
         ours = {number + offset: path for number, path in numbered(target, pattern).items()}
         theirs = numbered(reference, pattern)
         if wanted is not None:
             for number in sorted(set(wanted) - set(ours) - set(theirs)):
-                self.left_out.append(LeftOut(f"{what} {number}", "asked for, but in neither run"))
+                self.left_out.append(left_out("asked for, but in neither run", *place(number)))
         pairs = []
         for number in sorted({*ours, *theirs}):
             if (wanted is not None and number not in wanted) or number < max(offset, 0):
@@ -202,8 +217,16 @@ class _Search:
             if number in ours and number in theirs:
                 pairs.append((number, ours[number], theirs[number]))
             else:
-                self._leave_out(f"{what} {number}", only_in_target=number in ours)
+                self.left_out.append(only_in(_side(number in ours), *place(number)))
         return pairs
+
+
+# What lies beside a dump, and whether a comparison of the values has less to compare without it.
+_BESIDE = {"diagnosis.json": True, "construct.json": False, "stack.json": False, "summary.json": False}
+
+
+def _side(is_target: bool) -> str:
+    return "target" if is_target else "reference"
 
 
 def read_data_mapping(path: str) -> dict[str, str]:

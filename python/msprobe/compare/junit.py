@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 from msprobe.files.junit_xml import case, document, failure, skipped
+from msprobe.files.left_out import joined
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.compare.culprit import Culprit
-    from msprobe.compare.pair_result import LeftOut, PairResult
+    from msprobe.compare.pair_result import PairResult
     from msprobe.compare.result import CompareResult
+    from msprobe.files.left_out import LeftOut
 
 
 def junit_xml(result: CompareResult, culprits: list[Culprit]) -> str:
@@ -19,7 +21,7 @@ def junit_xml(result: CompareResult, culprits: list[Culprit]) -> str:
     are no failure.
     """
     cases = [_pair_case(result, pair, culprits) for pair in result.pairs]
-    cases += [_left_out_case(one) for one in result.left_out]
+    cases += [_left_out_case(one) for one in joined(result.left_out)]
     return document("msprobe compare", cases, result.answer(culprits), result.seconds)
 
 

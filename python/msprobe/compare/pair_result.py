@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a comparison found of two dumps of one step and rank, and what it did not compare."""
+"""What a comparison found of two dumps of one step and rank."""
 
 from __future__ import annotations
 
@@ -71,15 +71,3 @@ class PairResult:
     def is_debug(self) -> bool:
         """Of what save() was given."""
         return self.target.name.startswith("debug")
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """Something that was not compared."""
-
-    what: str
-    """E.g. "step 3", "step 0, rank 2"."""
-    reason: str
-    """E.g. "only in the reference"."""
-    is_difference: bool = True
-    """The runs cannot be said to agree: one has what the other has not, or a part could not be compared."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
-from msprobe.compare.pair_result import LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.pair_result import PairResult, ReportRows, TableSummary
+from msprobe.files.left_out import LeftOut
 from msprobe.files.meeting import Process
 from msprobe.native import Error, core
 
@@ -33,7 +34,7 @@ class Part:
     """The first one; not sent to other processes, which get its text in `left_out`."""
 
     def note_error(self, files: DumpFiles, error: Error) -> None:
-        self.left_out.append(LeftOut(files.what, str(error)))
+        self.left_out.append(files.left_out(str(error)))
         self.error = self.error or error
 
 
@@ -48,7 +49,7 @@ def lost_share(pairs: list[DumpFiles], number: int, count: int) -> list[LeftOut]
     """What is missing when another process gave no part."""
     share = share_of(pairs, Process(number, count, ""))
     reason = f"process {number} of {count} gave no sign of life any more; it was to compare this"
-    return [LeftOut(files.what, reason) for files in share]
+    return [files.left_out(reason) for files in share]
 
 
 # ---- parts as JSON

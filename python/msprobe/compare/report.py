@@ -12,6 +12,7 @@ from dataclasses import asdict
 
 from msprobe.compare.verdict_file import culprit_content
 from msprobe.files.atomic_file import write_text
+from msprobe.files.left_out import joined
 from msprobe.files.page import report_page
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -62,6 +63,7 @@ def _embedded(result: CompareResult, culprits: list[Culprit]) -> dict[int, str]:
 
 
 def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) -> dict[str, object]:
+    left_out = joined(result.left_out)
     return {
         "status": result.status,
         "sentence": result.answer(culprits),
@@ -79,8 +81,8 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
         ],
         "notes": result.verdict.notes,
         "counts": result.counts,
-        "leftOut": [[one.what, one.reason] for one in result.left_out[:_MOST_LEFT_OUT]],
-        "leftOutTotal": len(result.left_out),
+        "leftOut": [[one.what, one.reason] for one in left_out[:_MOST_LEFT_OUT]],
+        "leftOutTotal": len(left_out),
         "inputs": {"target": str(result.target), "reference": str(result.reference)},
         "pairs": [
             _pair(pair, index if index in embedded else None) for index, pair in enumerate(result.pairs)

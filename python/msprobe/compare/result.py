@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msprobe.compare.culprit import culprits_of, difference
+from msprobe.compare.culprit import culprits_of, difference, may_follow
+from msprobe.files.left_out import sentence
 from msprobe.result import Result
 from msprobe.terminal.printable import printable
 
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
     from msprobe._core import Finding, Verdict
     from msprobe.compare.culprit import Culprit
-    from msprobe.compare.pair_result import LeftOut, PairResult
+    from msprobe.compare.pair_result import PairResult
+    from msprobe.files.left_out import LeftOut
     from msprobe.result import Cell
 
     Status = Literal["equal", "rounding", "differ", "incomplete"]
 
-_MOST_NAMED = 3  # things left out, in a sentence
+# Of a difference that may follow from what was not compared: two explanations, and nothing tells which.
+_EVEN = 0.5
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,14 +61,33 @@ class CompareResult(Result):
 
     @property
     def sentence(self) -> str:
-        return self.answer(culprits_of(self.verdict))
+        return self.answer(self._hedged(culprits_of(self.verdict)))
+
+    @property
+    def culprits(self) -> list[Culprit]:
+        """What is to blame, with its lines, the surest first."""
+        return self._hedged(culprits_of(self.verdict, self.frames))
+
+    def _hedged(self, culprits: list[Culprit]) -> list[Culprit]:
+        """None of them is surer than what is missing allows."""
+        return [
+            replace(one, confidence=min(one.confidence, _EVEN))
+            if may_follow(one) and self.missing_at(one.step)
+            else one
+            for one in culprits
+        ]
+
+    def missing_at(self, step: int) -> list[LeftOut]:
+        """What was not compared and may hold the cause of a difference at this step."""
+        return [one for one in self.left_out if one.may_hold(step)]
 
     def answer(self, culprits: list[Culprit]) -> str:
         """`sentence` with culprits of which the lines are known."""
         if not culprits:
             return _answer(self)
         first = culprits[0]
-        return difference(first.plain, first.step, first.rank if self.counts["ranks"] > 1 else None)
+        rank = first.rank if self.counts["ranks"] > 1 or any(self.missing_at(first.step)) else None
+        return difference(first.plain, first.step, rank, sentence(self.missing_at(first.step)))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -98,7 +120,7 @@ class CompareResult(Result):
                 "confidence": culprit.confidence,
                 "source": next((frame.text for frame in culprit.top_frames(1)), ""),
             }
-            for culprit in culprits_of(self.verdict, self.frames)
+            for culprit in self.culprits
         ]
 
     @property
@@ -162,7 +184,9 @@ def _answer(result: CompareResult) -> str:
         )
     missing = [one for one in result.left_out if one.is_difference]
     if missing:
-        return f"What could be compared agrees ({compared}), but not all could be: {_named(missing)}"
+        return printable(
+            f"What could be compared agrees ({compared}), but not all could be: {sentence(missing)}"
+        )
     alone = counts["unmatched"] + counts["only_in_reference"]
     without = f"; {alone:,} more items are in one run only" if alone else ""
     if result.status == "equal":
@@ -195,12 +219,6 @@ def _largest(result: CompareResult) -> str:
 def _stretch(result: CompareResult) -> str:
     after = result.verdict.last_agreeing or "the beginning"
     return f"somewhere after {after} and up to {result.verdict.first_differing}"
-
-
-def _named(missing: list[LeftOut]) -> str:
-    names = ", ".join(f"{one.what} ({one.reason})" for one in missing[:_MOST_NAMED])
-    more = len(missing) - _MOST_NAMED
-    return printable(names + (f" and {more} more" if more > 0 else ""))
 
 
 def _plural(number: int, noun: str) -> str:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_path
-from msprobe.compare.pair_result import LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.pair_result import PairResult, ReportRows, TableSummary
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult
 from msprobe.files.atomic_file import make_directory, write_text
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeVar
 
     from msprobe._core import DumpPair, StepWalk
+    from msprobe.files.left_out import LeftOut
     from msprobe.files.noise_answer import NoiseAnswer
 
     _Copied = TypeVar("_Copied", TableSummary, ReportRows)
@@ -359,4 +360,4 @@ def _nothing_matched(files: DumpFiles, summary: TableSummary) -> list[LeftOut]:
     if summary.matched > 0 or summary.rows + summary.reference_only == 0:
         return []
     counts = f"{summary.rows} items in the target, {summary.reference_only} in the reference"
-    return [LeftOut(files.what, f"nothing matches ({counts})")]
+    return [files.left_out(f"nothing matches ({counts})")]

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from msprobe.files.left_out import joined
 from msprobe.files.page import strict_json
 from msprobe.native import __version__
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.compare.culprit import Culprit, Frame
-    from msprobe.compare.pair_result import LeftOut
     from msprobe.compare.result import CompareResult
+    from msprobe.files.left_out import LeftOut
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -45,7 +46,7 @@ def sarif_json(result: CompareResult, culprits: list[Culprit]) -> str:
     results = [_result(place, culprit, rules) for place, culprit in enumerate(culprits)]
     if not culprits and result.verdict.status == "differ":
         results.append(_plain_result("unexplained", "error", result.answer(culprits), rules))
-    results += [_left_out(one, rules) for one in result.left_out]
+    results += [_left_out(one, rules) for one in joined(result.left_out)]
     content = {
         "$schema": _SCHEMA,
         "version": "2.1.0",

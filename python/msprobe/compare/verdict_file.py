@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from msprobe.files.atomic_file import write_text
+from msprobe.files.left_out import joined
 from msprobe.files.page import strict_json
 from msprobe.native import __version__
 
@@ -41,7 +42,7 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
         "worst_rank": result.worst_rank,
         "first_step": result.first_step,
         "pairs": [_pair_content(pair) for pair in result.pairs],
-        "left_out": [asdict(one) for one in result.left_out],
+        "left_out": [one.content for one in joined(result.left_out)],
         "inputs": {
             "target": str(result.target),
             "reference": str(result.reference),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from msprobe.config_check.packs import pack
 from msprobe.config_check.report import report_html
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.left_out import joined
 from msprobe.native import InvalidArgument, IoError, __version__, core
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def result_json(result: ConfigComparison) -> str:
     """docs/formats/config_check.md"""
     content = {
         "version": __version__,
-        "verdict": "agree" if result.agree else "differ",
+        "verdict": result.status,
         "sentence": result.sentence,
         "bench": str(result.reference),
         "cmp": str(result.target),
@@ -111,6 +112,7 @@ def result_json(result: ConfigComparison) -> str:
         ],
         "notes": result.notes,
         "problems": result.problems,
+        "left_out": [one.content for one in joined(result.left_out)],
     }
     return json.dumps(content, indent=2) + "\n"
 

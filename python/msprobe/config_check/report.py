@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from msprobe.config_check.checks.check_result import ERROR, Cell, CheckResult, shown
+from msprobe.files.left_out import lines as missing_lines
 from msprobe.files.page import badge, file_beside, scriptless_page
 
 if TYPE_CHECKING:
@@ -33,13 +34,14 @@ def report_html(result: ConfigComparison) -> str:
 
 
 def _header(result: ConfigComparison) -> str:
+    missing = [f"not compared: {one}" for one in missing_lines(result.left_out, _MOST_RANKED)]
     return "\n".join(
         [
             '<header class="card top">',
-            badge("equal", "agree") if result.agree else badge("differ", "differ"),
+            badge("equal" if result.agree else result.status, result.status),
             f"<h1>{escape(result.sentence)}</h1>",
             f'<dl class="inputs">{_inputs(result)}</dl>',
-            f"<ul>{_list([*result.problems, *result.notes])}</ul>",
+            f"<ul>{_list([*missing, *result.problems, *result.notes])}</ul>",
             "</header>",
         ]
     )

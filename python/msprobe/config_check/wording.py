@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msprobe.config_check.checks.check_result import ERROR
+from msprobe.files.left_out import lines as missing_lines
 from msprobe.terminal.colour import PLAIN, Paint
 from msprobe.terminal.printable import printable
 
@@ -38,6 +39,9 @@ def line(one: Ranked) -> str:
 def console_text(result: ConfigComparison, files: Sequence[Path] = (), paint: Paint = PLAIN) -> str:
     """The differences, the likeliest explanation first, and where the reports are."""
     lines = [paint.answer(printable(result.sentence), good=result.agree)]
+    missing = missing_lines(result.left_out, beside=result.sentence)
+    lines += [f"  not compared: {printable(one)}" for one in missing]
+    lines += [f"  problem: {printable(problem)}" for problem in result.problems[:_MOST_NOTES]]
     errors = [one for one in result.ranked if one.difference.level == ERROR]
     if errors:
         lines.append(
@@ -49,7 +53,6 @@ def console_text(result: ConfigComparison, files: Sequence[Path] = (), paint: Pa
     if len(errors) > _MOST_NAMED:
         lines.append(f"  and {len(errors) - _MOST_NAMED} more")
     lines += _warnings([one for one in result.ranked if one.difference.level != ERROR])
-    lines += [f"  problem: {printable(problem)}" for problem in result.problems[:_MOST_NOTES]]
     lines += [f"  note: {printable(note)}" for note in result.notes[:_MOST_NOTES]]
     left = max(0, len(result.problems) - _MOST_NOTES) + max(0, len(result.notes) - _MOST_NOTES)
     if left:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.settings import confirmed, is_same_setting
+from msprobe.files.left_out import left_out
 from msprobe.result import Result
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.losses import LossComparison
+    from msprobe.files.left_out import LeftOut
     from msprobe.result import Cell
 
     # "rounding": it differs by no more than rounding explains.
@@ -60,14 +62,20 @@ class PartResult:
     steps: tuple[int, ...] = ()
     """Those that were compared."""
     evidence: tuple[str, ...] = ()
-    not_compared: tuple[str, ...] = ()
-    """What could not be read, while the rest was compared."""
+    not_compared: tuple[LeftOut, ...] = ()
+    """What was not, while the rest was compared."""
     settings: tuple[Cause, ...] = ()
     """Settings that differ and are no cause by themselves."""
     equal_stages: tuple[Stage, ...] = ()
     """Stages of which everything that this part has is equal."""
     curves: LossComparison | None = None
     """Of the losses."""
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """`not_compared`, and the part itself where it could not be compared."""
+        found = [one.of_part(self.part) for one in self.not_compared]
+        return [*found, left_out(self.sentence).of_part(self.part)] if self.status == "failed" else found
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,8 @@ class Answer(Result):
     parts: tuple[PartResult, ...]
     missing: tuple[Missing, ...]
     next_commands: tuple[str, ...] = ()
+    not_compared: tuple[LeftOut, ...] = ()
+    """Of all parts, and of the runs themselves; the name begins with the part."""
     notes: tuple[str, ...] = field(default=())
     again: tuple[str, ...] = ()
     """The commands that record the target again and compare, once the cause is removed."""
@@ -117,7 +127,8 @@ def conclude(parts: list[PartResult]) -> tuple[Cause | None, list[Cause]]:
     part is a consequence; of the same step or an earlier one it is nearer to the cause than a gradient. A
     setting whose values are those of the first difference in a dump stands before everything.
     """
-    if numbers_agree(parts):
+    numbers = [part.status for part in parts if part.part in NUMBERS and part.status in COMPARED]
+    if numbers and "differ" not in numbers:
         return None, []
     causes = [cause for part in parts for cause in part.causes]
     dump = next((part for part in parts if part.part == "dump"), None)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.diagnose.answer import STAGES, stage_status
+from msprobe.files.left_out import joined
+from msprobe.files.left_out import lines as missing_lines
 from msprobe.native import __version__
 from msprobe.terminal.colour import PLAIN, Paint
 from msprobe.terminal.printable import printable
@@ -51,6 +53,7 @@ def answer_json(answer: Answer, a: Path, b: Path, output: Path) -> str:
             }
             for part in answer.parts
         ],
+        "not_compared": [one.content for one in joined(answer.not_compared)],
         "missing": [asdict(missing) for missing in answer.missing],
         "graph": None if answer.graph is None else relative(answer.graph, output),
         "next": list(answer.next_commands),
@@ -72,6 +75,8 @@ def relative(path: Path, folder: Path) -> str:
 def console_text(answer: Answer, output: Path, paint: Paint = PLAIN) -> str:
     """A few lines: the answer, its reason, what is missing, and where the page is."""
     lines = [paint.answer(printable(answer.sentence), good=answer.follows)]
+    unseen = missing_lines(answer.not_compared, beside=answer.sentence)
+    lines += [f"  not compared: {printable(one)}" for one in unseen]
     if answer.cause is not None:
         lines.append(f"  {_reason(answer)} (confidence {answer.cause.confidence:.0%})")
         lines += _frames(answer.cause)

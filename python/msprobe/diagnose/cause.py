@@ -12,6 +12,8 @@ from msprobe.terminal.printable import printable
 if TYPE_CHECKING:
     from typing import Literal
 
+    from msprobe.files.left_out import LeftOut
+
     Part = Literal["config", "checkpoint", "losses", "gradients", "dump"]
     Stage = Literal[
         "configuration", "data", "initial weights", "first step", "gradients", "operators", "optimizer"
@@ -54,6 +56,11 @@ class Cause:
             else f"step {self.step}" + ("" if self.rank is None else f", rank {self.rank}")
         )
         return printable(f"{self.name}{inside}" + (f" ({at})" if at else ""))
+
+    def may_follow_from(self, missing: LeftOut) -> bool:
+        """Whether the true cause may lie in what was not compared."""
+        evidence = (self.part, "dump") if self.part == "gradients" else (self.part,)
+        return self.step is not None and missing.part in evidence and missing.may_hold(self.step)
 
     @property
     def said(self) -> str:

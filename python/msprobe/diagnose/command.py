@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from msprobe.diagnose.cause import Cause
     from msprobe.diagnose.parts import Comparison
     from msprobe.diagnose.run_folder import RunFolder
+    from msprobe.files.left_out import LeftOut
 
 _FOLDERS = ("config", "gradients", "dump", "graph")  # of parts, below the output
 
@@ -132,7 +133,10 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
             + (f" ({'; '.join(failed)})" if failed else "")
         )
     cause, others = conclude(parts)
+    not_compared = [*comparison.left_out, *(one for part in parts for one in part.left_out)]
     status = _status(cause, parts)
+    if status in ("equal", "rounding") and any(one.is_difference for one in not_compared):
+        status = "incomplete"
     commands = []
     page = None
     if cause is not None and cause.part == "dump" and with_graph:
@@ -142,7 +146,8 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
             commands.append(f"msprobe view {file.parent}")
     return Answer(
         status=status,
-        sentence=_sentence(cause, parts, status, has_ranks=comparison.has_ranks),
+        sentence=_sentence(cause, parts, status, not_compared, has_ranks=comparison.has_ranks),
+        not_compared=tuple(not_compared),
         cause=cause,
         others=tuple(one for one in others if cause is None or one.name != cause.name),  # in later steps, too
         parts=tuple(parts),
@@ -165,9 +170,6 @@ def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> 
             f"{a.processes} and {b.processes} processes trained: where they share a batch, a rank sees a "
             "part of it, and its inputs and losses differ; the gradients are those of the batch"
         )
-    for part in parts:
-        failed = (part.sentence,) if part.status == "failed" else ()
-        notes += [f"{part.part}: {reason}" for reason in (*failed, *part.not_compared)]
     if a.program and b.program and a.program != b.program:
         notes.append(f"the command lines differ: {' '.join(a.program)} -> {' '.join(b.program)}")
     return notes
@@ -196,14 +198,26 @@ def _status(cause: Cause | None, parts: list[PartResult]) -> Status:
     )
 
 
-def _sentence(cause: Cause | None, parts: list[PartResult], status: Status, *, has_ranks: bool) -> str:
+def _sentence(
+    cause: Cause | None,
+    parts: list[PartResult],
+    status: Status,
+    not_compared: list[LeftOut],
+    *,
+    has_ranks: bool,
+) -> str:
     from msprobe.compare.culprit import difference
     from msprobe.diagnose.answer import COMPARED
+    from msprobe.files.left_out import sentence as missing_words
     from msprobe.terminal.printable import printable
 
     if cause is not None:
+        before = [one for one in not_compared if cause.may_follow_from(one)]
         return difference(
-            printable(cause.plain) or cause.where, cause.step, cause.rank if has_ranks else None
+            printable(cause.plain) or cause.where,
+            cause.step,
+            cause.rank if has_ranks or any(one.rank is not None for one in before) else None,
+            missing_words(before),
         )
     first = min((part.first_step for part in parts if part.first_step is not None), default=None)
     if first is not None and status == "differ":
@@ -214,9 +228,9 @@ def _sentence(cause: Cause | None, parts: list[PartResult], status: Status, *, h
     compared = ", ".join(part.part for part in parts if part.status in COMPARED)
     if status == "incomplete":
         open_parts = [part.part for part in parts if part.status in ("failed", "incomplete")]
-        return (
-            f"Nothing differs beyond rounding, but not everything could be compared: {', '.join(open_parts)}"
-        )
+        missing = [one for one in not_compared if one.is_difference]
+        what = missing_words(missing) or ", ".join(open_parts)
+        return f"Nothing differs beyond rounding, but not everything could be compared: {printable(what)}"
     if status == "rounding":
         return f"The runs differ by no more than rounding explains, in what was compared: {compared}"
     return f"The runs are equal in what was compared: {compared}"

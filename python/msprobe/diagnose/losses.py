@@ -10,13 +10,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.left_out import only_in
 from msprobe.files.noise_answer import NoiseAnswer
+from msprobe.files.ranges import numbers
 from msprobe.files.regular_file import open_text
 from msprobe.native import IoError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from msprobe.files.left_out import LeftOut
 
 # A difference relative to the loss that no rounding explains, whatever the dtype.
 CLEAR = 0.01
@@ -37,7 +41,7 @@ _LOSS = re.compile(rf"(?<![a-z_])(?:lm[ _]|train(?:ing)?[ _/])?loss['\"]?\s*[:=]
 _STEP = re.compile(
     r"(?<![a-z])(?:global_?step|step|iteration|iter)['\"]?\s*[:=]?\s*([0-9]{1,12})", re.IGNORECASE
 )
-LOSS_FILE = re.compile(r"losses\.rank[0-9]{1,9}\.csv")
+LOSS_FILE = re.compile(r"losses\.rank([0-9]{1,9})\.csv")
 """Of a folder of `msprobe run`."""
 _STEP_KEYS = ("step", "global_step", "iteration", "iter")
 
@@ -68,6 +72,9 @@ class LossComparison:
     first_beyond: int | None = None
     """The first with a difference beyond rounding; None: there is none."""
 
+    def apart_at(self, step: int) -> float:
+        return relative(self.a[step], self.b[step])
+
     @property
     def largest(self) -> tuple[float, int]:
         """The largest relative difference, and its step."""
@@ -91,6 +98,75 @@ def read_losses(paths: Sequence[Path], offset: int = 0) -> dict[int, float]:
             shift = offset if LOSS_FILE.fullmatch(path.name) else 0
             return {step + shift: loss for step, loss in losses.items()}
     return {}
+
+
+def read_ranks(paths: Sequence[Path], offset: int = 0) -> dict[int, dict[int, float]]:
+    """The losses of each rank; those of a log, which are of no rank, are those of rank 0. Raises IoError."""
+    ours = {int(match[1]): path for path in paths if (match := LOSS_FILE.fullmatch(path.name))}
+    if ours:
+        return {rank: read_losses([path], offset) for rank, path in sorted(ours.items())}
+    return {0: read_losses(paths, offset)} if paths else {}
+
+
+@dataclass(frozen=True)
+class RanksComparison:
+    """The losses of all ranks that both runs have."""
+
+    ranks: dict[int, LossComparison]
+
+    @property
+    def steps(self) -> int:
+        return max((one.steps for one in self.ranks.values()), default=0)
+
+    @property
+    def first(self) -> int:
+        """The rank to look at: the first that is beyond rounding, and of those the farthest off at this step;
+        without one, that with the largest difference.
+        """
+        beyond = {rank: one.first_beyond for rank, one in self.ranks.items() if one.first_beyond is not None}
+        if not beyond:
+            return max(self.ranks, key=lambda rank: self.ranks[rank].largest[0])
+        step = min(beyond.values())
+        return max(self.beyond_at(step), key=lambda rank: self.ranks[rank].apart_at(step))
+
+    def beyond_at(self, step: int) -> list[int]:
+        """The ranks whose loss is beyond rounding at this step for the first time."""
+        return [rank for rank, one in self.ranks.items() if one.first_beyond == step]
+
+
+def compare_ranks(
+    a: dict[int, dict[int, float]], b: dict[int, dict[int, float]], evidence: Evidence | None = None
+) -> RanksComparison:
+    """Of the ranks with a step in common. evidence: as in compare_losses()."""
+    found = {
+        rank: compare_losses(a[rank], b[rank], evidence)
+        for rank in a
+        if rank in b and a[rank].keys() & b[rank]
+    }
+    return RanksComparison(found)
+
+
+def alone(
+    a: dict[int, dict[int, float]], b: dict[int, dict[int, float]], first_step: int, *, every_step: bool
+) -> Iterator[LeftOut]:
+    """The ranks and steps of which one run has a loss. first_step: where the later of the two begins.
+    every_step: both write down each step; else, as in logs, only what lies before or behind what both have.
+    """
+    for side, ours, theirs in (("reference", a, b), ("target", b, a)):
+        for rank, losses in ours.items():
+            others = theirs.get(rank, {})
+            if losses and not others:
+                yield only_in(side, rank=rank)
+                continue
+            common = losses.keys() & others.keys()
+            within = (min(common), max(common)) if common else (0, -1)
+            steps = [
+                step
+                for step in losses.keys() - others.keys()
+                if step >= first_step and (every_step or not within[0] <= step <= within[1])
+            ]
+            if steps:
+                yield only_in(side, rank=rank, name=numbers("step", steps))
 
 
 def compare_losses(

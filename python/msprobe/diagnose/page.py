@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msprobe.diagnose.answer import STAGES, stage_status
 from msprobe.diagnose.answer_file import relative
 from msprobe.diagnose.curves import curves
+from msprobe.files.left_out import lines as missing_lines
 from msprobe.files.page import POLICY, bullets, card, file_beside, scriptless_page, shown
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ def _header(answer: Answer, a: Path, b: Path) -> str:
         '<header class="card top">',
         f'<span class="badge {_BADGES[answer.status]}">{answer.status}</span>',
         f'<h1 id="sentence">{shown(answer.sentence)}</h1>',
+    ]
+    lines += [
+        f'<p class="reason">not compared: {shown(one)}</p>'
+        for one in missing_lines(answer.not_compared, beside=answer.sentence)
     ]
     if answer.cause is not None:
         sure = f'<span class="soft">(confidence {answer.cause.confidence:.0%})</span>'

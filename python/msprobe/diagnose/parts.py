@@ -15,9 +15,11 @@ from msprobe.config_check import wording
 from msprobe.diagnose.answer import PartResult
 from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.figures import rounded, told_apart
-from msprobe.diagnose.losses import Evidence, compare_losses, read_losses, relative
+from msprobe.diagnose.losses import LOSS_FILE, Evidence, alone, compare_ranks, read_ranks
 from msprobe.files.dump_folders import STEP, numbered
+from msprobe.files.left_out import LeftOut, left_out, only_in
 from msprobe.files.noise_answer import find_answers, merged, read_answer
+from msprobe.files.ranges import which_ranks
 from msprobe.native import Error, NothingToCompare, log
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from msprobe.config_check.checks.check_result import Difference
     from msprobe.config_check.checks.likelihood import Ranked
     from msprobe.config_check.comparison import ConfigComparison
+    from msprobe.diagnose.answer import PartStatus
     from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
+    from msprobe.grad_probe.verdict import Verdict
 
 # From this confidence on a setting explains a numeric difference by itself.
 _LIKELY = 0.84
@@ -52,6 +56,7 @@ _STAGE_OF_KIND: dict[str, Stage] = {
 }
 
 
+_STATUS_OF_CONFIG: dict[str, PartStatus] = {"agree": "equal", "differ": "differ", "incomplete": "incomplete"}
 _PLACE = re.compile(r"at step ([0-9]{1,9}), rank ([0-9]{1,9})")
 
 
@@ -99,12 +104,30 @@ class Comparison:
             return len({pair.rank for pair in self.dump_result.pairs}) > 1
         return max(self._a.processes, self._b.processes) > 1
 
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """Of the runs themselves: files of a rank that are missing, and runs that did not end."""
+        found: list[LeftOut] = []
+        sides = {"reference": self._a, "target": self._b}
+        both = bool(self._a.ranks and self._b.ranks)
+        for (side, run), other in zip(sides.items(), (self._b, self._a)):
+            for rank in sorted(run.ranks - other.ranks if both else ()):
+                found.append(only_in(side, rank=rank, name=f"run.rank{rank}.json"))
+            for rank, name in run.unread.items():
+                found.append(left_out(f"cannot be read in the {side}", rank=rank, name=name))
+            found += [left_out(f"the {side} did not end", rank=rank) for rank in sorted(run.running)]
+        return [replace(one, is_difference=False) for one in found]
+
     def compare(self, part: Part, look: Callable[[], PartResult]) -> PartResult:
         """A part that cannot be compared says why, and the others go on."""
         have = [self._part_of(run, part) for run in (self._a, self._b)]
+        if not any(have):
+            return PartResult(part, "absent", "neither run has it")
         if not all(have):
-            neither = "neither run has it" if not any(have) else f"only {self._only(have)} has it"
-            return PartResult(part, "absent", neither)
+            alone = only_in("reference" if have[0] else "target")
+            # Checkpoints are no part of what msprobe run writes.
+            alone = replace(alone, is_difference=part != "checkpoint")
+            return PartResult(part, "absent", f"only {self._only(have)} has it", not_compared=(alone,))
         try:
             return look()
         except Error as error:
@@ -150,10 +173,11 @@ class Comparison:
         causes += [setting for setting in settings if setting.confidence >= _LIKELY]
         return PartResult(
             "config",
-            "equal" if result.agree else "differ",
+            _STATUS_OF_CONFIG[result.status],
             result.sentence,
             report=files[0],
             causes=tuple(causes),
+            not_compared=(*result.left_out, *map(left_out, result.problems)),
             evidence=tuple(
                 f"{wording.line(one)} ({one.likelihood}): {one.reason}" for one in errors[:_MOST_EVIDENCE]
             ),
@@ -200,53 +224,61 @@ class Comparison:
         )
 
     def _losses(self) -> PartResult:
-        a, b = read_losses(self._a.losses), read_losses(self._b.losses, self.offset)
-        result = compare_losses(a, b, self._evidence())
-        if result.steps == 0:
-            return PartResult(
-                "losses", "failed", f"no step has a loss in both ({len(a)} and {len(b)} steps were found)"
-            )
-        if result.first is None:
+        a, b = read_ranks(self._a.losses), read_ranks(self._b.losses, self.offset)
+        every_step = any(LOSS_FILE.fullmatch(path.name) for path in (*self._a.losses, *self._b.losses))
+        missing = tuple(alone(a, b, max(self.offset, 0), every_step=every_step))
+        found = compare_ranks(a, b, self._evidence())
+        if found.steps == 0:
+            counts = [len({step for losses in run.values() for step in losses}) for run in (a, b)]
             return PartResult(
                 "losses",
-                "equal",
-                f"the losses of {result.steps} steps are equal",
-                steps=tuple(sorted(a.keys() & b.keys())),
-                curves=result,
+                "failed",
+                f"no step has a loss in both ({counts[0]} and {counts[1]} steps were found)",
             )
+        result = found.ranks[found.first]
+        several = f" of {which_ranks(found.ranks, len(found.ranks))}" if len(found.ranks) > 1 else ""
+        part = PartResult(
+            "losses",
+            "equal",
+            f"the losses of {found.steps} steps{several} are equal",
+            steps=tuple(sorted({step for one in found.ranks.values() for step in one.a.keys() & one.b})),
+            curves=result,
+            not_compared=missing,
+        )
+        if all(one.first is None for one in found.ranks.values()):
+            return part
         if result.first_beyond is None:
             largest, step = result.largest
-            return PartResult(
-                "losses",
-                "rounding",
-                f"the losses of {result.steps} steps differ by {largest:.2g} of their size at most "
-                f"(step {step}), which rounding explains",
-                steps=tuple(sorted(a.keys() & b.keys())),
-                curves=result,
+            at = f"rank {found.first}, step {step}" if several else f"step {step}"
+            return replace(
+                part,
+                status="rounding",
+                sentence=f"the losses of {found.steps} steps{several} differ by {largest:.2g} of their size "
+                f"at most ({at}), which rounding explains",
             )
-        shown = [
-            f"step {step}: {told_apart(a[step], b[step])} (relative difference "
-            f"{relative(a[step], b[step]):.2g})"
-            for step in sorted(a.keys() & b.keys())
-            if step in (result.first_beyond, result.first_clear)
-        ]
-        return PartResult(
-            "losses",
-            "differ",
-            f"the loss differs first at step {result.first_beyond} of {result.steps}",
+        where = which_ranks(found.beyond_at(result.first_beyond), len(found.ranks)) if several else ""
+        rank = f"rank {found.first}, " if several else ""
+        return replace(
+            part,
+            status="differ",
+            sentence=f"the loss differs first at step {result.first_beyond} of {found.steps}"
+            + (f", in {where}" if where else ""),
             first_step=result.first_beyond,
             clear_step=result.first_clear,
-            steps=tuple(sorted(a.keys() & b.keys())),
-            evidence=tuple(shown),
-            curves=result,
+            evidence=tuple(
+                f"{rank}step {step}: {told_apart(result.a[step], result.b[step])} (relative difference "
+                f"{result.apart_at(step):.2g})"
+                for step in sorted(result.a.keys() & result.b.keys())
+                if step in (result.first_beyond, result.first_clear)
+            ),
         )
 
     def _gradients(self) -> PartResult:
-        from msprobe.grad_probe.comparator import compare_ranks
+        from msprobe.grad_probe.comparator import compare_ranks as compare_gradients
 
         assert self._a.gradients is not None
         assert self._b.gradients is not None
-        result = compare_ranks(
+        result = compare_gradients(
             self._a.gradients,
             self._b.gradients,
             self._output / "gradients",
@@ -267,6 +299,10 @@ class Comparison:
                 report=result.report_path,
             )
         first = next(iter(suspicious), None)
+        missing = [
+            *_of_gradients(verdict, self.offset),
+            *(self.dump_result.left_out if self.dump_result else ()),
+        ]
         causes = []
         if first is not None:
             name = f"gradient of {first.parameter}"
@@ -276,7 +312,7 @@ class Comparison:
                     "gradients",
                     name,
                     rounded(first.reason),
-                    0.6,
+                    0.5 if any(one.may_hold(first.step) for one in missing) else 0.6,
                     first.step,
                     first.rank,
                     plain=f"the {name} differs",
@@ -293,11 +329,10 @@ class Comparison:
             clear_step=None if first is None else first.step,
             steps=tuple(steps),
             evidence=tuple(rounded(finding.line) for finding in suspicious[:_MOST_EVIDENCE]),
-            not_compared=tuple(rounded(finding.line) for finding in verdict.not_compared[:_MOST_EVIDENCE]),
+            not_compared=tuple(_of_gradients(verdict, self.offset)),
         )
 
     def _dump(self) -> PartResult:
-        from msprobe.compare.culprit import culprits_of
         from msprobe.compare.inputs import Paths
         from msprobe.compare.outputs import write_outputs
         from msprobe.compare.run import CompareOptions, compare_runs
@@ -316,13 +351,14 @@ class Comparison:
         )
         assert result is not None  # there is one process
         self.dump_result = result
-        self.culprits = culprits_of(result.verdict, result.frames)
+        self.culprits = result.culprits
         files = write_outputs(result, self.culprits)
         causes = tuple(self._cause_of(culprit) for culprit in self.culprits)
         return PartResult(
             "dump",
             result.status,
-            result.answer(self.culprits),
+            not_compared=tuple(result.left_out),
+            sentence=result.answer(self.culprits),
             report=files[0],
             causes=causes,
             first_step=causes[0].step if causes else None,
@@ -438,6 +474,26 @@ class Comparison:
             log.warning("no page of the graph is made: %s", error)
             return None
         return page
+
+
+def _of_gradients(verdict: Verdict, offset: int) -> Iterator[LeftOut]:
+    """What a comparison of gradients did not compare."""
+    inputs = verdict.inputs
+    for side, ranks in (
+        ("reference", inputs.ranks_only_in_reference),
+        ("target", inputs.ranks_only_in_target),
+    ):
+        for rank in ranks:
+            yield only_in(side, rank=rank)
+    for one in verdict.ranks:
+        if one.problem is None:
+            for step in one.steps_only_in_reference:
+                if step >= offset:
+                    yield only_in("reference", step, one.rank)
+            for step in one.steps_only_in_target:
+                yield only_in("target", step, one.rank)
+    for finding in verdict.not_compared:
+        yield left_out(rounded(finding.reason), finding.step, finding.rank)
 
 
 def _dump_of(noise: Path) -> Path:

@@ -44,6 +44,12 @@ class RunFolder:
     """What `msprobe run` was given, the words behind `python`."""
     processes: int = 0
     """That trained together; 0: not known."""
+    ranks: set[int] = field(default_factory=set)
+    """Those with a run.rank{R}.json."""
+    unread: dict[int, str] = field(default_factory=dict)
+    """Those of which it cannot be read: its name."""
+    running: set[int] = field(default_factory=set)
+    """Those that did not end."""
     notes: list[str] = field(default_factory=list)
     first_step: int = 0
     """How many steps its optimizer had made when it began: it was resumed."""
@@ -151,12 +157,18 @@ def _names_in(folder: Path) -> list[str]:
 
 def _read_run_file(run: RunFolder, path: Path) -> None:
     """Only helps: what cannot be read leaves nothing out but suggestions."""
+    match = RUN_FILE.fullmatch(path.name)
+    assert match is not None
+    rank = int(match[1])
+    run.ranks.add(rank)
     content: Any = None
     with contextlib.suppress(OSError, ValueError, RecursionError), open_to_read(path) as file:
         content = json.loads(file.read(_LARGEST_RUN_FILE))
     if not isinstance(content, dict):
-        run.notes.append(f"{path.name} cannot be read")
+        run.unread[rank] = path.name
         return
+    if content.get("outcome") == "running":
+        run.running.add(rank)
     run.first_step = run.first_step or first_step_in(content)
     program = content.get("program")
     if isinstance(program, list) and all(isinstance(word, str) for word in program) and not run.program:

@@ -32,6 +32,14 @@ def is_run(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def ranks_of_run(path: Path) -> set[int]:
+    """The ranks that have a run.rank{R}.json in the folder of a run; empty: it is none."""
+    try:
+        return {int(match[1]) for name in os.listdir(path) if (match := RUN_FILE.fullmatch(name))}
+    except OSError:
+        return set()
+
+
 def dump_of(path: Path) -> Path:
     """The dump of a run; any other path as it is. Raises InvalidArgument for a run without one."""
     return _part_of(path, DUMP, "a dump")

@@ -36,13 +36,12 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from msprobe.files.ranges import numbers
 from msprobe.native import __version__
 from msprobe.terminal.printable import printable
 
 FIRST_STEP_LEAST = 0.97
 LARGEST_DROP = 0.03
-
-_MOST_RANGES = 5  # of numbers, in a sentence
 
 _DIFFERENCES = ("low_at_first_step", "drop")
 
@@ -224,34 +223,13 @@ def in_order(findings: list[Finding]) -> tuple[Finding, ...]:
 
 def _left_out(ranks: list[int], steps_of_ranks: list[list[int]]) -> str:
     """`steps_of_ranks`: for each compared rank the steps that were left out."""
-    parts = [_numbers("rank", ranks)] if ranks else []
+    parts = [numbers("rank", ranks)] if ranks else []
     with_steps = [steps for steps in steps_of_ranks if steps]
     if with_steps and all(steps == with_steps[0] for steps in steps_of_ranks):
-        parts.append(_numbers("step", with_steps[0]))
+        parts.append(numbers("step", with_steps[0]))
     elif with_steps:
         parts.append(f"some steps of {_count(len(with_steps), 'rank')}")
     return ", ".join(parts)
-
-
-def _numbers(noun: str, numbers: list[int]) -> str:
-    """`numbers` is ascending: "step 4", "steps 4-6, 9"."""
-    ranges = _ranges(numbers)
-    text = ", ".join(
-        str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_RANGES]
-    )
-    more = ", ..." if len(ranges) > _MOST_RANGES else ""
-    return f"{noun}{'' if len(numbers) == 1 else 's'} {text}{more}"
-
-
-def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
-    """The first and the last number of each row without a gap."""
-    ranges: list[tuple[int, int]] = []
-    for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1] = ranges[-1][0], number
-        else:
-            ranges.append((number, number))
-    return ranges
 
 
 def _count(number: int, noun: str) -> str:

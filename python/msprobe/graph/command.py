@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """msprobe graph: the graph of a run, or of two; with two also the verdict of msprobe compare.
 
-Exit code 0 when the runs agree or there is only one, 1 when they differ or a part could not be compared, 2 on
-errors.
+Exit code 0 when the runs agree or there is only one, 1 when they differ or a part could not be compared or
+shown, 2 on errors.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from msprobe._core import GraphSummary
     from msprobe.compare.culprit import Culprit
     from msprobe.compare.result import CompareResult
+    from msprobe.files.dump_folders import Form
     from msprobe.graph.inputs import Layout, Paths
     from msprobe.graph.run import Finding, GraphOptions, GraphResult
 
 # Distance between nodes of merged ranks, in rounding errors, that another order of sums explains.
 _MERGED_ULPS = 1024
 
-_EPILOG = """exit code: 0 the runs agree, 1 they differ or not all could be compared, 2 an error.
+_EPILOG = """exit code: 0 the runs agree, 1 they differ or not all could be compared or shown, 2 an
+error.
 REFERENCE is the run that you trust, TARGET the one that you examine: a folder of msprobe run, a dump path
 (step0, step1, ...), the folder of a step (rank0, rank1, ...) or of a rank (with dump.json, construct.json and
 stack.json).
@@ -72,14 +74,14 @@ def _compare(asked: argparse.Namespace, paths: Paths, options: GraphOptions) -> 
     """Of merged ranks and of structures there is no verdict: the graph itself decides."""
     if paths.merges or _has_no_data(paths):
         return _show_counts(asked, _write(paths, options))
-    from msprobe.compare.culprit import culprits_of
+    from msprobe.graph.inputs import find_units
     from msprobe.graph.run import GraphWriter
 
     # Much of the work on the file is that of one thread; meanwhile the others find the verdict.
     with GraphWriter(paths, options) as writer:
         verdict = _verdict(paths, options)
-        culprits = culprits_of(verdict.verdict, verdict.frames)
-        result = writer.finish(list(_findings(culprits)))
+        culprits = verdict.culprits
+        result = writer.finish(list(_findings(culprits, find_units(paths).form)))
     return _show_verdict(asked, result, verdict, culprits)
 
 
@@ -111,13 +113,15 @@ def _verdict(paths: Paths, options: GraphOptions) -> CompareResult:
     return result
 
 
-def _findings(culprits: list[Culprit]) -> Iterator[Finding]:
+def _findings(culprits: list[Culprit], form: Form) -> Iterator[Finding]:
+    """At their places in a graph: of a single folder it counts steps and ranks from 0."""
+    from msprobe.files.dump_folders import Form
     from msprobe.graph.run import Finding
 
     for culprit in culprits:
         yield Finding(
-            culprit.step,
-            culprit.rank,
+            culprit.step if form is Form.RUN else 0,
+            culprit.rank if form is not Form.RANK else 0,
             culprit.node,
             culprit.in_a_graph,
             is_of_reference=bool(culprit.reference_record),
@@ -147,8 +151,7 @@ def _show_counts(asked: argparse.Namespace, result: GraphResult) -> int:
     elif not asked.quiet:
         sentence = f"The runs {'agree' if agree else 'differ'}: {_why(result.summary)}"
         sentence = Paint(sys.stdout).answer(sentence, good=agree)
-        left_out = "".join(f"  not compared: {one}\n" for one in result.inputs.left_out)
-        sys.stdout.write(f"{sentence}\n{left_out}{_counts(result)}")
+        sys.stdout.write(f"{sentence}\n{_left_out(result, 'not compared')}{_counts(result)}")
     return 0 if agree else 1
 
 
@@ -181,8 +184,15 @@ def _show_build(asked: argparse.Namespace, result: GraphResult) -> int:
     if asked.json:
         _print_json(result, agree=True)
     elif not asked.quiet:
-        sys.stdout.write(_counts(result))
-    return 0
+        sys.stdout.write(f"{_left_out(result, 'not shown')}{_counts(result)}")
+    return 1 if result.inputs.left_out else 0
+
+
+def _left_out(result: GraphResult, word: str) -> str:
+    from msprobe.files.left_out import lines
+    from msprobe.terminal.printable import printable
+
+    return "".join(f"  {word}: {printable(one)}\n" for one in lines(result.inputs.left_out))
 
 
 def _counts(result: GraphResult) -> str:
@@ -199,10 +209,14 @@ def _counts(result: GraphResult) -> str:
 def _print_json(result: GraphResult, *, agree: bool) -> None:
     import json
 
+    from msprobe.files.left_out import joined
+
     summary = result.summary
     counts = {"graphs": summary.graphs, "nodes": summary.nodes}
     counts.update(unmatched=summary.unmatched, worst_colour=summary.worst)
-    content = {"verdict": "agree" if agree else "differ", "file": str(result.file), **counts}
+    left_out = [one.content for one in joined(result.inputs.left_out)]
+    verdict = "agree" if agree else "differ"
+    content = {"verdict": verdict, "file": str(result.file), **counts, "left_out": left_out}
     sys.stdout.write(json.dumps(content, indent=1) + "\n")
 
 

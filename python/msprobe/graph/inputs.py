@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msprobe.files.dump_folders import RANK, STEP, Form, folder_of, form_of, numbered
 from msprobe.files.json_file import read_flag, read_object, read_path, shown, warn_of_unknown_keys
+from msprobe.files.left_out import LeftOut, lines, only_in
 from msprobe.native import InvalidArgument, NothingToCompare, core
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
@@ -74,7 +75,9 @@ class Inputs:
     """All units, by step, then rank, and what one run has alone."""
 
     units: list[Unit]
-    left_out: list[str]
+    left_out: list[LeftOut]
+    form: Form
+    """Folders of single steps and ranks have number 0, whatever they are called, as in mindstudio-probe."""
 
 
 def read_compare_file(path: str) -> Paths:
@@ -152,19 +155,19 @@ def find_units(paths: Paths) -> Inputs:
     else:
         search.run(target, reference)
     if not search.units:
-        reasons = "; ".join(search.left_out[:3])
+        reasons = "; ".join(lines(search.left_out))
         raise NothingToCompare(f"{paths.target} and {paths.reference} have nothing in common ({reasons})")
-    return Inputs(search.units, search.left_out)
+    return Inputs(search.units, search.left_out, form)
 
 
 class _Search:
     def __init__(self, *, is_merged: bool) -> None:
         self.units: list[Unit] = []
-        self.left_out: list[str] = []
+        self.left_out: list[LeftOut] = []
         self._is_merged = is_merged
 
     def run(self, target: Path, reference: Path | None) -> None:
-        for step, ours, theirs in self._paired(target, reference, STEP, "step"):
+        for step, ours, theirs in self._paired(target, reference, STEP):
             self.step(step, ours, theirs)
 
     def step(self, step: int, target: Path, reference: Path | None) -> None:
@@ -173,14 +176,14 @@ class _Search:
             theirs = sorted(numbered(reference, RANK).items()) if reference is not None else []
             self.units.append(Unit(step, ours, theirs))
             return
-        for rank, our, their in self._paired(target, reference, RANK, f"step {step}, rank"):
+        for rank, our, their in self._paired(target, reference, RANK, step):
             self.rank(step, rank, our, their)
 
     def rank(self, step: int, rank: int, target: Path, reference: Path | None) -> None:
         self.units.append(Unit(step, [(rank, target)], [] if reference is None else [(rank, reference)]))
 
     def _paired(
-        self, target: Path, reference: Path | None, pattern: re.Pattern[str], what: str
+        self, target: Path, reference: Path | None, pattern: re.Pattern[str], of_step: int | None = None
     ) -> list[tuple[int, Path, Path | None]]:
         """The folders of the same number, in the order of numbers; the others are noted."""
         ours = numbered(target, pattern)
@@ -188,6 +191,6 @@ class _Search:
             return [(number, ours[number], None) for number in sorted(ours)]
         theirs = numbered(reference, pattern)
         for number in sorted({*ours} ^ {*theirs}):
-            side = "the target" if number in ours else "the reference"
-            self.left_out.append(f"{what} {number}: only in {side}")
+            place = (number, None) if pattern is STEP else (of_step, number)
+            self.left_out.append(only_in("target" if number in ours else "reference", *place))
         return [(number, ours[number], theirs[number]) for number in sorted({*ours} & {*theirs})]

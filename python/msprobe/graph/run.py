@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from msprobe.files.atomic_file import make_directory
+from msprobe.files.left_out import left_out
 from msprobe.files.result_time import unused_time
 from msprobe.graph.inputs import Folders, Inputs, Layout, Paths, find_units
 from msprobe.native import InvalidArgument, core, log
@@ -147,6 +148,8 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
             summary.without_stacks[0],
             f" and {more} more" if more else "",
         )
+    for step, rank, reason in summary.left_out:
+        inputs.left_out.append(left_out(reason, step, rank))
     return GraphResult(file, summary, inputs, time.monotonic() - start)
 
 

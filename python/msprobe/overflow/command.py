@@ -1,7 +1,7 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe nan_analyze: exit code 0 when nothing bad was found, 1 when the first bad call was found, 2 on
-errors, also when nothing was found but a rank could not be read.
+"""msprobe nan_analyze: exit code 0 when nothing bad was found, 1 when the first bad call was found or not all
+could be looked at, 2 on errors.
 """
 
 from __future__ import annotations
@@ -40,19 +40,22 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(_data(result), indent=1))
     elif not options.quiet:
         _print(_lines(result))
-    if not result.found:
-        return 2 if result.unread_ranks else 0
-    return 1
+    return 1 if result.found or result.left_out else 0
 
 
 def _lines(result: NanResult) -> list[str]:
-    lines = [f"note: {note}" for note in result.notes]
+    from msprobe.files.left_out import lines as missing_lines
+
+    missing = [f"not looked at: {one}" for one in missing_lines(result.left_out)]
+    notes = [note for note in result.notes if " is left out: " not in note]
+    lines = [f"note: {note}" for note in notes]
     if not result.found:
-        return [*lines, "Cannot find any anomaly node, no need to generate analyze file."]
-    return [*_text(result.report), *lines, f"The analyze result is saved in: {result.file}"]
+        return [*missing, *lines, "Cannot find any anomaly node, no need to generate analyze file."]
+    return [*missing, *_text(result.report), *lines, f"The analyze result is saved in: {result.file}"]
 
 
 def _data(result: NanResult) -> dict[str, Any]:
+    from msprobe.files.left_out import joined
     from msprobe.files.page import strict
 
     return {
@@ -62,6 +65,7 @@ def _data(result: NanResult) -> dict[str, Any]:
         "origins": strict(result.report),
         "notes": result.notes,
         "unread_ranks": result.unread_ranks,
+        "left_out": [one.content for one in joined(result.left_out)],
         "file": None if result.file is None else str(result.file),
     }
 
@@ -70,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="msprobe nan_analyze",
         description="Finds the call, and the rank, that made the first infinity or NaN of a step.",
-        epilog="exit code: 0 nothing found, 1 found, 2 an error, or nothing found but a rank cannot be read",
+        epilog="exit code: 0 nothing found, 1 found, or not all could be looked at, 2 an error",
     )
     parser.add_argument(
         "dump",

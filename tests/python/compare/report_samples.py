@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msprobe.compare.pair_result import LeftOut, PairResult, ReportRows, TableSummary
+from msprobe.compare.pair_result import PairResult, ReportRows, TableSummary
 from msprobe.compare.result import CompareResult
+from msprobe.files.left_out import LeftOut
 from msprobe.native import core
 
 if TYPE_CHECKING:

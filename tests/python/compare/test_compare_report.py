@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import pytest
 from msprobe.compare import report
 from msprobe.compare.culprit import culprits_of
-from msprobe.compare.pair_result import LeftOut
 from msprobe.compare.report import report_html, write_report
+from msprobe.files.left_out import LeftOut
 from report_samples import STACK, finding, pair, report_rows, result
 
 HOSTILE = [

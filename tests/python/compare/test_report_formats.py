@@ -13,8 +13,8 @@ import pytest
 from msprobe.compare.console import console_text
 from msprobe.compare.culprit import culprits_of
 from msprobe.compare.junit import junit_xml
-from msprobe.compare.pair_result import LeftOut
 from msprobe.compare.sarif import sarif_json
+from msprobe.files.left_out import LeftOut, only_in
 from msprobe.terminal.colour import Paint
 from report_samples import KINDS, STACK, finding, pair, result
 
@@ -29,7 +29,7 @@ def of_two_ranks(**changes):
         pair(1, 0, failing=4),
         pair(1, 1),
     ]
-    return result(pairs, [blamed], left_out=[LeftOut("step 2", "only in the reference")])
+    return result(pairs, [blamed], left_out=[only_in("reference", 2)])
 
 
 def blamed_in(compared):
@@ -45,12 +45,12 @@ def test_the_terminal_shows_the_verdict_the_place_and_the_files():
     assert text.splitlines() == [
         "First difference: step 0, rank 1, gelu in blocks.0.mlp gives another result for equal inputs, "
         "called at net.py:12",
+        "  not compared: step 2 (only in the reference)",
         "  1. operator Functional.gelu.3.forward in blocks.0.mlp",
         "     step 0, rank 1, confidence 95%",
         "     what goes into Functional.gelu.3.forward agrees, output.0 does not",
         "     at /home/me/my model/net.py:12 in forward: y = self.fc(x)",
         "     at /home/me/train.py:90 in <module>: main()",
-        "  not compared: step 2 (only in the reference)",
         "  /out/report.html",
     ]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from msprobe.compare.command import exit_code
 from msprobe.compare.culprit import Frame, culprits_of, parse_frame
-from msprobe.compare.pair_result import LeftOut
 from msprobe.compare.verdict_file import verdict_json, write_verdict
+from msprobe.files.left_out import LeftOut
 from report_samples import STACK, Walk, finding, pair, result
 
 DOCUMENT = Path(__file__).parents[3] / "docs/formats/verdict.md"

@@ -12,6 +12,7 @@ from config_check_packs import OURS, check_of, stats
 from msprobe.config_check.checks.check_hyperparameters import same_value
 from msprobe.config_check.checks.check_result import sheet_number
 from msprobe.config_check.checks.likelihood import LEVELS, table
+from msprobe.files.left_out import lines
 
 A_STEP = "step0/rank0"
 
@@ -99,7 +100,8 @@ class TestWeights:
         check = check_of(result, "weights")
         assert check.passed
         assert check.rows[1][:4] == [1, 0, "a", "only bench have"]
-        assert check.notes == ["weights: only bench has step 1 of rank 0: not compared"]
+        assert result.agree
+        assert lines(result.left_out) == ["step 1, rank 0, weights (only in the reference)"]
         assert check_of(compared(weights(a=1), longer), "weights").rows == check.rows[:1]
 
     def test_no_common_step_fails(self, compared):
@@ -289,10 +291,10 @@ class TestRandom:
     def test_a_rank_of_one_side_is_not_compared(self, compared):
         one = self.side(self.calls(2))
         two = {**one, "random/rank1.json": {"torch.rand": [self.calls(2)]}}
-        for sides, word in (((one, two), "cmp"), ((two, one), "bench")):
+        for sides, word in (((one, two), "target"), ((two, one), "reference")):
             result = compared(*sides)
-            assert result.agree
-            assert f"random: only {word} has rank 1: not compared" in result.notes
+            assert (result.agree, result.status) == (False, "incomplete")
+            assert f"rank 1, random (only in the {word})" in result.sentence
 
     def test_as_many_calls_in_all_that_are_others_at_a_place_are_a_difference(self, compared):
         def side(first, second):

@@ -63,7 +63,7 @@ def test_what_only_one_run_has_is_left_out_and_said(
     target = write_run(tmp_path / "target", [0, 2], ["rank0", "rank3"])
     inputs = find_units(Paths(target, golden))
     assert [(unit.step, unit.target[0][0]) for unit in inputs.units] == [(0, 0)]
-    assert inputs.left_out == [
+    assert [f"{one.what}: {one.reason}" for one in inputs.left_out] == [
         "step 1: only in the reference",
         "step 2: only in the target",
         "step 0, rank 1: only in the reference",

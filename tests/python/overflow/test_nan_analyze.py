@@ -212,15 +212,28 @@ def test_a_planted_origin_is_found(seed: int, tmp_path: Path) -> None:
 # ---- Damage
 
 
-def test_a_rank_that_cannot_be_read_is_an_error_only_when_nothing_is_found(
+def test_a_rank_that_cannot_be_read_is_told_whether_something_is_found_or_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_rank(tmp_path / "step0/rank0", {"Torch.add.0.forward": call([tensor()], [tensor()])})
     (tmp_path / "step0/rank1").mkdir()
-    assert analyze(tmp_path / "step0", tmp_path / "output") == (2, None)
-    assert "rank 1 is left out" in capsys.readouterr().out
+    assert analyze(tmp_path / "step0", tmp_path / "output") == (1, None)
+    assert capsys.readouterr().out.startswith("not looked at: step 0, rank 1 (cannot open ")
     write_rank(tmp_path / "step0/rank0", {"Torch.log.0.forward": call([tensor()], [tensor(NAN)])})
     assert analyze(tmp_path / "step0", tmp_path / "output")[0] == 1
+    assert capsys.readouterr().out.startswith("not looked at: step 0, rank 1 (cannot open ")
+
+
+def test_what_earlier_steps_lack_is_told_beside_a_later_origin(tmp_path: Path) -> None:
+    good, bad = call([tensor()], [tensor()]), call([tensor()], [tensor(NAN)])
+    for step, rank in ((0, 0), (0, 1), (1, 0), (2, 0), (2, 1)):
+        log = bad if (step, rank) == (2, 0) else good
+        write_rank(tmp_path / f"step{step}/rank{rank}", {"Torch.log.0.forward": log})
+    (tmp_path / "step0/rank1/dump.json").write_text("{")
+    result = nan_analyze(tmp_path)
+    assert (result.step, result.found, result.unread_ranks) == (2, True, [1])
+    assert [one.what for one in result.left_out] == ["step 0, rank 1", "step 1, rank 1"]
+    assert "not looked at: step 0, rank 1 (" in result.sentence
 
 
 @pytest.mark.parametrize("cut", range(0, 640, 37))

@@ -63,11 +63,6 @@ def check_random(reference: Pack, target: Pack) -> CheckResult | None:
         result.notes.append("random: only the operations that mindstudio-probe knows were compared")
     devices = devices_of(reference, target)
     differing: dict[str, _Operation] = {}
-    for word, files, other in (("bench", *sides), ("cmp", *sides[::-1])):
-        ranks = sorted(place[1] for place in files if place not in other)
-        if ranks:
-            text = ", ".join(map(str, ranks[:_MOST_NAMED])) + (", ..." if len(ranks) > _MOST_NAMED else "")
-            result.notes.append(f"random: only {word} has rank {text}: not compared")
     for place in sorted(sides[0].keys() & sides[1].keys()):
         trees = [side.json(files[place]) for side, files in zip((reference, target), sides)]
         if trees[0] is None or trees[1] is None:

@@ -221,11 +221,6 @@ class _Check:
         if not common:
             return
         for side, other, word in ((sides[0], sides[1], "bench"), (sides[1], sides[0], "cmp")):
-            alone = [place for place in side if place not in other]
-            if alone:
-                self._result.notes.append(
-                    f"{self._result.name}: only {word} has {_places_text(alone)}: not compared"
-                )
             ranks = {rank for _, rank in side} - {rank for _, rank in other}
             if ranks:
                 counts = [len({rank for _, rank in one}) for one in sides]
