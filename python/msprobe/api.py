@@ -427,14 +427,14 @@ def trend(
     """What did a training do, and where do other trainings part from it? By the record of the monitor
     (docs/monitor.md): folders of `msprobe run --monitor`, or of such a record.
 
-    rank: of a record with a store for each process; None: the first. offset: as diagnose() has it. Raises
+    rank: of a record with a store for each process; None: all. offset: as diagnose() has it. Raises
     InvalidArgument, NothingToCompare, FormatError and IoError.
     """
-    from msprobe.trend.comparison import compare as compare_records
+    from msprobe.trend.ranks import compare_all_ranks
     from msprobe.trend.record import open_records
 
     records = open_records([os.fspath(path) for path in (reference, *targets)], rank, offset)
-    return TrendResult(records, [compare_records(records[0], record) for record in records[1:]])
+    return TrendResult(records, [compare_all_ranks(records[0], record) for record in records[1:]])
 
 
 @contextlib.contextmanager

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from msprobe.files.page import strict
 from msprobe.native import Error, InvalidArgument, __version__, core
-from msprobe.trend.comparison import Comparison, compare
+from msprobe.trend.comparison import Comparison
+from msprobe.trend.ranks import compare_all_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,7 +158,7 @@ class TrendApi:
                 return not self._ends
 
             try:
-                found: Comparison | str = compare(reference, target, progress)
+                found: Comparison | str = compare_all_ranks(reference, target, progress)
             except Error as error:
                 found = str(error)
             with self._lock:

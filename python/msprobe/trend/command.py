@@ -1,6 +1,8 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""msprobe trend: exit code 0 when there is nothing to see, 1 with alarms or runs that part, 2 on errors."""
+"""msprobe trend: exit code 0 when there is nothing to see, 1 with alarms, runs or ranks that part, or ranks
+that one run lacks, 2 on errors.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     from msprobe.trend.comparison import Comparison
     from msprobe.trend.record import Record
 
-_EPILOG = """exit code: 0 no alarm, and the runs do not part; 1 alarms, or the runs part; 2 an error.
+_EPILOG = """exit code: 0 no alarm, and the runs do not part; 1 alarms, or the runs part, or a rank
+leaves the others, or cannot be compared; 2 an error.
 The first run is the reference of the others. Runs part where a number leaves the noise of the reference:
 2.5 times the change from step to step that nine in ten of the last 64 changes stay below.
 example: msprobe trend run_a run_b --view"""
@@ -73,7 +76,7 @@ def export(records: Sequence[Record], out: Path) -> None:
 
 def _compared(records: Sequence[Record], *, shows_progress: bool) -> list[Comparison]:
     from msprobe.terminal.progress import Progress
-    from msprobe.trend.comparison import compare
+    from msprobe.trend.ranks import compare_all_ranks
 
     reference, *targets = records
     found = []
@@ -84,7 +87,7 @@ def _compared(records: Sequence[Record], *, shows_progress: bool) -> list[Compar
                 progress(round(share * target.steps), target.steps)
                 return True
 
-            found.append(compare(reference, target, told))
+            found.append(compare_all_ranks(reference, target, told))
     return found
 
 
@@ -112,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         help="folders of msprobe run --monitor, or of a record of the monitor; one alone is shown",
     )
-    add("--rank", type=_rank, help='of a record with "scope": "rank": the rank (default: the first)')
+    add("--rank", type=_rank, help='of a record with "scope": "rank": the rank (default: all)')
     add_offset(parser)
     add("--view", action="store_true", help="show it in the browser, as msprobe view does")
     add("--export", metavar="OUT.html", help="also write it as one self-contained page")

@@ -7,11 +7,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msprobe.files.left_out import sentence as missing_words
+from msprobe.files.ranges import which_ranks
 from msprobe.native import NothingToCompare, core
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from msprobe.files.left_out import LeftOut
     from msprobe.trend.record import Record
 
 # Settings have no noise: they part where they differ at all.
@@ -49,18 +52,38 @@ class Comparison:
     series: int
     only_reference: int  # series that the other one does not have
     only_target: int
+    ranks: int = 1
+    """Of how many ranks this is the answer."""
+    rank: int | None = None
+    """The rank that parts first, of which the other members tell; None: there is one store on each side."""
+    in_ranks: tuple[int, ...] = ()
+    """The ranks that part at the same step, or, where none does, all."""
+    left_out: tuple[LeftOut, ...] = ()
+    """What was not compared."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Nothing that both runs should have was left out."""
+        return not any(one.is_difference for one in self.left_out)
 
     @property
     def sentence(self) -> str:
+        missing = [one for one in self.left_out if one.is_difference]
+        return self._answer + (f"; not compared: {missing_words(missing)}" if missing else "")
+
+    @property
+    def _answer(self) -> str:
+        where = f" in {which_ranks(self.in_ranks, self.ranks)}" if self.ranks > 1 else ""
         if self.partings:
             first = self.partings[0]
+            of_rank = f" of rank {self.rank}" if self.ranks > 1 and len(self.in_ranks) > 1 else ""
             return (
-                f"{self.target} parts from {self.reference} at step {first.step}: {first.series} is "
-                f"{first.target:.6g}, the reference {first.reference:.6g} ± {first.band:.2g}"
+                f"{self.target} parts from {self.reference} at step {first.step}{where}: {first.series}"
+                f"{of_rank} is {first.target:.6g}, the reference {first.reference:.6g} ± {first.band:.2g}"
             )
         if self.first_difference is None:
-            return f"{self.target} is equal to {self.reference} to the last bit"
-        return f"{self.target} stays in the noise of {self.reference}"
+            return f"{self.target} is equal to {self.reference} to the last bit{where}"
+        return f"{self.target} stays in the noise of {self.reference}{where}"
 
 
 def compare(reference: Record, target: Record, progress: Callable[[float], bool] | None = None) -> Comparison:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.ranges import numbers
 from msprobe.files.regular_file import read_text
 from msprobe.files.run_folder import MONITOR, offset_of
-from msprobe.native import InvalidArgument, IoError, core
+from msprobe.native import Error, InvalidArgument, IoError, core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,13 +77,18 @@ class Record:
                 f"{path}: expected a record of the monitor: a folder with monitor.db, or that of a run"
             )
         if rank is not None and rank not in stores:
-            ranks = ", ".join(str(one) for one in sorted(stores) if one >= 0) or "all processes in one"
-            raise InvalidArgument(f"{path}: there is no store of rank {rank}; there is: {ranks}")
+            ranks = [one for one in stores if one >= 0]
+            there = numbers("rank", ranks) if ranks else "all processes in one"
+            raise InvalidArgument(f"{path}: there is no store of rank {rank}; there is: {there}")
         self.path = path
         self.name = name
         self.rank = min(stores) if rank is None else rank
         self.ranks = sorted(one for one in stores if one >= 0)
         self.shift = shift
+        self._stores = stores
+        self._is_chosen = rank is not None
+        self._others: list[Record] | None = None
+        self.unread: dict[int, str] = {}  # ranks whose store cannot be read, once all_ranks() was asked
         self.reader: MonitorStoreReader = core.MonitorStoreReader(stores[self.rank], shift)
         self._alarm_file = stores[self.rank].parent / ALARMS
         self.refresh()
@@ -97,6 +103,25 @@ class Record:
             replace(alarm, step=alarm.step + self.shift) for alarm in _alarms(self._alarm_file, self.rank)
         )
         self.alarms = [alarm for alarm in alarms if self.first <= alarm.step <= self.last]
+
+    def all_ranks(self) -> list[Record]:
+        """This record, and those of the other ranks, by rank; this one alone where its rank was asked for."""
+        if self._others is None:
+            self._others = []
+            for rank in self.ranks if not self._is_chosen and self.rank >= 0 else ():
+                try:
+                    if rank != self.rank:
+                        self._others.append(Record(self.path, self.name, rank, self.shift))
+                except Error as error:
+                    self.unread[rank] = str(error)
+        return [self, *self._others]
+
+    def values(self, key: str) -> dict[int, float]:
+        """All numbers of a series, by step; empty: there is none of this name."""
+        if key not in self.numbers or not self.steps:
+            return {}
+        steps, of_series = self.reader.values([self.numbers[key]], self.first, self.last)
+        return {step: value for step, value in zip(steps, of_series[0]) if value is not None}
 
     def curves(
         self, keys: Iterable[str], first: int, last: int, points: int

@@ -8,14 +8,19 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.left_out import joined
+from msprobe.files.left_out import lines as missing_lines
 from msprobe.files.page import strict
+from msprobe.files.ranges import numbers, which_ranks
 from msprobe.terminal.printable import printable
+from msprobe.trend.ranks import outliers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from msprobe.terminal.colour import Paint
     from msprobe.trend.comparison import Comparison
+    from msprobe.trend.ranks import Outlier
     from msprobe.trend.record import Record
 
 _MOST_LINES = 8
@@ -44,11 +49,15 @@ def as_json(records: Sequence[Record], comparisons: Sequence[Comparison]) -> str
 
 
 def has_findings(records: Sequence[Record], comparisons: Sequence[Comparison]) -> bool:
-    return any(record.alarms for record in records) or any(one.partings for one in comparisons)
+    if any(one.partings or not one.is_whole for one in comparisons):
+        return True
+    ranks = [one for record in records for one in record.all_ranks()]
+    return any(one.alarms or one.unread for one in ranks) or any(map(outliers, records))
 
 
 def _comparison_lines(one: Comparison, paint: Paint) -> list[str]:
-    lines = [paint.answer(printable(one.sentence), good=not one.partings)]
+    lines = [paint.answer(printable(one.sentence), good=not one.partings and one.is_whole)]
+    lines += [f"  not compared: {line}" for line in missing_lines(one.left_out, beside=one.sentence)]
     if one.partings:
         lines += ["", f"  {'step':>8}  {'reference':>12}  {'target':>12}  {'band':>10}  series"]
         lines += [
@@ -74,10 +83,14 @@ def _comparison_lines(one: Comparison, paint: Paint) -> list[str]:
 
 
 def _record_lines(record: Record, paint: Paint) -> list[str]:
-    alarms = len(record.alarms)
+    ranks = record.all_ranks()
+    found = [alarm for one in ranks for alarm in one.alarms]
+    alarms = len(found)
     said = f"{alarms} alarm{'s' if alarms != 1 else ''}" if alarms else "no alarm"
     steps = f"steps {record.first} to {record.last}" if record.steps else "no step"
     name = record.name if record.rank < 0 else f"{record.name}, rank {record.rank}"
+    if len(ranks) > 1:
+        name = f"{record.name}, {numbers('rank', [one.rank for one in ranks])}"
     lines = [
         paint.answer(
             printable(f"{name}: {steps} ({record.steps} recorded), {len(record.series)} series, {said}"),
@@ -85,9 +98,12 @@ def _record_lines(record: Record, paint: Paint) -> list[str]:
         )
     ]
     if alarms:
-        lines += [f"  {alarm.message}" for alarm in record.alarms[:_MOST_LINES]]
+        found.sort(key=lambda alarm: alarm.step)
+        lines += [f"  {alarm.message}" for alarm in found[:_MOST_LINES]]
         if alarms > _MOST_LINES:
-            lines.append(f"  and {alarms - _MOST_LINES} more, the last at step {record.alarms[-1].step}")
+            lines.append(f"  and {alarms - _MOST_LINES} more, the last at step {found[-1].step}")
+    lines += [f"  not read: rank {rank}: {reason}" for rank, reason in record.unread.items()]
+    lines += _outlier_lines(record)
     metrics = _of_model(record)
     if metrics:
         width = max(len(key) for key in metrics)
@@ -100,6 +116,25 @@ def _record_lines(record: Record, paint: Paint) -> list[str]:
         if len(metrics) > _MOST_METRICS:
             lines.append(f"  and {len(metrics) - _MOST_METRICS} more of the model")
     return lines
+
+
+def _outlier_lines(record: Record) -> list[str]:
+    """The ranks that leave the others, those of one step and series together."""
+    together: dict[tuple[int, str], list[Outlier]] = {}
+    for one in outliers(record):
+        together.setdefault((one.step, one.series), []).append(one)
+    total = len(record.all_ranks())
+    lines = []
+    for (step, series), group in list(together.items())[:_MOST_LINES]:
+        first = group[0]
+        verb = "leave" if len(group) > 1 else "leaves"
+        which = which_ranks([one.rank for one in group], total)
+        lines.append(
+            f"  step {step}: {which} {verb} the others: {series} is {first.value:.6g}, the median of all "
+            f"ranks {first.others:.6g} ± {first.band:.2g}"
+        )
+    more = len(together) - _MOST_LINES
+    return [*lines, f"  and {more} more"] if more > 0 else lines
 
 
 def _of_model(record: Record) -> dict[str, dict[str, Any]]:
@@ -151,6 +186,8 @@ def _run(record: Record) -> dict[str, Any]:
         "first_step": record.first if record.steps else None,
         "last_step": record.last if record.steps else None,
         "series": len(record.series),
+        "ranks": [one.rank for one in record.all_ranks() if one.rank >= 0],
+        "outliers": [asdict(one) for one in outliers(record)][:_MOST_JSON],
         "alarm_count": len(record.alarms),
         "alarms": [asdict(alarm) for alarm in record.alarms[:_MOST_JSON]],
         "model": {
@@ -166,6 +203,10 @@ def _comparison(one: Comparison) -> dict[str, Any]:
         "target": one.target,
         "status": "part" if one.partings else "noise" if one.first_difference else "equal",
         "sentence": one.sentence,
+        "ranks": one.ranks,
+        "rank": one.rank,
+        "in_ranks": list(one.in_ranks),
+        "left_out": [part.content for part in joined(one.left_out)],
         "steps": one.steps,
         "series": one.series,
         "only_reference": one.only_reference,

@@ -13,7 +13,7 @@ from msprobe import FormatError, InvalidArgument
 from msprobe.native import NothingToCompare
 from msprobe.trend.api import TrendApi
 from msprobe.trend.command import main
-from msprobe.trend.record import open_records, stores_of
+from msprobe.trend.record import open_records
 from trend_records import Training, write_alarm, write_record
 
 STEPS = 240
@@ -98,14 +98,65 @@ def test_the_folder_of_a_run(runs, tmp_path, capsys):
     assert said(capsys, tmp_path / "run" / "monitor" / "monitor.db")[0] == 0
 
 
-def test_records_of_each_rank(runs, tmp_path, capsys):
-    for rank, name in ((0, "reference"), (1, "fault")):
-        shutil.copy(runs[name] / "monitor.db", tmp_path / f"monitor.rank{rank}.db")
-    assert sorted(stores_of(tmp_path)) == [0, 1]
-    assert ", rank 0: steps" in said(capsys, tmp_path)[1]
-    assert ", rank 1: steps" in said(capsys, tmp_path, "--rank", 1)[1]
-    with pytest.raises(InvalidArgument, match="there is no store of rank 7; there is: 0, 1"):
-        main([str(tmp_path), "--rank", "7"])
+@pytest.fixture(scope="module")
+def of_ranks(runs, tmp_path_factory):
+    """of_ranks(name, of each rank) -> the folder of a record with a store for each rank."""
+    folder = tmp_path_factory.mktemp("of_ranks")
+
+    def record(name, *of_rank):
+        (folder / name).mkdir()
+        for rank, run in enumerate(of_rank):
+            shutil.copy(runs[run] / "monitor.db", folder / name / f"monitor.rank{rank}.db")
+        return folder / name
+
+    return record
+
+
+def test_a_rank_is_shown_alone_where_it_is_asked_for(of_ranks, capsys):
+    record = of_ranks("two", "reference", "fault")
+    assert said(capsys, record)[1].startswith("two, ranks 0-1: steps")
+    assert ", rank 1: steps" in said(capsys, record, "--rank", 1)[1]
+    with pytest.raises(InvalidArgument, match="there is no store of rank 7; there is: ranks 0-1"):
+        main([str(record), "--rank", "7"])
+
+
+def test_all_ranks_of_two_runs_are_compared(of_ranks, capsys):
+    reference = of_ranks("trusted", *["reference"] * 4)
+    healthy = of_ranks("healthy", *["rounding"] * 4)
+    code, text = said(capsys, reference, healthy)
+    assert (code, text.splitlines()[0]) == (0, "healthy stays in the noise of trusted in all 4 ranks")
+    code, text = said(capsys, reference, of_ranks("bad", "rounding", "rounding", "fault", "fault"), "--json")
+    (comparison,) = json.loads(text)["comparisons"]
+    assert (code, comparison["rank"], comparison["in_ranks"]) == (1, 2, [2, 3])
+    assert " in ranks 2-3: " in comparison["sentence"]
+    assert 150 <= comparison["partings"][0]["step"] < 170
+
+
+def test_ranks_that_one_run_lacks_or_that_cannot_be_read_are_told(of_ranks, capsys):
+    reference = of_ranks("four", *["reference"] * 4)
+    target = of_ranks("three", *["same"] * 3)
+    (target / "monitor.rank1.db").write_bytes(b"cut")
+    code, text = said(capsys, reference, target)
+    assert code == 1
+    assert "not compared: rank 1 (" in text.splitlines()[0]
+    assert "rank 3 (only in the reference)" in text.splitlines()[0]
+
+
+def test_the_end_that_one_run_has_not_reached_is_told(runs, tmp_path, capsys):
+    shorter = write_record(tmp_path / "shorter", Training(1), STEPS - 40)
+    code, text = said(capsys, runs["reference"], shorter)
+    assert code == 0  # it may still run
+    assert "not compared: steps 200-239 (only in the reference)" in text.splitlines()[1]
+
+
+def test_a_rank_that_leaves_the_others_of_its_run(of_ranks, capsys):
+    """Ranks have numbers of their own: as the stages of a pipeline they differ all the time."""
+    healthy = of_ranks("own_data", "reference", "batches", "rounding", "same")
+    assert json.loads(said(capsys, healthy, "--json")[1])["runs"][0]["outliers"] == []
+    code, text = said(capsys, of_ranks("one_leaves", *["rounding"] * 5, "fault", *["rounding"] * 2))
+    assert code == 1
+    (line,) = [line for line in text.splitlines() if "leaves the others" in line]
+    assert "rank 5 leaves the others: " in line
 
 
 def test_names_of_runs_tell_them_apart(runs, tmp_path):
