@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
             options.reference,
             options.target,
             options.output,
-            pictures=not options.no_pictures,
+            pictures="all" if options.all_pictures else not options.no_pictures,
             threads=options.threads,
             show_progress=not options.quiet,
         )
@@ -68,6 +68,11 @@ def _parser() -> argparse.ArgumentParser:
         help="folder for the results, made if needed (default: ./output)",
     )
     add_force(parser)
+    parser.add_argument(
+        "--all-pictures",
+        action="store_true",
+        help="of several ranks: not of the worst twenty parameters only",
+    )
     parser.add_argument("--no-pictures", action="store_true", help="leave out similarities_picture/*.png")
     add_threads(parser)
     add_screen(parser, "print the verdict as JSON, as in verdict.json")

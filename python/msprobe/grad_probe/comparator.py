@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -23,9 +25,13 @@ from msprobe.terminal.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Literal, Union
 
     from msprobe._core import Comparison
+    from msprobe.grad_probe.pictures import Painter, Picture
     from msprobe.result import Cell
+
+    Pictures = Union[bool, Literal["all"]]
 
 SIMILARITIES = "similarities.csv"
 PICTURES = "similarities_picture"
@@ -35,6 +41,7 @@ REPORT = "report.html"
 # Names of the files that a comparison writes; see new_results().
 RESULTS = (VERDICT, REPORT, SIMILARITIES, PICTURES, f"rank[0-9]*/{SIMILARITIES}", f"rank[0-9]*/{PICTURES}")
 _MOST_LINES = 20
+_MOST_PICTURES = 20  # of several ranks together
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,8 +89,9 @@ class GradComparator:
     them.
 
     Written are `similarities.csv` and, unless `pictures` is False, `similarities_picture/*.png` for each
-    rank, and for the whole comparison `verdict.json` (described in verdict.py) and `report.html`, a page to
-    look at in a browser. Results of an earlier comparison are replaced. One line is logged for each
+    rank (over several ranks for the twenty worst parameters; "all": for every one), and for the whole
+    comparison `verdict.json` (described in verdict.py) and `report.html`, a page to look at in a browser.
+    Results of an earlier comparison are replaced. One line is logged for each
     suspicious parameter.
 
     threads: 0 means all cores.
@@ -96,7 +104,7 @@ class GradComparator:
         dump_path2: str | os.PathLike[str],
         output_dir: str | os.PathLike[str],
         *,
-        pictures: bool = True,
+        pictures: Pictures = True,
         threads: int = 0,
     ) -> ComparisonResult:
         """Compares all ranks that both dump paths have; the files of a rank go to `output_dir`/rank{R}.
@@ -115,7 +123,7 @@ class GradComparator:
         rank_dir2: str | os.PathLike[str],
         output_dir: str | os.PathLike[str],
         *,
-        pictures: bool = True,
+        pictures: Pictures = True,
         threads: int = 0,
     ) -> ComparisonResult:
         """Compares two directories rank{R}; the files go to `output_dir`. Raises as compare_distributed()."""
@@ -139,7 +147,7 @@ def compare_records(
     target: str | os.PathLike[str],
     output_dir: str | os.PathLike[str],
     *,
-    pictures: bool = True,
+    pictures: Pictures = True,
     threads: int = 0,
     show_progress: bool = True,
 ) -> ComparisonResult:
@@ -164,7 +172,7 @@ def compare_ranks(
     dump_path2: str | os.PathLike[str],
     output_dir: str | os.PathLike[str],
     *,
-    pictures: bool = True,
+    pictures: Pictures = True,
     threads: int = 0,
     show_progress: bool = True,
     offset: int = 0,
@@ -185,7 +193,7 @@ def compare_rank(
     rank_dir2: str | os.PathLike[str],
     output_dir: str | os.PathLike[str],
     *,
-    pictures: bool = True,
+    pictures: Pictures = True,
     threads: int = 0,
     show_progress: bool = True,
 ) -> ComparisonResult:
@@ -200,9 +208,10 @@ class _Run:
     """One comparison: rank after rank, then the files about all of them."""
 
     def __init__(
-        self, output: Path, pictures: bool, threads: int, show_progress: bool, offset: int = 0
+        self, output: Path, pictures: Pictures, threads: int, show_progress: bool, offset: int = 0
     ) -> None:
         self._output = output
+        self._pictures = pictures
         self._painter = painter() if pictures else None
         self._threads = threads
         self._show_progress = show_progress
@@ -223,6 +232,8 @@ class _Run:
                 self._note_unreadable(job, error)
         if len(self._errors) == len(jobs):
             raise self._errors[0]
+        if self._painter is not None:
+            self._draw(self._painter, jobs)
         verdict = Verdict(_inputs(path1, path2, jobs), tuple(self._ranks), verdicts.in_order(self._findings))
         write_text(self._output / REPORT, report_html(verdict, self._cells))
         write_text(self._output / VERDICT, verdict.to_json())
@@ -265,12 +276,25 @@ class _Run:
                 parameters_only_in_target=parameters[1],
             )
         )
-        if self._painter is not None:
-            pictures = [picture_of(name, row) for name, row in zip(comparison.names, values)]
-            pictures.append(picture_of_summary(summary))
-            directory = make_directory(job.output / PICTURES)
-            with Progress(f"{label}: pictures", shown=self._show_progress) as progress:
-                self._painter.draw(directory, comparison.steps, pictures, progress)
+
+    def _draw(self, painter: Painter, jobs: list[_Job]) -> None:
+        """The pictures of the worst parameters of all ranks, or of all, and of the sum of each of these
+        ranks.
+        """
+        outputs = {job.rank: job.output for job in jobs}
+        summaries = {rank.rank: rank.summary for rank in self._ranks}
+        rows = [(cells, index) for cells in self._cells for index in range(len(cells.names))]
+        if self._pictures != "all" and len(self._cells) > 1:
+            rows = heapq.nsmallest(_MOST_PICTURES, rows, key=lambda row: _lowest(row[0].values[row[1]]))
+        chosen: dict[int | None, list[Picture]] = {}
+        for cells, index in rows:
+            chosen.setdefault(cells.rank, []).append(picture_of(cells.names[index], cells.values[index]))
+        for cells in self._cells:
+            if cells.rank in chosen:
+                pictures = [*chosen[cells.rank], picture_of_summary(summaries[cells.rank])]
+                directory = make_directory(outputs[cells.rank] / PICTURES)
+                with Progress("pictures", shown=self._show_progress) as progress:
+                    painter.draw(directory, cells.steps, pictures, progress)
 
     def _note_unreadable(self, job: _Job, error: Error) -> None:
         _clear(job.output)
@@ -292,6 +316,10 @@ def _findings(job: _Job, comparison: Comparison) -> list[Finding]:
         )
         for finding in comparison.judge(verdicts.FIRST_STEP_LEAST, verdicts.LARGEST_DROP)
     ]
+
+
+def _lowest(values: Sequence[float | None]) -> float:
+    return min((value for value in values if value is not None), default=math.inf)
 
 
 def _clear(output: Path) -> None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""A progress bar on a terminal, and nothing anywhere else."""
+"""A progress bar on a terminal; anywhere else, as in the log of a job, a line now and then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import threading
 import time
 
 _WIDTH = 30
-_INTERVAL = 0.1  # seconds
+_INTERVAL = 0.1  # seconds, on a terminal
+_LINE_INTERVAL = 10.0  # elsewhere
 
 
 class Progress:
@@ -21,9 +22,11 @@ class Progress:
         self._label = label
         self._in_bytes = in_bytes
         self._begin = time.monotonic()
-        self._shown = shown and sys.stderr is not None and sys.stderr.isatty()
+        self._shown = shown and sys.stderr is not None
+        self._is_terminal = self._shown and sys.stderr.isatty()
+        self._interval = _INTERVAL if self._is_terminal else _LINE_INTERVAL
         self._lock = threading.Lock()
-        self._next = time.monotonic() + _INTERVAL  # short work shows no bar
+        self._next = time.monotonic() + self._interval  # short work shows nothing
         self._drawn = False
 
     def __call__(self, done: int, total: int) -> None:
@@ -32,10 +35,14 @@ class Progress:
         with self._lock:
             if time.monotonic() < self._next:
                 return
-            self._next = time.monotonic() + _INTERVAL
+            self._next = time.monotonic() + self._interval
+            numbers = self._rate(done, total) if self._in_bytes else f"{done}/{total}"
+            if not self._is_terminal:
+                sys.stderr.write(f"msprobe: {self._label} {numbers.rstrip()}\n")
+                sys.stderr.flush()
+                return
             self._drawn = True
             filled = _WIDTH * done // total
-            numbers = self._rate(done, total) if self._in_bytes else f"{done}/{total}"
             sys.stderr.write(f"\r{self._label} [{'#' * filled}{'.' * (_WIDTH - filled)}] {numbers} ")
             sys.stderr.flush()
 

@@ -51,11 +51,18 @@ def test_pieces_are_counted_and_not_drawn_too_often(clock, screen):
     assert screen.getvalue() == f"\rpictures [{'#' * 15}{'.' * 15}] 2/4 \r\033[K"
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_quiet_or_without_a_terminal_there_is_none(clock, screen, terminal):
-    screen.terminal = terminal
-    with Progress("pictures", shown=not terminal) as shown:
-        clock[0] += 1
+def test_quiet_there_is_none(clock, screen):
+    with Progress("pictures", shown=False) as shown:
+        clock[0] += 11
         shown(2, 4)
         shown(0, 0)
     assert screen.getvalue() == ""
+
+
+def test_the_log_of_a_job_has_a_line_now_and_then(clock, screen):
+    screen.terminal = False
+    with Progress("compare") as shown:
+        for done in range(1, 26):
+            clock[0] += 1
+            shown(done, 40)
+    assert screen.getvalue() == "msprobe: compare 10/40\nmsprobe: compare 20/40\n"

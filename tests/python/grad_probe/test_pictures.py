@@ -42,7 +42,8 @@ TITLE = (0, 32, 640, 56)
 
 
 def test_the_pictures_of_the_existing_tool(tmp_path):
-    GradComparator.compare_distributed(DATA / "l1_ranks_a", DATA / "l1_ranks_b", tmp_path)
+    paths = DATA / "l1_ranks_a", DATA / "l1_ranks_b", tmp_path
+    GradComparator.compare_distributed(*paths, pictures="all")
     for rank in (0, 1):
         folder = tmp_path / f"rank{rank}" / "similarities_picture"
         assert sorted(path.name for path in folder.iterdir()) == [
@@ -52,6 +53,16 @@ def test_the_pictures_of_the_existing_tool(tmp_path):
             assert LINE_COLOUR in colours(path)
             assert (255, 255, 255) in colours(path)
             assert len(colours(path, TITLE)) > 3  # text, not only white
+
+
+def test_of_several_ranks_the_worst_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr("msprobe.grad_probe.comparator._MOST_PICTURES", 3)
+    result = GradComparator.compare_distributed(DATA / "l1_ranks_a", DATA / "l1_ranks_b", tmp_path)
+    first = result.verdict.first
+    drawn = [path for path in tmp_path.rglob("*.png") if not path.name.startswith("summary")]
+    assert len(drawn) == 3
+    name = f"{first.parameter}_similarities.png"
+    assert tmp_path / f"rank{first.rank}" / "similarities_picture" / name in drawn
 
 
 def test_a_picture_without_any_value_has_no_line(tmp_path):
