@@ -60,9 +60,12 @@ def check_output(
         raise InvalidArgument(f"{folder}: is not deleted: it is, or holds, the working directory or home")
 
 
-def write_outputs(folder: Path, result: ConfigComparison, reference: Pack, target: Pack) -> list[Path]:
+def write_outputs(
+    folder: Path, result: ConfigComparison, reference: Pack, target: Pack, *, with_packs: bool = True
+) -> list[Path]:
     """Fills `folder`, which check_output() allowed; returns what a person may want to open, the most useful
-    first. What was there stays until all is written. Raises IoError.
+    first. with_packs: also the entries of both, as files. What was there stays until all is written. Raises
+    IoError.
     """
     is_new = not folder.exists()
     unfinished = folder / _UNFINISHED
@@ -70,7 +73,9 @@ def write_outputs(folder: Path, result: ConfigComparison, reference: Pack, targe
         make_directory(folder)
         _remove(unfinished)
         make_directory(unfinished)
-        _fill(unfinished, result, reference, target)
+        _fill(
+            unfinished, result, {name: pack for name, pack in zip(_SIDES, (reference, target)) if with_packs}
+        )
         _replace(folder, unfinished)
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -81,8 +86,8 @@ def write_outputs(folder: Path, result: ConfigComparison, reference: Pack, targe
     return [folder / _PAGE, folder / _TABLE, folder / _JSON]
 
 
-def _fill(folder: Path, result: ConfigComparison, reference: Pack, target: Pack) -> None:
-    for name, side in zip(_SIDES, (reference, target)):
+def _fill(folder: Path, result: ConfigComparison, packs: dict[str, Pack]) -> None:
+    for name, side in packs.items():
         make_directory(folder / name)
         side.extract(folder / name)
     _write_table(folder / _TABLE, result)
@@ -158,7 +163,8 @@ def _replace(folder: Path, unfinished: Path) -> None:
             if path != unfinished:
                 _remove(path)
         for name in (*_SIDES, _TABLE, _PAGE, _JSON):  # the last one: where it is, everything is
-            (unfinished / name).rename(folder / name)
+            if name not in _SIDES or (unfinished / name).exists():
+                (unfinished / name).rename(folder / name)
         unfinished.rmdir()
     except OSError as error:
         result = IoError(f"cannot replace the result in {folder}: {error.strerror or error}")

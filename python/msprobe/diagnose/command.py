@@ -58,6 +58,7 @@ def main(arguments: list[str]) -> int:
             force=asked.force,
             noise=with_repeated_runs(asked.noise),
             offset=asked.offset,
+            all_tables=asked.all_tables,
             shows_progress=not asked.quiet,
         )
     if asked.json:
@@ -76,10 +77,12 @@ def diagnose_runs(
     force: bool,
     noise: Sequence[Path] = (),
     offset: int | None = None,
+    all_tables: bool = False,
     shows_progress: bool,
 ) -> Answer:
     """Compares everything that both runs have, and fills `output`. offset: the step of the reference at which
-    the target begins; None: as the runs say. Raises InvalidArgument, NothingToCompare and IoError.
+    the target begins; None: as the runs say. all_tables: of the dumps of all steps and ranks, not only of the
+    one in question. Raises InvalidArgument, NothingToCompare and IoError.
     """
     from msprobe.diagnose.answer_file import FILE, PAGE, answer_json
     from msprobe.diagnose.page import page_html
@@ -97,7 +100,12 @@ def diagnose_runs(
     with new_results(output, results, force=force):
         make_directory(output)
         comparison = Comparison(
-            *runs, output, shows_progress=shows_progress, noise=list(noise), offset=offset
+            *runs,
+            output,
+            shows_progress=shows_progress,
+            noise=list(noise),
+            offset=offset,
+            all_tables=all_tables,
         )
         answer = _diagnose(comparison, *runs, with_graph=graph)
         write_text(output / PAGE, page_html(answer, reference, target, output))
@@ -326,6 +334,11 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="what msprobe repeat or msprobe run --perturb left of the reference, or dumps of repeated runs "
         "of it: a difference is judged against what these show",
+    )
+    add(
+        "--all-tables",
+        action="store_true",
+        help="write the csv tables of all steps and ranks of the dumps, not of the one in question only",
     )
     add("--no-graph", action="store_true", help="leave out the graph of the step of the cause")
     add_screen(parser, "print the answer as JSON, as in diagnose.json")

@@ -15,6 +15,7 @@ from msprobe.config_check import wording
 from msprobe.diagnose.answer import PartResult
 from msprobe.diagnose.cause import Cause
 from msprobe.diagnose.figures import rounded, told_apart
+from msprobe.diagnose.gaps import of_gradients, of_runs
 from msprobe.diagnose.losses import LOSS_FILE, Evidence, alone, compare_ranks, read_ranks
 from msprobe.files.dump_folders import STEP, numbered
 from msprobe.files.left_out import LeftOut, left_out, only_in
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from msprobe.diagnose.answer import PartStatus
     from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
-    from msprobe.grad_probe.verdict import Verdict
 
 # From this confidence on a setting explains a numeric difference by itself.
 _LIKELY = 0.84
@@ -72,12 +72,14 @@ class Comparison:
         shows_progress: bool,
         noise: Sequence[Path] = (),
         offset: int | None = None,
+        all_tables: bool = False,
     ) -> None:
         """noise: answers of `msprobe run --perturb`, or repeated runs of the reference. offset: the step of
         the reference at which the target begins; None: as the runs say. Raises FormatError and IoError.
         """
         self.offset = b.first_step - a.first_step if offset is None else offset
         self._noise = list(noise)
+        self._all_tables = all_tables
         self._known = merged(read_answer(file) for run in noise for file in find_answers(run))
         self._a = a
         self._b = b
@@ -106,17 +108,7 @@ class Comparison:
 
     @property
     def left_out(self) -> list[LeftOut]:
-        """Of the runs themselves: files of a rank that are missing, and runs that did not end."""
-        found: list[LeftOut] = []
-        sides = {"reference": self._a, "target": self._b}
-        both = bool(self._a.ranks and self._b.ranks)
-        for (side, run), other in zip(sides.items(), (self._b, self._a)):
-            for rank in sorted(run.ranks - other.ranks if both else ()):
-                found.append(only_in(side, rank=rank, name=f"run.rank{rank}.json"))
-            for rank, name in run.unread.items():
-                found.append(left_out(f"cannot be read in the {side}", rank=rank, name=name))
-            found += [left_out(f"the {side} did not end", rank=rank) for rank in sorted(run.running)]
-        return [replace(one, is_difference=False) for one in found]
+        return of_runs(self._a, self._b)
 
     def compare(self, part: Part, look: Callable[[], PartResult]) -> PartResult:
         """A part that cannot be compared says why, and the others go on."""
@@ -161,7 +153,7 @@ class Comparison:
         check_output(folder, (self._a.pack, self._b.pack))
         with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
             result = compare_packs(reference, target, begin_alike=not self.offset)
-            files = write_outputs(folder, result, reference, target)
+            files = write_outputs(folder, result, reference, target, with_packs=False)
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [
             _of_setting(one)
@@ -300,7 +292,7 @@ class Comparison:
             )
         first = next(iter(suspicious), None)
         missing = [
-            *_of_gradients(verdict, self.offset),
+            *of_gradients(verdict, self.offset),
             *(self.dump_result.left_out if self.dump_result else ()),
         ]
         causes = []
@@ -329,7 +321,7 @@ class Comparison:
             clear_step=None if first is None else first.step,
             steps=tuple(steps),
             evidence=tuple(rounded(finding.line) for finding in suspicious[:_MOST_EVIDENCE]),
-            not_compared=tuple(_of_gradients(verdict, self.offset)),
+            not_compared=tuple(of_gradients(verdict, self.offset)),
         )
 
     def _dump(self) -> PartResult:
@@ -343,15 +335,17 @@ class Comparison:
             Paths(target=self._b.dump, reference=self._a.dump, offset=self.offset),
             CompareOptions(
                 output=self._output / "dump",
-                table="csv",
+                table="csv" if self._all_tables else None,
                 advice=False,
                 noise=[*map(_dump_of, self._noise)],
                 shows_progress=self._shows_progress,
             ),
         )
         assert result is not None  # there is one process
-        self.dump_result = result
         self.culprits = result.culprits
+        if self.culprits and not self._all_tables:
+            result = self._with_table(result, self.culprits[0])
+        self.dump_result = result
         files = write_outputs(result, self.culprits)
         causes = tuple(self._cause_of(culprit) for culprit in self.culprits)
         return PartResult(
@@ -366,6 +360,24 @@ class Comparison:
             steps=tuple(sorted({pair.step for pair in result.pairs})),
             evidence=tuple(result.verdict.notes[:_MOST_EVIDENCE]),
         )
+
+    def _with_table(self, result: CompareResult, culprit: Culprit) -> CompareResult:
+        """Writes the table of the step and rank in question, which is compared once more: those of all would
+        be as large as the dumps.
+        """
+        from msprobe.compare.inputs import Paths
+        from msprobe.compare.run import CompareOptions, compare_runs
+
+        pair = result.pair_of(culprit.step, culprit.rank)
+        assert pair is not None
+        options = CompareOptions(
+            output=result.output, table="csv", advice=False, noise=result.noise, shows_progress=False
+        )
+        alone = compare_runs(Paths(target=pair.target, reference=pair.reference), options)
+        assert alone is not None
+        table = alone.pairs[0].table
+        pairs = [replace(one, table=table) if one is pair else one for one in result.pairs]
+        return replace(result, pairs=pairs)
 
     def _cause_of(self, culprit: Culprit) -> Cause:
         own, other = self._stacks(culprit)
@@ -457,12 +469,28 @@ class Comparison:
         try:
             made = write_graph(
                 Paths(target=b, reference=a),
-                GraphOptions(output=self._output / "graph", shows_progress=False, findings=lambda: findings),
+                GraphOptions(
+                    output=self._output / "graph",
+                    ranks=self._ranks_of_graph(cause),
+                    shows_progress=self._shows_progress,
+                    findings=lambda: findings,
+                ),
             )
         except Error as error:
             log.warning("no graph is made: %s", error)
             return None
         return made.file, self._graph_page(made.file, step, cause.rank)
+
+    def _ranks_of_graph(self, cause: Cause) -> set[int] | None:
+        """Those of the findings, and one in which this step has none, to look at beside them."""
+        assert self.dump_result is not None
+        pairs = [pair for pair in self.dump_result.pairs if pair.step == cause.step]
+        shown = {culprit.rank for culprit in self.culprits if culprit.step == cause.step}
+        others = [pair for pair in pairs if pair.rank not in shown]
+        if not shown or len({pair.rank for pair in pairs}) <= len(shown) + 1:
+            return None
+        peer = next((pair for pair in others if not pair.walk.findings), others[0])
+        return {*shown, peer.rank}
 
     def _graph_page(self, file: Path, step: int, rank: int | None) -> Path | None:
         if not _has("msprobe.viewer.export"):
@@ -474,26 +502,6 @@ class Comparison:
             log.warning("no page of the graph is made: %s", error)
             return None
         return page
-
-
-def _of_gradients(verdict: Verdict, offset: int) -> Iterator[LeftOut]:
-    """What a comparison of gradients did not compare."""
-    inputs = verdict.inputs
-    for side, ranks in (
-        ("reference", inputs.ranks_only_in_reference),
-        ("target", inputs.ranks_only_in_target),
-    ):
-        for rank in ranks:
-            yield only_in(side, rank=rank)
-    for one in verdict.ranks:
-        if one.problem is None:
-            for step in one.steps_only_in_reference:
-                if step >= offset:
-                    yield only_in("reference", step, one.rank)
-            for step in one.steps_only_in_target:
-                yield only_in("target", step, one.rank)
-    for finding in verdict.not_compared:
-        yield left_out(rounded(finding.reason), finding.step, finding.rank)
 
 
 def _dump_of(noise: Path) -> Path:

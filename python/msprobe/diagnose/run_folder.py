@@ -46,8 +46,8 @@ class RunFolder:
     """That trained together; 0: not known."""
     ranks: set[int] = field(default_factory=set)
     """Those with a run.rank{R}.json."""
-    unread: dict[int, str] = field(default_factory=dict)
-    """Those of which it cannot be read: its name."""
+    unread: set[int] = field(default_factory=set)
+    """Those of which it cannot be read."""
     running: set[int] = field(default_factory=set)
     """Those that did not end."""
     notes: list[str] = field(default_factory=list)
@@ -165,7 +165,7 @@ def _read_run_file(run: RunFolder, path: Path) -> None:
     with contextlib.suppress(OSError, ValueError, RecursionError), open_to_read(path) as file:
         content = json.loads(file.read(_LARGEST_RUN_FILE))
     if not isinstance(content, dict):
-        run.unread[rank] = path.name
+        run.unread.add(rank)
         return
     if content.get("outcome") == "running":
         run.running.add(rank)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -55,6 +55,8 @@ class GraphOptions:
     threads: int = 0
     """0: all cores."""
     shows_progress: bool = True
+    ranks: Collection[int] | None = None
+    """No others; None: all. Not with merged ranks."""
     findings: Callable[[], Sequence[Finding]] | None = None
     """Called when all graphs are written, just before the file gets its name."""
 
@@ -127,7 +129,11 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
             shown(done, total)
 
         summary = core.write_graph_file(
-            [(unit.step, unit.target, unit.reference) for unit in inputs.units],
+            [
+                (unit.step, unit.target, unit.reference)
+                for unit in inputs.units
+                if options.ranks is None or unit.target[0][0] in options.ranks
+            ],
             file,
             rule=options.rule,
             merge=paths.merges,
