@@ -86,7 +86,7 @@ def test_the_wheel_has_every_file_of_the_package(names: set[str]) -> None:
         "msprobe/py.typed",
         "msprobe/_core.pyi",
         "msprobe/_torch.pyi",
-        "msprobe/grad_probe/report.html",
+        "msprobe/files/report/report.js",
     }
     assert expected <= sources
     assert sources - names == set()
