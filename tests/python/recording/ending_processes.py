@@ -51,6 +51,7 @@ def begin(kind, word):
 
 torch.set_num_threads(1)
 model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.MultiheadAttention(16, 2), nn.Linear(16, 4))
+torch.optim.AdamW(model.parameters())  # loads what each of them would load by itself
 chosen = None
 codes = {}
 for chosen in CASES:

@@ -256,6 +256,7 @@ def test_a_dump_does_not_record_what_saving_does(tmp_path: Path, fresh_debugger:
 
 PROGRAM = """
 import os, signal, sys, torch
+torch.set_num_threads(1)  # those of OpenMP are not there in a child
 from msprobe.core import SingleSave
 SingleSave(sys.argv[1])
 for i in range(200):

@@ -129,13 +129,14 @@ def test_all_queries_of_an_answer_share_its_time(tmp_path):
     result = open_result(path)
     with result_file.answering(0.2):
         for _ in range(3):  # one that ran as long as a query may would take half a minute
-            with pytest.raises(FormatError, match="interrupted"):
+            with pytest.raises(FormatError, match="a question took too long and was ended"):
                 result.rows(endless)
 
 
 def test_a_finding_whose_rank_is_a_text_is_named(tmp_path, asking):
     path = write(tmp_path / "a.vis.db")
     connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE msprobe_nodes (node)")
     connection.execute("CREATE TABLE msprobe_findings (number, step, rank)")
     connection.execute("INSERT INTO msprobe_findings VALUES (1, 0, 'rs')")
     connection.commit()
