@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -14,21 +15,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def multiplied(out: Path, sources: Sequence[Path], after: dict[int, Path] | None = None) -> Path:
+def multiplied(out: Path, sources: Sequence[Path], spread: tuple[int, Path] | None = None) -> Path:
     """The folder of a run in which rank R recorded what `sources[R]` did, each the folder of a run of one
-    process. after: by step a run of which all ranks have the gradients and what the optimizer made of them,
-    as an all-reduce leaves them.
+    process. spread: a step and a run: at that step all ranks have its gradients and what the optimizer made
+    of them, as an all-reduce leaves them, and at later ones all that it recorded. Files are links.
     """
     out.mkdir(parents=True)
     for rank, source in enumerate(sources):
-        for step in sorted((source / "dump").iterdir()):
-            target = out / "dump" / step.name / f"rank{rank}"
-            shutil.copytree(next(step.glob("rank*")), target)
-            reduced = (after or {}).get(int(step.name.removeprefix("step")))
-            if reduced is not None:
-                _reduce(target, next((reduced / "dump" / step.name).glob("rank*")))
+        for folder in sorted((source / "dump").iterdir()):
+            step = int(folder.name.removeprefix("step"))
+            after = spread is not None and step > spread[0]
+            target = out / "dump" / folder.name / f"rank{rank}"
+            _link(_rank_of((spread[1] if spread and after else source) / "dump" / folder.name), target)
+            if spread is not None and step == spread[0]:
+                _reduce(target, _rank_of(spread[1] / "dump" / folder.name))
         for gradients in (source / "grad_probe").glob("rank*"):
-            shutil.copytree(gradients, out / "grad_probe" / f"rank{rank}")
+            _link(gradients, out / "grad_probe" / f"rank{rank}")
         if (source / "losses.rank0.csv").exists():
             shutil.copyfile(source / "losses.rank0.csv", out / f"losses.rank{rank}.csv")
         about = json.loads((source / "run.rank0.json").read_text())
@@ -38,10 +40,19 @@ def multiplied(out: Path, sources: Sequence[Path], after: dict[int, Path] | None
     return out
 
 
+def _rank_of(step: Path) -> Path:
+    return next(step.glob("rank*"))
+
+
+def _link(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, copy_function=os.link)
+
+
 def _reduce(target: Path, reduced: Path) -> None:
     own, other = (json.loads((folder / "diagnosis.json").read_text()) for folder in (target, reduced))
     for kind in ("backward", "clipping", "gradients_at_optimizer", "optimizer"):
         own[kind] = other[kind]
+    (target / "diagnosis.json").unlink()  # a link
     (target / "diagnosis.json").write_text(json.dumps(own))
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from msprobe.files.left_out import lines as missing_lines
+from msprobe.files.ranges import numbers
 from msprobe.terminal.colour import PLAIN, Paint
 from msprobe.terminal.printable import printable
 
@@ -42,7 +43,8 @@ def began(offset: int) -> str:
 def _culprit_lines(place: int, culprit: Culprit, paint: Paint) -> list[str]:
     lines = [
         f"  {place}. {paint.strong(culprit.where)}",
-        f"     step {culprit.step}, rank {culprit.rank}, confidence {culprit.confidence:.0%}",
+        f"     step {culprit.step}, {numbers('rank', culprit.ranks or [culprit.rank])}, confidence "
+        f"{culprit.confidence:.0%}",
         f"     {printable(culprit.reason)}",
     ]
     if place > 1:  # the first stands in the sentence

@@ -81,6 +81,8 @@ class Culprit:
     """Of the reference, for what only this one has; empty: the place is in the target."""
     replay: Replay | None = None
     """None: not asked for."""
+    ranks: tuple[int, ...] = ()
+    """All in which this step has it; `rank` is the first of them."""
 
     def top_frames(self, most: int) -> list[Frame]:
         """The innermost frames of the user's own code; of any code when there are none."""
@@ -166,12 +168,12 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _LONGEST_VALUE = 60
 
 
-def difference(text: str, step: int | None, rank: int | None, missing: str = "") -> str:
-    """The first line of an answer. `rank`: None where there is one rank. `missing`: what was not compared,
-    and may hold an earlier difference.
+def difference(text: str, step: int | None, ranks: str = "", missing: str = "") -> str:
+    """The first line of an answer. `ranks`: "rank 3", "all 256 ranks"; empty where there is one. `missing`:
+    what was not compared, and may hold an earlier difference.
     """
     at = [f"step {step}"] if step is not None else []
-    at += [f"rank {rank}"] if rank is not None else []
+    at += [ranks] if ranks else []
     if not missing:
         return f"First difference: {', '.join([*at, text])}"
     place = f" at or before {', '.join(at)}" if at else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msprobe.compare.culprit import culprits_of, difference, may_follow
 from msprobe.files.left_out import sentence
+from msprobe.files.ranges import which_ranks
 from msprobe.result import Result
 from msprobe.terminal.printable import printable
 
@@ -61,20 +62,34 @@ class CompareResult(Result):
 
     @property
     def sentence(self) -> str:
-        return self.answer(self._hedged(culprits_of(self.verdict)))
+        return self.answer(self._of_all_ranks(culprits_of(self.verdict)))
 
     @property
     def culprits(self) -> list[Culprit]:
         """What is to blame, with its lines, the surest first."""
-        return self._hedged(culprits_of(self.verdict, self.frames))
+        return self._of_all_ranks(culprits_of(self.verdict, self.frames))
 
-    def _hedged(self, culprits: list[Culprit]) -> list[Culprit]:
-        """None of them is surer than what is missing allows."""
+    def _of_all_ranks(self, culprits: list[Culprit]) -> list[Culprit]:
+        """What several ranks have is one, and none is surer than what is missing allows."""
+        found: dict[tuple[int, str, str], Culprit] = {}
+        for one in culprits:
+            found.setdefault((one.step, one.kind, one.name), one)
+        ranks: dict[tuple[int, str, str], set[int]] = {place: {one.rank} for place, one in found.items()}
+        steps = {one.step for one in culprits}
+        for pair in self.pairs if self.counts["ranks"] > 1 else ():
+            for finding in pair.walk.findings if pair.step in steps else ():
+                place = pair.step, finding.kind, finding.name
+                if place in ranks:
+                    ranks[place].add(pair.rank)
         return [
-            replace(one, confidence=min(one.confidence, _EVEN))
-            if may_follow(one) and self.missing_at(one.step)
-            else one
-            for one in culprits
+            replace(
+                one,
+                confidence=min(one.confidence, _EVEN)
+                if may_follow(one) and self.missing_at(one.step)
+                else one.confidence,
+                ranks=tuple(sorted(ranks[place])),
+            )
+            for place, one in found.items()
         ]
 
     def missing_at(self, step: int) -> list[LeftOut]:
@@ -86,8 +101,10 @@ class CompareResult(Result):
         if not culprits:
             return _answer(self)
         first = culprits[0]
-        rank = first.rank if self.counts["ranks"] > 1 or any(self.missing_at(first.step)) else None
-        return difference(first.plain, first.step, rank, sentence(self.missing_at(first.step)))
+        missing = self.missing_at(first.step)
+        total = len({pair.rank for pair in self.pairs})
+        ranks = which_ranks(first.ranks or [first.rank], total) if total > 1 or missing else ""
+        return difference(first.plain, first.step, ranks, sentence(missing))
 
     @property
     def counts(self) -> dict[str, int]:

@@ -31,6 +31,8 @@ class Cause:
     confidence: float
     step: int | None = None
     rank: int | None = None
+    ranks: tuple[int, ...] = ()
+    """All in which this step has it; empty: `rank` alone."""
     module: str = ""
     record: str = ""
     """Of a dump."""

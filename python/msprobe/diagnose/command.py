@@ -154,7 +154,7 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
             commands.append(f"msprobe view {file.parent}")
     return Answer(
         status=status,
-        sentence=_sentence(cause, parts, status, not_compared, has_ranks=comparison.has_ranks),
+        sentence=_sentence(cause, parts, status, not_compared, rank_count=comparison.rank_count),
         not_compared=tuple(not_compared),
         cause=cause,
         others=tuple(one for one in others if cause is None or one.name != cause.name),  # in later steps, too
@@ -212,19 +212,23 @@ def _sentence(
     status: Status,
     not_compared: list[LeftOut],
     *,
-    has_ranks: bool,
+    rank_count: int,
 ) -> str:
     from msprobe.compare.culprit import difference
     from msprobe.diagnose.answer import COMPARED
     from msprobe.files.left_out import sentence as missing_words
+    from msprobe.files.ranges import which_ranks
     from msprobe.terminal.printable import printable
 
     if cause is not None:
         before = [one for one in not_compared if cause.may_follow_from(one)]
+        names_rank = rank_count > 1 or any(one.rank is not None for one in before)
         return difference(
             printable(cause.plain) or cause.where,
             cause.step,
-            cause.rank if has_ranks or any(one.rank is not None for one in before) else None,
+            which_ranks(cause.ranks or [cause.rank], rank_count)
+            if names_rank and cause.rank is not None
+            else "",
             missing_words(before),
         )
     first = min((part.first_step for part in parts if part.first_step is not None), default=None)

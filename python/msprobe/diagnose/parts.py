@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from msprobe.diagnose.answer import PartStatus
     from msprobe.diagnose.cause import Part, Stage
     from msprobe.diagnose.run_folder import RunFolder
+    from msprobe.grad_probe.verdict import Finding
 
 # From this confidence on a setting explains a numeric difference by itself.
 _LIKELY = 0.84
@@ -100,11 +101,11 @@ class Comparison:
         ]
 
     @property
-    def has_ranks(self) -> bool:
-        """More than one rank was compared, so that an answer names its rank."""
+    def rank_count(self) -> int:
+        """How many ranks were compared; of one an answer does not name it."""
         if self.dump_result is not None:
-            return len({pair.rank for pair in self.dump_result.pairs}) > 1
-        return max(self._a.processes, self._b.processes) > 1
+            return len({pair.rank for pair in self.dump_result.pairs})
+        return max(self._a.processes, self._b.processes)
 
     @property
     def left_out(self) -> list[LeftOut]:
@@ -307,6 +308,7 @@ class Comparison:
                     0.5 if any(one.may_hold(first.step) for one in missing) else 0.6,
                     first.step,
                     first.rank,
+                    tuple(sorted(_ranks_of(first, suspicious))),
                     plain=f"the {name} differs",
                 )
             )
@@ -391,6 +393,7 @@ class Comparison:
             confidence=culprit.confidence,
             step=culprit.step,
             rank=culprit.rank,
+            ranks=culprit.ranks,
             module=culprit.module,
             record=culprit.record or culprit.reference_record,
             stack=own,
@@ -502,6 +505,12 @@ class Comparison:
             log.warning("no page of the graph is made: %s", error)
             return None
         return page
+
+
+def _ranks_of(first: Finding, findings: Sequence[Finding]) -> set[int]:
+    """In which a gradient differs at the same step."""
+    place = first.step, first.parameter
+    return {one.rank for one in findings if one.rank is not None and (one.step, one.parameter) == place}
 
 
 def _dump_of(noise: Path) -> Path:

@@ -28,4 +28,6 @@ def numbers(noun: str, found: Collection[int]) -> str:
 
 def which_ranks(found: Collection[int], total: int) -> str:
     """Of several ranks those that something is true of: "rank 3", "ranks 8-15", "all 256 ranks"."""
-    return f"all {total} ranks" if len(found) == total > 1 else numbers("rank", found)
+    if len(found) == total > 1:
+        return "both ranks" if total == 2 else f"all {total} ranks"
+    return numbers("rank", found)

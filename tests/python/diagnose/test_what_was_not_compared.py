@@ -58,7 +58,7 @@ def runs(recorded, tmp_path_factory):
     multiplied(folder / "reference", [sound, sound])
     multiplied(folder / "same", [sound, sound])
     # Without what tells of the data beside the dump.
-    (multiplied(folder / "faulty", [sound, faulty], {1: faulty}) / "config_check.zip").unlink()
+    (multiplied(folder / "faulty", [sound, faulty], (1, faulty)) / "config_check.zip").unlink()
     return folder
 
 
@@ -227,6 +227,17 @@ class TestOtherNumbersOfRanks:
         assert answer.status == "incomplete"
         assert "rank 0 (the target did not end)" in told
         assert "losses: rank 0, step 1 (only in the reference)" in told
+
+
+def test_what_all_ranks_have_is_one_finding(runs, recorded, tmp_path):
+    _, faulty = recorded
+    (multiplied(tmp_path / "all", [faulty] * 4) / "config_check.zip").unlink()
+    multiplied(tmp_path / "none", [recorded[0]] * 4)
+    answer = diagnosed(tmp_path / "none", tmp_path / "all", tmp_path)
+    assert answer.sentence.startswith("First difference: step 1, all 4 ranks, ")
+    assert answer.cause.ranks == (0, 1, 2, 3)
+    names = [(one.step, one.name) for one in (answer.cause, *answer.others)]
+    assert len(set(names)) == len(names)
 
 
 class TestRanges:

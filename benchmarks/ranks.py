@@ -1,0 +1,127 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe diagnose of many ranks: time, memory, what it writes, and whether it is right (docs/ranks.md).
+
+python benchmarks/ranks.py [RANKS ...]      (default: 64 256 1024)
+
+Two runs of a small transformer are recorded in one process: sound, and with one gelu that gives 1.01 times
+too much at step 1. Of them come runs of many ranks, as links: one rank has the fault, at step 1 all have the
+gradients that an all-reduce leaves, at step 2 all that follows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(REPOSITORY / "tests/python"))
+
+from many_ranks import multiplied  # noqa: E402
+
+SCRIPT = """
+import sys
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+torch.manual_seed(0)
+
+class Block(nn.Module):
+    def __init__(self, width=64):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, -1)
+        x = x + self.out(torch.softmax(q @ k.transpose(-1, -2) / 8, -1) @ v)
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+class Kernel(TorchDispatchMode):
+    calls = 0
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.gelu.default:
+            self.calls += 1
+            if self.calls == 3: result = result * 1.01
+        return result
+
+model = nn.Sequential(nn.Embedding(64, 64), *(Block() for _ in range(4)), nn.Linear(64, 64))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range(3):
+    tokens = torch.randint(0, 64, (4, 16))
+    kernel = Kernel()
+    if step != 1 or sys.argv[1] != "fault": kernel.calls = 100
+    with kernel:
+        loss = nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("ranks", type=int, nargs="*", default=[64, 256, 1024])
+    parser.add_argument("--folder", type=Path, help="where the runs are made, and stay")
+    asked = parser.parse_args()
+    folder = asked.folder or Path(tempfile.mkdtemp(prefix="ranks-"))
+    try:
+        record(folder)
+        print("| ranks | input | CPU s | peak MiB | written | answer |")
+        print("|---|---|---|---|---|---|", flush=True)
+        for ranks in asked.ranks:
+            print(measured(folder, ranks), flush=True)
+    finally:
+        if asked.folder is None:
+            shutil.rmtree(folder)
+
+
+def record(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.py").write_text(SCRIPT)
+    for name in ("sound", "fault"):
+        if not (folder / name).exists():
+            command = [sys.executable, "-m", "msprobe", "run", "--quiet", "-o", name, "train.py", name]
+            subprocess.run(command, cwd=folder, check=True)
+
+
+def measured(folder: Path, ranks: int) -> str:
+    """A row of the table."""
+    bad = ranks * 37 // 64
+    sound, fault = folder / "sound", folder / "fault"
+    runs = folder / f"reference{ranks}", folder / f"target{ranks}"
+    if not runs[1].exists():
+        multiplied(runs[0], [sound] * ranks)
+        multiplied(runs[1], [fault if rank == bad else sound for rank in range(ranks)], (1, fault))
+    output = folder / f"out{ranks}"
+    command = [sys.executable, "-m", "msprobe", "diagnose", "--force", "--quiet", "-o", output, *runs]
+    child = subprocess.Popen(command)
+    _, status, used = os.wait4(child.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 1, command
+    answer = json.loads((output / "diagnose.json").read_text())
+    cause = answer["cause"]
+    right = (cause["step"], cause["rank"], "gelu" in cause["name"]) == (1, bad, True)
+    seconds = used.ru_utime + used.ru_stime
+    return (
+        f"| {ranks} | {size_of(runs[1])} | {seconds:.1f} | {used.ru_maxrss / 1024:.0f} | {size_of(output)} | "
+        f"{'right' if right else 'wrong'}: {answer['sentence']} |"
+    )
+
+
+def size_of(folder: Path) -> str:
+    """Links are counted as files."""
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return f"{size / 1e6:.0f} MB"
+
+
+if __name__ == "__main__":
+    main()
