@@ -236,9 +236,10 @@ def test_a_gradient_file_that_cannot_be_read_is_named(runs, diagnose, tmp_path):
     code, answer, out = diagnose(runs(), tmp_path / "b")
     assert code == 1
     assert answer["cause"] is None
-    (note,) = [one for one in answer["notes"] if one.startswith("gradients: ")]
-    assert str(damaged) in note
-    assert note in out
+    (missing,) = answer["not_compared"]
+    assert missing["what"] == "gradients: step 1, rank 0"
+    assert str(damaged) in missing["reason"]
+    assert missing["reason"] in out
 
 
 def test_another_number_of_processes_is_noted(runs, diagnose, tmp_path):
