@@ -121,6 +121,7 @@ double add_noise(DType dtype, const void* from, void* to, std::size_t count) {
 }
 
 double flip_last_bits(DType dtype, const void* from, void* to, std::size_t count) {
+  const FloatEnvironment environment;
   return with_format(dtype, [&](auto format) {
     using F = decltype(format);
     constexpr std::size_t table = sizeof(typename F::Word) == 2 ? 0 : sizeof(typename F::Word) == 4 ? 1 : 2;
@@ -130,6 +131,7 @@ double flip_last_bits(DType dtype, const void* from, void* to, std::size_t count
 
 double add_random_ulps(DType dtype, const void* from, void* to, std::size_t count, std::uint64_t seed,
                        std::uint64_t first, int power) {
+  const FloatEnvironment environment;
   return with_format(dtype, [&](auto format) {
     using F = decltype(format);
     using Word = typename F::Word;

@@ -177,7 +177,7 @@ TEST_CASE("session: only what overflows is kept, and with the limit collecting e
   CHECK(dump.call("Torch.add.1.forward", {kNan}) == "aksakr watched");
   // Its arguments are written when the result is known.
   CHECK(dump.call("Torch.add.2.forward", {1}, {kNan}) == "akrsakr watched");
-  CHECK(dump.module("Module.a.A.forward.0").find(" watched") == std::string::npos);
+  CHECK(dump.module("Module.a.A.forward.0").find(" watched") != std::string::npos);  // its backward may
   CHECK(dump.module("Module.b.B.forward.0", {1}, {kNan}) == "akrsakrp watched");
   dump.backward("Torch.add.1.backward", false, 1);
   CHECK(dump.session.is_collecting());
