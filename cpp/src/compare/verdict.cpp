@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -46,6 +48,7 @@ class Judge {
     }
     std::stable_sort(findings_.begin(), findings_.end(),
                      [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
+    note_what_follows();
     for (std::size_t i = 0; i < findings_.size(); ++i) is_culprit_.push_back(is_culprit(i));
   }
 
@@ -126,34 +129,44 @@ class Judge {
     return !may_be_harmless || finding.phase == Phase::kOptimizerSetting || is_followed(index);
   }
 
+  void note_what_follows() {
+    next_.resize(findings_.size());
+    const Finding* next = nullptr;
+    for (std::size_t i = findings_.size(); i-- > 0;) {
+      const Finding& finding = *findings_[i];
+      next_[i] = next;
+      if (!(finding.strength >= 1)) continue;
+      if (is_measured(finding)) next = &finding;
+      if (finding.kind == FindingKind::kBuffer) buffers_.try_emplace(finding.module, &finding);
+    }
+  }
+
   // As the momentum of a batch normalisation does, one step later.
   bool shows_in_a_buffer(const Finding& finding) const {
-    return std::any_of(findings_.begin(), findings_.end(), [&](const Finding* other) {
-      return other->kind == FindingKind::kBuffer && other->module == finding.module &&
-             other->place() > finding.place() && other->strength >= 1;
-    });
+    const auto last = buffers_.find(finding.module);
+    return last != buffers_.end() && last->second->place() > finding.place();
   }
 
   // Something in the rest of the step is farther off than it may be; what an optimizer does shows in the next
   // one.
   bool is_followed(std::size_t index) const {
     const int last = findings_[index]->step + (findings_[index]->phase == Phase::kUpdate ? 1 : 0);
-    return std::any_of(findings_.begin() + static_cast<std::ptrdiff_t>(index) + 1, findings_.end(),
-                       [&](const Finding* other) {
-                         return other->step <= last && is_measured(*other) && other->strength >= 1;
-                       });
+    return next_[index] != nullptr && next_[index]->step <= last;
   }
 
   // What a module is given is the same inside of it: its outermost module names it.
   static void leave_outermost(std::vector<const Finding*>& culprits) {
-    const std::vector<const Finding*> all = culprits;
+    // By step, rank and path: the arguments of modules, of which there may be some in each of many ranks.
+    std::map<std::tuple<int, int, std::string>, std::vector<const Finding*>> of_modules;
+    for (const Finding* one : culprits) {
+      if (one->kind == FindingKind::kArgument && is_module(one->record))
+        of_modules[{one->step, one->rank, module_path(one->record)}].push_back(one);
+    }
     const auto is_given_outside = [&](const Finding* inner) {
-      return inner->kind == FindingKind::kArgument && is_measured(*inner) &&
-             std::any_of(all.begin(), all.end(), [&](const Finding* outer) {
-               return outer != inner && outer->kind == FindingKind::kArgument && is_module(outer->record) &&
-                      !inner->module.empty() && module_path(outer->record) == inner->module &&
-                      outer->step == inner->step && outer->rank == inner->rank;
-             });
+      if (inner->kind != FindingKind::kArgument || !is_measured(*inner) || inner->module.empty())
+        return false;
+      const auto found = of_modules.find({inner->step, inner->rank, inner->module});
+      return found != of_modules.end() && (found->second.size() > 1 || found->second.front() != inner);
     };
     culprits.erase(std::remove_if(culprits.begin(), culprits.end(), is_given_outside), culprits.end());
   }
@@ -170,6 +183,8 @@ class Judge {
 
   const KnownNoise* noise_;
   std::vector<const Finding*> findings_;  // in the order of execution
+  std::vector<const Finding*> next_;      // of each the next one that is farther off than it may be
+  std::unordered_map<std::string_view, const Finding*> buffers_;  // by module the last one that is so
   std::vector<bool> is_culprit_;
   // By step and rank; where save() was given something, too, that of the dump.
   std::map<std::pair<int, int>, const StepWalk*> walks_;

@@ -6,7 +6,8 @@ verdict.json is one object:
 
     format       2; a reader should refuse a larger number
     msprobe      version that wrote the file
-    verdict      "same", "differs", or "incomplete": no difference was seen, but a part could not be compared
+    verdict      "same", "differs", or "incomplete": no difference was seen, but a part could not be compared,
+                 or only one run has a rank
     sentence     the verdict for a person, and what was left out because only one run has it
     rule         {"first_step_least", "largest_drop"}: a similarity below the first at the first step, or a
                  fall by more than the second against the step before, is a finding
@@ -116,7 +117,8 @@ class Verdict:
     def verdict(self) -> Literal["same", "differs", "incomplete"]:
         if any(finding.is_difference for finding in self.findings):
             return "differs"
-        return "incomplete" if self.findings else "same"
+        ranks = self.inputs.ranks_only_in_reference or self.inputs.ranks_only_in_target
+        return "incomplete" if self.findings or ranks else "same"
 
     @property
     def first(self) -> Finding | None:

@@ -174,6 +174,13 @@ class TestOnlyOneSide:
         assert rank["steps_only_in_reference"] == sorted({*steps1} - {*steps2})
         assert rank["steps_only_in_target"] == sorted({*steps2} - {*steps1})
 
+    def test_a_rank_that_one_run_lacks_is_no_agreement(self, compare, tmp_path):
+        a, b = self.runs(tmp_path, (0,), (0,), ranks=range(4))
+        shutil.rmtree(b / "rank2")
+        result = compare(a, b)
+        assert (result.same, verdict_of(tmp_path)["verdict"]) == (False, "incomplete")
+        assert result.sentence.endswith("; not compared: rank 2 (only in run 1)")
+
     def test_steps_of_two_rank_directories(self, tmp_path):
         a, b = self.runs(tmp_path, (0, 1), (1, 2))
         result = GradComparator.compare(a / "rank0", b / "rank0", tmp_path / "out", pictures=False)
