@@ -14,6 +14,16 @@ COMMANDS = {
         "main",
         "does a training repeat itself? Runs it twice, and proves what would make it repeat",
     ),
+    "resume": (
+        "msprobe.resume.command",
+        "main",
+        "does a training that is stopped and resumed go on as if it never was? What was not restored, proved",
+    ),
+    "hunt": (
+        "msprobe.hunt.command",
+        "main",
+        "why do two trainings part? Runs both, suspects, and proves the cause by running without it",
+    ),
     "diagnose": (
         "msprobe.diagnose.command",
         "main",

@@ -152,6 +152,8 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         if graph is not None:
             file, page = graph
             commands.append(f"msprobe view {file.parent}")
+    if cause is not None and a.program and b.program:
+        commands.append(_hunt(a.program, b.program))
     return Answer(
         status=status,
         sentence=_sentence(cause, parts, status, not_compared, rank_count=comparison.rank_count),
@@ -165,6 +167,12 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         graph=page,
         notes=tuple(_notes(a, b, parts, comparison.offset)),
     )
+
+
+def _hunt(reference: Sequence[str], target: Sequence[str]) -> str:
+    """What proves the answer by experiments."""
+    a, b = (shlex.quote(shlex.join(["python", *program])) for program in (reference, target))
+    return f"msprobe hunt --reference {a} --target {b}"
 
 
 def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> list[str]:

@@ -9,14 +9,16 @@
 | seed.python, .numpy, .torch | the seed of the generator | the import of torch |
 | torch.NAME | a switch: deterministic, num_threads, backends.cudnn.allow_tf32, ... | the import of torch |
 | data.workers | of every DataLoader | the import of torch |
-| optimizer.NAME | of every group of every optimizer | each step of an optimizer |
+| optimizer.NAME, optimizer.groups.N.NAME | of every group, or one | each step of an optimizer |
 | MODULE.NAME | an attribute of a module of the model | each step |
+| feed.weights, .random, .inputs, .optimizer | the values of another run (feed.py) | each step that was kept |
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 from msprobe.experiment import sources
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from msprobe.experiment.plan import Change
 
-_ROOMS = ("env", "seed", "fixed", "torch", "data", "optimizer")
+_ROOMS = ("env", "seed", "fixed", "torch", "data", "optimizer", "feed")
 """The first word of a name that is none of a module. A module of that name is `model.NAME`."""
 
 
@@ -51,16 +53,27 @@ def check(changes: Sequence[Change]) -> None:
         room, _, rest = change.name.partition(".")
         if room_of(change.name) == "module" and "." not in change.name.strip("."):
             raise InvalidArgument(f"{change.said}: expected MODULE.ATTRIBUTE, or one of {', '.join(_ROOMS)}")
-        if room in ("seed", "fixed") and rest not in _KNOWN[room]:
+        if room in _KNOWN and rest not in _KNOWN[room]:
             raise InvalidArgument(f"{change.said}: expected {room}. and one of {', '.join(_KNOWN[room])}")
 
 
-_KNOWN = {"seed": ("python", "numpy", "torch"), "fixed": ("time", "urandom", "pid", "generators")}
+_KNOWN = {
+    "seed": ("python", "numpy", "torch"),
+    "fixed": ("time", "urandom", "pid", "generators"),
+    "feed": ("weights", "random", "inputs", "gradients", "optimizer"),
+}
 
 
-def at_start(changes: Sequence[Change]) -> None:
-    """Before the script begins."""
+def at_start(changes: Sequence[Change], *, in_this_process: bool = False) -> None:
+    """Before the script begins. in_this_process: variables of the environment are set here. Raises
+    InvalidArgument.
+    """
     check(changes)
+    for change in changes if in_this_process else ():
+        if change.name == "env.PYTHONHASHSEED":
+            raise InvalidArgument(f"{change.said}: is read when Python starts: set it before the command")
+        if room_of(change.name) == "env":
+            os.environ[change.name[4:]] = change.value
     fixed = frozenset(change.name[6:] for change in changes if room_of(change.name) == "fixed")
     if fixed:
         sources.fix(fixed)
@@ -134,7 +147,13 @@ def _workers(count: int) -> None:
 def recorders(changes: Sequence[Change]) -> list[Any]:
     """What changes modules and optimizers, as a recorder along the training."""
     wanted = [change for change in changes if room_of(change.name) in ("module", "optimizer")]
-    return [Settings(wanted)] if wanted else []
+    fed = [change for change in changes if room_of(change.name) == "feed"]
+    result: list[Any] = [Settings(wanted)] if wanted else []
+    if fed:
+        from msprobe.experiment.feed import Feeder
+
+        result.append(Feeder(fed))
+    return result
 
 
 class Settings:
@@ -146,12 +165,9 @@ class Settings:
 
     def __init__(self, changes: Sequence[Change]) -> None:
         self._modules = [change for change in changes if room_of(change.name) == "module"]
-        self._of_optimizer = [
-            (change.name.partition(".")[2], value_of(change.value))
-            for change in changes
-            if room_of(change.name) == "optimizer"
-        ]
-        self._set: list[tuple[Any, str, Any]] = []
+        self._of_optimizer = [change for change in changes if room_of(change.name) == "optimizer"]
+        self._step = 0
+        self._set: list[tuple[Any, str, Any, int]] = []
         self._hook: Any = None
 
     def models_found(self, models: list[Any]) -> None:
@@ -165,8 +181,9 @@ class Settings:
             self._hook = register_optimizer_step_pre_hook(self._before_step)
 
     def begin_step(self, step: int) -> None:
-        for module, name, value in self._set:
-            if getattr(module, name, None) is not value:
+        self._step = step
+        for module, name, value, first in self._set:
+            if step >= first and getattr(module, name, None) is not value:
                 setattr(module, name, value)
 
     def end_step(self, step: int) -> None:
@@ -178,14 +195,21 @@ class Settings:
             self._hook = None
 
     def _before_step(self, optimizer: Any, *_: Any) -> None:
-        for name, value in self._of_optimizer:
-            if not any(name in group for group in optimizer.param_groups):
-                _end(f"optimizer.{name}: {type(optimizer).__name__} has no such setting")
-            for group in optimizer.param_groups:
-                group[name] = value
+        for change in self._of_optimizer:
+            path = change.name.removeprefix("optimizer.").removeprefix("groups.")
+            place, name = path.rpartition(".")[::2]
+            groups = [
+                group
+                for number, group in enumerate(optimizer.param_groups)
+                if name in group and place in ("", str(number))
+            ]
+            if not groups:
+                _end(f"{change.name}: {type(optimizer).__name__} has no such setting")
+            for group in groups if self._step >= change.first else ():
+                group[name] = value_of(change.value)
 
 
-def _target(change: Change, modules: dict[str, Any]) -> tuple[Any, str, Any]:
+def _target(change: Change, modules: dict[str, Any]) -> tuple[Any, str, Any, int]:
     path, _, name = change.name.removeprefix("model.").rpartition(".")
     module = modules.get(path)
     if module is None:
@@ -197,7 +221,7 @@ def _target(change: Change, modules: dict[str, Any]) -> tuple[Any, str, Any]:
         value = float(value)
     if isinstance(now, tuple) and isinstance(value, list):
         value = tuple(value)
-    return module, name, _as(now, value)
+    return module, name, _as(now, value), change.first
 
 
 def _as(now: Any, value: Any) -> Any:

@@ -21,7 +21,16 @@ from msprobe.training.torch_state import memory_of, random_states
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KINDS = ("initial weights", "random generators", "inputs", "loss", "gradients", "weights", "buffers")
+KINDS = (
+    "initial weights",
+    "random generators",
+    "inputs",
+    "loss",
+    "gradients",
+    "optimizer",
+    "weights",
+    "buffers",
+)
 """In the order in which they come about."""
 
 _FILE = re.compile(r"digest\.rank([0-9]{1,9})\.jsonl")
@@ -40,9 +49,15 @@ class DigestRecorder:
         self._models: list[Any] = []
         self._ids: set[int] = set()
         self._line: dict[str, Any] = {}
+        self._inputs: dict[str, str] = {}  # since the last step ended: calls may be seen before a step begins
+        self._last: list[Any] = []
+        self._optimizer: dict[str, str] = {}
         self._watch: Any = None
+        self._hook: Any = None
 
     def models_found(self, models: list[Any]) -> None:
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+
         from msprobe.training.phases import ModelCalls
 
         self._models = list(models)
@@ -50,6 +65,9 @@ class DigestRecorder:
         if self._watch is None:
             self._watch = ModelCalls(self._ids, self._before_call)
             self._watch.install()
+            self._hook = register_optimizer_step_pre_hook(
+                lambda optimizer, *_: self._before_update(optimizer)
+            )
 
     def begin_step(self, step: int) -> None:
         self._line = {"step": step, "random generators": {n: ask() for n, ask in random_states().items()}}
@@ -63,22 +81,44 @@ class DigestRecorder:
             if tensor.grad is not None
         }
         self._line.update(
-            gradients=gradients, weights=self._checksums("parameters"), buffers=self._checksums("buffers")
+            inputs=self._inputs,
+            optimizer=self._optimizer,
+            gradients=gradients,
+            weights=self._checksums("parameters"),
+            buffers=self._checksums("buffers"),
         )
         append_lines(self._path, json.dumps(self._line) + "\n")
-        self._line = {}
+        self._line, self._inputs, self._optimizer, self._last = {}, {}, {}, []
 
     def close(self) -> None:
         if self._watch is not None:
             self._watch.remove()
+            self._hook.remove()
             self._watch = None
 
     def _before_call(self, model: Any, args: Any, kwargs: Any) -> None:
         with contextlib.suppress(Exception):  # a difference that is not seen here is seen in the loss
-            inputs = self._line.setdefault("inputs", {})
-            call = len({name.partition(".")[0] for name in inputs})
-            for place, tensor in enumerate(tensors_in((args, kwargs))):
-                inputs[f"{call}.{place}"] = checksum(tensor)
+            tensors = tensors_in((args, kwargs))
+            if is_same_call(tensors, self._last):
+                return
+            call = len({name.partition(".")[0] for name in self._inputs})
+            for place, tensor in enumerate(tensors):
+                self._inputs[f"{call}.{place}"] = checksum(tensor)
+            self._last = tensors
+
+    def _before_update(self, optimizer: Any) -> None:
+        """What it will compute with, beside gradients and weights."""
+        names = {id(tensor): name for name, tensor in self._named("parameters")}
+        for number, group in enumerate(optimizer.param_groups):
+            for key, value in group.items():
+                if key not in ("params", "foreach", "fused", "capturable", "initial_lr"):
+                    is_tensor = hasattr(value, "numel")
+                    self._optimizer[f"groups.{number}.{key}"] = checksum(value) if is_tensor else repr(value)
+        for parameter, state in optimizer.state.items():
+            for key, value in state.items():
+                if hasattr(value, "numel"):
+                    name = f"{names.get(id(parameter), '')}.{key}"
+                    self._optimizer[name] = f"{value.dtype} {checksum(value)}"
 
     def _checksums(self, what: str) -> dict[str, str]:
         return {name: checksum(tensor) for name, tensor in self._named(what)}
@@ -96,6 +136,13 @@ def tensors_in(values: Any) -> list[Any]:
     from torch.utils._pytree import tree_leaves
 
     return [value for value in tree_leaves(values) if isinstance(value, torch.Tensor)]
+
+
+def is_same_call(tensors: list[Any], last: list[Any]) -> bool:
+    """Given the very tensors of the call before. A watch that is inside of another one sees a call twice; and
+    a second call with the same tensors is given nothing new.
+    """
+    return [id(one) for one in tensors] == [id(one) for one in last] != []
 
 
 def checksum(tensor: Any) -> str:

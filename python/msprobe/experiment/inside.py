@@ -5,18 +5,25 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.experiment import changes, sources
 from msprobe.experiment.own_folder import copy_before_writing, own_copy
 from msprobe.experiment.plan import VARIABLE, read_plan
-from msprobe.native import Error, log
+from msprobe.files.append_file import append_lines
+from msprobe.native import Error, IoError
 from msprobe.recording.arming import when_torch_is_imported
 
 if TYPE_CHECKING:
     from msprobe.experiment.plan import Plan
+
+
+SAVED = "saved.txt"
+"""In the folder of a run: the files that torch.save wrote, in their order."""
 
 
 def begin() -> None:
@@ -55,13 +62,15 @@ def _with_torch(plan: Plan) -> None:
 
 def _recorders(plan: Plan) -> list[Any]:
     """In the order in which a step begins: the run ends before anything is changed or measured."""
-    from pathlib import Path
-
     from msprobe.experiment.digests import DigestRecorder
     from msprobe.recording.run_file import rank_of_process
 
     result: list[Any] = [] if plan.stop is None else [_Stop(plan.stop)]
     result += changes.recorders(plan.changes)
+    if plan.keeps is not None:
+        from msprobe.experiment.feed import Keeper
+
+        result.append(Keeper(Path(plan.folder), plan.keeps))
     return [*result, DigestRecorder(Path(plan.folder), rank_of_process())]
 
 
@@ -99,7 +108,9 @@ def _save_into_copies(folder: str) -> None:
     @functools.wraps(original)
     def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
         own_copy(f, inside)
+        if isinstance(f, (str, os.PathLike)):
+            with contextlib.suppress(IoError):
+                append_lines(Path(folder) / SAVED, os.path.abspath(os.fspath(f)) + "\n")
         return original(obj, f, *args, **kwargs)
 
     torch.save = save
-    log.debug("torch.save writes into %s", folder)

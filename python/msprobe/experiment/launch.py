@@ -7,16 +7,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from msprobe.experiment.command_line import Command
 from msprobe.experiment.own_folder import mirrored
 from msprobe.experiment.plan import FILE, VARIABLE, Plan, write_plan
-from msprobe.files.atomic_file import make_directory
+from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.run_folder import RUN_FILE
 from msprobe.native import InvalidArgument
 
@@ -24,6 +25,7 @@ OUTPUT = "output.txt"
 """What the command wrote on its standard output and error."""
 
 _START = str(Path(__file__).parent / "start")
+_DONE = "done.json"
 _ENVIRONMENT = "env."
 _KILLED_AFTER = 10  # seconds between being asked to end and being killed
 
@@ -62,6 +64,23 @@ def run_command(
     if steps is None:
         raise InvalidArgument(f"{said}trained no step that msprobe sees: {_last_line(folder / OUTPUT)}")
     return Run(folder, steps, time.monotonic() - begin)
+
+
+def run_once(command: Command, plan: Plan, *, without: Path, limit: float | None) -> tuple[Run, bool]:
+    """The same, where it was not done before with the same command and plan: then its result is taken, and
+    the second value is False. What an interrupted run left is removed.
+    """
+    folder = Path(plan.folder)
+    asked = json.dumps({"command": command.said, "plan": asdict(plan)}, sort_keys=True)
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        done = json.loads((folder / _DONE).read_text("utf-8"))
+        if done["asked"] == asked:
+            return Run(folder, int(done["steps"]), float(done["seconds"])), False
+    shutil.rmtree(folder, ignore_errors=True)
+    run = run_command(command, plan, without=without, limit=limit)
+    done = {"asked": asked, "steps": run.steps, "seconds": run.seconds}
+    write_text(folder / _DONE, json.dumps(done) + "\n")
+    return run, True
 
 
 def work_of(run: Run, command: Command) -> Path:

@@ -25,7 +25,11 @@ class Change:
     name: str
     """What: "layers.2.norm1.eps", "optimizer.lr", "env.OMP_NUM_THREADS", "seed.torch"."""
     value: str
-    """What it becomes, as on the command line."""
+    """What it becomes, as on the command line; of feed.X the folder of the run whose values are put in."""
+    first: int = 0
+    """The step from which on it holds; of a module, an optimizer and feed.X."""
+    shift: int = 0
+    """Of feed.X: step S of this run is step S + shift of the other one."""
 
     @property
     def said(self) -> str:
@@ -53,10 +57,8 @@ class Plan:
     """Those that are recorded in full, as `msprobe run --steps` takes them; empty: none."""
     notes_sources: bool = False
     """Note what the script asks for that no two runs have alike (sources.py)."""
-    keeps_state: int | None = None
-    """The step before which the whole state of the training is kept (state.py)."""
-    restores: dict[str, str] | None = None
-    """The folder of the run whose kept state is put in ("from"), and which parts of it ("parts")."""
+    keeps: tuple[int, int] | None = None
+    """The steps whose values are kept, to be put into another run: the first, and the one behind the last."""
 
 
 def write_plan(plan: Plan, path: Path) -> None:
@@ -76,6 +78,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         raise FormatError(f'{path}: "format": expected {_FORMAT}')
     try:
         changes = tuple(Change(**one) for one in content.pop("changes"))
-        return Plan(**content, changes=changes)
+        keeps = content.pop("keeps", None)
+        return Plan(**content, changes=changes, keeps=None if keeps is None else (keeps[0], keeps[1]))
     except (TypeError, KeyError, AttributeError) as error:
         raise FormatError(f"{path}: expected the plan of an experiment: {error}") from error

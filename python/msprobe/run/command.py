@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from msprobe.recorders import RunRecording
 
-_WITH_VALUE = ("-c", "--config", "-o", "--output", "--steps", "--level", "--without", "--format")
+_WITH_VALUE = ("-c", "--config", "-o", "--output", "--steps", "--level", "--without", "--format", "--set")
 
 # As in recording/settings.py, which is not loaded to answer a wrong command line.
 _PERTURB = (
@@ -37,12 +37,16 @@ def main(arguments: list[str]) -> int:
     if not words:
         parser.error(f"expected {'a module after -m' if is_module else 'a script, or -m and a module'}")
     from msprobe.autostart import disarm
+    from msprobe.experiment.changes import at_start, recorders, with_torch
+    from msprobe.experiment.plan import parse_change
     from msprobe.recorders import RunRecording
     from msprobe.recording.arming import when_torch_is_imported
     from msprobe.recording.run_file import earlier_run, rank_of_process, remove_run
     from msprobe.recording.script import Program
     from msprobe.recording.settings import run_settings
 
+    changes = tuple(parse_change(text) for text in asked.set)
+    at_start(changes, in_this_process=True)
     settings = run_settings(
         asked.config,
         asked.output,
@@ -65,7 +69,10 @@ def main(arguments: list[str]) -> int:
         [*(["-m"] if is_module else []), *words],
         shows_progress=not asked.quiet,
         junit="junit" in asked.format,
+        beside=lambda: recorders(changes),
     )
+    if changes:
+        when_torch_is_imported(lambda: with_torch(changes))
     when_torch_is_imported(recording.begin)
     try:
         code = program.run(lambda ending: _end(recording, ending, quiet=asked.quiet))
@@ -147,6 +154,14 @@ def _parser() -> argparse.ArgumentParser:
         choices=("config", "losses", "gradients", "dump"),
         default=[],
         help="leave out config, losses, gradients or dump; may be repeated",
+    )
+    add(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="change a setting, as layers.2.norm1.eps=1e-5, optimizer.lr=1e-4, seed.torch=0, "
+        "torch.deterministic=True; may be repeated (docs/hunt.md)",
     )
     add("--monitor", action="store_true", help="also record the training at every step; see docs/monitor.md")
     add(

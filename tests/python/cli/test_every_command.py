@@ -79,6 +79,7 @@ OF_RUNS = {
 OF_OTHER_THINGS = {
     "run": "a script",
     "repeat": "a script",
+    "hunt": "two commands",
     "export": "event logs, which a run leaves when it is killed; its folder is searched for them",
     "init": "nothing",
     "config": "a configuration",

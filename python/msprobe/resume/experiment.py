@@ -1,0 +1,169 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a training straight on, stops and resumes another one, and restores what the resume did not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msprobe.experiment.digests import first_parting, read_digests
+from msprobe.experiment.inside import SAVED
+from msprobe.experiment.launch import run_command, work_of
+from msprobe.experiment.plan import Change, Plan
+from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.native import InvalidArgument
+from msprobe.resume.answer import FILE, PARTS, Answer, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from msprobe.experiment.command_line import Command
+    from msprobe.experiment.digests import Parting
+    from msprobe.experiment.launch import Run
+
+_DRAWN = ("random generators",)
+_PUT_IN = ("random generators", "initial weights", "inputs", "optimizer")
+_CHECKPOINT = "{checkpoint}"
+
+
+@dataclass(frozen=True)
+class Resume:
+    """What is asked. at: the step before which the run is stopped; after: steps that are compared behind."""
+
+    command: Command
+    resumed: Command
+    output: Path
+    at: int
+    after: int = 3
+    limit: float | None = None
+    said: Callable[[str], None] = lambda _: None
+
+
+def resume(asked: Resume) -> Answer:
+    """Raises InvalidArgument where a run fails or leaves no checkpoint, and IoError."""
+    answer = _Resuming(asked).answer()
+    write_text(asked.output / FILE, answer.json())
+    return answer
+
+
+@dataclass
+class _Resuming:
+    asked: Resume
+    trials: list[Trial] = field(default_factory=list)
+    stopped: Run | None = None
+
+    def answer(self) -> Answer:
+        asked = self.asked
+        straight = self._run("straight", stop=asked.at + asked.after).folder
+        self.stopped = self._run("stopped", stop=asked.at)
+        resumed = self._resumed("resumed")
+        begins, ignored = _beginning(straight, resumed, asked.at)
+        if ignored:
+            return self._answer(None, None, ignored=True)
+        at = asked.at if begins is None else begins
+        parting = self._parting(straight, resumed, at, _DRAWN)
+        if parting is None:
+            return self._answer(begins, None)
+        return self._answer(begins, parting, self._missing(at))
+
+    def _answer(
+        self,
+        begins: int | None,
+        parting: Parting | None,
+        missing: Sequence[str] = (),
+        *,
+        ignored: bool = False,
+    ) -> Answer:
+        return Answer(
+            self.asked.command.said,
+            self.asked.resumed.said,
+            begins,
+            ignored,
+            parting,
+            self.asked.after,
+            tuple(missing),
+            tuple(self.trials),
+            self._checkpoint().name if _CHECKPOINT in self.asked.resumed.said else "",
+        )
+
+    def _missing(self, at: int) -> list[str]:
+        """The smallest part of the state that has to be restored; nothing where all of it is not enough."""
+        kept = self._run("kept", stop=at + self.asked.after, keeps=(at, at + self.asked.after)).folder
+
+        def follows(some: Sequence[str]) -> bool:
+            changes = tuple(Change(f"feed.{one}", str(kept), 0, at) for one in some)
+            run = self._resumed(f"restored/{len(self.trials) + 1}", changes)
+            parts = self._parting(kept, run, at, _PUT_IN)
+            self.trials.append(Trial(tuple(some), parts is None, "" if parts is None else parts.said))
+            return parts is None
+
+        needed = list(PARTS)
+        if not follows(needed):
+            return []
+        for one in PARTS:
+            rest = [other for other in needed if other != one]
+            if rest and follows(rest):
+                needed = rest
+        return needed
+
+    def _parting(self, straight: Path, run: Path, at: int, ignores: tuple[str, ...]) -> Parting | None:
+        return first_parting(straight, run, ignores=ignores, steps=(at, at + self.asked.after), shift=at)
+
+    # ---- runs
+
+    def _run(self, name: str, *, stop: int, keeps: tuple[int, int] | None = None) -> Run:
+        self.asked.said(f"{name}: {self.asked.command.said}")
+        plan = Plan(str(self.asked.output / name), stop=stop, keeps=keeps)
+        return run_command(self.asked.command, plan, without=self.asked.output, limit=self.asked.limit)
+
+    def _resumed(self, name: str, changes: tuple[Change, ...] = ()) -> Path:
+        """In a copy of what the stopped run left."""
+        assert self.stopped is not None
+        with_what = f" with {', '.join(change.name[5:] for change in changes)} restored" if changes else ""
+        self.asked.said(f"resumed{with_what}: {self.asked.resumed.said}")
+        folder = self.asked.output / name
+        make_directory(folder.parent)
+        shutil.copytree(self.stopped.folder / "work", folder / "work", symlinks=True)
+        command = self.asked.resumed
+        if _CHECKPOINT in command.said:
+            command = command.placed(checkpoint=_moved(self._checkpoint(), self.stopped.folder, folder))
+        work = folder / "work" / work_of(self.stopped, command).relative_to(self.stopped.folder / "work")
+        plan = Plan(str(folder), changes, stop=self.asked.after)
+        run_command(command, plan, without=self.asked.output, limit=self.asked.limit, work=work)
+        return folder
+
+    def _checkpoint(self) -> Path:
+        """The newest that the stopped run wrote. Raises InvalidArgument."""
+        assert self.stopped is not None
+        saved = self.stopped.folder / SAVED
+        paths = saved.read_text("utf-8").splitlines() if saved.exists() else []
+        found = next((Path(path) for path in reversed(paths) if os.path.exists(path)), None)
+        if found is None:
+            raise InvalidArgument(
+                f"{self.asked.command.said}: saved nothing before step {self.asked.at} that could be resumed"
+            )
+        return found
+
+
+def _moved(path: Path, from_folder: Path, to_folder: Path) -> Path:
+    """The copy of a file of a run; a file elsewhere as it is."""
+    return to_folder / path.relative_to(from_folder) if path.is_relative_to(from_folder) else path
+
+
+def _beginning(straight: Path, resumed: Path, at: int) -> tuple[int | None, bool]:
+    """The step of the straight run that begins with the weights of the resumed one, the last such one; and
+    whether these are those of step 0.
+    """
+    ours = read_digests(straight).get(0, [])
+    theirs = read_digests(resumed).get(0, [])
+    if not ours or not theirs:
+        return None, False
+    first = theirs[0].get("initial weights", {})
+    for line in reversed(ours[:at]):
+        if {**line["weights"], **line["buffers"]} == first:
+            return int(line["step"]) + 1, False
+    return None, ours[0].get("initial weights") == first and at > 0

@@ -1,0 +1,119 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""msprobe hunt: planted faults are proved from two commands alone; msprobe run --set."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import planted_faults as planted
+import pytest
+from msprobe import cli
+from msprobe.diagnose.cause import Cause
+from msprobe.experiment.plan import Change, Plan, parse_change, read_plan, write_plan
+from msprobe.hunt.candidates import fed_of, settings_of
+from msprobe.native import FormatError, InvalidArgument
+
+SCRIPT = str(Path(planted.__file__))
+ALL = "experiments" in os.environ.get("MSPROBE_TEST_SLOW", "")
+
+
+@pytest.fixture
+def hunt(tmp_path, monkeypatch, capsys):
+    """hunt(kind, *options) -> exit code, hunt.json, what was said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def call(kind, *options):
+        start = f"{shlex.quote(sys.executable)} {shlex.quote(SCRIPT)}"
+        commands = ["--reference", f"{start} none", "--target", f"{start} {kind}"]
+        code = cli.main(["hunt", "-o", "out", *commands, *options])
+        said = capsys.readouterr()
+        file = tmp_path / "out/hunt.json"
+        return code, json.loads(file.read_text()) if file.exists() else {}, said.out + said.err
+
+    return call
+
+
+@pytest.mark.parametrize("kind", [kind for kind in planted.FAULTS if ALL or kind == "scale"])
+def test_a_planted_fault_is_proved_both_ways(hunt, tmp_path, kind):
+    code, answer, said = hunt(kind)
+    assert (code, answer["status"]) == (1, "proved"), said
+    changed = [name.partition("=")[0] for cause in answer["causes"] for name in cause["changes"]]
+    assert tuple(sorted(changed)) == planted.FAULTS[kind]
+    assert "the target follows" in answer["proof"]
+    assert "the reference leaves it" in answer["proof"]
+    assert "proved" in (tmp_path / "out/answer/index.html").read_text()
+    again, _, said = hunt(kind)  # nothing is run a second time
+    assert again == 1
+    assert said.count("was there already") == sum(answer["runs"].values())
+
+
+@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
+def test_nothing_parts(hunt):
+    code, answer, said = hunt("other")
+    assert (code, answer["status"]) == (0, "equal"), said
+
+
+@pytest.mark.skipif(not ALL, reason="MSPROBE_TEST_SLOW=experiments")
+def test_what_is_not_proved_is_not_called_so(hunt):
+    code, answer, said = hunt("gradient")
+    assert (code, answer["status"]) == (3, "unproved"), said
+    assert "not proved" in answer["proof"]
+
+
+def test_settings_that_can_be_set_are_candidates():
+    def cause(name, values):
+        return Cause("operators", "dump", name, "", 0.9, 4, values=values)
+
+    causes = [
+        cause("operator Functional.gelu.0", ("", "")),
+        cause("module attribute layers.2.norm1.eps", ("0.1", "1e-05")),
+        cause("optimizer setting optimizer.groups.0.lr", ("0.1", "0.2")),
+        cause("module attribute layers.2.norm1.bias", ("absent", "True")),
+    ]
+    found = settings_of(causes, 0)
+    assert [one.mended().said for one in found] == ["layers.2.norm1.eps=1e-05", "optimizer.groups.0.lr=0.2"]
+    assert found[0].broken() == Change("layers.2.norm1.eps", "0.1", 4)
+
+
+def test_what_is_fed_first_is_what_the_diagnosis_says():
+    causes = [Cause("data", "config", "dataset: tensors", "", 0.9)]
+    assert fed_of(causes) == ["inputs", "random", "weights"]
+
+
+def test_a_plan_comes_back_as_it_was(tmp_path):
+    plan = Plan(str(tmp_path), (Change("optimizer.lr", "0.1", 3),), stop=4, steps="0-2", keeps=(1, 4))
+    write_plan(plan, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == plan
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(FormatError, match='"format"'):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_a_change_needs_a_name_and_a_value():
+    assert parse_change("a.b=c=d") == Change("a.b", "c=d")
+    with pytest.raises(InvalidArgument, match="NAME=VALUE"):
+        parse_change("layers.2.eps")
+
+
+def test_run_with_a_setting(tmp_path):
+    words = ["run", "-o", "run", "--quiet", "--without", "config", "--without", "dump", "--set"]
+
+    def run(change):
+        command = [sys.executable, "-m", "msprobe", *words, change, SCRIPT, "none"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+
+    assert run("9.scale=2").stderr.endswith("msprobe: 9.scale: the model has no module 9\n")
+    words.insert(1, "--force")
+    done = run("1.scale=1.05")
+    assert done.returncode == 0, done.stderr
+    with_it = (tmp_path / "run/losses.rank0.csv").read_text()
+    script = [sys.executable, "-m", "msprobe", *words[:-1], SCRIPT, "scale"]
+    subprocess.run(script, cwd=tmp_path, check=True)
+    assert (tmp_path / "run/losses.rank0.csv").read_text() == with_it
