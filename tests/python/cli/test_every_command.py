@@ -80,6 +80,7 @@ OF_OTHER_THINGS = {
     "run": "a script",
     "repeat": "a script",
     "hunt": "two commands",
+    "resume": "a command",
     "export": "event logs, which a run leaves when it is killed; its folder is searched for them",
     "init": "nothing",
     "config": "a configuration",
