@@ -13,6 +13,7 @@ from msprobe.config_check.checks.check_random import check_random, check_seeds
 from msprobe.config_check.checks.check_settings import check_settings
 from msprobe.config_check.checks.check_tensors import check_dataset, check_weights
 from msprobe.config_check.checks.likelihood import Ranked, table
+from msprobe.config_check.checks.replicas import parted_replicas
 from msprobe.config_check.packs import pack
 from msprobe.files.left_out import LeftOut, lines, only_in
 from msprobe.result import Result
@@ -50,6 +51,8 @@ class ConfigComparison(Result):
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    parted_replicas: list[str] = field(default_factory=list)
+    """Of each run, in a sentence: ranks that are no longer equal and must be. They are in `notes`, too."""
 
     @property
     def agree(self) -> bool:
@@ -126,6 +129,12 @@ def compare_packs(reference: Pack, target: Pack, *, begin_alike: bool = True) ->
         result.notes.append(f"not compared, because a pack has none: {', '.join(absent)}")
     if skipped:
         result.notes.append(f"not compared, because the runs begin at other steps: {', '.join(skipped)}")
+    result.parted_replicas = [
+        said
+        for name, side in (("reference", reference), ("target", target))
+        if (said := parted_replicas(side, name)) is not None
+    ]
+    result.notes += result.parted_replicas
     for kind in pack.KINDS:
         if kind not in skipped:
             result.left_out += _of_one_side(kind, reference, target)

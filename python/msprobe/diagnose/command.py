@@ -165,7 +165,7 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
         next_commands=tuple(commands),
         again=_again(a, b) if cause is not None else (),
         graph=page,
-        notes=tuple(_notes(a, b, parts, comparison.offset)),
+        notes=(*_notes(a, b, parts, comparison.offset), *comparison.notes),
     )
 
 

@@ -88,6 +88,7 @@ class Comparison:
         self._shows_progress = shows_progress
         self.dump_result: CompareResult | None = None
         self.culprits: list[Culprit] = []
+        self.notes: list[str] = []
 
     @property
     def parts(self) -> list[tuple[Part, Callable[[], PartResult]]]:
@@ -155,6 +156,7 @@ class Comparison:
         with read_pack(self._a.pack) as reference, read_pack(self._b.pack) as target:
             result = compare_packs(reference, target, begin_alike=not self.offset)
             files = write_outputs(folder, result, reference, target, with_packs=False)
+        self.notes = [f"config: {said}" for said in result.parted_replicas]
         errors = [one for one in result.ranked if one.difference.level == ERROR]
         settings = [
             _of_setting(one)

@@ -555,3 +555,38 @@ class TestAgainstPlainPython:
             bench, cmp = self.tree(source, 3), self.tree(source, 3)
             check = check_of(compared(entry(bench), entry(cmp)), kind)
             assert check.rows == self.rows(bench, cmp, kind), (bench, cmp)
+
+
+class TestReplicas:
+    """Ranks of one run that began with the same weights."""
+
+    def side(self, *of_steps):
+        """of_steps: for each step the weights of the ranks, a letter each."""
+        return {
+            **OURS,
+            **{
+                f"msprobe/fingerprints/weights/step{step}/rank{rank}.json": {
+                    "w": ["torch.float32", [2], letter]
+                }
+                for step, letters in enumerate(of_steps)
+                for rank, letter in enumerate(letters)
+            },
+        }
+
+    @pytest.mark.parametrize(
+        "healthy", [["aaaa", "bbbb", "cccc"], ["abab", "cdcd"], ["abcd", "efgh"], ["a", "b"]]
+    )
+    def test_equal_ranks_and_shards_are_left_alone(self, compared, healthy):
+        assert compared(self.side(*healthy), self.side(*healthy)).parted_replicas == []
+
+    def test_the_rank_that_is_off_is_named(self, compared):
+        result = compared(self.side("aaaa", "bbbb"), self.side("aaaa", "bbbb", "ccdc"))
+        (said,) = result.parted_replicas
+        assert said.startswith(
+            "target: ranks 0-3 began with the same weights; from step 2 on those of rank 2 "
+        )
+        assert said in result.notes
+
+    def test_of_two_none_is_blamed(self, compared):
+        (said,) = compared(self.side("aa", "bc"), self.side("aa")).parted_replicas
+        assert said.endswith("from step 1 on those of ranks 0-1 are others")
