@@ -119,9 +119,7 @@ def test_a_process_that_dies_is_reported(runs: Path) -> None:
     content = json.loads(out)
     assert {pair["rank"] for pair in content["pairs"]} == {0, 2, 4}
     lost = [one for one in content["left_out"] if "process 1 of 2" in one["reason"]]
-    assert {one["what"] for one in lost} == {
-        f"step {step}, rank {rank}" for step in (0, 1) for rank in (1, 3)
-    }
+    assert [one["what"] for one in lost] == ["steps 0-1, ranks 1, 3"]
 
 
 def test_process_0_that_never_comes(runs: Path) -> None:
@@ -137,7 +135,7 @@ def test_an_error_of_another_process_reaches_the_answer(runs: Path) -> None:
     results = [ended(process) for process in [start(runs, number, 2) for number in range(2)]]
     assert [code for code, _, _ in results] == [1, 0], results
     left_out = json.loads(results[0][1])["left_out"]
-    assert {one["what"] for one in left_out} == {f"step {s}, rank {r}" for r in (1, 3) for s in (0, 1)}
+    assert [one["what"] for one in left_out] == ["steps 0-1, ranks 1, 3"]
 
 
 def test_repeated_runs_are_shared_too(runs: Path) -> None:
