@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core.h"
 #include "msprobe/step_walk.h"
 
 /// `DumpPair` of Python: a pair of dumps with what was measured of them.
@@ -13,3 +14,6 @@ struct ComparedPair {
       metrics;                                        // empty until measure(), and unless it has the elements
   std::vector<msprobe::metrics::Distance> distances;  // empty until walk()
 };
+
+/// A place that was looked at, as a dict: name, distance, at_least, bias, excess, sum.
+py::dict judged(const msprobe::compare::Judged& one);

@@ -116,7 +116,7 @@ py::dict node_parameters(const NodeView& self) {
 using Folders = std::vector<std::pair<int, path>>;             // rank, folder
 using Units = std::vector<std::tuple<int, Folders, Folders>>;  // step, of the target, of the reference
 using Layout = std::map<std::string, std::variant<int, std::string>>;
-using Findings = std::vector<std::tuple<int, int, std::string, std::string, bool>>;
+using Findings = std::vector<std::tuple<int, int, std::string, std::string, std::string, std::string, bool>>;
 
 graph::ParallelLayout layout_of(const Layout& given) {
   graph::ParallelLayout layout;
@@ -166,8 +166,10 @@ graph::GraphSummary write_graph_file(const Units& units, const path& output, con
     job.findings = [&findings] {
       const py::gil_scoped_acquire gil;
       std::vector<graph::Finding> result;
-      for (auto& [step, rank, node, sentence, is_of_reference] : (*findings)().cast<Findings>()) {
-        result.push_back({step, rank, std::move(node), std::move(sentence), is_of_reference});
+      for (auto& [step, rank, node, sentence, chinese, sum, is_of_reference] :
+           (*findings)().cast<Findings>()) {
+        result.push_back({step, rank, std::move(node), std::move(sentence), std::move(chinese),
+                          std::move(sum), is_of_reference});
       }
       return result;
     };

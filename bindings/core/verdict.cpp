@@ -34,6 +34,79 @@ Enum checked(int value, int count) {
 
 // ---- Walks as plain values, which another process can be sent
 
+// (word, what it is about) of each clause.
+py::list clauses(const compare::Because& because) {
+  py::list result;
+  for (const compare::Clause& clause : because) {
+    result.append(py::make_tuple(compare::reason_word(clause.reason), clause.about));
+  }
+  return result;
+}
+
+compare::Reason reason_named(const std::string& word) {
+  for (int i = 0; i <= static_cast<int>(compare::Reason::kMoreNotes); ++i) {
+    if (compare::reason_word(static_cast<compare::Reason>(i)) == word) return static_cast<compare::Reason>(i);
+  }
+  throw msprobe::InvalidArgument("a finding of an unknown reason");
+}
+
+compare::Because because_of(const py::handle& from) {
+  compare::Because because;
+  for (const py::handle one : from) {
+    const auto pair = one.cast<py::sequence>();
+    because.push_back({reason_named(pair[0].cast<std::string>()), pair[1].cast<std::vector<std::string>>()});
+  }
+  return because;
+}
+
+// ---- as Python shows them
+
+compare::Language language_of(const std::string& word) {
+  return word == "zh" ? compare::Language::kChinese : compare::Language::kEnglish;
+}
+
+std::string said(const compare::Because& because, const std::string& language) {
+  return compare::text_of(because, language_of(language));
+}
+
+py::dict shown(const compare::Explanation& sum) {
+  py::list sources;
+  for (const auto& one : sum.sources) {
+    py::dict source;
+    source["name"] = one.name;
+    source["error"] = one.error;
+    source["gain"] = one.gain;
+    sources.append(source);
+  }
+  py::dict result;
+  result["rule"] = sum.rule;
+  result["operator"] = sum.operator_name;
+  result["sources"] = sources;
+  result["own"] = sum.own;
+  result["tolerance"] = sum.tolerance;
+  result["tolerance_of_bias"] = sum.tolerance_of_bias;
+  result["tolerance_of_element"] = sum.tolerance_of_element;
+  result["limit"] = sum.limit;
+  return result;
+}
+
+compare::Explanation explanation_of(const py::dict& from) {
+  compare::Explanation sum;
+  sum.rule = from["rule"].cast<std::string>();
+  sum.operator_name = from["operator"].cast<std::string>();
+  for (const py::handle one : from["sources"]) {
+    const auto source = one.cast<py::dict>();
+    sum.sources.push_back(
+        {source["name"].cast<std::string>(), source["error"].cast<double>(), source["gain"].cast<double>()});
+  }
+  sum.own = from["own"].cast<double>();
+  sum.tolerance = from["tolerance"].cast<double>();
+  sum.tolerance_of_bias = from["tolerance_of_bias"].cast<double>();
+  sum.tolerance_of_element = from["tolerance_of_element"].cast<double>();
+  sum.limit = from["limit"].cast<double>();
+  return sum;
+}
+
 py::dict plain(const Finding& one) {
   py::dict result;
   result["kind"] = static_cast<int>(one.kind);
@@ -44,20 +117,20 @@ py::dict plain(const Finding& one) {
   result["name"] = one.name;
   result["module"] = one.module;
   result["operator_name"] = one.operator_name;
-  result["reason"] = one.reason;
+  result["because"] = clauses(one.because);
+  result["explanation"] = shown(one.explanation);
   result["target_value"] = one.target_value;
   result["reference_value"] = one.reference_value;
   result["record"] = one.record;
   result["is_of_reference"] = one.is_of_reference;
   const compare::Distance& apart = one.distance;
-  result["distance"] =
-      py::make_tuple(apart.value, apart.low, apart.high, apart.bias, apart.norm, apart.equal);
+  result["distance"] = py::make_tuple(apart.value, apart.low, apart.high, apart.expected, apart.bias,
+                                      apart.peak, apart.norm, apart.equal);
   result["explained"] = one.explained;
   result["strength"] = one.strength;
   result["effect"] = one.effect;
   result["exact_before"] = one.exact_before;
   result["is_hidden"] = one.is_hidden;
-  result["other_kernel_excluded"] = one.other_kernel_excluded;
   return result;
 }
 
@@ -71,7 +144,8 @@ Finding finding_of(const py::dict& from) {
   one.name = from["name"].cast<std::string>();
   one.module = from["module"].cast<std::string>();
   one.operator_name = from["operator_name"].cast<std::string>();
-  one.reason = from["reason"].cast<std::string>();
+  one.because = because_of(from["because"]);
+  one.explanation = explanation_of(from["explanation"].cast<py::dict>());
   one.target_value = from["target_value"].cast<std::string>();
   one.reference_value = from["reference_value"].cast<std::string>();
   one.record = from["record"].cast<std::string>();
@@ -80,15 +154,16 @@ Finding finding_of(const py::dict& from) {
   one.distance = {.value = apart[0].cast<double>(),
                   .low = apart[1].cast<double>(),
                   .high = apart[2].cast<double>(),
-                  .bias = apart[3].cast<double>(),
-                  .norm = apart[4].cast<double>(),
-                  .equal = apart[5].cast<bool>()};
+                  .expected = apart[3].cast<double>(),
+                  .bias = apart[4].cast<double>(),
+                  .peak = apart[5].cast<double>(),
+                  .norm = apart[6].cast<double>(),
+                  .equal = apart[7].cast<bool>()};
   one.explained = from["explained"].cast<double>();
   one.strength = from["strength"].cast<double>();
   one.effect = from["effect"].cast<double>();
   one.exact_before = from["exact_before"].cast<bool>();
   one.is_hidden = from["is_hidden"].cast<bool>();
-  one.other_kernel_excluded = from["other_kernel_excluded"].cast<bool>();
   return one;
 }
 
@@ -161,6 +236,18 @@ Verdict judge(const std::vector<const StepWalk*>& walks,
 
 }  // namespace
 
+py::dict judged(const compare::Judged& one) {
+  py::dict result;
+  result["name"] = one.name;
+  result["distance"] = one.distance.value;
+  result["at_least"] = one.distance.low;
+  result["bias"] = one.distance.bias;
+  result["excess"] = one.excess;
+  result["sum"] = shown(one.explanation);
+  result["text"] = compare::sum_text(one.explanation, one.distance);
+  return result;
+}
+
 void register_verdict(py::module_& m) {
   const auto pair_of = [](const compare::Largest& one) { return std::pair(one.value, one.name); };
   py::class_<Finding>(m, "Finding", py::is_final())
@@ -171,7 +258,24 @@ void register_verdict(py::module_& m) {
       .def_readonly("name", &Finding::name)
       .def_readonly("module", &Finding::module)
       .def_readonly("operator", &Finding::operator_name)
-      .def_readonly("reason", &Finding::reason)
+      .def_property_readonly("reason", [](const Finding& one) { return said(one.because, "en"); })
+      .def(
+          "said", [](const Finding& one, const std::string& language) { return said(one.because, language); },
+          py::arg("language"))
+      .def(
+          "plain",
+          [](const Finding& one, const std::string& at, const std::string& language) {
+            return compare::plain_text(one, at, language_of(language));
+          },
+          py::arg("at") = "", py::arg("language") = "en")
+      .def_property_readonly("because", [](const Finding& one) { return clauses(one.because); })
+      .def_property_readonly("sum", [](const Finding& one) { return shown(one.explanation); })
+      .def(
+          "sum_text",
+          [](const Finding& one, const std::string& language) {
+            return compare::sum_text(one.explanation, one.distance, language_of(language));
+          },
+          py::arg("language") = "en")
       .def_readonly("target_value", &Finding::target_value)
       .def_readonly("reference_value", &Finding::reference_value)
       .def_readonly("record", &Finding::record)
@@ -209,15 +313,42 @@ void register_verdict(py::module_& m) {
       .def_property_readonly("status",
                              [](const Verdict& verdict) { return compare::status_name(verdict.status); })
       .def_readonly("culprits", &Verdict::culprits)
-      .def_readonly("notes", &Verdict::notes)
+      .def_property_readonly("notes",
+                             [](const Verdict& verdict) {
+                               std::vector<std::string> notes;
+                               for (const compare::Because& one : verdict.notes)
+                                 notes.push_back(said(one, "en"));
+                               return notes;
+                             })
       .def_readonly("last_agreeing", &Verdict::last_agreeing)
       .def_readonly("first_differing", &Verdict::first_differing)
       .def_readonly("has_noise", &Verdict::has_noise);
 
+  m.def("verdict_numbers", [] {
+    py::list result;
+    for (const auto& one : compare::verdict_numbers())
+      result.append(py::make_tuple(one.name, one.value, one.source));
+    return result;
+  });
+  m.def("verdict_rules", &compare::verdict_rules);
+  m.def("set_verdict_number", &compare::set_verdict_number, py::arg("name"), py::arg("value"));
+  m.def("opaque_limit", &compare::opaque_limit, py::arg("entered"));
+  m.def(
+      "suspects_of_nodes",
+      [](const std::vector<
+          std::tuple<std::int64_t, std::int64_t, std::int64_t, double, double, double, double>>& rows) {
+        std::vector<compare::NodeDistances> nodes;
+        for (const auto& [place, first, parent, inputs, weights, gradients, outputs] : rows) {
+          nodes.push_back({place, first, parent, inputs, weights, gradients, outputs});
+        }
+        py::list result;
+        for (const compare::SuspectNode& one : compare::suspects_of_nodes(nodes)) {
+          result.append(py::make_tuple(one.place, one.kind, one.value, one.before));
+        }
+        return result;
+      },
+      py::arg("nodes"));
   m.def("judge", &judge, py::arg("walks"), py::kw_only(),
         py::arg("noise") = std::vector<std::vector<const StepWalk*>>(),
         py::arg("amplification") = std::map<std::string, double>());
-  m.def(
-      "limit_of_rounding", [](double entered) { return compare::limit_of_rounding(entered); },
-      py::arg("entered"));
 }

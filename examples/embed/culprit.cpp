@@ -80,7 +80,8 @@ int run(const std::filesystem::path& out) {
     const compare::Finding& culprit = verdict.culprits[i];
     std::printf("%zu. %s %s in %s: %s (confidence %.2f)\n", i + 1,
                 std::string(compare::kind_name(culprit.kind)).c_str(), culprit.name.c_str(),
-                culprit.module.c_str(), culprit.reason.c_str(), compare::confidence(culprit, i));
+                culprit.module.c_str(), compare::text_of(culprit.because).c_str(),
+                compare::confidence(culprit, i));
   }
   const std::string place = "blocks" + std::to_string(kFaultyBlock);
   return !verdict.culprits.empty() && verdict.culprits.front().module == place ? 0 : 1;

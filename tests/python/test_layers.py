@@ -19,7 +19,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BASE: set[str] = set()
 DATA = {"base"}
 TRACE = {"base", "operators", "stats", "metrics", "io"}
-FEATURE = {*TRACE, "trace"}
+VERDICT = {*TRACE, "trace"}
+FEATURE = {*VERDICT, "verdict"}
 MAY_INCLUDE = {
     "base": BASE,
     "operators": DATA,
@@ -27,6 +28,7 @@ MAY_INCLUDE = {
     "metrics": {"base", "stats"},
     "io": DATA,
     "trace": TRACE,
+    "verdict": VERDICT,
 }
 
 # The module of a header of cpp/include and cpp/private; those not listed are named after their module.
@@ -48,13 +50,22 @@ MODULE_OF_HEADER = {
     ),
     **dict.fromkeys(("monitor_frame", "monitor_alarms", "monitor_plan", "monitor_session"), "monitor"),
     **dict.fromkeys(
-        ("event_log", "record_name", "trace_reader", "trace_match", "trace_compare", "training_state"),
+        (
+            "dump_pair",
+            "event_log",
+            "record_name",
+            "trace_reader",
+            "trace_match",
+            "trace_compare",
+            "training_state",
+        ),
         "trace",
     ),
     **dict.fromkeys(("graph_file", "graph_merge"), "graph"),
     **dict.fromkeys(("trainer_mon", "free_benchmark"), "compat"),
     "result_error": "metrics",
-    **dict.fromkeys(("verdict", "step_walk", "known_values", "compare_report"), "compare"),
+    **dict.fromkeys(("step_walk", "known_values"), "verdict"),
+    "compare_report": "compare",
     **dict.fromkeys(("viewer_cell", "viewer_digest"), "viewer"),
 }
 
@@ -99,7 +110,7 @@ MAY_NAME_A_FRAMEWORK = (
     "cpp/src/config/tables.cpp",  # what keys mean, for people
     "cpp/src/compat/csv_rows.cpp",  # tables that spell dtypes as torch does
     "cpp/src/compare/advice.cpp",  # sentences of the file advisor_*.txt
-    "cpp/src/compare/verdict.cpp",  # a generator that diagnosis.json names
+    "cpp/src/verdict/choose.cpp",  # a generator that diagnosis.json names
     "cpp/src/compat/free_benchmark.cpp",  # a file that has torch's dtypes and sizes
 )
 

@@ -4,69 +4,6 @@
 
 type Pair = [english: string, chinese: string];
 
-// ---- findings of a file: "KIND NAME in MODULE: REASON", see cpp/src/compare/call_walk.cpp and state_walk.cpp
-
-const KINDS: Record<string, string> = {
-  "input data": "输入数据", weight: "权重", buffer: "缓冲区", argument: "参数", "module attribute": "模块属性", operator: "算子",
-  "in place": "原地修改", "missing call": "缺少的调用", "extra call": "多出的调用", gradient: "梯度", reduction: "归约", clipping: "梯度裁剪",
-  "optimizer setting": "优化器设置", "optimizer state": "优化器状态", update: "参数更新", randomness: "随机性",
-};
-
-const REASONS: Pair[] = [
-  ["only the reference calls {} and the call that follows", "只有标杆侧调用了 {} 及其后的一个调用"],
-  ["only the target calls {} and the call that follows", "只有调试侧调用了 {} 及其后的一个调用"],
-  ["only the reference calls {} and the {} calls that follow", "只有标杆侧调用了 {} 及其后的 {} 个调用"],
-  ["only the target calls {} and the {} calls that follow", "只有调试侧调用了 {} 及其后的 {} 个调用"],
-  ["only the reference calls {}", "只有标杆侧调用了 {}"],
-  ["only the target calls {}", "只有调试侧调用了 {}"],
-  ["what goes into {} agrees, {} does not: it is {}, in the reference {} (a random operator)", "{} 的输入一致,而 {} 不一致:它为 {},标杆侧为 {}(随机算子)"],
-  ["what goes into {} agrees, {} does not: it is {}, in the reference {}", "{} 的输入一致,而 {} 不一致:它为 {},标杆侧为 {}"],
-  ["what goes into {} agrees, {} does not (a random operator)", "{} 的输入一致,而 {} 不一致(随机算子)"],
-  ["what goes into {} agrees, {} does not", "{} 的输入一致,而 {} 不一致"],
-  ["{} differs by more than what goes in explains: it is {}, in the reference {} (a random operator)", "{} 的差异超出其输入所能解释的范围:它为 {},标杆侧为 {}(随机算子)"],
-  ["{} differs by more than what goes in explains: it is {}, in the reference {}", "{} 的差异超出其输入所能解释的范围:它为 {},标杆侧为 {}"],
-  ["{} differs by more than what goes in explains (a random operator)", "{} 的差异超出其输入所能解释的范围(随机算子)"],
-  ["{} differs by more than what goes in explains", "{} 的差异超出其输入所能解释的范围"],
-  ["the gradient of {} differs by more than what it is made of", "{} 的梯度的差异大于其来源的差异"],
-  ["the reduced gradient of {} differs by more than what it is made of", "{} 归约后的梯度的差异大于其来源的差异"],
-  ["before clipping, the gradient of {} differs by more than what it is made of", "裁剪前,{} 的梯度的差异大于其来源的差异"],
-  ["the clipped gradient of {} differs by more than what it is made of", "{} 裁剪后的梯度的差异大于其来源的差异"],
-  ["the gradient that the optimizer gets for {} differs by more than what it is made of", "优化器收到的 {} 的梯度的差异大于其来源的差异"],
-  ["before the step, the optimizer's state of {} differs by more than what it is made of", "更新前,优化器状态 {} 的差异大于其来源的差异"],
-  ["after the step, the optimizer's state of {} differs by more than what it is made of", "更新后,优化器状态 {} 的差异大于其来源的差异"],
-  ["the step of the optimizer is not that of {} in the reference: the {} of {} is off by {} times what rounding allows; the step of the target is", "标杆侧优化器的更新不符合 {} 的规则:其 {}({})的偏差为舍入所允许的 {} 倍;调试侧的更新符合"],
-  ["the step of the optimizer is not that of {}: the {} of {} is off by {} times what rounding allows; the step of the reference is", "优化器的更新不符合 {} 的规则:其 {}({})的偏差为舍入所允许的 {} 倍;标杆侧的更新符合"],
-  ["{} differs, and what it is made of does not explain it", "{} 有差异,其来源无法解释"],
-  ["{} differs, and no recorded call made the difference", "{} 有差异,没有记录到产生该差异的调用"],
-  ["{} is {} in the reference; in the target it was changed between the two, by {}", "标杆侧的 {} 即 {};调试侧在两者之间被 {} 修改"],
-  ["{} is {} in the reference; in the target it was changed between the two", "标杆侧的 {} 即 {};调试侧在两者之间被修改"],
-  ["{} is {} in the reference; in the target it is {}", "标杆侧的 {} 即 {};调试侧则为 {}"],
-  ["input {} differs before anything was computed", "输入 {} 在开始计算之前就有差异"],
-  ["parameter {} differs before anything was computed", "参数 {} 在开始计算之前就有差异"],
-  ["buffer {} differs before anything was computed", "缓冲区 {} 在开始计算之前就有差异"],
-  ["only the target has the input {}", "只有调试侧有输入 {}"],
-  ["only the target has the parameter {}", "只有调试侧有参数 {}"],
-  ["only the target has the buffer {}", "只有调试侧有缓冲区 {}"],
-  ["only the reference has the input {}", "只有标杆侧有输入 {}"],
-  ["only the reference has the parameter {}", "只有标杆侧有参数 {}"],
-  ["only the reference has the buffer {}", "只有标杆侧有缓冲区 {}"],
-  ["parameter {} of {} differs", "参数 {}(属于 {})有差异"],
-  ["{}, the first that goes into the model, differs", "进入模型的第一个输入 {} 有差异"],
-  ["the random generator {} stands elsewhere when the step begins", "该步开始时,随机数生成器 {} 的状态不同"],
-  ["the model is called {} times, in the reference {}", "模型被调用 {} 次,标杆侧为 {} 次"],
-  ["backward() runs {} times, in the reference {}", "backward() 执行 {} 次,标杆侧为 {} 次"],
-  ["gradients are clipped {} times, in the reference {}", "梯度被裁剪 {} 次,标杆侧为 {} 次"],
-  ["the optimizer steps {} times, in the reference {}", "优化器更新 {} 次,标杆侧为 {} 次"],
-  ["parameter {}: requires_grad is {}, in the reference {}", "参数 {}:requires_grad 为 {},标杆侧为 {}"],
-  ["module {}: {} is {}, in the reference {}", "模块 {}:{} 为 {},标杆侧为 {}"],
-  ["gradient clipping: {} is {}, in the reference {}", "梯度裁剪:{} 为 {},标杆侧为 {}"],
-  ["optimizer: it has {} groups of parameters, in the reference {}", "优化器:有 {} 个参数组,标杆侧为 {} 个"],
-  ["optimizer: group {} has {} parameters, in the reference {}, or others", "优化器:第 {} 组有 {} 个参数,标杆侧为 {} 个,或参数不同"],
-  ["optimizer: {} is {}, in the reference {}", "优化器:{} 为 {},标杆侧为 {}"],
-  ["{} is {}, in the reference it has {}", "{} 为 {},在标杆侧有 {}"],
-  ["{} is {}, in the reference {}", "{} 为 {},标杆侧为 {}"],
-];
-
 // ---- why a node has no counterpart: see cpp/src/graph/unmatched_reason.cpp
 
 const NO_COUNTERPART: Pair[] = [
@@ -135,6 +72,7 @@ const ERRORS: Pair[] = [
   ["a search text of more than {} characters", "搜索文本超过 {} 个字符"],
   ["bounds: expected up to nine finite numbers", "级别界限:最多九个有限的数"],
   ["cannot read {}: {}", "无法读取 {}:{}"],
+  ["cannot listen on {}, port {}: {}", "无法在 {} 的端口 {} 上监听:{}"],
   ["{} is empty: the program that writes it has not finished, or was ended", "{} 是空文件:写入它的程序尚未完成或已被终止"],
   ["{} is not a SQLite database, so it is not the result of a graph comparison", "{} 不是 SQLite 数据库,因此不是图比对的结果"],
   ["{} has no table {}: it is not the result of a graph comparison, or the program that writes it has not finished", "{} 中没有表 {}:它不是图比对的结果,或写入它的程序尚未完成"],
@@ -222,20 +160,12 @@ const patterns = (pairs: Pair[]): [RegExp, string][] =>
   pairs.map(([english, chinese]) => [new RegExp(`^${english.split("{}").map(literal).join("(.*?)")}$`, "s"), chinese]);
 const literal = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
-const reasons = patterns(REASONS);
 const sentences = patterns([...NO_COUNTERPART, ...MERGED, ...ERRORS]);
 const gaps = patterns([...GAPS, ...MERGED, ...ERRORS]);
 
 /** The sentence in Chinese; as it is where it is not known. */
 export function inChinese(sentence: string): string {
-  return findingInChinese(sentence) ?? filled(sentences, sentence) ?? sentence;
-}
-
-function findingInChinese(sentence: string): string | undefined {
-  const parts = /^([a-z ]+?) (\S+)(?: in (\S+))?: (.*)$/s.exec(sentence);
-  const [, kind, name, module, reason] = parts ?? [];
-  if (!kind || !Object.hasOwn(KINDS, kind)) return undefined;
-  return `${KINDS[kind]} ${name}${module ? `(位于 ${module})` : ""}:${filled(reasons, reason!) ?? reason}`;
+  return filled(sentences, sentence) ?? sentence;
 }
 
 function filled(known: [RegExp, string][], sentence: string): string | undefined {

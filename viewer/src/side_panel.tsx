@@ -15,7 +15,7 @@ import { Rows } from "./rows";
 import { isOwn } from "./own_data";
 import { OVERFLOW_WORDS, scaleName } from "./scales";
 import * as state from "./state";
-import { said, t, type Tab } from "./state";
+import { t, type Tab } from "./state";
 import type { Finding, Side, Wanted } from "./types";
 import type { Word } from "./words";
 
@@ -102,14 +102,13 @@ const KINDS: Record<string, Word> = {
   unmatched: "findUnmatched",
 };
 
-/** What a file states has two lines, in plain words and by its names; the second one is known in Chinese. */
-function stated(text: string): string {
-  const [plain, named] = text.split("\n");
-  return named === undefined || state.language.value !== "zh" ? said(plain!) : said(named);
-}
+/** What a file states has two lines, in plain words and by its names. */
+const stated = (finding: Finding): string[] =>
+  (state.language.value === "zh" && finding.chinese ? finding.chinese : finding.sentence ?? "").split("\n");
+const secondLine = (finding: Finding): string | undefined => stated(finding)[1];
 
 function sentence(finding: Finding): string {
-  if (finding.sentence) return stated(finding.sentence);
+  if (finding.sentence) return stated(finding)[0]!;
   if (finding.kind === "overflow") return t("findOverflow", t(OVERFLOW_WORDS[Number(finding.value)] ?? "none"));
   return KINDS[finding.kind] ? t(KINDS[finding.kind]!) : finding.kind;
 }
@@ -134,7 +133,8 @@ function Findings() {
             >
               <span class="mono name"><Name text={finding.node} /></span>
               <span>{sentence(finding)}</span>
-              {state.language.value !== "zh" && finding.sentence?.includes("\n") && <span class="soft">{finding.sentence.split("\n")[1]}</span>}
+              {secondLine(finding) && <span class="soft">{secondLine(finding)}</span>}
+              {finding.sum && state.selected.value[finding.side] === finding.node && <pre class="soft sum">{finding.sum}</pre>}
               {finding.value !== undefined && finding.kind !== "overflow" && (
                 <span class="soft">
                   {finding.value === "inf" ? t("boundless") : t("roundingErrors", short(finding.value))}

@@ -105,6 +105,9 @@ export interface Finding {
   value?: Value;
   before?: Value;
   sentence?: string;
+  chinese?: string;
+  /** What is allowed at the place and what was found, in lines. */
+  sum?: string;
 }
 
 export type Cell = Record<string, string>;

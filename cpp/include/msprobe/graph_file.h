@@ -67,6 +67,8 @@ struct Finding {
   int rank = 0;
   std::string node;
   std::string sentence;
+  std::string chinese;  // the same sentence; empty: there is none
+  std::string sum;      // what is allowed at this place and what was found, in lines; empty: no distance
   bool is_of_reference = false;  // `node` is one of the reference
 };
 

@@ -64,6 +64,86 @@ enum class Phase : std::uint8_t {
   kUpdate  // calls within the optimizer, and what it leaves behind
 };
 
+/// What a sentence of a verdict says. docs/formats/verdict.md has them with their words for programs.
+enum class Reason : std::uint8_t {
+  kInputDiffers,
+  kParameterDiffers,
+  kBufferDiffers,
+  kParameterMoved,
+  kBufferMoved,
+  kParameterOf,
+  kOnlyTargetHas,
+  kOnlyReferenceHas,
+  kFirstInput,
+  kNoCallMadeIt,
+  kWritten,
+  kNotTheSame,
+  kAnotherTensor,
+  kResultOfEqual,
+  kResult,
+  kDtypes,
+  kRandom,
+  kValues,
+  kLoneResult,
+  kMissingCall,
+  kExtraCall,
+  kAndTheNext,
+  kAndMore,
+  kGradientOfRecord,
+  kGradient,
+  kReducedGradient,
+  kBeforeClipping,
+  kClippedGradient,
+  kGradientAtOptimizer,
+  kStateBefore,
+  kStateAfter,
+  kOtherRule,
+  kOtherRuleOfReference,
+  kRandomState,
+  kCounts,
+  kRequiresGrad,
+  kModuleSetting,
+  kClippingSetting,
+  kOptimizerSetting,
+  kOptimizerGroups,
+  kOptimizerGroup,
+  kNoConsequence,
+  kDissimilar,
+  kMoreNotes
+};
+
+enum class Language : std::uint8_t { kEnglish, kChinese };
+
+/// One sentence, or the end of one, and what it is about: names and values in their order.
+struct Clause {
+  Reason reason = Reason::kResult;
+  std::vector<std::string> about;
+};
+using Because = std::vector<Clause>;
+
+/// "result_of_equal_inputs": for programs.
+MSPROBE_API std::string_view reason_word(Reason reason) noexcept;
+
+/// The sentence for a person.
+MSPROBE_API std::string text_of(const Because& because, Language language = Language::kEnglish);
+
+/// The sum that a tolerance is: what each source is off by times what is made of it, and rounding of its own.
+struct Explanation {
+  struct Share {
+    std::string name;  // of the source; empty: it is no single place
+    double error = 0;  // relative L2 distance
+    double gain = 0;
+  };
+  std::string rule;           // "same_value", "operator", "opaque", "origin", "update", "unknown"
+  std::string operator_name;  // in the catalogue; empty: none, or not known
+  std::vector<Share> sources;
+  double own = 0;                   // rounding of its own
+  double tolerance = 0;             // relative L2 distance
+  double tolerance_of_bias = 0;     // of norm and mean
+  double tolerance_of_element = 0;  // of one element, where all sources are equal; 0: they are not
+  double limit = 0;                 // beyond it a place is suspect
+};
+
 /// A place where the runs differ more than what led there explains.
 struct Finding {
   FindingKind kind = FindingKind::kOperator;
@@ -74,7 +154,7 @@ struct Finding {
   std::string name;           // of the record, parameter, setting or input
   std::string module;         // path of the module it belongs to: "blocks.0.mlp"; empty: none or unknown
   std::string operator_name;  // "Functional.gelu"; empty: none
-  std::string reason;         // for a person
+  Because because;            // what is said of it
   std::string target_value;   // of settings and arguments
   std::string reference_value;
   /// Record whose stack shows the place: of the target, or of the reference where `is_of_reference`.
@@ -82,7 +162,8 @@ struct Finding {
   bool is_of_reference = false;
 
   Distance distance;  // of what differs; low is infinite where it has no measure (a setting, a missing call)
-  double explained = 0;  // relative L2 distance that what led here explains
+  double explained = 0;     // relative L2 distance that what led here explains
+  Explanation explanation;  // how that comes about; without a rule where there is no distance
   /// How many times what differs is beyond what is explained: 1 and more is suspect. Infinite: it has no
   /// measure.
   double strength = std::numeric_limits<double>::infinity();
@@ -91,11 +172,19 @@ struct Finding {
   bool exact_before = true;  // nothing that led here differs
   /// Another number was passed or set, and what comes of it is hidden by the rounding around it.
   bool is_hidden = false;
-  /// The same operator agreed on equal values: this is not just another kernel.
-  bool other_kernel_excluded = false;
 
   auto place() const noexcept { return std::tuple(step, phase, order, rank); }
 };
+
+/// The finding in words that need no knowledge of records: "the backward of gelu in blocks.0 is off by more
+/// than its inputs explain, called at model.py:30". `at`: the line of code; empty: not known.
+MSPROBE_API std::string plain_text(const Finding& finding, std::string_view at = {},
+                                   Language language = Language::kEnglish);
+
+/// The sum in lines: what came in, what is made of it, what is allowed, what was found. Empty where there is
+/// no distance.
+MSPROBE_API std::string sum_text(const Explanation& sum, const Distance& found,
+                                 Language language = Language::kEnglish);
 
 // ------------------------------------------------------------------------------------------------ verdict
 
@@ -114,8 +203,8 @@ struct Verdict {
   /// kDiffer without culprits: the narrowest stretch that the records show.
   std::string last_agreeing;
   std::string first_differing;
-  std::vector<std::string> notes;  // differences without an effect
-  bool has_noise = false;          // something was taken for rounding
+  std::vector<Because> notes;  // differences without an effect
+  bool has_noise = false;      // something was taken for rounding
 };
 
 /// How sure it is that this culprit is where the runs part, in (0, 1]; `place`: among the culprits, from 0.

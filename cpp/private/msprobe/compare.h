@@ -8,35 +8,23 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "msprobe/dump_pair.h"
 #include "msprobe/export.h"
-#include "msprobe/trace_compare.h"
-#include "msprobe/trace_match.h"
-#include "msprobe/trace_reader.h"
-#include "msprobe/training_state.h"
 
 namespace msprobe::compare {
 
-using trace::Mode;
-
-struct PairOptions {
-  /// Pair items by mindstudio-probe's fuzzy rule (trace::match_items_fuzzy).
-  bool fuzzy = false;
-  /// Not empty: pair items by names (trace::match_items_mapped).
-  std::map<std::string, std::string, std::less<>> data_mapping;
-  /// stack.json of the target; empty: without stacks. See default_stack_path().
-  std::filesystem::path stack_path;
-  /// Threads for reading and measuring; 0 = all cores.
-  unsigned threads = 0;
-};
-
+using trace::default_stack_path;
+using trace::DumpPair;
+using trace::measure_real_data;
 using trace::Metric;
+using trace::Mode;
+using trace::open_pair;
+using trace::PairOptions;
 using trace::RealMetrics;
 using trace::StatisticDifference;
 
@@ -49,47 +37,6 @@ struct RowVerdict {
   std::string_view result;  // column Result: "", "Warning", "pass", "Different", "N/A"; real data: accuracy
   bool fails = false;       // mindstudio-probe's advisor would name it
 };
-
-/// Two dumps and which item of one belongs to which of the other.
-struct DumpPair {
-  trace::Trace target;     // the run under test ("NPU")
-  trace::Trace reference;  // the reference ("Bench")
-  Mode mode = Mode::kStatistics;
-  trace::ItemMatches matches;
-  std::optional<trace::Stacks> stacks;               // of the target
-  std::optional<trace::Construct> target_construct;  // absent where the file is
-  std::optional<trace::Construct> reference_construct;
-  trace::RecordMatches records;                      // by place; also with data_mapping and fuzzy
-  std::optional<trace::TrainingState> target_state;  // absent where the file is, and of debug.json
-  std::optional<trace::TrainingState> reference_state;
-
-  /// What save() was given, in debug.json.
-  bool is_debug() const { return target.path().filename().native().starts_with("debug"); }
-  const trace::Item& target_item(const trace::ItemPair& pair) const {
-    return target.all_items()[pair.target];
-  }
-  /// Null where there is none.
-  const trace::Item* reference_item(const trace::ItemPair& pair) const {
-    return pair.reference ? &reference.all_items()[pair.reference.index] : nullptr;
-  }
-};
-
-/// stack.json beside a dump.json, or an empty path when there is none.
-MSPROBE_API std::filesystem::path default_stack_path(const std::filesystem::path& dump);
-
-/// Reads both dumps and pairs their items. Both are dump.json, or both debug.json.
-///
-/// Throws what trace::read_trace() does; InvalidArgument when the two cannot be compared: tasks that differ
-/// or are neither tensor nor statistics, checksums on one side only.
-MSPROBE_API DumpPair open_pair(const std::filesystem::path& target, const std::filesystem::path& reference,
-                               const PairOptions& options = {});
-
-/// Compares the elements of all pairs, in threads; one entry for each of `pair.matches.pairs`. Files that are
-/// missing, damaged or not tensors give a message in their row. `progress` is called with the rows done and
-/// all, from any thread, one call at a time; when it returns false the work ends early with InvalidArgument.
-MSPROBE_API std::vector<RealMetrics> measure_real_data(
-    const DumpPair& pair, unsigned threads = 0,
-    const std::function<bool(std::size_t, std::size_t)>& progress = nullptr);
 
 /// Judges the rows [begin, end), which are those of one record of the target. `metrics` is empty unless the
 /// mode is kRealData.

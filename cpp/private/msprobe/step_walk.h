@@ -6,22 +6,42 @@
 /// of both runs in the order in which a step runs, and finds the places where they differ by more than what
 /// led there explains. judge() chooses among the findings of all steps and ranks (docs/verdict.md).
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "msprobe/compare.h"
+#include "msprobe/dump_pair.h"
 #include "msprobe/export.h"
 #include "msprobe/known_values.h"
 #include "msprobe/verdict.h"
 
 namespace msprobe::compare {
 
+using trace::DumpPair;
+using trace::RealMetrics;
+
 /// The largest of the distances of a kind, and where.
 struct Largest {
   double value = 0;  // relative L2 distance
   std::string name;  // of the item
+};
+
+/// A place that was looked at: how far off it is, by how much that is beyond its tolerance, and the sum.
+struct Judged {
+  std::string name;
+  metrics::Distance distance;
+  double excess = 0;  // 1 and more is suspect
+  Explanation explanation;
+};
+
+/// What an optimizer left behind: how far off it was (relative L2 distance), and what made the step. 1:
+/// anything.
+struct Left {
+  double error = 0;
+  double error_of_step = 0;
 };
 
 /// What a walk over one step of one rank found, in the order of execution.
@@ -49,20 +69,38 @@ struct StepWalk {
   /// reference.
   std::string stranger;
 
-  /// What the next step of the rank begins with: how far off the optimizer left what it updated, and as L2
-  /// norms by name.
+  /// What the next step of the rank begins with: how far off the optimizer left what it updated, by value,
+  /// and by name.
   KnownValues updated;
-  std::map<std::string, double, std::less<>> left_behind;
+  std::map<std::string, Left, std::less<>> left;
   double noise = 0;  // the largest finite distance of a result
-  /// Parameters of the reference as this step began with them, where no training state has them.
+  /// Parameters of the reference as this step began with them.
   std::map<std::string, metrics::TensorFacts, std::less<>> parameters;
 
   bool all_equal() const noexcept { return differing == 0; }
 };
 
-/// For files that have no more than statistics of what goes in and comes out: beyond so many unit roundoffs a
-/// result is suspect whose inputs are off by `entered` of them.
-MSPROBE_API double limit_of_rounding(double entered);
+/// For files that have no more than how far off is what goes in and comes out of calls, in machine epsilons:
+/// beyond so many a result is suspect whose inputs are off by `entered` of them.
+MSPROBE_API double opaque_limit(double entered);
+
+/// A node of such a file. Distances in machine epsilons; 0: equal, or not known.
+struct NodeDistances {
+  std::int64_t place = 0;         // in the order of execution; a module stands behind what is inside of it
+  std::int64_t first_inside = 0;  // the first place inside of it; its own where there is none
+  std::int64_t parent = -1;       // place of the module around
+  double inputs = 0, weights = 0, gradients = 0, outputs = 0;
+};
+
+struct SuspectNode {
+  std::int64_t place = 0;
+  std::string_view kind;  // "output", "weight", "input", "gradient"
+  double value = 0;
+  double before = 0;  // what goes in is off by
+};
+
+/// The nodes that are farther off than what goes into them explains, at most 50, in the order of execution.
+MSPROBE_API std::vector<SuspectNode> suspects_of_nodes(const std::vector<NodeDistances>& nodes);
 
 /// How far the two items of each row are apart: one entry for each of `pair.matches.pairs`. `metrics` is
 /// empty unless the mode is kRealData. `threads`: 0 = all cores.
@@ -71,10 +109,12 @@ MSPROBE_API std::vector<Distance> distances(const DumpPair& pair, const std::vec
 
 /// Walks over one step of one rank: over the calls, and over the training state where both runs have it.
 /// `distances`: what distances() found. `before`: of the step before, null for the first; without it nothing
-/// explains a difference at the beginning of a step. At most 20000 findings are kept.
+/// explains a difference at the beginning of a step. At most 20000 findings are kept. `observer` is given
+/// every place that differs and has a distance, in the order in which they are looked at.
 MSPROBE_API StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
                                const std::vector<Distance>& distances, int step, int rank,
-                               const StepWalk* before);
+                               const StepWalk* before,
+                               const std::function<void(const Judged&)>& observer = nullptr);
 
 /// What two runs of the same program are known to differ by, from runs of the reference that were repeated or
 /// disturbed: a place has to be farther off than three times what they show there.
@@ -92,6 +132,19 @@ class MSPROBE_API KnownNoise {
   std::map<std::string, double, std::less<>> seen_;
   std::map<std::string, double, std::less<>> amplification_;
 };
+
+/// A number that the verdict decides by, and where it comes from.
+struct VerdictNumber {
+  std::string_view name;
+  double value = 0;
+  std::string_view source;
+};
+MSPROBE_API std::vector<VerdictNumber> verdict_numbers();
+/// The rules as people read of them: name, what for, tolerance.
+MSPROBE_API std::vector<std::array<std::string_view, 3>> verdict_rules();
+/// For the command that asks what each number decides: another value, until the next call. Not while anything
+/// is judged. Throws InvalidArgument for a name that is not there.
+MSPROBE_API void set_verdict_number(std::string_view name, double value);
 
 /// The verdict over all steps and ranks; `walks` in any order. `noise`: null: none is known.
 MSPROBE_API Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise = nullptr);

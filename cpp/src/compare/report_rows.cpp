@@ -10,14 +10,17 @@
 #include <utility>
 
 #include "compare/row_statistics.h"
-#include "compare/rows.h"
 #include "msprobe/compare_report.h"
 #include "msprobe/step_walk.h"
 #include "trace/item/item_text.h"
 #include "trace/json/json_text.h"
 #include "trace/name_index.h"
+#include "verdict/rows.h"
 
 namespace msprobe::compare {
+
+using verdict::backward_calls;
+using verdict::is_backward;
 namespace {
 
 using trace::ItemPair;

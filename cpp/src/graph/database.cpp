@@ -79,7 +79,7 @@ CREATE TABLE msprobe_nodes (
     colours TEXT,
     overflow TEXT
 );
-CREATE TABLE msprobe_findings (step INTEGER, rank INTEGER, number INTEGER, node TEXT, sentence TEXT, side INTEGER);
+CREATE TABLE msprobe_findings (step INTEGER, rank INTEGER, number INTEGER, node TEXT, sentence TEXT, side INTEGER, chinese TEXT, sum TEXT);
 )";
 
 constexpr std::string_view kIndices = R"(
@@ -133,7 +133,7 @@ struct GraphDatabase::State {
   SQLite::Statement insert_own{database, "INSERT INTO msprobe_nodes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"};
   SQLite::Statement insert_stack{database, "INSERT INTO tb_stack VALUES (?,?)"};
   SQLite::Statement set_link{database, "UPDATE tb_nodes SET matched_distributed = ? WHERE id = ?"};
-  SQLite::Statement insert_finding{database, "INSERT INTO msprobe_findings VALUES (?,?,?,?,?,?)"};
+  SQLite::Statement insert_finding{database, "INSERT INTO msprobe_findings VALUES (?,?,?,?,?,?,?,?)"};
   std::set<std::string, std::less<>> graphs;
   GraphKey graph;  // the rows that come are of this one
   int findings = 0;
@@ -244,6 +244,8 @@ void GraphDatabase::add_finding(const Finding& finding) {
         .text(finding.node)
         .text(finding.sentence)
         .number(finding.is_of_reference ? 1 : 0)
+        .text(finding.chinese)
+        .text(finding.sum)
         .run();
   });
 }

@@ -54,6 +54,11 @@ COMMANDS = {
         "main",
         "compare two data dumps: where does a difference come into being?",
     ),
+    "explain": (
+        "msprobe.compare.explain_command",
+        "main",
+        "why is a place suspect, or is not? The sum that the verdict of an answer made of it",
+    ),
     "graph": (
         "msprobe.graph.command",
         "main",

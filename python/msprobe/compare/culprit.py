@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from msprobe.terminal.printable import printable
@@ -61,6 +61,17 @@ class Replay:
 
 
 @dataclass(frozen=True)
+class Texts:
+    """A finding in words."""
+
+    plain: str
+    chinese: str
+    """In plain words, and on a second line by the names of the files."""
+    sum: str
+    """What is allowed and what was found, in lines."""
+
+
+@dataclass(frozen=True)
 class Culprit:
     """A finding that is to blame, as the reports show it."""
 
@@ -79,6 +90,11 @@ class Culprit:
     """Of the target; empty: the place is no record of it."""
     reference_record: str
     """Of the reference, for what only this one has; empty: the place is in the target."""
+    because: list[tuple[str, list[str]]] = field(default_factory=list)
+    """What `reason` says, for programs: words of docs/formats/verdict.md and what they are about."""
+    sum: dict[str, object] = field(default_factory=dict)
+    """What the place may be off by, and why; empty: it has no distance."""
+    texts: Texts = field(default_factory=lambda: Texts("", "", ""))
     replay: Replay | None = None
     """None: not asked for."""
     ranks: tuple[int, ...] = ()
@@ -99,16 +115,22 @@ class Culprit:
         """The same for a person who knows the model and not the names of records: "layers.2.rot is not called
         by the target; the reference calls it at model.py:30".
         """
-        return printable(_plain(self))
+        return printable(self.texts.plain)
+
+    @property
+    def sum_text(self) -> str:
+        """`sum` in lines, with what was found."""
+        return _printable_lines(self.texts.sum)
 
     @property
     def node(self) -> str:
         """The node of a graph that shows it; empty: none."""
         return self.record or self.reference_record or _NODES.get(self.kind, "")
 
-    @property
-    def in_a_graph(self) -> str:
+    def in_a_graph(self, language: Literal["en", "zh"]) -> str:
         """What a graph says at this node: in plain words, and on a second line by the names of the files."""
+        if language == "zh":
+            return _printable_lines(self.texts.chinese)
         return f"{self.plain}\n{self.where}: {printable(self.reason)}"
 
 
@@ -121,25 +143,41 @@ _NODES = {
 }
 
 
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def culprits_of(verdict: Verdict, frames_of: FramesOf | None = None) -> list[Culprit]:
     """The culprits of a verdict, best first. `frames_of`: the frames of a finding, as in stack.json."""
     return [
-        Culprit(
-            kind=finding.kind,
-            name=finding.name,
-            module=finding.module,
-            operator=finding.operator,
-            step=finding.step,
-            rank=finding.rank,
-            reason=finding.reason,
-            confidence=round(finding.confidence(place), 3),
-            metrics=_metrics(finding),
-            stack=[parse_frame(text) for text in (frames_of(finding) if frames_of else [])],
-            record="" if finding.is_of_reference else finding.record,
-            reference_record=finding.record if finding.is_of_reference else "",
-        )
+        _culprit(finding, place, [parse_frame(text) for text in (frames_of(finding) if frames_of else [])])
         for place, finding in enumerate(verdict.culprits)
     ]
+
+
+def _culprit(finding: Finding, place: int, stack: list[Frame]) -> Culprit:
+    at = _line_of(stack)
+    return Culprit(
+        kind=finding.kind,
+        name=finding.name,
+        module=finding.module,
+        operator=finding.operator,
+        step=finding.step,
+        rank=finding.rank,
+        reason=finding.reason,
+        confidence=round(finding.confidence(place), 3),
+        metrics=_metrics(finding),
+        stack=stack,
+        record="" if finding.is_of_reference else finding.record,
+        reference_record=finding.record if finding.is_of_reference else "",
+        because=finding.because,
+        sum=finding.sum if finding.sum["rule"] else {},
+        texts=Texts(
+            finding.plain(at),
+            f"{finding.plain(at, 'zh')}\n{finding.said('zh')}",
+            finding.sum_text(),
+        ),
+    )
 
 
 def _metrics(finding: Finding) -> dict[str, object]:
@@ -151,21 +189,20 @@ def _metrics(finding: Finding) -> dict[str, object]:
     return {"distance": finding.distance, "explained": finding.explained}
 
 
+def _line_of(stack: list[Frame]) -> str:
+    """The innermost line of the user's own code: "model.py:30"."""
+    frame = next((one for one in stack if one.is_of_user), stack[0] if stack else None)
+    if frame is None or frame.file is None:
+        return ""
+    return printable(f"{PurePosixPath(frame.file.replace(chr(92), '/')).name}:{frame.line}")
+
+
 def parse_frame(text: str) -> Frame:
     """Of stack.json: "File train.py, line 12, in forward, " and the line of source below it."""
     found = _FRAME.fullmatch(text.strip())
     if found is None:
         return Frame(None, None, "", text.strip())
     return Frame(found["file"], int(found["line"]), found["function"].strip(), (found["code"] or "").strip())
-
-
-# ---- plain words
-
-_WAY = r"(?P<way>forward|backward)"
-_MODULE = re.compile(rf"(?:Module|Cell)\.(?P<path>.+)\.[^.]+\.{_WAY}\.(?P<number>\d+)(?P<item>\..*)?")
-_FUNCTION = re.compile(rf"[^.]+\.(?P<path>.+)\.(?P<number>\d+)\.{_WAY}(?P<item>\..*)?")
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-_LONGEST_VALUE = 60
 
 
 def difference(text: str, step: int | None, ranks: str = "", missing: str = "") -> str:
@@ -187,76 +224,3 @@ _OF_OTHERS = ("weight", "buffer", "gradient", "reduction", "clipping", "optimize
 def may_follow(culprit: Culprit) -> bool:
     """Whether a difference of another rank, or of an earlier step, may be the cause of this one."""
     return culprit.kind in _OF_OTHERS or culprit.name.startswith("Distributed.")
-
-
-def _plain(culprit: Culprit) -> str:
-    thing, at = _thing(culprit), _at(culprit)
-    called = f", called{at}" if at else ""
-    ours, theirs = (str(culprit.metrics.get(side, "")) for side in ("target", "reference"))
-    has_values = bool(ours or theirs) and max(len(ours), len(theirs)) <= _LONGEST_VALUE
-    if culprit.kind == "missing_call" and not has_values:
-        return f"{thing} is not called by the target; the reference calls it{at}"
-    if culprit.kind == "extra_call" and not has_values:
-        return f"{thing} is called by the target alone{at}"
-    if culprit.kind in ("missing_call", "extra_call", "in_place", "clipping") or not thing:
-        return culprit.reason or culprit.where
-    if has_values:
-        name = thing
-        if culprit.kind in ("module_attribute", "optimizer_setting", "optimizer_state"):
-            name, called = culprit.name, ""
-        ours, theirs = _told_apart(ours or "absent", theirs or "absent")
-        return f"{name} is {ours}, in the reference {theirs}{called}"
-    if culprit.kind in ("operator", "reduction", "randomness"):
-        from_equal = culprit.reason.startswith("what goes into")
-        what = (
-            "gives another result for equal inputs"
-            if from_equal
-            else "is off by more than its inputs explain"
-        )
-        return f"{thing} {what}{called}"
-    if culprit.kind == "argument":
-        return f"{thing} holds something else{called}"
-    return culprit.reason or culprit.where
-
-
-def _told_apart(a: str, b: str) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart; anything else as it is."""
-    try:
-        x, y = float(a), float(b)
-    except ValueError:
-        return a, b
-    for digits in range(3, 17):
-        short = f"{x:.{digits}g}", f"{y:.{digits}g}"
-        if short[0] != short[1]:
-            return (min(short[0], a, key=len), min(short[1], b, key=len))
-    return a, b
-
-
-def _at(culprit: Culprit) -> str:
-    """The innermost line of the user's own code."""
-    frame = next(iter(culprit.top_frames(1)), None)
-    if frame is None or frame.file is None:
-        return ""
-    return f" at {PurePosixPath(frame.file.replace(chr(92), '/')).name}:{frame.line}"
-
-
-def _thing(culprit: Culprit) -> str:
-    """A module by its path, a function by its name and the module around it; else the name as it is."""
-    found = _MODULE.fullmatch(culprit.name)
-    if found is not None:
-        thing, number = found["path"], int(found["number"])
-        is_inside = f"{thing}.".startswith(f"{culprit.module}.")
-        if number:
-            ordinal = _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
-            thing = f"the {ordinal} call of {thing}"
-        if culprit.kind in ("missing_call", "extra_call") and culprit.module and not is_inside:
-            thing += f" in {culprit.module}"  # one module may stand at several places
-    else:
-        found = _FUNCTION.fullmatch(culprit.name)
-        if found is None:
-            return culprit.name
-        thing = found["path"].strip("_") + (f" in {culprit.module}" if culprit.module else "")
-    if found["way"] == "backward":
-        thing = f"the backward of {thing}"
-    item = (found["item"] or "").strip(".")
-    return f"{item.replace('.', ' ', 1)} of {thing}" if item else thing

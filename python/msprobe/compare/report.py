@@ -73,6 +73,7 @@ def _data(result: CompareResult, culprits: list[Culprit], embedded: set[int]) ->
             {
                 **culprit_content(culprit),
                 "plain": culprit.plain,
+                "sumText": culprit.sum_text,
                 "stack": [asdict(frame) for frame in culprit.top_frames(_MOST_FRAMES)],
                 "record": culprit.record or culprit.reference_record,
                 "ofReference": bool(culprit.reference_record),

@@ -55,7 +55,7 @@ def _content(result: CompareResult, culprits: list[Culprit]) -> dict[str, object
 
 def culprit_content(culprit: Culprit) -> dict[str, object]:
     content = asdict(culprit)
-    for key in ("record", "reference_record"):
+    for key in ("record", "reference_record", "texts"):
         del content[key]
     if culprit.replay is None:
         del content["replay"]

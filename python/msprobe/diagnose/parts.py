@@ -465,7 +465,9 @@ class Comparison:
                 step,
                 culprit.rank,
                 culprit.node,
-                culprit.in_a_graph,
+                culprit.in_a_graph("en"),
+                culprit.in_a_graph("zh"),
+                culprit.sum_text,
                 is_of_reference=bool(culprit.reference_record),
             )
             for culprit in self.culprits

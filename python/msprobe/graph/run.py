@@ -39,6 +39,10 @@ class Finding:
     rank: int
     node: str
     sentence: str
+    chinese: str = ""
+    """The same sentence."""
+    sum: str = ""
+    """What is allowed there and what was found, in lines."""
     is_of_reference: bool = False
     """`node` is one of the reference."""
 
@@ -159,8 +163,13 @@ def write_graph(paths: Paths, options: GraphOptions, stopped: threading.Event | 
     return GraphResult(file, summary, inputs, time.monotonic() - start)
 
 
-def _tuples(findings: Callable[[], Sequence[Finding]]) -> list[tuple[int, int, str, str, bool]]:
-    return [(one.step, one.rank, one.node, one.sentence, one.is_of_reference) for one in findings()]
+def _tuples(
+    findings: Callable[[], Sequence[Finding]],
+) -> list[tuple[int, int, str, str, str, str, bool]]:
+    return [
+        (one.step, one.rank, one.node, one.sentence, one.chinese, one.sum, one.is_of_reference)
+        for one in findings()
+    ]
 
 
 def _check_count(path: Path | None, layout: Layout | None, ranks: list[Folders]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from msprobe.viewer.result_file import Config
 
-ROUNDING = core.limit_of_rounding(0.0)  # rounding errors; up to here a difference is one of rounding
+ROUNDING = core.opaque_limit(0.0)  # machine epsilons; up to here a difference is one of rounding
 NO_VALUE, UNMATCHED = -1, -2
 STRIP = 24  # a module shows the worst class in each of so many pieces of what is below it
 

@@ -1,11 +1,11 @@
 # Copyright 2026 The msprobe authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where a difference begins: the first node that is farther off than what went into it."""
+"""Where a difference begins: what the file states, or the verdict says of its nodes."""
 
 from __future__ import annotations
 
 from msprobe.native import core
-from msprobe.viewer.colouring import ROUNDING, plain
+from msprobe.viewer.colouring import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def findings(graph: Graph, workspace: str, micro: int = -1) -> list[dict[str, An
     if key not in graph.findings:
         found = _stated(graph, micro)
         if not found and graph.result.config.is_compare:
-            found = _beginnings(graph, workspace, micro)
+            found = _suspects(graph, workspace, micro)
         found = found or _first_overflow(graph, micro) or _first_unmatched(graph, workspace, micro)
         graph.findings[key] = found[:_MOST]
     return graph.findings[key]
@@ -42,7 +42,7 @@ def _stated(graph: Graph, micro: int) -> list[dict[str, Any]]:
     at its root.
     """
     found = []
-    for node, sentence, side in _rows_of_findings(graph):
+    for node, side, texts in _rows_of_findings(graph):
         sql = f"SELECT n.name FROM node n WHERE n.side=? AND n.name=? AND {_of(micro)}"
         row = graph.connection().execute(sql, (side, node)).fetchone()
         if (
@@ -57,62 +57,56 @@ def _stated(graph: Graph, micro: int) -> list[dict[str, Any]]:
                 .fetchone()
             )
         if row is not None:
-            found.append({"node": row[0], "side": side, "kind": "stated", "sentence": sentence})
+            found.append({"node": row[0], "side": side, "kind": "stated", **texts})
     return found
 
 
-def _rows_of_findings(graph: Graph) -> list[tuple[str, str, int]]:
+def _rows_of_findings(graph: Graph) -> list[tuple[str, int, dict[str, str]]]:
+    """Node, side and texts."""
     if not graph.result.has_own_tables:
         return []
-    for side in ("side", "0"):  # files of earlier versions do not have the column
+    for more in ("side, chinese, sum", "side, '', ''", "0, '', ''"):  # files of earlier versions lack some
         sql = (
-            f"SELECT node, sentence, {side} FROM msprobe_findings WHERE step=? AND rank=? "
+            f"SELECT node, sentence, {more} FROM msprobe_findings WHERE step=? AND rank=? "
             "ORDER BY number LIMIT ?"
         )
         try:
             rows = graph.result.rows(sql, graph.step, graph.rank, _MOST_STATED)
         except ValueError:  # without this column, or the table
             continue
-        return [(str(node), str(sentence), 1 if where == 1 else 0) for node, sentence, where in rows]
+        found = []
+        for node, sentence, side, chinese, of_sum in rows:
+            texts = {"sentence": str(sentence), "chinese": str(chinese or ""), "sum": str(of_sum or "")}
+            found.append(
+                (str(node), 1 if side == 1 else 0, {key: text for key, text in texts.items() if text})
+            )
+        return found
     return []
 
 
-def _beginnings(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]]:
-    """Where the file has no findings of msprobe: by the model of the verdict, as far as statistics of what
-    goes in and comes out carry it (docs/verdict.md, Graph files).
+def _suspects(graph: Graph, workspace: str, micro: int) -> list[dict[str, Any]]:
+    """Where the file has no findings of msprobe: what the model of the verdict says of its nodes, as far as
+    statistics of what goes in and comes out carry it (docs/verdict.md, Graph files).
     """
     sql = (
-        "SELECT n.pos, n.first, n.name, n.parent, n.input_ulps, n.weight_ulps, n.gradient_ulps, "
-        "n.output_ulps "
+        "SELECT n.name, n.pos, n.first, n.parent, "
+        "n.input_ulps, n.weight_ulps, n.gradient_ulps, n.output_ulps "
         f"FROM {graph.table(workspace)} n "
         f"WHERE n.side=0 AND n.worst_ulps > 0 AND {_of(micro)} ORDER BY n.pos"
     )
     rows = graph.connection().execute(sql, ()).fetchall()
-    by_pos = {row[0]: row for row in rows}
-    found: dict[int, dict[str, Any]] = {}
-    has_begun = False
-    for pos, first, name, parent, *numbers in rows:
-        inputs, weights, gradients, outputs = (value or 0.0 for value in numbers)
-        entered = max(inputs, weights)
-        explained = any(first <= other <= pos for other in found)
-        if outputs > core.limit_of_rounding(entered) and not explained:
-            found[pos] = _finding(name, "output", outputs, entered)
-        elif not has_begun and inputs > ROUNDING:
-            holder = by_pos.get(parent)
-            if holder and (holder[5] or 0) > ROUNDING and (holder[4] or 0) <= ROUNDING:
-                found[parent] = _finding(holder[2], "weight", holder[5], holder[4] or 0.0)
-            else:
-                found[pos] = _finding(name, "input", inputs, 0.0)
-        elif weights > core.limit_of_rounding(inputs) and not explained and pos not in found:
-            found[pos] = _finding(name, "weight", weights, inputs)
-        elif not has_begun and gradients > ROUNDING:
-            found[pos] = _finding(name, "gradient", gradients, 0.0)
-        has_begun = has_begun or max(inputs, weights, gradients, outputs) > ROUNDING
-        if len(found) >= _MOST:
-            break
+    names = {row[1]: row[0] for row in rows}
+    nodes = [
+        (pos, first, -1 if parent is None else parent, *((value or 0.0) for value in numbers))
+        for _, pos, first, parent, *numbers in rows
+    ]
+    found = [
+        _finding(names[place], kind, value, before)
+        for place, kind, value, before in core.suspects_of_nodes(nodes)
+    ]
     if not found and rows:
-        return [_finding(rows[0][2], "rounding", max((v or 0.0 for v in rows[0][4:]), default=0.0), 0.0)]
-    return list(found.values())
+        return [_finding(rows[0][0], "rounding", max((v or 0.0 for v in rows[0][4:]), default=0.0), 0.0)]
+    return found
 
 
 def _finding(node: str, kind: str, value: float, before: float) -> dict[str, Any]:

@@ -229,8 +229,8 @@ TEST_CASE("write_graph_file: what compare found stands beside the nodes") {
   const Runs runs(1, 10);
   GraphJob job = runs.job();
   job.findings = [] {
-    return std::vector<Finding>{{0, 0, "Torch.x.1.forward", "it's \"first\""},
-                                {0, 0, "Torch.x.2.forward", "second"}};
+    return std::vector<Finding>{{0, 0, "Torch.x.1.forward", "it's \"first\"", {}, {}},
+                                {0, 0, "Torch.x.2.forward", "second", {}, {}}};
   };
   write_graph_file(job);
   File file(runs.dir() / "out.vis.db");

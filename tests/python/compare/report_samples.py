@@ -73,7 +73,17 @@ def finding(**changes: Any) -> Finding:
         "kind": "operator",
         "phase": CALLS,
         "name": "Functional.gelu.3.forward",
-        "reason": "what goes into Functional.gelu.3.forward agrees, output.0 does not",
+        "because": [("result_of_equal_inputs", ["Functional.gelu.3.forward", "output.0"])],
+        "explanation": {
+            "rule": "operator",
+            "operator": "gelu",
+            "sources": [{"name": "Functional.gelu.3.forward.input.0", "error": 0.0, "gain": 2.0}],
+            "own": 1e-6,
+            "tolerance": 1e-6,
+            "tolerance_of_bias": 1e-8,
+            "tolerance_of_element": 0.0,
+            "limit": 3e-6,
+        },
         "order": 7.0,
         "step": 0,
         "rank": 0,
@@ -89,15 +99,20 @@ def finding(**changes: Any) -> Finding:
         "is_of_reference": False,
         "exact_before": True,
         "is_hidden": False,
-        "other_kernel_excluded": False,
         **changes,
     }
+    if "reason" in values:  # whatever a name is, it stands in the sentence
+        values["because"] = [("no_call_made_it", [values.pop("reason")])]
+    values["because"] = [
+        (word, [text.encode("utf-8", "replace").decode() for text in about])
+        for word, about in values["because"]
+    ]
     values = {
         key: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for key, value in values.items()
     }
     far = values["distance"]
-    values["distance"] = (far, far, far, 0.0, 1.0, False)
+    values["distance"] = (far, far, far, far, 0.0, 0.0, 1.0, False)
     values["operator_name"] = values.pop("operator")
     values["kind"] = KINDS.index(values["kind"])
     plain = {**_EMPTY, "findings": [values]}

@@ -89,6 +89,9 @@ export function show(data) {
         `${METRICS[key] ?? key.replaceAll("_", " ")}: ${typeof value === "number" ? `${short(+(100 * value).toPrecision(2))} % of its size` : typeof value === "object" ? JSON.stringify(value) : value}`);
       if (metrics.length) node.append(element("span", {className: "soft", textContent: visible(metrics.join(" \u00b7 "))}));
       if (culprit.replay) node.append(element("span", {textContent: visible(`replay: ${culprit.replay.answer}: ${culprit.replay.reason}`)}));
+      if (culprit.sumText) {
+        node.append(element("details", {}, element("summary", {textContent: "Why: the sum"}), element("pre", {textContent: culprit.sumText})));
+      }
       if (culprit.stack.length) node.append(element("pre", {textContent: culprit.stack.map(frameText).join("\n")}));
       const place = placeOf(culprit);
       if (place) {

@@ -1,0 +1,299 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/calls.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "trace/item/uninitialised.h"
+#include "trace/match/align.h"
+#include "trace/match/parent_cursor.h"
+#include "verdict/numbers.h"
+
+namespace msprobe::verdict {
+namespace {
+
+using Part = Item::Part;
+
+// "[2, 3, 4]" -> 2, 3, 4; nothing of a size that is no number.
+std::vector<std::int64_t> extents(std::string_view shape) {
+  std::vector<std::int64_t> result;
+  const char* at = shape.data();
+  const char* const end = at + shape.size();
+  while (at < end) {
+    std::int64_t extent = 0;
+    const auto [next, error] = std::from_chars(at, end, extent);
+    if (error == std::errc()) result.push_back(extent);
+    at = error == std::errc() ? next : at + 1;
+  }
+  return result;
+}
+
+const trace::Construct* pointer(const std::optional<trace::Construct>& construct) {
+  return construct ? &*construct : nullptr;
+}
+
+}  // namespace
+
+Calls::Calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
+             const std::vector<Distance>& distances)
+    : pair_(pair), metrics_(metrics), distances_(distances), matches_(pair.records), rows_(pair) {
+  mispaired_.resize(count());
+  for (const trace::ReferenceItem& one : pair_.matches.reference_only) {
+    if (matches_.of_reference[one.record]) reference_only_[one.record].push_back(one.item);
+  }
+  find_zones();
+  find_mispaired();
+  std::vector<double> gradients;
+  for (const Record& record : reference().records()) {
+    if (!trace::holds_gradients(reference().name(record))) continue;
+    for (const Item& item : reference().items(record)) {
+      if (item.kind == Item::Kind::kTensor) gradients.push_back(trace::facts_of(reference(), item).typical());
+    }
+  }
+  negligible_gradient_ = negligible_of(std::move(gradients));
+  for (const ItemPair& row : pair_.matches.pairs) {
+    if (row.reference && !is_input(pair_.target_item(row).part))
+      coarsest_unit_ = std::max(coarsest_unit_, unit(row));
+  }
+}
+
+void Calls::find_zones() {
+  trace::ParentCursor cursor(pointer(pair_.target_construct));
+  parents_.resize(count());
+  zones_.resize(count(), Zone::kModel);
+  after_backward_.resize(count());
+  bool is_behind = false;
+  for (std::uint32_t i = 0; i < count(); ++i) {
+    const std::string_view around = parents_[i] = cursor.parent(name(i));
+    if (is_backward(name(i))) {
+      is_behind = true;
+    } else if (is_module(name(i)) || is_module(around)) {
+      is_behind = false;
+    }
+    after_backward_[i] = is_behind;
+    const operators::Row by = operator_of(name(i));
+    // Records of what does not tell who called: only optimizers change tensors there.
+    const bool is_update = around.empty() && by.is_in_place &&
+                           (by.gain == operators::Gain::kUpdate || (is_behind && !is_backward(name(i))));
+    if (around == "optimizer" || is_update) {
+      zones_[i] = Zone::kOptimizer;
+    } else if (around == "clip_grad") {
+      zones_[i] = Zone::kClipping;
+    }
+  }
+}
+
+// ---- calls of equal names that are something else
+
+// Where a module computes the same by other calls, some of one run may be paired with others of the same name
+// that do something else. They tell by their shapes, and count as calls of one run only.
+void Calls::find_mispaired() {
+  std::unordered_set<std::string_view> other_calls;  // modules with calls of one run only
+  const auto collect = [&](const Trace& trace, const std::vector<trace::Match>& matches,
+                           const std::optional<trace::Construct>& construct) {
+    for (std::uint32_t i = 0; construct && i < matches.size(); ++i) {
+      if (matches[i]) continue;
+      const std::string_view around = construct->parent(trace.name(trace.records()[i]));
+      if (!around.empty()) other_calls.insert(around);
+    }
+  };
+  collect(target(), matches_.of_target, pair_.target_construct);
+  collect(reference(), matches_.of_reference, pair_.reference_construct);
+  for (std::uint32_t i = 0; i < count(); ++i) {
+    if (is_paired(i) && is_mispairing(i, other_calls)) set_aside(i);
+  }
+  for (std::uint32_t i = 0; i < count(); ++i) {  // with its gradients
+    if (!is_paired(i) || !is_backward(name(i))) continue;
+    const trace::RecordName backward(name(i));
+    const auto forward = target().find(backward.with(trace::Direction::kForward));
+    if (forward && mispaired_[*forward]) set_aside(i);
+  }
+}
+
+bool Calls::is_mispairing(std::uint32_t record,
+                          const std::unordered_set<std::string_view>& other_calls) const {
+  if (is_module(name(record)) || trace::holds_gradients(name(record))) return false;
+  const std::uint32_t other = counterpart(record);
+  const auto has_other_calls = [&](const std::optional<trace::Construct>& construct, std::string_view call) {
+    return construct && other_calls.contains(construct->parent(call));
+  };
+  const bool is_repeated = target().records()[record].is_recompute;
+  const bool is_moved = matches_.of_target[record].how == trace::MatchKind::kMoved;
+  if (is_moved && is_repeated != reference().records()[other].is_recompute) return true;
+  if (!is_moved && !has_other_calls(pair_.target_construct, name(record)) &&
+      !has_other_calls(pair_.reference_construct, reference_name(other))) {
+    return false;
+  }
+  const auto rows = rows_.of_record(record);
+  const bool has_tensors_more = std::ranges::any_of(reference_only(record), [&](std::uint32_t item) {
+    return is_input(reference().all_items()[item].part);
+  });
+  return has_tensors_more || std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+           return pair_.target_item(row).kind == Item::Kind::kTensor && !row.reference &&
+                  row.reason == trace::NoMatchReason::kShape;
+         });
+}
+
+void Calls::set_aside(std::uint32_t record) {
+  mispaired_[record] = true;
+  matches_.of_reference[matches_.of_target[record].index] = {};
+  matches_.of_target[record] = {};
+}
+
+// ---- records
+
+operators::Row Calls::operator_of(std::string_view record) const {
+  return is_module(record) ? operators::find(module_class(record)) : operators::find(operator_name(record));
+}
+
+std::optional<std::uint32_t> Calls::forward_of(std::uint32_t record) const {
+  const trace::RecordName backward(name(record));
+  if (!backward.is_backward()) return std::nullopt;
+  const auto found = target().find(backward.with(trace::Direction::kForward));
+  if (!found || !is_paired(static_cast<std::uint32_t>(*found))) return std::nullopt;
+  return static_cast<std::uint32_t>(*found);
+}
+
+bool Calls::writes_in_place(std::uint32_t record) const {
+  const operators::Row by = operator_of(name(record));
+  if (by.is_in_place) return true;
+  const auto items = target().items(target().records()[record]);
+  return std::any_of(items.begin(), items.end(), [&](const Item& item) {
+    const std::string_view path = target().text(item.path);
+    const bool asks =
+        path.ends_with("inplace") || (by.inplace_position >= 0 && item.part == Part::kInputArgs &&
+                                      path == std::to_string(by.inplace_position));
+    return asks && is_input(item.part) && target().text(item.value) == "True";
+  });
+}
+
+std::uint64_t Calls::key(std::uint32_t record) const {
+  std::string what;
+  trace::append_without_count(what, name(record));
+  const trace::Token token = trace::token_of(what, target(), target().records()[record]);
+  return token.what ^ (token.detail * 3);
+}
+
+// ---- items
+
+Distance Calls::distance(const ItemPair& row, double floor) const {
+  const Distance& found = distance(row);
+  if (floor == 0 || found.equal) return found;
+  return trace::distance(target(), pair_.target_item(row), reference(), pair_.reference_item(row),
+                         metrics_.empty() ? nullptr : &metrics_[rows_.index(row)], floor);
+}
+
+Tensor Calls::tensor(const Item& item) const {
+  const std::vector<std::int64_t> shape = extents(reference().text(item.shape));
+  const double last = shape.empty() ? 1 : static_cast<double>(std::max<std::int64_t>(shape.back(), 1));
+  return tensor_of(trace::facts_of(reference(), item), last);
+}
+
+double Calls::unit(const ItemPair& row) const {
+  return metrics::unit_roundoff(trace::dtype_of(reference().text(pair_.reference_item(row)->dtype)));
+}
+
+bool Calls::says_nothing(const ItemPair& row) const {
+  const Item& item = pair_.target_item(row);
+  const std::string_view call = name(row.target_record);
+  if (!is_input(item.part)) return trace::is_uninitialised(call);
+  if (item.part != Part::kInputArgs || target().text(item.path) != "0") return false;
+  const operators::Row by = operator_of(call);
+  return by.overwrites && by.is_in_place;
+}
+
+std::span<const std::uint32_t> Calls::reference_only(std::uint32_t record) const {
+  const auto found = reference_only_.find(counterpart(record));
+  return found == reference_only_.end() ? std::span<const std::uint32_t>() : found->second;
+}
+
+std::string Calls::parameter(const ItemPair& row) const {
+  const Item& item = pair_.target_item(row);
+  if (item.part == Part::kParameters) return std::string(target().text(item.path));
+  const auto module = target().find(parent(row.target_record));
+  if (!module) return {};
+  for (const Item& other : target().items(target().records()[*module])) {
+    if (other.part == Part::kParameters && target().text(other.shape) == target().text(item.shape) &&
+        target().text(other.norm) == target().text(item.norm) &&
+        target().text(other.mean) == target().text(item.mean)) {
+      return std::string(target().text(other.path));
+    }
+  }
+  return {};
+}
+
+double Calls::terms(std::uint32_t record, const operators::Row& by, double result) const {
+  const std::uint32_t forward = forward_of(record).value_or(record);
+  std::vector<std::vector<std::int64_t>> tensors;
+  double made = 1;  // elements of the forward result
+  operators::CallShape call;
+  for (const Item& item : reference().items(reference().records()[counterpart(forward)])) {
+    const bool is_tensor = item.kind == Item::Kind::kTensor;
+    if (!is_input(item.part)) {
+      if (is_tensor) made = std::max(made, trace::element_count(reference().text(item.shape)));
+    } else if (is_tensor) {
+      tensors.push_back(extents(reference().text(item.shape)));
+    } else if (!by.terms_argument.empty()) {
+      const std::string_view path = reference().text(item.path);
+      const bool is_it = item.part == Part::kInputKwargs
+                             ? path.starts_with(by.terms_argument)
+                             : path.starts_with(std::to_string(by.terms_position));
+      const auto value = is_it ? reference().number(item.value) : std::nullopt;
+      if (value && std::abs(*value) < 1e15) call.numbers.push_back(static_cast<std::int64_t>(*value));
+    }
+  }
+  if (call.numbers.size() == 1) call.number = call.numbers.front();
+  call.tensors = tensors;
+  call.result = made;
+  const bool backward = forward != record;
+  // What is added, as a bias, has a sum as its gradient, and no products.
+  const bool sums_products = by.gain == operators::Gain::kProduct || by.gain == operators::Gain::kAttention;
+  if (!backward) return operators::term_count(by, call);
+  const double uses = std::max(made / std::max(result, 1.0), 1.0);
+  const bool is_added = std::any_of(tensors.begin(), tensors.end(), [&](const auto& shape) {
+    return tensors.size() > 2 && shape.size() == 1 && static_cast<double>(shape.front()) == result;
+  });
+  return sums_products && !is_added
+             ? operators::term_count_of_gradient(operators::term_count(by, call), made, result)
+             : uses;
+}
+
+// ---- where values come from
+
+const Flow& Calls::target_flow() const {
+  if (!target_flow_) target_flow_.emplace(target());
+  return *target_flow_;
+}
+
+const Flow& Calls::reference_flow() const {
+  if (!reference_flow_) reference_flow_.emplace(reference());
+  return *reference_flow_;
+}
+
+std::uint32_t Calls::row_of_reference(ItemIndex item) const {
+  const std::uint32_t row = rows_.of_reference(item);
+  return row == kNoRow || mispaired_[rows_[row].target_record] ? kNoRow : row;
+}
+
+std::uint32_t Calls::row_of_target(ItemIndex item) const {
+  const std::uint32_t row = rows_.of_target(item);
+  return row == kNoRow || mispaired_[rows_[row].target_record] ? kNoRow : row;
+}
+
+double negligible_of(std::vector<double> sizes) {
+  std::erase_if(sizes, [](double size) { return !(size > 0); });
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return numbers().negligible * *middle;
+}
+
+std::string shown(const Trace& trace, const Item& item) {
+  if (item.kind == Item::Kind::kNull) return "None";
+  if (item.kind != Item::Kind::kTensor) return std::string(trace.text(item.value));
+  return std::string(trace.text(item.dtype)) + " " + std::string(trace.text(item.shape));
+}
+
+}  // namespace msprobe::verdict

@@ -1,0 +1,144 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The calls of one step of one rank, of both runs: names, places and values, as the records have them. What
+/// is made of them stands in places_of_calls.h.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "msprobe/dump_pair.h"
+#include "msprobe/operators.h"
+#include "verdict/flow.h"
+#include "verdict/place.h"
+#include "verdict/rows.h"
+
+namespace msprobe::verdict {
+
+using metrics::Distance;
+using trace::DumpPair;
+using trace::Item;
+using trace::ItemPair;
+using trace::Record;
+using trace::Trace;
+
+/// In which part of a step a call is made.
+enum class Zone : std::uint8_t { kModel, kClipping, kOptimizer };
+
+class Calls {
+ public:
+  Calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
+        const std::vector<Distance>& distances);
+
+  const DumpPair& pair() const noexcept { return pair_; }
+  const Trace& target() const noexcept { return pair_.target; }
+  const Trace& reference() const noexcept { return pair_.reference; }
+  const Rows& rows() const noexcept { return rows_; }
+  std::uint32_t count() const noexcept { return static_cast<std::uint32_t>(target().records().size()); }
+
+  // ---- records
+
+  std::string_view name(std::uint32_t record) const { return target().name(target().records()[record]); }
+  std::string_view reference_name(std::uint32_t record) const {
+    return reference().name(reference().records()[record]);
+  }
+  /// The module, or the part of a step, that made a call; empty: none or unknown.
+  std::string_view parent(std::uint32_t record) const { return parents_[record]; }
+  Zone zone(std::uint32_t record) const noexcept { return zones_[record]; }
+  /// Behind the backward pass, outside of modules.
+  bool is_after_backward(std::uint32_t record) const noexcept { return after_backward_[record]; }
+  /// The record of the reference that this one is paired with; kNoMatch: none.
+  std::uint32_t counterpart(std::uint32_t record) const noexcept { return matches_.of_target[record].index; }
+  bool is_paired(std::uint32_t record) const noexcept {
+    return static_cast<bool>(matches_.of_target[record]);
+  }
+  /// The record of the target that a record of the reference is paired with; kNoMatch: none.
+  std::uint32_t of_reference(std::uint32_t record) const noexcept {
+    return matches_.of_reference[record].index;
+  }
+  /// Paired by name, and something else by its shapes: it counts as a call of one run only.
+  bool is_mispaired(std::uint32_t record) const noexcept { return mispaired_[record]; }
+  operators::Row operator_of(std::string_view record) const;
+  /// The forward record of a backward one, where both runs have it.
+  std::optional<std::uint32_t> forward_of(std::uint32_t record) const;
+  /// Whether it writes into one of its arguments, by name or because it is asked to.
+  bool writes_in_place(std::uint32_t record) const;
+  /// Calls of one operator on equal shapes and dtypes have one key.
+  std::uint64_t key(std::uint32_t record) const;
+
+  // ---- items
+
+  const Distance& distance(const ItemPair& row) const { return distances_[rows_.index(row)]; }
+  /// With elements measured against `floor` at least.
+  Distance distance(const ItemPair& row, double floor) const;
+  metrics::TensorFacts facts(const ItemPair& row) const {
+    return trace::facts_of(reference(), *pair_.reference_item(row));
+  }
+  Tensor tensor(const ItemPair& row) const { return tensor(*pair_.reference_item(row)); }
+  /// Of an item of the reference.
+  Tensor tensor(const Item& item) const;
+  double unit(const ItemPair& row) const;
+  std::string item_name(const ItemPair& row) const {
+    return trace::item_name(target(), row.target_record, row.target);
+  }
+  /// What is in it does not matter: it is only written, or holds whatever the memory held.
+  bool says_nothing(const ItemPair& row) const;
+  /// Tensors of the reference that go into a call, and have no counterpart.
+  std::span<const std::uint32_t> reference_only(std::uint32_t record) const;
+  /// The parameter of the module around that has this very value; empty: none.
+  std::string parameter(const ItemPair& row) const;
+  /// Of how many numbers an element of this result is the sum.
+  double terms(std::uint32_t record, const operators::Row& by, double result) const;
+
+  // ---- where values come from
+
+  const Flow& target_flow() const;
+  const Flow& reference_flow() const;
+  /// The row of an item of the reference or target; kNoRow: it has none, or its record is mispaired.
+  std::uint32_t row_of_reference(ItemIndex item) const;
+  std::uint32_t row_of_target(ItemIndex item) const;
+
+  // ---- of the whole step
+
+  /// The coarsest unit roundoff of what the reference computes.
+  double coarsest_unit() const noexcept { return coarsest_unit_; }
+  /// A gradient is measured against this size at least.
+  double negligible_gradient() const noexcept { return negligible_gradient_; }
+  bool has_modules_only() const { return target().level() == "L0"; }
+
+ private:
+  void find_zones();
+  void find_mispaired();
+  bool is_mispairing(std::uint32_t record, const std::unordered_set<std::string_view>& other_calls) const;
+  void set_aside(std::uint32_t record);
+
+  const DumpPair& pair_;
+  const std::vector<trace::RealMetrics>& metrics_;
+  const std::vector<Distance>& distances_;
+  trace::RecordMatches matches_;  // without mispaired ones
+  Rows rows_;
+  std::vector<std::string_view> parents_;
+  std::vector<Zone> zones_;
+  std::vector<bool> after_backward_;
+  std::vector<bool> mispaired_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>>
+      reference_only_;  // items, by record of the reference
+  mutable std::optional<Flow> target_flow_, reference_flow_;
+  double coarsest_unit_ = 0;
+  double negligible_gradient_ = 0;
+};
+
+/// The median of these, times Numbers::negligible; 0 of none.
+double negligible_of(std::vector<double> sizes);
+
+/// A value for a sentence: "None", dtype and shape of a tensor, else its text.
+std::string shown(const Trace& trace, const Item& item);
+
+}  // namespace msprobe::verdict

@@ -1,0 +1,346 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "msprobe/step_walk.h"
+#include "msprobe/thread_pool.h"
+#include "msprobe/verdict.h"
+#include "verdict/numbers.h"
+#include "verdict/places_of_state.h"
+#include "verdict/reasons.h"
+#include "verdict/rows.h"
+#include "verdict/suspects_of_calls.h"
+
+namespace msprobe::compare {
+
+using verdict::is_backward;
+using verdict::is_module;
+using verdict::module_path;
+
+namespace {
+
+constexpr std::size_t kMostCulprits = 3;
+constexpr std::size_t kMostNotes = 50;  // more is no note
+
+// Confidence, see confidence().
+constexpr double kExact = 0.95, kLeast = 0.5, kMostInNoise = 0.9, kHidden = 0.3;
+
+std::string key_of(const Finding& finding) {
+  return std::to_string(finding.step) + '|' + std::to_string(finding.rank) + '|' +
+         std::to_string(static_cast<int>(finding.phase)) + '|' + finding.name;
+}
+
+bool is_measured(const Finding& finding) { return std::isfinite(finding.distance.low); }
+
+bool is_lone_call(const Finding& finding) {
+  return finding.kind == FindingKind::kMissingCall || finding.kind == FindingKind::kExtraCall;
+}
+
+class Judge {
+ public:
+  Judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) : noise_(noise) {
+    for (const StepWalk& walk : walks) {
+      for (const Finding& finding : walk.findings) findings_.push_back(&finding);
+      walks_.emplace(std::pair(walk.step, walk.rank), &walk);
+    }
+    std::stable_sort(findings_.begin(), findings_.end(),
+                     [](const Finding* a, const Finding* b) { return a->place() < b->place(); });
+    note_what_follows();
+    for (std::size_t i = 0; i < findings_.size(); ++i) is_culprit_.push_back(is_culprit(i));
+  }
+
+  std::vector<const Finding*> culprits() const {
+    std::vector<const Finding*> found;
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      if (is_culprit_[i]) found.push_back(findings_[i]);
+    }
+    leave_outermost(found);
+    add_random_state(found);
+    return found;
+  }
+
+  /// What differs, and is no cause, as nothing comes of it.
+  std::vector<Because> notes(const std::vector<StepWalk>& walks) const {
+    std::vector<Because> notes;
+    std::unordered_set<std::string> known;  // what every step says is said once
+    const auto add = [&](Because note) {
+      if (known.insert(text_of(note, Language::kEnglish)).second) notes.push_back(std::move(note));
+    };
+    for (std::size_t i = 0; i < findings_.size(); ++i) {
+      const Finding& finding = *findings_[i];
+      if (finding.phase == Phase::kRandomState || finding.because.empty() || is_culprit_[i]) continue;
+      Because note = finding.because;
+      note.push_back({Reason::kNoConsequence, {}});
+      add(std::move(note));
+    }
+    for (const StepWalk& walk : walks) {
+      if (!walk.stranger.empty()) add({{Reason::kDissimilar, {walk.stranger}}});
+    }
+    if (notes.size() > kMostNotes) {
+      const std::size_t more = notes.size() - kMostNotes;
+      notes.resize(kMostNotes);
+      notes.push_back({{Reason::kMoreNotes, {std::to_string(more)}}});
+    }
+    return notes;
+  }
+
+ private:
+  // Empty where none of the walks is of the finding's step and rank.
+  const StepWalk& walk_of(const Finding& finding) const {
+    static const StepWalk none;
+    const auto found = walks_.find({finding.step, finding.rank});
+    return found == walks_.end() ? none : *found->second;
+  }
+
+  bool is_culprit(std::size_t index) const {
+    const Finding& finding = *findings_[index];
+    if (finding.phase == Phase::kRandomState) return false;
+    const bool is_of_data = finding.phase == Phase::kInputs || finding.phase == Phase::kCalls ||
+                            finding.phase == Phase::kGradients;
+    const StepWalk& walk = walk_of(finding);
+    if (is_of_data && walk.divided_otherwise && walk.gradients_agree) return false;
+    const double known = noise_ == nullptr ? 0 : noise_->strength(finding);
+    if (is_measured(finding)) {
+      return finding.strength >= std::max(1.0, verdict::numbers().suspect * known) &&
+             !(finding.effect < 1);  // NaN: not looked for
+    }
+    return known == 0 && has_effect(index);
+  }
+
+  // Whether something comes of a setting, an argument or a call that only one run has.
+  bool has_effect(std::size_t index) const {
+    const Finding& finding = *findings_[index];
+    if (finding.phase == Phase::kUpdate &&
+        (is_lone_call(finding) || finding.kind == FindingKind::kArgument) && walk_of(finding).has_state) {
+      return false;  // the training state tells of settings and states by their names
+    }
+    const bool has_measure = std::isfinite(finding.effect);
+    if (has_measure && finding.effect >= 1) return true;
+    if (finding.is_hidden) return true;
+    if (finding.kind == FindingKind::kModuleAttribute && shows_in_a_buffer(finding)) return true;
+    // How something is done is no difference in what is done: the gradients of the step tell.
+    if (finding.phase <= Phase::kGradients && !has_measure && walk_of(finding).gradients_agree)
+      return is_followed(index);
+    if (std::isinf(finding.effect)) return true;
+    if (!std::isnan(finding.effect)) return false;
+    const bool may_be_harmless = is_lone_call(finding) || finding.kind == FindingKind::kModuleAttribute;
+    return !may_be_harmless || finding.phase == Phase::kOptimizerSetting || is_followed(index);
+  }
+
+  void note_what_follows() {
+    next_.resize(findings_.size());
+    const Finding* next = nullptr;
+    for (std::size_t i = findings_.size(); i-- > 0;) {
+      const Finding& finding = *findings_[i];
+      next_[i] = next;
+      if (!(finding.strength >= 1)) continue;
+      if (is_measured(finding)) next = &finding;
+      if (finding.kind == FindingKind::kBuffer) buffers_.try_emplace(finding.module, &finding);
+    }
+  }
+
+  // As the momentum of a batch normalisation does, one step later.
+  bool shows_in_a_buffer(const Finding& finding) const {
+    const auto last = buffers_.find(finding.module);
+    return last != buffers_.end() && last->second->place() > finding.place();
+  }
+
+  // Something in the rest of the step is farther off than it may be; what an optimizer does shows in the next
+  // one.
+  bool is_followed(std::size_t index) const {
+    const int last = findings_[index]->step + (findings_[index]->phase == Phase::kUpdate ? 1 : 0);
+    return next_[index] != nullptr && next_[index]->step <= last;
+  }
+
+  // What a module is given is the same inside of it: its outermost module names it.
+  static void leave_outermost(std::vector<const Finding*>& culprits) {
+    // By step, rank and path: the arguments of modules, of which there may be some in each of many ranks.
+    std::map<std::tuple<int, int, std::string>, std::vector<const Finding*>> of_modules;
+    for (const Finding* one : culprits) {
+      if (one->kind == FindingKind::kArgument && is_module(one->record))
+        of_modules[{one->step, one->rank, module_path(one->record)}].push_back(one);
+    }
+    const auto is_given_outside = [&](const Finding* inner) {
+      if (inner->kind != FindingKind::kArgument || !is_measured(*inner) || inner->module.empty())
+        return false;
+      const auto found = of_modules.find({inner->step, inner->rank, inner->module});
+      return found != of_modules.end() && (found->second.size() > 1 || found->second.front() != inner);
+    };
+    culprits.erase(std::remove_if(culprits.begin(), culprits.end(), is_given_outside), culprits.end());
+  }
+
+  // A random operator that differs first is not to blame when its generator stood elsewhere.
+  void add_random_state(std::vector<const Finding*>& culprits) const {
+    if (culprits.empty() || culprits.front()->kind != FindingKind::kRandomness) return;
+    const auto state = std::find_if(findings_.begin(), findings_.end(), [&](const Finding* one) {
+      return one->phase == Phase::kRandomState && one->step == culprits.front()->step &&
+             one->name.starts_with("rng.torch");
+    });
+    if (state != findings_.end()) culprits.insert(culprits.begin(), *state);
+  }
+
+  const KnownNoise* noise_;
+  std::vector<const Finding*> findings_;  // in the order of execution
+  std::vector<const Finding*> next_;      // of each the next one that is farther off than it may be
+  std::unordered_map<std::string_view, const Finding*> buffers_;  // by module the last one that is so
+  std::vector<bool> is_culprit_;
+  // By step and rank; where save() was given something, too, that of the dump.
+  std::map<std::pair<int, int>, const StepWalk*> walks_;
+};
+
+// What is no call (a setting of a module, a weight, a gradient) stands at a call of its module: there a
+// reader finds its lines, its rows and its node.
+void add_places(const trace::Trace& target, std::vector<Finding>& findings) {
+  const auto needs_place = [](const Finding& one) { return one.record.empty() && !one.module.empty(); };
+  if (std::none_of(findings.begin(), findings.end(), needs_place)) return;
+  std::unordered_map<std::string, std::string_view> calls, gradients;
+  for (const trace::Record& record : target.records()) {
+    const std::string_view name = target.name(record);
+    if (!is_module(name) || is_backward(name)) continue;
+    (trace::holds_gradients(name) ? gradients : calls).try_emplace(module_path(name), name);
+  }
+  for (Finding& finding : findings) {
+    if (!needs_place(finding)) continue;
+    const auto own = gradients.find(finding.module), call = calls.find(finding.module);
+    if (finding.kind == FindingKind::kGradient && own != gradients.end()) {
+      finding.record = own->second;
+    } else if (call != calls.end()) {
+      finding.record = call->second;
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view kind_name(FindingKind kind) noexcept {
+  switch (kind) {
+    case FindingKind::kInputData: return "input_data";
+    case FindingKind::kWeight: return "weight";
+    case FindingKind::kBuffer: return "buffer";
+    case FindingKind::kArgument: return "argument";
+    case FindingKind::kModuleAttribute: return "module_attribute";
+    case FindingKind::kOperator: return "operator";
+    case FindingKind::kInPlace: return "in_place";
+    case FindingKind::kMissingCall: return "missing_call";
+    case FindingKind::kExtraCall: return "extra_call";
+    case FindingKind::kGradient: return "gradient";
+    case FindingKind::kReduction: return "reduction";
+    case FindingKind::kClipping: return "clipping";
+    case FindingKind::kOptimizerSetting: return "optimizer_setting";
+    case FindingKind::kOptimizerState: return "optimizer_state";
+    case FindingKind::kUpdate: return "update";
+    case FindingKind::kRandomness: return "randomness";
+  }
+  return "";
+}
+
+std::string_view status_name(Status status) noexcept {
+  return status == Status::kEqual ? "equal" : status == Status::kRounding ? "rounding" : "differ";
+}
+
+std::string_view reason_word(Reason reason) noexcept { return verdict::row_of(reason).id; }
+
+std::string text_of(const Because& because, Language language) {
+  std::string text;
+  for (const Clause& clause : because) text += verdict::text_of(clause, language);
+  return text;
+}
+
+std::vector<Distance> distances(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                                unsigned threads) {
+  constexpr std::size_t kRowsAtOnce = 4096;
+  const std::vector<trace::ItemPair>& rows = pair.matches.pairs;
+  std::vector<Distance> result(rows.size());
+  ThreadPool pool(threads);
+  pool.parallel_for((rows.size() + kRowsAtOnce - 1) / kRowsAtOnce, [&](std::size_t part) {
+    const std::size_t end = std::min(rows.size(), (part + 1) * kRowsAtOnce);
+    for (std::size_t i = part * kRowsAtOnce; i < end; ++i) {
+      result[i] = trace::distance(pair.target, pair.target_item(rows[i]), pair.reference,
+                                  pair.reference_item(rows[i]), metrics.empty() ? nullptr : &metrics[i]);
+    }
+  });
+  return result;
+}
+
+StepWalk walk_step(const DumpPair& pair, const std::vector<RealMetrics>& metrics,
+                   const std::vector<Distance>& distances, int step, int rank, const StepWalk* before,
+                   const std::function<void(const Judged&)>& observer) {
+  const bool has_state = pair.target_state && pair.reference_state;
+  verdict::SuspectsOfCalls calls =
+      verdict::suspects_of_calls(pair, metrics, distances, before, has_state, observer);
+  if (has_state)
+    verdict::add_suspects_of_state(*pair.target_state, *pair.reference_state, before, calls, observer);
+  add_places(pair.target, calls.walk.findings);
+  calls.walk.step = step;
+  calls.walk.rank = rank;
+  for (Finding& finding : calls.walk.findings) {
+    finding.step = step;
+    finding.rank = rank;
+  }
+  return std::move(calls.walk);
+}
+
+void KnownNoise::add(const std::vector<StepWalk>& run) {
+  for (const StepWalk& walk : run) {
+    for (const Finding& finding : walk.findings) {
+      double& known = seen_[key_of(finding)];
+      known = std::max(known, finding.strength);
+    }
+  }
+}
+
+void KnownNoise::add_amplification(const std::string& record, double amplification) {
+  double& known = amplification_[record];
+  known = std::max(known, amplification);
+}
+
+double KnownNoise::strength(const Finding& finding) const {
+  const auto found = seen_.find(key_of(finding));
+  const double known = found == seen_.end() ? 0 : found->second;
+  if (finding.phase != Phase::kCalls || !std::isfinite(finding.distance.low)) return known;
+  auto amplified = amplification_.find(finding.name);
+  if (amplified == amplification_.end()) amplified = amplification_.find(finding.record);
+  // Of what is measured, not of what happened once: without the margin that noise has.
+  return amplified == amplification_.end() ? known
+                                           : std::max(known, amplified->second / verdict::numbers().suspect);
+}
+
+Verdict judge(const std::vector<StepWalk>& walks, const KnownNoise* noise) {
+  const Judge judge(walks, noise);
+  Verdict verdict;
+  const std::vector<const Finding*> culprits = judge.culprits();
+  for (std::size_t i = 0; i < std::min(culprits.size(), kMostCulprits); ++i)
+    verdict.culprits.push_back(*culprits[i]);
+  verdict.notes = judge.notes(walks);
+  const bool all_equal =
+      std::all_of(walks.begin(), walks.end(), [](const StepWalk& walk) { return walk.all_equal(); });
+  verdict.has_noise = !all_equal;
+  verdict.status = !culprits.empty() ? Status::kDiffer : all_equal ? Status::kEqual : Status::kRounding;
+  for (const StepWalk& walk : walks) {
+    if (walk.first_differing.empty() || verdict.status != Status::kRounding || noise != nullptr) continue;
+    if (walk.divided_otherwise && walk.gradients_agree) continue;
+    verdict.status = Status::kDiffer;
+    verdict.last_agreeing = walk.last_agreeing;
+    verdict.first_differing = walk.first_differing;
+  }
+  return verdict;
+}
+
+double confidence(const Finding& finding, std::size_t place) {
+  double own = finding.is_hidden ? kHidden : kExact;
+  if (is_measured(finding)) {
+    const double surplus = std::max(finding.strength, 1.0);
+    const double most = finding.exact_before ? kExact : kMostInNoise;
+    own = most - (most - kLeast) / surplus;
+  }
+  return std::max(own * std::pow(0.5, static_cast<double>(place)), 0.001);
+}
+
+}  // namespace msprobe::compare

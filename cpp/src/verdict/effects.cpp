@@ -1,0 +1,85 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/effects.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace msprobe::verdict {
+namespace {
+
+constexpr int kDeepest = 64;  // modules inside of modules
+// Without modules and values that can be followed, what comes of a call is looked for in so many of the next.
+constexpr int kCallsToLookAt = 4;
+
+}  // namespace
+
+double Effects::in_call(std::uint32_t record) const {
+  const Outcome& seen = outcomes_[record];
+  const trace::RecordName name(calls_.name(record));
+  if (name.is_backward() || seen.visible >= 1) return seen.effect();
+  const auto backward = calls_.target().find(name.with(trace::Direction::kBackward));
+  const bool has_it = backward && calls_.is_paired(static_cast<std::uint32_t>(*backward));
+  return has_it ? std::max(seen.effect(), outcomes_[*backward].effect()) : seen.effect();
+}
+
+double Effects::around(std::string_view module, bool of_reference, double order) const {
+  const auto& construct = of_reference ? calls_.pair().reference_construct : calls_.pair().target_construct;
+  const Trace& trace = of_reference ? calls_.reference() : calls_.target();
+  for (int depth = 0; construct && !module.empty() && depth < kDeepest; ++depth) {
+    if (const auto found = trace.find(module)) {
+      const auto index = static_cast<std::uint32_t>(*found);
+      const std::uint32_t ours = of_reference ? calls_.of_reference(index) : index;
+      if (ours != trace::kNoMatch && (outcomes_[ours].has_result || outcomes_[ours].visible > 0))
+        return outcomes_[ours].visible;
+    }
+    module = construct->parent(module);
+  }
+  double effect = 0;
+  int looked_at = 0;
+  for (auto i = static_cast<std::uint32_t>(std::max(std::ceil(order), 0.0));
+       i < calls_.count() && looked_at < kCallsToLookAt; ++i) {
+    if (!calls_.is_paired(i) || trace::holds_gradients(calls_.name(i))) continue;
+    effect = std::max(effect, outcomes_[i].visible);
+    ++looked_at;
+  }
+  return looked_at == 0 ? kInfinity : effect;
+}
+
+void Effects::note(std::uint32_t group, double effect) {
+  of_groups_[group] = std::max(of_groups_[group].value_or(0), effect);
+}
+
+// A file may have a longer chain of groups than this thread has a stack.
+double Effects::of_group(std::uint32_t group) {
+  struct Looking {
+    std::uint32_t group;
+    std::vector<std::uint32_t> consumers;
+    std::size_t next = 0;
+    std::optional<double> effect = {};
+  };
+  std::vector<Looking> chain;
+  const auto begins = [&](std::uint32_t one) {
+    if (of_groups_[one] || looked_at_.contains(one)) return false;
+    looked_at_.insert(one);
+    chain.push_back({one, unpaired_.consumers(one)});
+    return true;
+  };
+  begins(group);
+  while (!chain.empty()) {
+    Looking& last = chain.back();
+    if (last.next < last.consumers.size()) {
+      const std::uint32_t consumer = last.consumers[last.next];
+      if (begins(consumer)) continue;
+      if (of_groups_[consumer]) last.effect = std::max(last.effect.value_or(0), *of_groups_[consumer]);
+      ++last.next;
+      continue;
+    }
+    const UnpairedCalls& one = unpaired_.groups()[last.group];
+    of_groups_[last.group] = last.effect ? *last.effect : around(one.around, one.is_missing, one.order);
+    chain.pop_back();
+  }
+  return of_groups_[group].value_or(0);
+}
+
+}  // namespace msprobe::verdict

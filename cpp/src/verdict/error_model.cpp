@@ -1,0 +1,461 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/error_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <span>
+
+#include "msprobe/error.h"
+#include "msprobe/step_walk.h"
+#include "verdict/numbers.h"
+
+namespace msprobe::verdict {
+
+namespace {
+
+Numbers in_force;
+
+}  // namespace
+
+const Numbers& numbers() noexcept { return in_force; }
+
+namespace {
+
+using operators::Gain;
+
+const double kFloat32 = metrics::unit_roundoff(DType::kFloat32);
+
+double ratio(double a, double b) {
+  constexpr double kSmallest = std::numeric_limits<double>::min();
+  return b > kSmallest ? a / b : (a > kSmallest ? numbers().most_gain : 1);
+}
+
+double at_most(double gain) { return std::clamp(gain, 1.0, numbers().most_gain); }
+
+double bias_units(double unit) { return unit > kFloat32 ? numbers().bias_of_coarse : numbers().bias; }
+
+double element_units(double unit) {
+  return unit > kFloat32 ? numbers().element_of_coarse : numbers().element;
+}
+
+double own_units(double unit) { return unit > kFloat32 ? numbers().own_of_coarse : numbers().own; }
+
+// R5: integers and flags. Elements that were near a limit are on the other side of it.
+double discrete(double error) { return 2 * std::sqrt(std::min(error, 1.0)); }
+
+// ---- R2: one operator
+
+class OfOperator {
+ public:
+  explicit OfOperator(const Place& place) : place_(place), result_(place.tensor), cancelled_(cancellation()) {
+    unit_ = result_.unit;
+    // Under autocast gradients are computed in the dtype of the result, and cast back.
+    if (place.is_backward) {
+      for (const Source& one : place.sources) unit_ = std::max(unit_, one.tensor.unit);
+    }
+  }
+
+  Tolerance tolerance() const {
+    Tolerance allowed;
+    allowed.cancelled = cancelled_;
+    bool any_differs = false;
+    for (const Source& one : place_.sources) {
+      any_differs |= !one.distance.equal;
+      allowed.of_sources.push_back(add(allowed, one));
+    }
+    if (result_.unit == 0) {
+      add_discrete(allowed);
+      return allowed;
+    }
+    if (place_.by.has_kink && place_.is_backward) add_kink(allowed);
+    if (rounds()) add_own(allowed, any_differs);
+    return allowed;
+  }
+
+ private:
+  Gain gain_class() const { return place_.by.gain; }
+  bool only_moves() const { return place_.by.only_moves(); }
+
+  // Elements in another order have the same distance, and another estimate of it.
+  double error_of(const Source& one) const {
+    return only_moves() ? std::max(one.distance.high, one.unseen) : one.error();
+  }
+
+  Contribution add(Tolerance& allowed, const Source& one) const {
+    const double error = error_of(one);
+    if (error == 0) return {};
+    const double gain = gain_of(one), cast = cast_error(one, error);
+    allowed.magnitude += gain * error + cast;
+    allowed.expected += gain * one.likely() + cast_error(one, one.likely());
+    // Independent errors of n elements move a norm or a mean by sqrt(n) times less. Those of one origin are
+    // alike along a row; what the call that made it rounded is not.
+    const double errors = errors_of(one);
+    const double shared = one.is_shared ? std::max(error - own_rounding(one.tensor.unit), 0.0) : 0;
+    allowed.bias += gain * (one.distance.bias + shared / std::sqrt(std::min(errors, one.tensor.last)) +
+                            (error - shared) / std::sqrt(errors)) +
+                    cast / std::sqrt(errors);
+    return {gain, error};
+  }
+
+  void add_discrete(Tolerance& allowed) const {
+    double error = 0;
+    for (const Source& one : place_.sources) {
+      if (one.tensor.unit > 0) error = std::max(error, one.error());
+    }
+    allowed.magnitude += discrete(error);
+    allowed.bias = allowed.expected = allowed.magnitude;
+  }
+
+  // R5: where the derivative jumps, an error e takes a share e of the elements over the jump, each off by its
+  // size.
+  void add_kink(Tolerance& allowed) const {
+    double error = 0;
+    for (const Source& one : place_.sources) {
+      if (one.tensor.unit > 0 && one.is_saved) error = std::max(error, one.error());
+    }
+    allowed.magnitude += std::sqrt(std::min(error, 1.0));
+    allowed.expected += std::sqrt(std::min(error, 1.0));
+  }
+
+  // The gradient of what was repeated or looked up is the sum over all its uses.
+  bool rounds() const {
+    const bool is_exact = only_moves() || gain_class() == Gain::kNone;
+    return !is_exact || (place_.is_backward &&
+                         std::any_of(place_.sources.begin(), place_.sources.end(), [&](const Source& one) {
+                           return !one.is_saved && one.tensor.count > result_.count;
+                         }));
+  }
+
+  void add_own(Tolerance& allowed, bool any_differs) const {
+    const double repeated = gain_class() == Gain::kRecurrent ? numbers().opaque : 1;
+    const double rounding = repeated * own_units(unit_) + sum_units();
+    const double lost = unit_ * lost_units();
+    allowed.own = rounding * lost;
+    if (!any_differs) allowed.element = element_units(unit_) * lost * ratio(result_.largest, result_.norm);
+    allowed.magnitude += allowed.own;
+    allowed.expected += allowed.own;
+    // The rows of a normalisation share the rounding of one sum each.
+    const double shared =
+        gain_class() == Gain::kScaleFree ? numbers().bias_shared * std::sqrt(place_.terms) : 0;
+    allowed.bias += lost * (bias_units(unit_) + shared + rounding / std::sqrt(std::max(result_.count, 1.0)));
+  }
+
+  double sum_units() const {
+    return (unit_ > kFloat32 ? numbers().sum_of_coarse : numbers().sum) * std::sqrt(place_.terms);
+  }
+
+  // How many times a rounding of its own shows in a result that is smaller than its terms. Logarithms of sums
+  // of exponentials are kept in float32 until they are rounded to the dtype of the result.
+  double lost_units() const {
+    if (gain_class() != Gain::kLogarithm || place_.is_backward || unit_ <= kFloat32) return cancelled_;
+    return std::max(1.0, cancelled_ * kFloat32 / unit_);
+  }
+
+  // ---- gains
+
+  // How many times the relative error of this source shows in the result.
+  double gain_of(const Source& one) const {
+    const double smaller = ratio(one.tensor.norm, result_.norm);
+    if (place_.is_backward) {
+      if (only_moves()) return std::max(smaller, 1.0);
+      if (gain_class() == Gain::kRecurrent) return std::max(numbers().opaque, cancelled_);
+      return std::max({2.0, one.is_saved ? 1.0 : std::min(smaller, numbers().most_gain), cancelled_});
+    }
+    switch (gain_class()) {
+      case Gain::kNone: return 0;
+      case Gain::kMoves:
+      case Gain::kPicks:
+      case Gain::kSum:
+      case Gain::kDraws: return std::max(smaller, 1.0);
+      case Gain::kElementwise:
+      case Gain::kScaleFree: return 2;
+      case Gain::kPower: return numbers().power;
+      // An element that is a part e of the tensor, and off by as much, is a part sqrt(e) of the roots.
+      case Gain::kRoot: return std::max(2.0, 1 / std::sqrt(one.error()));
+      case Gain::kProduct: return std::max(cancelled_, 1.0);
+      case Gain::kExponential: return one.tensor.is_masked() ? 2 : std::max(2.0, 2 * one.tensor.typical);
+      case Gain::kLogarithm: return std::max(2.0, at_most(2 * ratio(one.tensor.typical, result_.typical)));
+      case Gain::kRecurrent: return numbers().opaque;
+      case Gain::kAttention: return std::max(2.0, at_most(4 * one.tensor.typical * one.tensor.typical));
+      case Gain::kSteps:
+      case Gain::kDecides:
+      case Gain::kUpdate:
+      case Gain::kOther: break;
+    }
+    return at_most(smaller);
+  }
+
+  // A cast to a coarser dtype, with neighbours 2u apart: an error e takes a share e / 2u of the elements to
+  // the other neighbour, which is off by 2u. Together sqrt(2 u e); where e is beyond u, all are rounded
+  // anyhow.
+  double cast_error(const Source& one, double error) const {
+    const bool is_cast = only_moves() && one.tensor.unit > 0 && one.tensor.unit < result_.unit;
+    return is_cast ? std::sqrt(2 * result_.unit * std::min(error, result_.unit)) : 0;
+  }
+
+  // How many errors of a source count in the norm of the result. Those of a power are in its largest
+  // elements: with errors e of each element x, the norm moves by sum(e x^2) / |x|^2, at most e max(x) / |x|.
+  double errors_of(const Source& one) const {
+    // A part of a tensor, or one that is repeated in part, may have most of the errors.
+    if (only_moves() && one.tensor.count != result_.count) return 1;
+    const double kept = independent_errors(result_);
+    double errors = independent_errors(one.tensor);
+    // Of a sum there are as many as there are results.
+    errors = place_.is_backward ? std::min(errors, kept) : errors * kept / result_.count;
+    if (gain_class() != Gain::kPower || result_.largest <= 0) return std::max(errors, 1.0);
+    return std::clamp(std::pow(result_.norm / result_.largest, 2), 1.0, std::max(errors, 1.0));
+  }
+
+  // ---- cancellation
+
+  // How much smaller the result is than the terms it is a sum of, as if their signs were random.
+  double cancellation() const {
+    constexpr double kMost = 1e9;  // beyond, nothing is left of a result
+    if (!place_.is_backward && is_by_element()) return 1;
+    const bool is_product = gain_class() == Gain::kProduct;
+    double terms = is_product ? largest_product() : largest_term();
+    // The bias of a linear layer in backward: a plain sum of what comes in.
+    if (is_product && (place_.is_backward || terms == 0)) terms = std::max(terms, largest_term());
+    return std::clamp(ratio(terms, result_.typical), 1.0, kMost);
+  }
+
+  // Functions of single elements: a product with a small number is small, and no sum that cancels out.
+  bool is_by_element() const {
+    const Gain gain = gain_class();
+    const bool has_no_sum = gain == Gain::kElementwise || gain == Gain::kPower || gain == Gain::kRoot ||
+                            gain == Gain::kExponential || gain == Gain::kPicks;
+    return has_no_sum && std::none_of(place_.sources.begin(), place_.sources.end(), [&](const Source& one) {
+             return !one.is_saved && one.tensor.count > result_.count;
+           });
+  }
+
+  // A sum over the elements that come in: of n each for one that comes out, sqrt(n) times a typical one. What
+  // is masked is no term.
+  double largest_term() const {
+    double most = 0;
+    for (const Source& one : place_.sources) {
+      if (one.is_saved || one.tensor.is_masked()) continue;
+      most = std::max(most, one.tensor.typical * std::sqrt(std::max(one.tensor.count / result_.count, 1.0)));
+    }
+    return most;
+  }
+
+  // Products of two of them, over the common extent.
+  double largest_product() const {
+    double most = 0;
+    const std::span sources(place_.sources);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      for (std::size_t k = i + 1; k < sources.size(); ++k) {
+        const Source &a = sources[i], &b = sources[k];
+        if ((a.is_saved && b.is_saved) || a.tensor.is_masked() || b.tensor.is_masked()) continue;
+        const double extent = std::sqrt(a.tensor.count * b.tensor.count / result_.count);
+        most = std::max(most, a.tensor.typical * b.tensor.typical * std::sqrt(std::max(extent, 1.0)));
+      }
+    }
+    return most;
+  }
+
+  const Place& place_;
+  const Tensor& result_;
+  double cancelled_;
+  double unit_ = 0;
+};
+
+// ---- the other rules
+
+// R1. What was scaled or cast on the way was rounded once more.
+Tolerance of_same_value(const Place& place) {
+  Tolerance allowed;
+  const double errors = std::sqrt(std::max(place.tensor.count, 1.0));
+  for (const Source& one : place.sources) {
+    const double high = std::max(one.distance.high, one.unseen);
+    allowed.magnitude = std::max(allowed.magnitude, high);
+    allowed.bias = std::max(allowed.bias, one.distance.bias + high / errors);
+    allowed.expected = std::max(allowed.expected, one.likely());
+    allowed.of_sources.push_back({1, high});
+  }
+  allowed.own = place.extra_rounding * place.tensor.unit;
+  allowed.magnitude += allowed.own;
+  allowed.expected += allowed.own;
+  allowed.bias += allowed.own;
+  return allowed;
+}
+
+// R3
+Tolerance of_opaque(const Place& place) {
+  Tolerance allowed;
+  double error = 0, likely = 0;
+  const double gain = std::pow(numbers().opaque, place.calls);
+  for (const Source& one : place.sources) {
+    error = std::max(error, one.error());
+    likely = std::max(likely, one.likely());
+    allowed.of_sources.push_back({gain, one.error()});
+  }
+  if (place.tensor.unit == 0) {  // R5
+    allowed.magnitude = allowed.bias = allowed.expected = discrete(error);
+    return allowed;
+  }
+  allowed.own = gain * own_rounding(place.tensor.unit);
+  allowed.magnitude = allowed.bias = gain * error + allowed.own;
+  allowed.expected = gain * likely + allowed.own;
+  return allowed;
+}
+
+// What is computed inside of a module may explain more than what goes into it.
+Tolerance with_inside(Tolerance allowed, const Place& place) {
+  if (!place.inside) return allowed;
+  const double by_parts = opaque(place.inside->error(), place.inside->tensor.unit);
+  allowed.magnitude = std::max(allowed.magnitude, by_parts);
+  allowed.bias = std::max(allowed.bias, by_parts);
+  allowed.expected = std::max(allowed.expected, by_parts);
+  return allowed;
+}
+
+// R4. Data and weights are read, not computed, and rounded once.
+Tolerance of_origin(const Place& place) {
+  Tolerance allowed;
+  const Tensor& tensor = place.tensor;
+  allowed.own = own_rounding(tensor.unit);
+  allowed.magnitude = allowed.expected = allowed.own;
+  allowed.bias = tensor.unit * bias_units(tensor.unit) + allowed.own / std::sqrt(std::max(tensor.count, 1.0));
+  allowed.element = element_units(tensor.unit) * tensor.unit * ratio(tensor.largest, tensor.norm);
+  return allowed;
+}
+
+// R6. The first source is what is moved, the others make the step. Where a step is divided by the size of the
+// gradient, elements that are exactly 0 but for rounding are moved in any direction, and nothing tells how
+// many they are: two steps of each element at most.
+Tolerance of_update(const Place& place) {
+  Tolerance allowed = of_origin(place);
+  const double errors = std::sqrt(independent_errors(place.tensor));
+  double moved = 0;
+  for (std::size_t i = 0; i < place.sources.size(); ++i) {
+    const Source& one = place.sources[i];
+    const double error = one.error();
+    const bool is_moved = i == 0;
+    allowed.of_sources.push_back({is_moved ? 1.0 : 0.0, error});
+    if (error == 0) continue;
+    allowed.element = 0;
+    moved = place.step;
+    if (!is_moved) continue;
+    allowed.magnitude += error;
+    allowed.bias += one.distance.bias + error / errors;
+  }
+  allowed.own += moved;
+  allowed.magnitude += moved;
+  allowed.bias += 2 * moved / errors;
+  allowed.expected = allowed.magnitude;
+  return allowed;
+}
+
+}  // namespace
+
+bool Tensor::is_masked() const noexcept { return unit > 0 && largest > numbers().mask; }
+
+Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent) {
+  Tensor tensor;
+  tensor.count = std::max(reference.count, 1.0);
+  tensor.typical = reference.typical();
+  tensor.norm = tensor.typical * std::sqrt(tensor.count);
+  tensor.largest = reference.largest();
+  tensor.last = last_extent;
+  tensor.unit = metrics::unit_roundoff(reference.dtype);
+  return tensor;
+}
+
+Tolerance tolerance(const Place& place) {
+  switch (place.rule) {
+    case Rule::kSameValue: return of_same_value(place);
+    case Rule::kOperator: return with_inside(OfOperator(place).tolerance(), place);
+    case Rule::kOpaque: return of_opaque(place);
+    case Rule::kOrigin: return of_origin(place);
+    case Rule::kUpdate: return of_update(place);
+    case Rule::kUnknown: break;
+  }
+  Tolerance anything;
+  anything.magnitude = anything.bias = anything.expected = kInfinity;
+  return anything;
+}
+
+double excess(const metrics::Distance& distance, const Tolerance& allowed) {
+  if (distance.equal) return 0;
+  if (std::isinf(distance.low)) return std::isinf(allowed.magnitude) ? 0 : distance.low;
+  if (allowed.magnitude == 0) return kInfinity;  // checksums may differ over equal statistics
+  const double suspect = numbers().suspect;
+  const double magnitude = distance.low > 0 ? distance.low / (suspect * allowed.magnitude) : 0;
+  const double bias = distance.bias > 0 ? distance.bias / (suspect * allowed.bias) : 0;
+  const bool is_local = allowed.element > 0 && distance.peak >= numbers().few_elements;
+  const double local = is_local ? distance.low / (suspect * allowed.element) : 0;
+  return std::max({magnitude, bias, local});
+}
+
+double visible_excess(const metrics::Distance& distance, const Tolerance& allowed) {
+  if (distance.equal) return 0;
+  const double least = excess(distance, allowed);
+  if (std::isinf(least) || allowed.expected == 0) return least;
+  return std::max(least, distance.value / (numbers().visible * allowed.expected));
+}
+
+double unseen(const Place& place) {
+  const Tensor& result = place.tensor;
+  double error = 0;
+  if (place.rule == Rule::kSameValue) {
+    for (const Source& one : place.sources) error = std::max(error, one.unseen);
+    return error;
+  }
+  if (place.rule != Rule::kOperator || result.norm <= 0) return 0;
+  if (result.is_masked()) {  // nothing of the other elements is left in what was recorded
+    const Tolerance allowed = tolerance(place);
+    return std::isfinite(allowed.magnitude) ? allowed.magnitude : 0;
+  }
+  if (!place.is_backward) return 0;
+  // Errors e of n elements make n e moves to a neighbour.
+  constexpr double kFewMoves = 0.01;
+  const bool moves = std::any_of(place.sources.begin(), place.sources.end(), [&](const Source& one) {
+    return (one.unseen > 0 && one.tensor.count == result.count) ||
+           (place.by.chooses && one.distance.expected * one.tensor.count >= kFewMoves);
+  });
+  return moves ? std::min(std::numbers::sqrt2 * result.largest / result.norm, 1.0) : 0;
+}
+
+double own_rounding(double unit) { return own_units(unit) * unit; }
+
+double opaque(double error, double unit) { return numbers().opaque * (error + own_rounding(unit)); }
+
+double independent_errors(const Tensor& tensor) {
+  if (tensor.count <= 1 || tensor.largest <= 0 || tensor.norm <= 0) return std::max(tensor.count, 1.0);
+  const double spread = std::pow(tensor.norm / tensor.largest, 2);
+  return std::clamp(2 * std::log(tensor.count) * spread, 1.0, tensor.count);
+}
+
+}  // namespace msprobe::verdict
+
+namespace msprobe::compare {
+
+std::vector<VerdictNumber> verdict_numbers() {
+  std::vector<VerdictNumber> result;
+  for (const verdict::Number& one : verdict::kNumbers) {
+    result.push_back({one.name, verdict::in_force.*one.value, one.source});
+  }
+  return result;
+}
+
+std::vector<std::array<std::string_view, 3>> verdict_rules() {
+  std::vector<std::array<std::string_view, 3>> result;
+  for (const verdict::RuleRow& one : verdict::kRuleRows) result.push_back({one.id, one.place, one.tolerance});
+  return result;
+}
+
+void set_verdict_number(std::string_view name, double value) {
+  const auto is_it = [&](const verdict::Number& one) { return one.name == name; };
+  const auto found = std::find_if(verdict::kNumbers.begin(), verdict::kNumbers.end(), is_it);
+  if (found == verdict::kNumbers.end()) {
+    throw InvalidArgument("there is no number \"" + std::string(name) + "\" in the verdict");
+  }
+  verdict::in_force.*(found->value) = value;
+}
+
+}  // namespace msprobe::compare

@@ -1,0 +1,57 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// How far off a place may be when nothing is wrong: what its sources are off by, times what is made of it,
+/// plus the rounding of its own. A function of the place alone. All sizes are relative L2 distances
+/// (msprobe/metrics.h).
+
+#include <vector>
+
+#include "verdict/place.h"
+
+namespace msprobe::verdict {
+
+/// What one source adds to a tolerance.
+struct Contribution {
+  double gain = 0;
+  double error = 0;  // of the source
+};
+
+struct Tolerance {
+  double magnitude = 0;  // relative L2 distance
+  double bias = 0;       // of norm and mean, where errors of single elements average out
+  double expected = 0;   // the magnitude, by what the sources are most likely off by
+  /// What a single element may be off by where nothing that goes in differs; 0: something does.
+  double element = 0;
+  double own = 0;                        // the part of the magnitude that is rounding of its own
+  double cancelled = 1;                  // how much smaller the result is than the terms that it is a sum of
+  std::vector<Contribution> of_sources;  // in their order
+};
+
+Tolerance tolerance(const Place& place);
+
+/// By which factor a distance is beyond a tolerance; 1 and more is suspect. Infinite for what has no measure.
+double excess(const metrics::Distance& distance, const Tolerance& allowed);
+
+/// The same for what comes of something that is known to differ: there is a reason to look, so this needs no
+/// outlier.
+double visible_excess(const metrics::Distance& distance, const Tolerance& allowed);
+
+/// What this place may be off by although its own distance cannot show it, from what its sources are: beside
+/// a mask, or where elements are taken to places that were chosen by values, which a sketch misses once in 16
+/// times. 0: its distance shows all.
+double unseen(const Place& place);
+
+/// Rounding of one kernel with results of this unit roundoff.
+double own_rounding(double unit);
+
+/// Of calls that are not seen one by one, where what goes in is off by so much.
+double opaque(double error, double unit);
+
+/// As how many independent errors those of a tensor count in its norm and mean. The largest of n normal
+/// numbers is about sqrt(2 ln n) times the typical one (S. Coles, An Introduction to Statistical Modeling of
+/// Extreme Values, 2001, section 3.1); where it is more, few large elements have most of the errors.
+double independent_errors(const Tensor& tensor);
+
+}  // namespace msprobe::verdict

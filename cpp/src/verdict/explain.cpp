@@ -1,0 +1,109 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/explain.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "verdict/numbers.h"
+
+namespace msprobe::verdict {
+
+std::string_view rule_name(Rule rule) noexcept {
+  switch (rule) {
+    case Rule::kSameValue: return "same_value";
+    case Rule::kOperator: return "operator";
+    case Rule::kOpaque: return "opaque";
+    case Rule::kOrigin: return "origin";
+    case Rule::kUpdate: return "update";
+    case Rule::kUnknown: break;
+  }
+  return "unknown";
+}
+
+compare::Explanation explanation(const Place& place, const Tolerance& allowed,
+                                 const std::function<std::string(std::uint32_t)>& name_of) {
+  compare::Explanation sum;
+  sum.rule = rule_name(place.rule);
+  sum.operator_name = place.by.name;
+  for (std::size_t i = 0; i < allowed.of_sources.size() && i < place.sources.size(); ++i) {
+    const Source& source = place.sources[i];
+    sum.sources.push_back({source.row == kNoPlace ? std::string() : name_of(source.row),
+                           allowed.of_sources[i].error, allowed.of_sources[i].gain});
+  }
+  if (place.inside) sum.sources.push_back({"(inside)", place.inside->error(), numbers().opaque});
+  sum.own = allowed.own;
+  sum.tolerance = allowed.magnitude;
+  sum.tolerance_of_bias = allowed.bias;
+  sum.tolerance_of_element = allowed.element;
+  sum.limit = numbers().suspect * allowed.magnitude;
+  return sum;
+}
+
+}  // namespace msprobe::verdict
+
+namespace msprobe::compare {
+namespace {
+
+struct RuleText {
+  std::string_view rule, english, chinese;
+};
+constexpr std::array kRules{
+    RuleText{"same_value", "It is the value of another place: as far off as that, and no farther.",
+             "它就是另一处的值:偏差不应超过那一处。"},
+    RuleText{"operator", "One call made it: each source counts with the gain of the operator.",
+             "由一次调用得出:每个来源按该算子的增益计入。"},
+    RuleText{"opaque", "Several calls made it, of which only the ends are seen.",
+             "由多次调用得出,只看得到两端。"},
+    RuleText{"origin", "Nothing computed it: it is read, and rounded once.", "并非计算得出:读入并舍入一次。"},
+    RuleText{"update", "An optimizer moved it by a step.", "优化器更新了它。"},
+    RuleText{"unknown", "What it is made of cannot be compared.", "其来源无法比较。"}};
+
+std::string number(double value) {
+  if (std::isinf(value)) return "?";
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2g", value);
+  return text.data();
+}
+
+}  // namespace
+
+std::string sum_text(const Explanation& sum, const Distance& found, Language language) {
+  if (sum.rule.empty()) return {};
+  const bool english = language == Language::kEnglish;
+  std::string text;
+  for (const RuleText& one : kRules) {
+    if (one.rule == sum.rule) text += one.english.empty() || english ? one.english : one.chinese;
+  }
+  const auto line = [&](std::string_view in_english, std::string_view in_chinese, const std::string& rest) {
+    text += '\n';
+    text += english ? in_english : in_chinese;
+    text += rest;
+  };
+  for (const Explanation::Share& one : sum.sources) {
+    if (one.error == 0) continue;
+    const std::string name = one.name == "(inside)"
+                                 ? (english ? "or what is computed inside" : "或其内部的计算")
+                             : !one.name.empty() ? one.name
+                             : english           ? "everything before"
+                                                 : "之前的全部";
+    line("  ", "  ",
+         name + (english ? ": off by " : ":偏差 ") + number(one.error) + " x " + number(one.gain) + " = " +
+             number(one.error * one.gain));
+  }
+  if (sum.own > 0) line("  rounding of its own: ", "  自身的舍入:", number(sum.own));
+  line("allowed: ", "允许:",
+       number(sum.tolerance) + (english ? "; suspect beyond " : ";超过即可疑:") + number(sum.limit));
+  line("found: ", "实际:", number(found.value) + (english ? ", at least " : ",至少 ") + number(found.low));
+  if (found.bias > 0) {
+    line("norm and mean: ", "范数与均值:",
+         number(found.bias) + (english ? ", allowed " : ",允许 ") + number(sum.tolerance_of_bias));
+  }
+  if (sum.tolerance_of_element > 0 && found.peak > 0) {
+    line("one element: allowed ", "单个元素:允许 ", number(sum.tolerance_of_element));
+  }
+  return text;
+}
+
+}  // namespace msprobe::compare

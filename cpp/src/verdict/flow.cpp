@@ -1,0 +1,63 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/flow.h"
+
+#include <functional>
+#include <string_view>
+
+#include "msprobe/metrics.h"
+#include "msprobe/trace_compare.h"
+
+namespace msprobe::verdict {
+namespace {
+
+// Numbers of fewer characters are often equal by chance.
+constexpr std::size_t kLeastDigits = 4;
+constexpr std::size_t kLeastDigitsOfOne = 8;  // of a single element
+
+void mix(std::uint64_t& key, std::string_view text) {
+  key = (key ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U;
+  key ^= key >> 29;
+}
+
+}  // namespace
+
+std::uint64_t value_key(const trace::Trace& trace, const trace::Item& item) {
+  if (item.kind != trace::Item::Kind::kTensor) return 0;
+  const std::string_view max = trace.text(item.max), min = trace.text(item.min);
+  // One number of 16 bits is equal to another by chance: there are 256 or 2048 of a magnitude.
+  const bool is_fine = metrics::unit_roundoff(trace::dtype_of(trace.text(item.dtype))) <= 0x1p-24;
+  const bool is_single = trace.text(item.shape) == "[]" && max.size() >= kLeastDigitsOfOne && is_fine;
+  std::uint64_t key = 1;
+  if ((max == min && !is_single) || max.size() + min.size() < 2 * kLeastDigits) {
+    // Flags and small numbers: by their places, which a view with another order of elements does not keep.
+    if (max == min || item.sketch.length == 0) return 0;
+    mix(key, trace.text(item.sketch));
+  }
+  for (const std::string_view text : {max, min, trace.text(item.mean), trace.text(item.norm)}) mix(key, text);
+  return key == 0 ? 1 : key;
+}
+
+Flow::Flow(const trace::Trace& trace)
+    : sources_(trace.all_items().size(), kNoItem),
+      followers_(trace.all_items().size(), kNoItem),
+      records_(trace.all_items().size(), 0) {
+  std::unordered_map<std::uint64_t, ItemIndex> last;
+  last.reserve(trace.all_items().size());
+  for (std::uint32_t r = 0; r < trace.records().size(); ++r) {
+    const trace::Record& record = trace.records()[r];
+    for (ItemIndex i = record.first_item; i < record.first_item + record.item_count; ++i) {
+      records_[i] = r;
+      const std::uint64_t key = value_key(trace, trace.all_items()[i]);
+      if (key == 0) continue;
+      const auto [place, is_new] = last.try_emplace(key, i);
+      if (!is_new) {
+        sources_[i] = place->second;
+        followers_[place->second] = i;
+      }
+      place->second = i;
+    }
+  }
+}
+
+}  // namespace msprobe::verdict

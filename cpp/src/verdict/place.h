@@ -1,0 +1,82 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A place is what both runs have: data, a parameter, what goes into a call or comes out of it, a gradient,
+/// the state of an optimizer. It is so far off, and has sources: other places, with the way in which their
+/// errors arrive. What it may be off by follows from that alone (error_model.h).
+///
+/// A place knows nothing of files. Its tensor may be joined from the shards of several ranks, and the runs
+/// may be of two frameworks, as long as somebody can say how far off it is and what it is made of.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/non_finite.h"
+#include "msprobe/metrics.h"
+#include "msprobe/operators.h"
+
+namespace msprobe::verdict {
+
+inline constexpr std::uint32_t kNoPlace = 0xffffffff;
+
+/// How the errors of its sources arrive at a place.
+enum class Rule : std::uint8_t {
+  kSameValue,  // R1: it is the very value of its source
+  kOperator,   // R2: one operator of the catalogue made it of its sources
+  kOpaque,     // R3: several calls made it, of which only the ends are seen
+  kOrigin,     // R4: nothing computed it: data, and weights before the first step
+  kUpdate,     // R6: an optimizer moved it by a step
+  kUnknown     // what it is made of cannot be compared: it may be off by anything
+};
+// R5, discrete values, and R7, what is negligible, are parts of these; R8 is of what has no distance
+// (rules.h).
+
+/// A tensor of the reference, as far as the error model looks at it.
+struct Tensor {
+  double count = 1;    // elements
+  double norm = 0;     // L2
+  double typical = 0;  // root mean square
+  double largest = 0;  // magnitude
+  double last = 1;     // last extent of its shape
+  double unit = 0;     // unit roundoff of its dtype; 0: integers and flags
+
+  /// With elements beyond Numbers::mask: beside them nothing of the others is left in norms and sketches.
+  bool is_masked() const noexcept;
+};
+
+Tensor tensor_of(const metrics::TensorFacts& reference, double last_extent = 1);
+
+/// Another place that this one is made of.
+struct Source {
+  metrics::Distance distance;
+  Tensor tensor;
+  bool is_saved = false;   // of the forward call, for a backward one
+  bool is_shared = false;  // an optimizer or other calls made some of its errors: all rows are off alike
+  /// What it may be off by besides, where its distance cannot show it: beside a mask, or where sketches miss
+  /// single elements.
+  double unseen = 0;
+  std::uint32_t row = kNoPlace;  // whoever made the place knows its name by it
+
+  /// What to reckon with.
+  double error() const noexcept { return distance.expected > unseen ? distance.expected : unseen; }
+  double likely() const noexcept { return distance.value > unseen ? distance.value : unseen; }
+};
+
+struct Place {
+  Rule rule = Rule::kOrigin;
+  Tensor tensor;
+  operators::Row by;  // kOperator
+  bool is_backward = false;
+  double terms = 1;           // kOperator: numbers that each element is the sum of
+  double step = kInfinity;    // kUpdate: how far the reference moved it, as a part of it; infinite: not known
+  double extra_rounding = 0;  // kSameValue: in unit roundoffs, where it was scaled or cast on the way
+  int calls = 1;              // kOpaque: 2: through a whole pass, the rule twice
+  std::vector<Source> sources;
+  std::optional<Source>
+      inside;  // the calls inside of a module, of which this is the result: by the rule kOpaque
+};
+
+}  // namespace msprobe::verdict

@@ -1,0 +1,402 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/places_of_calls.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "verdict/error_model.h"
+
+namespace msprobe::verdict {
+namespace {
+
+using operators::Gain;
+using operators::Keeps;
+using Part = Item::Part;
+
+Distance of_error(double error) {
+  return {.value = error, .low = error, .high = error, .expected = error, .bias = error, .equal = error == 0};
+}
+
+Source source_of(const Distance& distance, const Tensor& tensor, std::uint32_t row = kNoPlace) {
+  Source source;
+  source.distance = distance;
+  source.tensor = tensor;
+  source.row = row;
+  return source;
+}
+
+bool is_tensor(const Item& item) { return item.kind == Item::Kind::kTensor; }
+
+}  // namespace
+
+CallPlaces::CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepWalk* before)
+    : calls_(calls),
+      unpaired_(unpaired),
+      before_(before),
+      reached_(calls.count() + 1, before ? before->noise : 0) {
+  double differences = 0, squares = 0;
+  for (const ItemPair& row : calls.pair().matches.pairs) {
+    if (!row.reference || !trace::holds_gradients(calls.name(row.target_record))) continue;
+    const Distance& apart = calls.distance(row);
+    const metrics::TensorFacts facts = calls.facts(row);
+    gradients_.add(facts, apart);
+    if (!std::isfinite(apart.high)) continue;
+    largest_gradient_ = std::max(largest_gradient_, apart.high);
+    const double square = facts.typical() * facts.typical() * facts.count;
+    differences += apart.high * apart.high * square;
+    squares += square;
+  }
+  if (squares > 0) whole_gradient_ = std::sqrt(differences / squares);
+}
+
+// ---- what is known of earlier places
+
+void CallPlaces::reach(std::uint32_t record, double error) {
+  reached_[record + 1] = std::max(reached_[record], std::isfinite(error) ? error : 0);
+}
+
+void CallPlaces::keep(const ItemPair& row, const Place& place) {
+  has_other_choices_ |= place.tensor.unit == 0 && !is_input(calls_.pair().target_item(row).part);
+  if (const double error = unseen(place); error > 0) unseen_[calls_.rows().index(row)] = error;
+}
+
+const CallPlaces::Inside* CallPlaces::inside(std::string_view module) const {
+  const auto found = inside_.find(module);
+  return found == inside_.end() ? nullptr : &found->second;
+}
+
+void CallPlaces::keep_inside(std::uint32_t record, double error) {
+  const std::string_view around = calls_.parent(record);
+  if (around.empty()) return;
+  Inside own;
+  if (const Inside* const known = inside(calls_.name(record))) own = *known;
+  own.error = std::max(own.error, std::isfinite(error) ? error : 0);
+  for (const ItemPair& row : calls_.rows().of_record(record)) {
+    if (row.reference && !is_input(calls_.pair().target_item(row).part))
+      own.unit = std::max(own.unit, calls_.unit(row));
+  }
+  Inside& outer = inside_[around];
+  outer.error = std::max(outer.error, own.error);
+  outer.unit = std::max(outer.unit, own.unit);
+}
+
+// ---- sources of a call
+
+Source CallPlaces::source(const ItemPair& row, bool is_saved) const {
+  Source source = source_of(calls_.distance(row), calls_.tensor(row), calls_.rows().index(row));
+  source.is_saved = is_saved;
+  const bool has_origin = before_ != nullptr || !unpaired_.groups().empty();
+  source.is_shared = has_origin && !source.distance.equal && calls_.parameter(row).empty();
+  const auto earlier = [&](std::uint32_t index) {
+    const auto known = unseen_.find(index);
+    return known == unseen_.end() ? 0 : known->second;
+  };
+  if (is_saved && !is_input(calls_.pair().target_item(row).part)) {
+    source.unseen = earlier(source.row);
+  } else if (!unseen_.empty()) {
+    const ItemIndex from = calls_.reference_flow().source(row.reference.index);
+    const std::uint32_t maker = from == kNoItem ? kNoRow : calls_.row_of_reference(from);
+    if (maker != kNoRow) source.unseen = earlier(maker);
+  }
+  if (source.tensor.is_masked() && source.unseen == 0 && !source.distance.equal) {
+    source.unseen = reached_[row.target_record];  // masked by what is not recorded
+  }
+  return source;
+}
+
+bool CallPlaces::sources(std::uint32_t record, std::vector<Source>& found) const {
+  bool knows_all = add_sources(record, false, found);
+  if (const auto forward = calls_.forward_of(record)) knows_all &= add_sources(*forward, true, found);
+  return knows_all;
+}
+
+bool CallPlaces::add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const {
+  bool knows_all = true;
+  const Keeps keeps = is_saved ? calls_.operator_of(calls_.name(record)).keeps : Keeps::kAll;
+  const Item* const bias = keeps == Keeps::kFactors ? added_bias(record) : nullptr;
+  for (const ItemPair& row : calls_.rows().of_record(record)) {
+    const Item& item = calls_.pair().target_item(row);
+    if (!is_tensor(item) || !(is_saved || is_input(item.part)) || calls_.says_nothing(row)) continue;
+    if (keeps == Keeps::kFactors && (!is_input(item.part) || &item == bias)) continue;
+    if (keeps == Keeps::kNothing && metrics::unit_roundoff(item.element_type()) > 0) continue;
+    if (row.reference) {
+      found.push_back(source(row, is_saved));
+    } else {
+      knows_all = false;
+    }
+  }
+  if (!is_saved) weigh(record, found);
+  return knows_all && std::ranges::none_of(calls_.reference_only(record), [&](std::uint32_t index) {
+           const Item& item = calls_.reference().all_items()[index];
+           return is_tensor(item) && is_input(item.part);
+         });
+}
+
+// What is added up counts with its coefficient: x + alpha y, x + w (y - x).
+void CallPlaces::weigh(std::uint32_t record, std::vector<Source>& terms) const {
+  const operators::Row by = calls_.operator_of(calls_.name(record));
+  const bool is_mean = by.name == operators::find("lerp").name;
+  const bool adds = by.name == operators::find("add").name || by.name == operators::find("sub").name;
+  if (terms.size() != 2 || !(is_mean || adds)) return;
+  const auto multiply = [](Tensor& tensor, double factor) {
+    tensor.norm *= factor;
+    tensor.typical *= factor;
+    tensor.largest *= factor;
+  };
+  for (const Item& item :
+       calls_.reference().items(calls_.reference().records()[calls_.counterpart(record)])) {
+    const std::string_view path = calls_.reference().text(item.path);
+    if (!is_input(item.part) || !(is_mean ? path == "2" || path == "weight" : path == "alpha")) continue;
+    const auto weight = calls_.reference().number(item.value);
+    if (!weight || !std::isfinite(*weight)) return;
+    multiply(terms[1].tensor, std::abs(*weight));
+    if (is_mean) multiply(terms[0].tensor, std::abs(1 - *weight));
+  }
+}
+
+// The last of three or more tensors of numbers that go in, where it has one dimension.
+const Item* CallPlaces::added_bias(std::uint32_t record) const {
+  const Item* last = nullptr;
+  int tensors = 0;
+  for (const ItemPair& row : calls_.rows().of_record(record)) {
+    const Item& item = calls_.pair().target_item(row);
+    if (!is_input(item.part) || !is_tensor(item) || metrics::unit_roundoff(item.element_type()) == 0)
+      continue;
+    last = &item;
+    ++tensors;
+  }
+  const bool is_bias =
+      tensors >= 3 && calls_.target().text(last->shape).find_first_of(" ,") == std::string::npos;
+  return is_bias ? last : nullptr;
+}
+
+// ---- what goes into a call
+
+Source CallPlaces::everything_before(std::uint32_t record) const {
+  return source_of(of_error(reached_[record]), {});
+}
+
+// As the backward pass left it as the gradient of a parameter; with a factor where it was clipped, or the
+// scale of a loss was taken out: that depends on all gradients.
+std::optional<Source> CallPlaces::made_by_backward(const metrics::TensorFacts& facts) const {
+  if (const Distance* const made = gradients_.find(facts)) return source_of(*made, tensor_of(facts));
+  const Distance* const scaled = gradients_.find_scaled(facts);
+  if (scaled == nullptr) return std::nullopt;
+  Distance distance = *scaled;
+  for (double* one : {&distance.high, &distance.bias, &distance.expected, &distance.value})
+    *one += whole_gradient_;
+  return source_of(distance, tensor_of(facts));
+}
+
+// As the optimizer left it in the step before.
+std::optional<Source> CallPlaces::left_by_optimizer(const metrics::TensorFacts& facts) const {
+  const Distance* const left = before_ == nullptr ? nullptr : before_->updated.find(facts);
+  return left == nullptr ? std::nullopt : std::optional(source_of(*left, tensor_of(facts)));
+}
+
+InputPlace CallPlaces::input(const ItemPair& row) const {
+  const std::uint32_t record = row.target_record;
+  const bool is_behind = calls_.is_after_backward(record);
+  const metrics::TensorFacts facts = calls_.facts(row);
+  InputPlace result;
+  Place& place = result.place;
+  place.tensor = calls_.tensor(row);
+  const auto same_as = [&](const Source& source, double extra_rounding = 0) {
+    place.rule = Rule::kSameValue;
+    place.sources.push_back(source);
+    place.extra_rounding = std::max(place.extra_rounding, extra_rounding);
+  };
+  const auto opaque_of = [&](const Source& source) {
+    place.rule = Rule::kOpaque;
+    place.sources = {source};
+  };
+  result.source = calls_.reference_flow().source(row.reference.index);
+  if (result.source != kNoItem) {
+    if (const std::uint32_t known = calls_.row_of_reference(result.source); known != kNoRow) {
+      const ItemPair& there = calls_.rows()[known];
+      Source source = source_of(calls_.distance(there), calls_.tensor(there), known);
+      if (const auto hidden = unseen_.find(known); hidden != unseen_.end()) source.unseen = hidden->second;
+      if (there.target_record > record) {  // it does not exist yet in the target
+        opaque_of(everything_before(record));
+      } else if (place.tensor.count == 1) {  // two numbers may be equal in the reference by chance
+        opaque_of(everything_before(record));
+        place.sources.push_back(source);
+      } else {
+        same_as(source);
+      }
+      // Behind the backward pass several gradients may be equal, as those of two biases of one sum.
+      if (is_behind) {
+        for (const auto& twin : {made_by_backward(facts), left_by_optimizer(facts)}) {
+          if (twin && twin->distance.high > source.distance.high) same_as(*twin, 1);
+        }
+      }
+      return result;
+    }
+    const std::uint32_t maker = calls_.reference_flow().record(result.source);
+    result.of_unpaired = unpaired_.of_reference(maker);
+    if (!result.of_unpaired) {  // a result that cannot be compared
+      place.rule = Rule::kUnknown;
+      return result;
+    }
+    place.sources = unpaired_.sources(maker, before_);
+    place.rule = Rule::kOpaque;
+    place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
+    if (unpaired_.groups()[*result.of_unpaired].computing <= 1) {  // a call like others
+      place.rule = Rule::kOperator;
+      place.by.gain = Gain::kElementwise;
+      for (Source& one : place.sources) one.tensor = place.tensor;
+    }
+    return result;
+  }
+  if (is_behind || calls_.zone(record) != Zone::kModel) {
+    // The target has it unchanged from an earlier place.
+    const ItemIndex ours = calls_.target_flow().source(row.target);
+    const std::uint32_t known = ours == kNoItem ? kNoRow : calls_.row_of_target(ours);
+    if (known != kNoRow && calls_.rows()[known].reference && place.tensor.count > 1) {
+      same_as(source_of(calls_.distance(calls_.rows()[known]), place.tensor, known), 1);
+      return result;
+    }
+  }
+  if (is_behind) {
+    if (const auto made = made_by_backward(facts)) {
+      same_as(*made, 1);
+      return result;
+    }
+  }
+  if (const auto left = left_by_optimizer(facts)) {
+    same_as(*left, 1);
+    return result;
+  }
+  const bool backward = is_backward(calls_.name(record));
+  const bool knows_all = !calls_.has_modules_only() && !backward && !is_behind;
+  // Integers and flags that no call made are data.
+  const bool is_data = place.tensor.unit == 0 && !has_other_choices_;
+  if (knows_all && (reached_[record] == 0 || is_data)) {
+    place.rule = Rule::kOrigin;
+  } else if (is_behind && !backward && largest_gradient_ > 0) {  // a gradient that was reduced or scaled
+    opaque_of(source_of(of_error(largest_gradient_), {}));
+  } else {
+    opaque_of(everything_before(record));
+  }
+  return result;
+}
+
+Place CallPlaces::parameter(const ItemPair& row, const std::string& name) const {
+  Place place;
+  place.tensor = calls_.tensor(row);
+  if (before_ == nullptr) return place;  // of the origin
+  const metrics::TensorFacts facts = calls_.facts(row);
+  if (const auto left = left_by_optimizer(facts)) {
+    place.rule = Rule::kSameValue;
+    place.extra_rounding = 1;
+    place.sources = {*left};
+    return place;
+  }
+  const std::string_view call = calls_.name(row.target_record);
+  const std::string key = parameter_key(is_module(call) ? call : calls_.parent(row.target_record), name);
+  const auto earlier = before_->parameters.find(key);
+  if (earlier == before_->parameters.end()) {
+    place.rule = Rule::kUnknown;
+    return place;
+  }
+  // An optimizer whose calls are not seen moved it. How far, is known from the reference.
+  place.rule = Rule::kUpdate;
+  place.step = metrics::distance(facts, earlier->second).expected;
+  const auto left = before_->left.find(key);
+  place.sources = {source_of(of_error(left == before_->left.end() ? 0 : left->second.error), place.tensor),
+                   source_of(of_error(1), place.tensor)};
+  return place;
+}
+
+std::string CallPlaces::parameter_key(std::string_view module, std::string_view parameter) {
+  return "parameter." + module_path(module) + '.' + std::string(parameter);
+}
+
+// ---- what comes out of a call
+
+Place CallPlaces::result(const ItemPair& row, const std::vector<Source>& sources, bool knows_sources) const {
+  const std::string_view call = calls_.name(row.target_record);
+  Place place;
+  place.tensor = calls_.tensor(row);
+  place.is_backward = is_backward(call);
+  if (!knows_sources) {
+    place.rule = Rule::kUnknown;
+    return place;
+  }
+  place.rule = Rule::kOperator;
+  place.by = calls_.operator_of(call);
+  place.sources = sources;
+  const bool is_composite = is_module(call) || place.by.gain == Gain::kRecurrent;
+  // Under autocast, what is computed inside may be of a coarser dtype than what comes out.
+  if (is_composite && place.tensor.unit > 0)
+    place.tensor.unit = std::max(place.tensor.unit, calls_.coarsest_unit());
+  if (place.by.gain == Gain::kUpdate) {
+    place.rule = Rule::kUpdate;
+    place.step = step_of(row);
+  } else {
+    place.terms = calls_.terms(row.target_record, place.by, place.tensor.count);
+  }
+  // A module is as far off as what is computed inside of it.
+  if (const Inside* const parts = inside(call)) {
+    place.inside = source_of(of_error(parts->error), place.tensor);
+    place.inside->tensor.unit = std::max(parts->unit, calls_.unit(row));
+  }
+  return place;
+}
+
+// How far the reference's call moved its first tensor, as a part of it.
+double CallPlaces::step_of(const ItemPair& row) const {
+  const Trace& reference = calls_.reference();
+  const Item& after = *calls_.pair().reference_item(row);
+  for (const Item& item : reference.items(reference.records()[calls_.counterpart(row.target_record)])) {
+    if (!is_input(item.part) || !is_tensor(item)) continue;
+    if (reference.text(item.shape) != reference.text(after.shape)) break;
+    const double step = trace::distance(reference, after, reference, &item, nullptr).expected;
+    return step > 0 ? step : kInfinity;
+  }
+  return kInfinity;  // lists of tensors, a step that cannot be seen
+}
+
+// ---- gradients of parameters
+
+Place CallPlaces::gradient(const ItemPair& row) const {
+  Place place;
+  place.tensor = calls_.tensor(row);
+  // It is the very result of a backward call.
+  const Flow& flow = calls_.reference_flow();
+  for (ItemIndex item = flow.follower(row.reference.index); item != kNoItem; item = flow.follower(item)) {
+    const std::uint32_t known = calls_.row_of_reference(item);
+    if (is_input(calls_.reference().all_items()[item].part) ||
+        !is_backward(calls_.reference_name(flow.record(item))) || known == kNoRow) {
+      continue;
+    }
+    place.rule = Rule::kSameValue;
+    const ItemPair& made = calls_.rows()[known];
+    place.sources = {
+        source_of(calls_.distance(made, calls_.negligible_gradient()), calls_.tensor(made), known)};
+    return place;
+  }
+  // Else all that goes into the backward calls of its module; without one, everything before.
+  place.rule = Rule::kOpaque;
+  const std::string_view gradients = calls_.name(row.target_record);
+  const std::vector<std::uint32_t> backward = backward_calls(calls_.target(), gradients);
+  double error = backward.empty() ? reached_[row.target_record] : 0;
+  const auto add_record = [&](std::uint32_t record) {
+    for (const ItemPair& one : calls_.rows().of_record(record)) {
+      if (one.reference && is_tensor(calls_.pair().target_item(one)) &&
+          std::isfinite(calls_.distance(one).high)) {
+        error = std::max(error, calls_.distance(one).high);
+      }
+    }
+  };
+  for (const std::uint32_t record : backward) {
+    add_record(record);
+    if (const Inside* const parts = inside(calls_.name(record))) error = std::max(error, parts->error);
+    if (const auto forward = calls_.forward_of(record)) add_record(*forward);
+  }
+  place.sources = {source_of(of_error(error), {})};
+  return place;
+}
+
+}  // namespace msprobe::verdict

@@ -1,0 +1,87 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What each place among the calls of a step is made of.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/step_walk.h"
+#include "verdict/calls.h"
+#include "verdict/place.h"
+#include "verdict/unpaired.h"
+
+namespace msprobe::verdict {
+
+/// What a place is made of, and where a value of the reference comes from.
+struct InputPlace {
+  Place place;
+  ItemIndex source = kNoItem;                // item of the reference that has this value
+  std::optional<std::uint32_t> of_unpaired;  // group of calls that only the reference has, and that made it
+};
+
+class CallPlaces {
+ public:
+  using StepWalk = compare::StepWalk;
+
+  /// `before`: of the step before; null for the first.
+  CallPlaces(const Calls& calls, const Unpaired& unpaired, const StepWalk* before);
+
+  /// What goes into a call.
+  InputPlace input(const ItemPair& row) const;
+  /// A parameter that goes into a call, where no training state has it. `name`: of the parameter.
+  Place parameter(const ItemPair& row, const std::string& name) const;
+  /// What comes out of a call, of these sources; `knows_sources`: all of them are known.
+  Place result(const ItemPair& row, const std::vector<Source>& sources, bool knows_sources) const;
+  /// A gradient of a parameter.
+  Place gradient(const ItemPair& row) const;
+
+  /// What goes into a call, and what its forward call saved for it. False: something cannot be compared.
+  bool sources(std::uint32_t record, std::vector<Source>& found) const;
+
+  /// In the order of the calls: what is known of this place, which differs, from now on.
+  void keep(const ItemPair& row, const Place& place);
+
+  /// How far off the calls inside of a module are; null: none of them is off, or none is seen.
+  struct Inside {
+    double error = 0;
+    double unit = 0;
+  };
+  const Inside* inside(std::string_view module) const;
+  void keep_inside(std::uint32_t record, double error);
+
+  /// Integers or flags that were computed differ.
+  bool has_other_choices() const noexcept { return has_other_choices_; }
+
+  /// The largest distance of a result before this record.
+  double before(std::uint32_t record) const { return reached_[record]; }
+  void reach(std::uint32_t record, double error);
+
+  static std::string parameter_key(std::string_view module, std::string_view parameter);
+
+ private:
+  Source source(const ItemPair& row, bool is_saved) const;
+  bool add_sources(std::uint32_t record, bool is_saved, std::vector<Source>& found) const;
+  void weigh(std::uint32_t record, std::vector<Source>& terms) const;
+  const Item* added_bias(std::uint32_t record) const;
+  Source everything_before(std::uint32_t record) const;
+  std::optional<Source> made_by_backward(const metrics::TensorFacts& facts) const;
+  std::optional<Source> left_by_optimizer(const metrics::TensorFacts& facts) const;
+  double step_of(const ItemPair& row) const;
+
+  const Calls& calls_;
+  const Unpaired& unpaired_;
+  const StepWalk* before_;
+  std::vector<double> reached_;                          // by record
+  std::unordered_map<std::uint32_t, double> unseen_;     // by row
+  std::unordered_map<std::string_view, Inside> inside_;  // by module
+  bool has_other_choices_ = false;
+  compare::KnownValues gradients_;                    // of parameters, by value
+  double largest_gradient_ = 0, whole_gradient_ = 0;  // distances
+};
+
+}  // namespace msprobe::verdict

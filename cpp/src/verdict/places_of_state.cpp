@@ -1,0 +1,535 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/places_of_state.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <string_view>
+
+#include "base/non_finite.h"
+#include "verdict/calls.h"
+#include "verdict/error_model.h"
+#include "verdict/numbers.h"
+#include "verdict/state_entry.h"
+#include "verdict/state_findings.h"
+
+namespace msprobe::verdict {
+namespace {
+
+using compare::Clause;
+using compare::Finding;
+using compare::FindingKind;
+using compare::Left;
+using compare::Phase;
+using compare::Reason;
+using operators::Gain;
+using trace::Json;
+
+// What a module says of itself that changes nothing it computes, unless something is seen of it.
+constexpr std::array<std::string_view, 5> kHowNotWhat = {"inplace", "recompute", "checkpoint",
+                                                         "use_checkpoint", "gradient_checkpointing"};
+// Ways in which an optimizer computes the same thing.
+constexpr std::array<std::string_view, 4> kSameRule = {"foreach", "fused", "capturable", "differentiable"};
+
+// A step by the rule of its optimizer is at most about 1 off, in what rounding allows
+// (docs/formats/diagnosis.md); one with another device's rounding in each of its operators 9.
+constexpr double kOtherRule = 32;
+
+// How far off tensors are, by their names.
+using Reached = std::map<std::string, Source, std::less<>>;
+
+// All of them as one: the largest.
+Source largest_of(const Reached& reached) {
+  Source all;
+  for (const auto& [name, one] : reached) {
+    if (all.error() <= one.error()) all = one;
+  }
+  return all;
+}
+
+class StateWalk {
+ public:
+  StateWalk(const Json& target, const Json& reference, const compare::StepWalk* before,
+            SuspectsOfCalls& calls, const Observer& observer)
+      : target_(target),
+        reference_(reference),
+        before_(before),
+        calls_(calls),
+        found_(calls.walk, observer) {}
+
+  void run() {
+    random_state();
+    inputs();
+    parameters();
+    named(FindingKind::kBuffer, Phase::kBuffers, "buffer", target_["buffers"], reference_["buffers"], "",
+          before_ ? Reason::kBufferMoved : Reason::kBufferDiffers, [&](const EntryPair& entry) {
+            return before_ ? through_all(entry, before_->noise) : place_of(entry);
+          });
+    modules();
+    Reached reached = backward();
+    clipping(reached);
+    at_optimizer(reached);
+    optimizer(reached);
+    walk().has_state = true;
+    std::stable_sort(walk().findings.begin(), walk().findings.end(),
+                     [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
+  }
+
+ private:
+  compare::StepWalk& walk() { return calls_.walk; }
+
+  // ---- what the step begins with
+
+  void random_state() {
+    for (const EntryPair& one : common(target_["rng"]["start"], reference_["rng"]["start"])) {
+      if (*one.target == *one.reference) continue;
+      found_.add(FindingKind::kRandomness, Phase::kRandomState, "rng." + one.name,
+                 {Reason::kRandomState, {one.name}});
+      --walk().differing;  // it is no value of the training
+    }
+  }
+
+  // Tensors and values by name, and those that one side has alone. Returns the largest distance that is
+  // known.
+  template <typename PlaceOf>
+  double named(FindingKind kind, Phase phase, const std::string& what, const Json& ours, const Json& theirs,
+               const std::string& prefix, Reason reason, const PlaceOf& place_of_entry) {
+    double largest = 0;
+    for (EntryPair& entry : common(ours, theirs)) {
+      const metrics::Distance apart = entry_distance(*entry.target, *entry.reference);
+      if (apart.equal) continue;
+      if (std::isfinite(apart.high)) largest = std::max(largest, apart.high);
+      const Place place = place_of_entry(entry);
+      const std::string bare = entry.name;
+      entry.name = prefix + bare;
+      Finding* const found = found_.judge(kind, phase, entry, apart, place, {reason, {bare}});
+      if (found != nullptr) found->module = kind == FindingKind::kInputData ? std::string() : module_of(bare);
+    }
+    for (const bool is_of_target : {true, false}) {
+      const Json &has = is_of_target ? ours : theirs, &lacks = is_of_target ? theirs : ours;
+      for (const std::string& name : has.keys()) {
+        if (lacks.find(name) != nullptr) continue;
+        found_
+            .add(kind, phase, prefix + name,
+                 {is_of_target ? Reason::kOnlyTargetHas : Reason::kOnlyReferenceHas, {what, name}})
+            .module = module_of(name);
+      }
+    }
+    return largest;
+  }
+
+  void inputs() {
+    const auto &ours = target_["inputs"].items(), &theirs = reference_["inputs"].items();
+    for (std::size_t call = 0; call < std::min(ours.size(), theirs.size()); ++call) {
+      const std::string prefix = ours.size() > 1 ? "inputs." + std::to_string(call) + "." : "inputs.";
+      named(FindingKind::kInputData, Phase::kInputs, "input", ours[call]["tensors"], theirs[call]["tensors"],
+            prefix, Reason::kInputDiffers, place_of);
+    }
+    walk().divided_otherwise = ours.size() != theirs.size();
+    found_.add_counts(Phase::kInputs, "model", "the model is called", ours.size(), theirs.size());
+  }
+
+  // As the optimizer left it.
+  Place parameter_place(const EntryPair& entry) const {
+    const auto facts = tensor_of(*entry.reference);
+    if (before_ == nullptr || !facts) return place_of(entry);
+    if (const metrics::Distance* updated = before_->updated.find(*facts)) {
+      Source source;
+      source.distance = *updated;
+      source.tensor = tensor_of(*facts);
+      return made_of(entry, Gain::kSum, {source});
+    }
+    const auto left = before_->left.find(entry.name);
+    const auto earlier = before_->parameters.find(entry.name);
+    if (left == before_->left.end() || earlier == before_->parameters.end())
+      return through_all(entry, before_->noise);
+    Place place = place_of(entry);
+    place.rule = Rule::kUpdate;
+    place.step = metrics::distance(*facts, earlier->second).expected;
+    place.sources = {source_of_error(left->second.error, place.tensor),
+                     source_of_error(left->second.error_of_step, place.tensor)};
+    return place;
+  }
+
+  void parameters() {
+    const Json &ours = target_["parameters"], &theirs = reference_["parameters"];
+    const Reason reason = before_ == nullptr ? Reason::kParameterDiffers : Reason::kParameterMoved;
+    apart_at_start_ = named(FindingKind::kWeight, Phase::kParameters, "parameter", ours, theirs, "", reason,
+                            [this](const EntryPair& entry) { return parameter_place(entry); });
+    for (const EntryPair& one : common(ours, theirs)) {
+      const Json &a = (*one.target)["requires_grad"], &b = (*one.reference)["requires_grad"];
+      if (a == b) continue;
+      found_
+          .add_values(FindingKind::kWeight, Phase::kParameters, one.name, Reason::kRequiresGrad, {one.name},
+                      a, b)
+          .module = module_of(one.name);
+    }
+  }
+
+  void setting(const std::string& path, const std::string& name, const Json& ours, const Json& theirs) {
+    if (ours == theirs) return;
+    Finding& finding = found_.add_values(FindingKind::kModuleAttribute, Phase::kModules,
+                                         path.empty() ? name : path + "." + name, Reason::kModuleSetting,
+                                         {path.empty() ? "(the model)" : path, name}, ours, theirs);
+    finding.module = path;
+    const auto a = number_of(ours), b = number_of(theirs);
+    const bool is_other_number = a && b && (*a != std::floor(*a) || *b != std::floor(*b));
+    const auto seen = calls_.excess_of_modules.find(path);
+    if (seen != calls_.excess_of_modules.end()) {
+      finding.effect = seen->second;
+    } else if (!calls_.excess_of_modules.empty() || is_one_of(name, kHowNotWhat)) {
+      finding.effect = 0;
+    }
+    finding.is_hidden = is_other_number && finding.effect < 1 && walk().noise > 0;
+  }
+
+  void modules() {
+    for (const EntryPair& module : common(target_["modules"], reference_["modules"])) {
+      for (const std::string_view key : {"class", "training"}) {
+        setting(module.name, std::string(key), (*module.target)[key], (*module.reference)[key]);
+      }
+      for_each_differing(
+          (*module.target)["settings"], (*module.reference)["settings"], "",
+          [&](const std::string& name, const Json& a, const Json& b) { setting(module.name, name, a, b); });
+    }
+  }
+
+  // ---- what becomes of the gradients
+
+  // Tensors of one moment, by what the moment before explains.
+  template <typename PlaceOf>
+  Reached stage(FindingKind kind, Phase phase, Reason reason, const Json& ours, const Json& theirs,
+                const PlaceOf& place_of_entry) {
+    Reached reached;
+    const std::vector<EntryPair> entries = common(ours, theirs);
+    const double floor = negligible(entries);
+    for (const EntryPair& entry : entries) {
+      Source source;
+      source.distance = entry_distance(*entry.target, *entry.reference, floor);
+      if (const auto facts = tensor_of(*entry.reference)) source.tensor = tensor_of(*facts);
+      found_.judge(kind, phase, entry, source.distance, place_of_entry(entry), {reason, {entry.name}});
+      reached[entry.name] = source;
+    }
+    return reached;
+  }
+
+  // The moment before, or the worst of it where this very tensor is not known.
+  static Place after(const Reached& reached, const EntryPair& entry, Gain gain = Gain::kSum) {
+    if (reached.empty()) return unknown(entry);
+    const auto found = reached.find(entry.name);
+    Source before = found == reached.end() ? largest_of(reached) : found->second;
+    if (found == reached.end()) before.tensor = place_of(entry).tensor;
+    return made_of(entry, gain, {before});
+  }
+
+  Place gradient_place(const EntryPair& entry) const {
+    if (calls_.walk.compared == 0) return unknown(entry);
+    const auto facts = tensor_of(*entry.reference);
+    if (const metrics::Distance* made = facts ? calls_.gradients_of_parameters.find(*facts) : nullptr) {
+      Source source;
+      source.distance = *made;
+      source.tensor = tensor_of(*facts);
+      return made_of(entry, Gain::kSum, {source});
+    }
+    return through_all(entry, std::max(calls_.walk.noise, calls_.gradients));
+  }
+
+  Reached backward() {
+    const auto &ours = target_["backward"].items(), &theirs = reference_["backward"].items();
+    Reached reached;
+    // Where a batch is divided otherwise, only what all parts add up to is the same.
+    const std::size_t both = std::min(ours.size(), theirs.size());
+    for (std::size_t i = ours.size() == theirs.size() || both == 0 ? 0 : both - 1; i < both; ++i) {
+      const Json &a = ours[ours.size() - both + i], &b = theirs[theirs.size() - both + i];
+      const Reached local =
+          stage(FindingKind::kGradient, Phase::kGradients, Reason::kGradient, a["before_reduction"],
+                b["before_reduction"], [&](const EntryPair& entry) { return gradient_place(entry); });
+      const bool is_reduced = !local.empty();
+      reached = stage(is_reduced ? FindingKind::kReduction : FindingKind::kGradient,
+                      is_reduced ? Phase::kReduction : Phase::kGradients, Reason::kReducedGradient,
+                      a["after_reduction"], b["after_reduction"], [&](const EntryPair& entry) {
+                        return local.contains(entry.name) ? after(local, entry) : gradient_place(entry);
+                      });
+    }
+    found_.add_counts(Phase::kGradients, "backward", "backward() runs", ours.size(), theirs.size());
+    for (const auto& [name, one] : reached) {
+      if (std::isfinite(one.distance.value) && one.distance.value > walk().largest_gradient.value) {
+        walk().largest_gradient = {one.distance.value, name};
+      }
+    }
+    return reached;
+  }
+
+  // The total norm spreads every difference.
+  static Place clipped(const Reached& before, const EntryPair& entry) {
+    Place place = after(before, entry, Gain::kElementwise);
+    if (place.rule == Rule::kOperator)
+      place.sources.push_back(source_of_error(largest_of(before).error(), place.tensor));
+    return place;
+  }
+
+  void clipping(Reached& reached) {
+    const auto &ours = target_["clipping"].items(), &theirs = reference_["clipping"].items();
+    before_clipping_ = reached;
+    for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+      for (const std::string_view part : {"function", "arguments"}) {
+        for_each_differing(ours[i][part], theirs[i][part], "clipping." + std::string(part),
+                           [&](const std::string& key, const Json& a, const Json& b) {
+                             found_.add_values(FindingKind::kClipping, Phase::kClipping, key,
+                                               Reason::kClippingSetting, {key}, a, b);
+                             ways_of_clipping_.push_back(walk().findings.size() - 1);
+                           });
+      }
+      const Reached before =
+          stage(FindingKind::kGradient, Phase::kReduction, Reason::kBeforeClipping, ours[i]["before"],
+                theirs[i]["before"], [&](const EntryPair& entry) { return after(reached, entry); });
+      const Reached& known = before.empty() ? reached : before;
+      if (i == 0) before_clipping_ = known;
+      reached = stage(FindingKind::kClipping, Phase::kClipping, Reason::kClippedGradient, ours[i]["after"],
+                      theirs[i]["after"], [&](const EntryPair& entry) { return clipped(known, entry); });
+    }
+    if (ours.size() == theirs.size()) return;
+    found_.add_counts(Phase::kClipping, "clipping", "gradients are clipped", ours.size(), theirs.size());
+    walk().findings.back().kind = FindingKind::kClipping;
+    ways_of_clipping_.push_back(walk().findings.size() - 1);
+  }
+
+  // Another way to clip is a cause where the optimizer gets other gradients than before the clipping. All of
+  // them are multiplied by one number, and errors average out in their norm.
+  void find_effect_of_clipping(const Json& ours, const Json& theirs) {
+    const std::vector<EntryPair> entries = common(ours, theirs);
+    if (ways_of_clipping_.empty()) return;
+    const double floor = negligible(entries);
+    double effect = entries.empty() || before_clipping_.empty() ? kInfinity : 0;
+    std::array<double, 2> squares{};
+    Place all;
+    all.tensor = {};
+    double bias = 0;
+    for (const EntryPair& entry : entries) {
+      if (before_clipping_.empty()) break;
+      const Place place = clipped(before_clipping_, entry);
+      effect = std::max(
+          effect, visible_excess(entry_distance(*entry.target, *entry.reference, floor), tolerance(place)));
+      const auto a = tensor_of(*entry.target), b = tensor_of(*entry.reference);
+      if (!a || !b) continue;
+      squares[0] += a->count * a->typical() * a->typical();
+      squares[1] += b->count * b->typical() * b->typical();
+      all.tensor.unit = std::max(all.tensor.unit, place.tensor.unit);
+      all.tensor.count += b->count;
+      for (const Source& one : place.sources) bias = std::max(bias, one.distance.bias);
+    }
+    if (squares[1] > 0) {
+      const double apart = std::abs(std::sqrt(squares[0] / squares[1]) - 1);
+      const double error =
+          (largest_of(before_clipping_).error() + all.tensor.unit) / std::sqrt(all.tensor.count);
+      effect = std::max(effect, apart / (numbers().suspect * (bias + all.tensor.unit + error)));
+    }
+    for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = effect;
+  }
+
+  void at_optimizer(Reached& reached) {
+    const auto &ours = target_["gradients_at_optimizer"].items(),
+               &theirs = reference_["gradients_at_optimizer"].items();
+    bool all_agree = !ours.empty() && ours.size() == theirs.size();
+    for (const std::size_t index : ways_of_clipping_) walk().findings[index].effect = kInfinity;
+    for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+      const Json &a = ours[i]["gradients"], &b = theirs[i]["gradients"];
+      const Reached now = stage(FindingKind::kGradient, Phase::kAtOptimizer, Reason::kGradientAtOptimizer, a,
+                                b, [&](const EntryPair& entry) { return after(reached, entry); });
+      if (i == 0) find_effect_of_clipping(a, b);
+      for (const auto& [name, one] : now) reached[name] = one;
+      all_agree &= agree(now, a, b);
+    }
+    walk().gradients_agree = all_agree;
+  }
+
+  // All gradients were compared, and are no farther off than those of a model that is computed once on equal
+  // weights and data.
+  bool agree(const Reached& compared, const Json& ours, const Json& theirs) const {
+    if (compared.empty() || compared.size() != ours.keys().size() || compared.size() != theirs.keys().size())
+      return false;
+    const double gain = numbers().opaque * numbers().opaque;
+    return std::all_of(compared.begin(), compared.end(), [&](const auto& one) {
+      const metrics::Distance& apart = one.second.distance;
+      const double unit = one.second.tensor.unit;
+      // In 16 bits so many roundings are all of it: one of each bit of a sum is not.
+      constexpr double kMostInCoarse = 1.0 / 16;
+      const double most = std::max(gain * numbers().most_together * unit, gain * apart_at_start_);
+      return apart.equal || apart.high <= std::min(most, kMostInCoarse);
+    });
+  }
+
+  // ---- the optimizer
+
+  Reached states(const Json& ours, const Json& theirs, bool is_after, const Reached& before,
+                 const Reached& gradients) {
+    Reached reached;
+    std::map<std::string, std::vector<EntryPair>, std::less<>> by_kind;
+    const std::string_view moment = is_after ? "state_after" : "state_before";
+    for (const EntryPair& parameter : common(ours[moment], theirs[moment])) {
+      for (EntryPair& state : common(*parameter.target, *parameter.reference)) {
+        const std::string kind = state.name;
+        state.name = parameter.name;
+        by_kind[kind].push_back(state);
+      }
+    }
+    for (auto& [kind, entries] : by_kind) {
+      const double floor = negligible(entries);
+      for (EntryPair& entry : entries) {
+        const std::string parameter = entry.name;
+        entry.name += "." + kind;
+        Source source;
+        source.distance = entry_distance(*entry.target, *entry.reference, floor);
+        if (const auto facts = tensor_of(*entry.reference)) source.tensor = tensor_of(*facts);
+        const Place place = is_after ? state_after(parameter, entry, before, gradients) : state_before(entry);
+        Finding* const found = found_.judge(
+            FindingKind::kOptimizerState, is_after ? Phase::kUpdate : Phase::kOptimizerState, entry,
+            source.distance, place, {is_after ? Reason::kStateAfter : Reason::kStateBefore, {entry.name}});
+        if (found != nullptr) found->module = module_of(parameter);
+        reached[entry.name] = source;
+      }
+    }
+    return reached;
+  }
+
+  Place state_before(const EntryPair& entry) const {
+    if (before_ == nullptr) return place_of(entry);
+    const auto left = before_->left.find("state." + entry.name);
+    if (left == before_->left.end()) return through_all(entry, before_->noise);
+    return made_of(entry, Gain::kSum, {source_of_error(left->second.error, place_of(entry).tensor)});
+  }
+
+  // Of what it was, and of the gradient or its square.
+  static Place state_after(const std::string& parameter, const EntryPair& entry, const Reached& before,
+                           const Reached& gradients) {
+    const Tensor tensor = place_of(entry).tensor;
+    std::vector<Source> sources;
+    if (const auto state = before.find(entry.name); state != before.end()) sources.push_back(state->second);
+    const auto gradient = gradients.find(parameter);
+    Source made = gradient == gradients.end() ? largest_of(gradients) : gradient->second;
+    made.tensor = tensor;
+    sources.push_back(made);
+    return made_of(entry, Gain::kElementwise, std::move(sources));
+  }
+
+  // False when a setting differs that changes what is computed.
+  bool optimizer_settings(const Json& ours, const Json& theirs) {
+    bool same = true;
+    const auto found = [&](const std::string& name, const Json& a, const Json& b) {
+      same = false;
+      found_
+          .add_values(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
+                      Reason::kOptimizerSetting, {name}, a, b)
+          .effect = kInfinity;
+    };
+    const auto found_counts = [&](const std::string& name, Clause because) {
+      same = false;
+      found_
+          .add(FindingKind::kOptimizerSetting, Phase::kOptimizerSetting, "optimizer." + name,
+               std::move(because))
+          .effect = kInfinity;
+    };
+    if (!(ours["class"] == theirs["class"])) found("class", ours["class"], theirs["class"]);
+    const auto &groups = ours["groups"].items(), &others = theirs["groups"].items();
+    if (groups.size() != others.size()) {
+      found_counts("groups", {Reason::kOptimizerGroups,
+                              {std::to_string(groups.size()), std::to_string(others.size())}});
+    }
+    for (std::size_t g = 0; g < std::min(groups.size(), others.size()); ++g) {
+      const std::string prefix = "groups." + std::to_string(g);
+      for_each_differing(groups[g]["hyper"], others[g]["hyper"], prefix,
+                         [&](const std::string& key, const Json& a, const Json& b) {
+                           const std::string_view last = std::string_view(key).substr(key.rfind('.') + 1);
+                           if (!is_one_of(last, kSameRule)) found(key, a, b);
+                         });
+      const Json &a = groups[g]["parameters"], &b = others[g]["parameters"];
+      if (a == b) continue;
+      found_counts(prefix + ".parameters",
+                   {Reason::kOptimizerGroup,
+                    {std::to_string(g), std::to_string(a.items().size()), std::to_string(b.items().size())}});
+    }
+    return same;
+  }
+
+  // Where one of the runs steps by the rule of its optimizer, and the other does not.
+  void rule(const Json& ours, const Json& theirs) {
+    const auto a = number_of(ours["off"]), b = number_of(theirs["off"]);
+    if (!a || !b || (*a > kOtherRule) == (*b > kOtherRule)) return;
+    const bool is_ours = *a > *b;
+    const Json& other = is_ours ? ours : theirs;
+    std::array<char, 64> off{};
+    std::snprintf(off.data(), off.size(), "%.2g", std::max(*a, *b));
+    const std::string parameter(other["parameter"].text());
+    Finding& finding = found_.add(
+        FindingKind::kUpdate, Phase::kUpdate, "optimizer.step",
+        {is_ours ? Reason::kOtherRule : Reason::kOtherRuleOfReference,
+         {std::string(other["rule"].text()), std::string(other["of"].text()), parameter, off.data()}});
+    finding.module = module_of(parameter);
+    finding.strength = std::max(*a, *b) / kOtherRule;
+    finding.exact_before = true;
+  }
+
+  // For the next step: how far off a parameter was, and what made its step.
+  void leave_parameters(const Json& step, const Reached& gradients, const Reached& states,
+                        bool same_settings) {
+    const Json& parameters = reference_["parameters"];
+    for (const Json& group : step["groups"].items()) {
+      for (const Json& one : group["parameters"].items()) {
+        const std::string name(one.text());
+        auto facts = tensor_of(parameters[name]);
+        if (!facts) continue;
+        Left& left = walk().left[name];
+        const double start = entry_distance(target_["parameters"][name], parameters[name]).expected;
+        left.error = std::isfinite(start) ? start : 0;
+        const auto gradient = gradients.find(name);
+        if (!same_settings || gradient == gradients.end()) {
+          left.error_of_step = 1;
+        } else {
+          left.error_of_step = std::max(left.error_of_step, gradient->second.error());
+          for (const auto& [state, apart] : states) {
+            if (state.starts_with(name + "."))
+              left.error_of_step = std::max(left.error_of_step, apart.error());
+          }
+        }
+        facts->checksum = {};  // of a file that may be closed by then
+        walk().parameters.insert_or_assign(name, *facts);
+      }
+    }
+  }
+
+  void optimizer(const Reached& gradients) {
+    const auto &ours = target_["optimizer"].items(), &theirs = reference_["optimizer"].items();
+    found_.add_counts(Phase::kOptimizerSetting, "optimizer.step", "the optimizer steps", ours.size(),
+                      theirs.size());
+    for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i) {
+      const bool same_settings = optimizer_settings(ours[i], theirs[i]);
+      const Reached before = states(ours[i], theirs[i], false, {}, gradients);
+      const Reached made = states(ours[i], theirs[i], true, before, gradients);
+      rule(ours[i]["update"], theirs[i]["update"]);
+      for (const auto& [name, one] : made) walk().left["state." + name].error = one.distance.high;
+      leave_parameters(theirs[i], gradients, before, same_settings);
+    }
+  }
+
+  const Json& target_;
+  const Json& reference_;
+  const compare::StepWalk* before_;
+  SuspectsOfCalls& calls_;
+  StateFindings found_;
+  double apart_at_start_ = 0;                  // of parameters
+  Reached before_clipping_;                    // gradients
+  std::vector<std::size_t> ways_of_clipping_;  // findings
+};
+
+}  // namespace
+
+void add_suspects_of_state(const trace::TrainingState& target, const trace::TrainingState& reference,
+                           const compare::StepWalk* before, SuspectsOfCalls& calls,
+                           const Observer& observer) {
+  StateWalk(target.root, reference.root, before, calls, observer).run();
+}
+
+}  // namespace msprobe::verdict

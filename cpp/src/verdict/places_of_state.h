@@ -1,0 +1,14 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "verdict/suspects_of_calls.h"
+
+namespace msprobe::verdict {
+
+/// Adds to what is found among the calls of a step what the training state shows: data, weights, settings,
+/// what becomes of the gradients, and what the optimizer makes of them.
+void add_suspects_of_state(const trace::TrainingState& target, const trace::TrainingState& reference,
+                           const compare::StepWalk* before, SuspectsOfCalls& calls, const Observer& observer);
+
+}  // namespace msprobe::verdict

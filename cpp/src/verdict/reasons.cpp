@@ -1,0 +1,161 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/reasons.h"
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+
+namespace msprobe::verdict {
+namespace {
+
+constexpr std::array kReasons{
+    ReasonRow{Reason::kInputDiffers, "input_differs", "input {0} differs before anything was computed",
+              "输入 {0} 在开始计算之前就有差异"},
+    ReasonRow{Reason::kParameterDiffers, "parameter_differs",
+              "parameter {0} differs before anything was computed", "参数 {0} 在开始计算之前就有差异"},
+    ReasonRow{Reason::kBufferDiffers, "buffer_differs", "buffer {0} differs before anything was computed",
+              "缓冲区 {0} 在开始计算之前就有差异"},
+    ReasonRow{Reason::kParameterMoved, "parameter_moved",
+              "parameter {0} is another one than the optimizer left", "参数 {0} 与优化器更新后的值不同"},
+    ReasonRow{Reason::kBufferMoved, "buffer_moved", "buffer {0} is another one than the step before left",
+              "缓冲区 {0} 与上一步结束时的值不同"},
+    ReasonRow{Reason::kParameterOf, "parameter_of", "parameter {0} of {1} differs",
+              "参数 {0}(属于 {1})有差异"},
+    ReasonRow{Reason::kOnlyTargetHas, "only_target_has", "only the target has the {0} {1}",
+              "只有调试侧有{0} {1}"},
+    ReasonRow{Reason::kOnlyReferenceHas, "only_reference_has", "only the reference has the {0} {1}",
+              "只有标杆侧有{0} {1}"},
+    ReasonRow{Reason::kFirstInput, "first_input", "{0}, the first that goes into the model, differs",
+              "进入模型的第一个输入 {0} 有差异"},
+    ReasonRow{Reason::kNoCallMadeIt, "no_call_made_it",
+              "{0} differs, and no recorded call made the difference",
+              "{0} 有差异,没有记录到产生该差异的调用"},
+    ReasonRow{Reason::kWritten, "written",
+              "{0} is {1} in the reference; in the target it was changed between the two, by {2}",
+              "标杆侧的 {0} 即 {1};调试侧在两者之间被 {2} 修改"},
+    ReasonRow{
+        Reason::kNotTheSame, "not_the_same",
+        "{0} is {1} in the reference; in the target it holds something else, and no recorded call wrote it",
+        "标杆侧的 {0} 即 {1};调试侧则是别的值,且没有记录到写入它的调用"},
+    ReasonRow{Reason::kAnotherTensor, "another_tensor",
+              "{0} is {1} in the reference; in the target it is {2}", "标杆侧的 {0} 即 {1};调试侧则为 {2}"},
+    ReasonRow{Reason::kResultOfEqual, "result_of_equal_inputs", "what goes into {0} agrees, {1} does not",
+              "{0} 的输入一致,而 {1} 不一致"},
+    ReasonRow{Reason::kResult, "result", "{0} differs by more than what goes in explains",
+              "{0} 的差异超出其输入所能解释的范围"},
+    ReasonRow{Reason::kDtypes, "dtypes", ": it is {0}, in the reference {1}", ":它为 {0},标杆侧为 {1}"},
+    ReasonRow{Reason::kRandom, "random", " (a random operator)", "(随机算子)"},
+    ReasonRow{Reason::kValues, "values", "{0} is {1}, in the reference {2}", "{0} 为 {1},标杆侧为 {2}"},
+    ReasonRow{Reason::kLoneResult, "lone_result", "{0} is {1}, in the reference it has {2}",
+              "{0} 为 {1},在标杆侧有 {2}"},
+    ReasonRow{Reason::kMissingCall, "missing_call", "only the reference calls {0}", "只有标杆侧调用了 {0}"},
+    ReasonRow{Reason::kExtraCall, "extra_call", "only the target calls {0}", "只有调试侧调用了 {0}"},
+    ReasonRow{Reason::kAndTheNext, "and_the_next", " and the call that follows", " 及其后的一个调用"},
+    ReasonRow{Reason::kAndMore, "and_more", " and the {0} calls that follow", " 及其后的 {0} 个调用"},
+    ReasonRow{Reason::kGradientOfRecord, "gradient_of_record",
+              "{0} differs, and what it is made of does not explain it", "{0} 有差异,其来源无法解释"},
+    ReasonRow{Reason::kGradient, "gradient", "the gradient of {0} differs by more than what it is made of",
+              "{0} 的梯度的差异大于其来源的差异"},
+    ReasonRow{Reason::kReducedGradient, "reduced_gradient",
+              "the reduced gradient of {0} differs by more than what it is made of",
+              "{0} 归约后的梯度的差异大于其来源的差异"},
+    ReasonRow{Reason::kBeforeClipping, "gradient_before_clipping",
+              "before clipping, the gradient of {0} differs by more than what it is made of",
+              "裁剪前,{0} 的梯度的差异大于其来源的差异"},
+    ReasonRow{Reason::kClippedGradient, "clipped_gradient",
+              "the clipped gradient of {0} differs by more than what it is made of",
+              "{0} 裁剪后的梯度的差异大于其来源的差异"},
+    ReasonRow{Reason::kGradientAtOptimizer, "gradient_at_optimizer",
+              "the gradient that the optimizer gets for {0} differs by more than what it is made of",
+              "优化器收到的 {0} 的梯度的差异大于其来源的差异"},
+    ReasonRow{Reason::kStateBefore, "state_before",
+              "before the step, the optimizer's state of {0} differs by more than what it is made of",
+              "更新前,优化器状态 {0} 的差异大于其来源的差异"},
+    ReasonRow{Reason::kStateAfter, "state_after",
+              "after the step, the optimizer's state of {0} differs by more than what it is made of",
+              "更新后,优化器状态 {0} 的差异大于其来源的差异"},
+    ReasonRow{Reason::kOtherRule, "other_rule",
+              "the step of the optimizer is not that of {0}: the {1} of {2} is off by {3} times what "
+              "rounding allows; the step of the reference is",
+              "优化器的更新不符合 {0} 的规则:其 {1}({2})的偏差为舍入所允许的 {3} 倍;标杆侧的更新符合"},
+    ReasonRow{Reason::kOtherRuleOfReference, "other_rule_of_reference",
+              "the step of the optimizer is not that of {0} in the reference: the {1} of {2} is off by {3} "
+              "times what rounding allows; the step of the target is",
+              "标杆侧优化器的更新不符合 {0} 的规则:其 {1}({2})的偏差为舍入所允许的 {3} 倍;调试侧的更新符合"},
+    ReasonRow{Reason::kRandomState, "random_state",
+              "the random generator {0} stands elsewhere when the step begins",
+              "该步开始时,随机数生成器 {0} 的状态不同"},
+    ReasonRow{Reason::kCounts, "counts", "{0} {1} times, in the reference {2}", "{0} {1} 次,标杆侧为 {2} 次"},
+    ReasonRow{Reason::kRequiresGrad, "requires_grad",
+              "parameter {0}: requires_grad is {1}, in the reference {2}",
+              "参数 {0}:requires_grad 为 {1},标杆侧为 {2}"},
+    ReasonRow{Reason::kModuleSetting, "module_setting", "module {0}: {1} is {2}, in the reference {3}",
+              "模块 {0}:{1} 为 {2},标杆侧为 {3}"},
+    ReasonRow{Reason::kClippingSetting, "clipping_setting",
+              "gradient clipping: {0} is {1}, in the reference {2}", "梯度裁剪:{0} 为 {1},标杆侧为 {2}"},
+    ReasonRow{Reason::kOptimizerSetting, "optimizer_setting", "optimizer: {0} is {1}, in the reference {2}",
+              "优化器:{0} 为 {1},标杆侧为 {2}"},
+    ReasonRow{Reason::kOptimizerGroups, "optimizer_groups",
+              "optimizer: it has {0} groups of parameters, in the reference {1}",
+              "优化器:有 {0} 个参数组,标杆侧为 {1} 个"},
+    ReasonRow{Reason::kOptimizerGroup, "optimizer_group",
+              "optimizer: group {0} has {1} parameters, in the reference {2}, or others",
+              "优化器:第 {0} 组有 {1} 个参数,标杆侧为 {2} 个,或参数不同"},
+    ReasonRow{Reason::kNoConsequence, "no_consequence", ": it has no consequence", ":没有产生影响"},
+    ReasonRow{Reason::kDissimilar, "dissimilar",
+              "{0} is of another shape or dtype, or has little in common with the reference",
+              "{0} 的形状或数据类型不同,或与标杆侧几乎没有共同之处"},
+    ReasonRow{Reason::kMoreNotes, "more_notes", "and {0} more", "以及另外 {0} 条"}};
+
+// What sentences are about may be a word of ours.
+struct Word {
+  std::string_view english, chinese;
+};
+constexpr std::array kWords{Word{"input", "输入"},
+                            Word{"parameter", "参数"},
+                            Word{"buffer", "缓冲区"},
+                            Word{"the model is called", "模型被调用"},
+                            Word{"backward() runs", "backward() 执行"},
+                            Word{"gradients are clipped", "梯度被裁剪"},
+                            Word{"the optimizer steps", "优化器更新"},
+                            Word{"another shape", "另一种形状"},
+                            Word{"another dtype", "另一种数据类型"},
+                            Word{"nothing", "无"},
+                            Word{"(the model)", "(整个模型)"}};
+
+std::string_view in(Language language, std::string_view about) {
+  if (language == Language::kEnglish) return about;
+  for (const Word& word : kWords) {
+    if (word.english == about) return word.chinese;
+  }
+  return about;
+}
+
+constexpr bool is_in_order() {
+  for (std::size_t i = 0; i < kReasons.size(); ++i) {
+    if (static_cast<std::size_t>(kReasons[i].reason) != i) return false;
+  }
+  return true;
+}
+static_assert(is_in_order());
+
+}  // namespace
+
+const ReasonRow& row_of(Reason reason) noexcept { return kReasons[static_cast<std::size_t>(reason)]; }
+
+std::string text_of(const Clause& clause, Language language) {
+  const ReasonRow& row = row_of(clause.reason);
+  std::string_view rest = language == Language::kChinese ? row.chinese : row.english;
+  std::string text;
+  for (std::size_t open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
+    text += rest.substr(0, open);
+    std::size_t index = 0;
+    std::from_chars(rest.data() + open + 1, rest.data() + rest.size(), index);
+    if (index < clause.about.size()) text += in(language, clause.about[index]);
+    rest.remove_prefix(rest.find('}', open) + 1);
+  }
+  return text += rest;
+}
+
+}  // namespace msprobe::verdict

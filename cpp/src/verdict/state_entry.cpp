@@ -1,0 +1,129 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/state_entry.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/non_finite.h"
+#include "msprobe/trace_compare.h"
+#include "trace/item/sketch_text.h"
+#include "verdict/calls.h"
+
+namespace msprobe::verdict {
+namespace {
+
+using trace::Json;
+
+constexpr std::size_t kLongestShown = 80;
+
+bool is_tensor(const Json& entry) { return entry.is_object() && entry["dtype"].kind() == Json::Kind::kText; }
+
+std::int64_t count_of(const Json& entry, std::string_view key) {
+  const double count = entry[key].number().value_or(0);
+  return count > 0 && count < 9e18 ? static_cast<std::int64_t>(count) : 0;
+}
+
+double elements(const Json& shape) {
+  double count = 1;
+  for (const Json& extent : shape.items()) count *= extent.number().value_or(1);
+  return count;
+}
+
+}  // namespace
+
+std::optional<metrics::TensorFacts> tensor_of(const Json& entry) {
+  if (!is_tensor(entry)) return std::nullopt;
+  metrics::TensorFacts facts;
+  facts.dtype = trace::dtype_of(entry["dtype"].text());
+  facts.count = elements(entry["shape"]);
+  facts.min = entry["min"].number();
+  facts.max = entry["max"].number();
+  facts.mean = entry["mean"].number();
+  facts.norm = entry["norm"].number();
+  facts.is_exact = true;
+  facts.checksum = entry["crc32"].text();
+  facts.non_finite = stats::NonFinite{count_of(entry, "nan_count"), count_of(entry, "pos_inf_count"),
+                                      count_of(entry, "neg_inf_count")};
+  if (const auto sketch = trace::read_sketch(entry["sketch"].text())) {
+    facts.sketch = sketch->sketch;
+    facts.mean = sketch->sketch.mean;
+    facts.norm = sketch->sketch.norm;
+  }
+  return facts;
+}
+
+metrics::Distance entry_distance(const Json& target, const Json& reference, double floor) {
+  const auto ours = tensor_of(target), theirs = tensor_of(reference);
+  if (!ours || !theirs) {
+    if (target == reference) return {};
+    const auto a = target["value"].number(), b = reference["value"].number();
+    return a && b ? metrics::distance_of_numbers(*a, *b) : metrics::Distance::unmeasurable();
+  }
+  if (!(target["shape"] == reference["shape"])) return metrics::Distance::unmeasurable();
+  return metrics::distance(*ours, *theirs, floor);
+}
+
+std::optional<double> number_of(const Json& entry) {
+  return entry.is_object() ? entry["value"].number() : entry.number();
+}
+
+double unit_of(const Json& entry) {
+  return is_tensor(entry) ? metrics::unit_roundoff(trace::dtype_of(entry["dtype"].text())) : 0;
+}
+
+std::string shown(const Json& entry) {
+  if (is_tensor(entry)) return std::string(entry["dtype"].text()) + " " + shown(entry["shape"]);
+  if (entry.is_object() && entry.keys().size() == 1 && entry.find("value") != nullptr)
+    return shown(entry["value"]);
+  std::string text;
+  switch (entry.kind()) {
+    case Json::Kind::kNull: text = "None"; break;
+    case Json::Kind::kBool: text = entry.text() == "true" ? "True" : "False"; break;
+    case Json::Kind::kList:
+      for (const Json& item : entry.items()) text += (text.empty() ? "" : ", ") + shown(item);
+      text = "[" + text + "]";
+      break;
+    case Json::Kind::kObject:
+      for (const std::string& key : entry.keys())
+        text += (text.empty() ? "" : ", ") + key + ": " + shown(entry[key]);
+      text = "{" + text + "}";
+      break;
+    default: text = entry.text();
+  }
+  return text.size() <= kLongestShown ? text : text.substr(0, kLongestShown - 3) + "...";
+}
+
+bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) text += part;
+  return text;
+}
+
+std::string module_of(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::string() : std::string(name.substr(0, dot));
+}
+
+std::vector<EntryPair> common(const Json& target, const Json& reference) {
+  std::vector<EntryPair> result;
+  for (std::size_t i = 0; i < target.keys().size(); ++i) {
+    const Json* const other = reference.find(target.keys()[i]);
+    if (other != nullptr) result.push_back({target.keys()[i], &target.items()[i], other});
+  }
+  return result;
+}
+
+double negligible(const std::vector<EntryPair>& entries) {
+  std::vector<double> sizes;
+  for (const EntryPair& one : entries) {
+    if (const auto facts = tensor_of(*one.reference)) sizes.push_back(facts->typical());
+  }
+  return negligible_of(std::move(sizes));
+}
+
+}  // namespace msprobe::verdict

@@ -1,0 +1,56 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Entries of diagnosis.json: a tensor, or a value (docs/formats/diagnosis.md).
+
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "msprobe/metrics.h"
+#include "msprobe/training_state.h"
+
+namespace msprobe::verdict {
+
+/// Nothing for what is no tensor. The checksum refers to the entry.
+std::optional<metrics::TensorFacts> tensor_of(const trace::Json& entry);
+
+/// Of two tensors, or two values: those are equal or not. `floor`: elements are measured against this size at
+/// least.
+metrics::Distance entry_distance(const trace::Json& target, const trace::Json& reference, double floor = 0);
+
+/// Of {"value": 0.5}, and of a bare number.
+std::optional<double> number_of(const trace::Json& entry);
+
+/// Unit roundoff of a tensor; 0 for anything else.
+double unit_of(const trace::Json& entry);
+
+/// A value for a sentence.
+std::string shown(const trace::Json& entry);
+
+/// Entries of both sides under the same name.
+struct EntryPair {
+  std::string name;
+  const trace::Json* target;
+  const trace::Json* reference;
+};
+
+/// In the order of the target.
+std::vector<EntryPair> common(const trace::Json& target, const trace::Json& reference);
+
+/// A tenth of the size of a typical element of tensors that belong together, such as all gradients: much
+/// smaller ones are what rounding leaves where the exact result is zero.
+double negligible(const std::vector<EntryPair>& entries);
+
+bool is_one_of(std::string_view word, std::span<const std::string_view> words);
+
+std::string joined(std::initializer_list<std::string_view> parts);
+
+/// "layers.0.fc.weight" -> "layers.0.fc"; empty where there is no dot.
+std::string module_of(std::string_view name);
+
+}  // namespace msprobe::verdict

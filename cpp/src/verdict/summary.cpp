@@ -1,0 +1,120 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/summary.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "verdict/numbers.h"
+
+namespace msprobe::verdict {
+namespace {
+
+using compare::Finding;
+
+class Summary {
+ public:
+  Summary(const Calls& calls, bool is_first_step, compare::StepWalk& walk)
+      : calls_(calls), is_first_(is_first_step), walk_(walk) {}
+
+  void run() {
+    find_stretch();
+    walk_.unit = calls_.coarsest_unit();
+    const ItemPair* largest = nullptr;
+    for (const ItemPair& row : calls_.pair().matches.pairs) {
+      if (walk_.stranger.empty() && is_dissimilar(row)) walk_.stranger = calls_.item_name(row);
+      if (!row.reference) {
+        ++walk_.differing;
+        continue;
+      }
+      if (calls_.says_nothing(row) && !is_input(calls_.pair().target_item(row).part)) continue;
+      const Distance& apart = calls_.distance(row);
+      if (!apart.equal || is_of_other_dtype(row)) ++walk_.differing;
+      if (calls_.is_mispaired(row.target_record)) continue;
+      if (std::isinf(apart.high) && std::isfinite(apart.low)) ++walk_.unseen;
+      const std::string_view call = calls_.name(row.target_record);
+      const bool is_forward = !is_input(calls_.pair().target_item(row).part) && !is_backward(call) &&
+                              !trace::holds_gradients(call);
+      if (is_forward && std::isfinite(apart.value) && apart.value > walk_.largest.value) {
+        walk_.largest = {apart.value, {}};
+        largest = &row;
+      }
+    }
+    walk_.differing += calls_.pair().matches.reference_only.size();
+    if (largest != nullptr) walk_.largest.name = calls_.item_name(*largest);
+    std::stable_sort(walk_.findings.begin(), walk_.findings.end(),
+                     [](const Finding& a, const Finding& b) { return a.place() < b.place(); });
+  }
+
+ private:
+  // Every place is within its tolerance, and all together are farther off than a model that is computed once
+  // may be: between which two?
+  void find_stretch() {
+    if (!is_first_) return;
+    const double most = numbers().most_together * calls_.coarsest_unit();
+    for (const ItemPair& row : calls_.pair().matches.pairs) {
+      const std::string_view call = calls_.name(row.target_record);
+      const bool is_result = row.reference && !is_input(calls_.pair().target_item(row).part) &&
+                             !calls_.says_nothing(row) && calls_.zone(row.target_record) == Zone::kModel;
+      if (!is_result || calls_.unit(row) == 0 || calls_.distance(row).norm == 0) continue;
+      if (calls_.is_mispaired(row.target_record) || !began_before(row.target_record, most)) continue;
+      if (is_backward(call)) continue;  // some are nothing but rounding
+      // Gradients go through the model twice.
+      const bool is_gradient = trace::holds_gradients(call);
+      const double low = is_gradient
+                             ? calls_.distance(row, calls_.negligible_gradient()).low / numbers().opaque
+                             : calls_.distance(row).low;
+      if (low > most) {
+        walk_.first_differing = calls_.item_name(row);
+        return;
+      }
+      if (calls_.distance(row).high <= most) walk_.last_agreeing = calls_.item_name(row);
+    }
+    walk_.last_agreeing.clear();
+  }
+
+  // False where a call has inputs that are too far off, and no result before was: they come from a place that
+  // is not recorded, or the call is another one. Modules tell in any case.
+  bool began_before(std::uint32_t record, double most) const {
+    const auto rows = rows_of(record);
+    return is_module(calls_.name(record)) || trace::holds_gradients(calls_.name(record)) ||
+           std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+             return !is_input(calls_.pair().target_item(row).part) || !row.reference ||
+                    calls_.distance(row).low <= most;
+           });
+  }
+
+  // For a note: another shape or dtype, or values that have little in common. No rounding of one kernel in
+  // any dtype makes a quarter of a tensor.
+  bool is_dissimilar(const ItemPair& row) const {
+    constexpr double kLittleInCommon = 0.25;
+    const Item& ours = calls_.pair().target_item(row);
+    if (ours.kind != Item::Kind::kTensor || calls_.says_nothing(row)) return false;
+    if (!row.reference)
+      return row.reason == trace::NoMatchReason::kShape || row.reason == trace::NoMatchReason::kDtype;
+    return calls_.target().text(ours.dtype) !=
+               calls_.reference().text(calls_.pair().reference_item(row)->dtype) ||
+           calls_.distance(row).low > kLittleInCommon;
+  }
+
+  // Equal numbers of another dtype are not the same result. Frameworks name one in other ways.
+  bool is_of_other_dtype(const ItemPair& row) const {
+    const Item &ours = calls_.pair().target_item(row), &theirs = *calls_.pair().reference_item(row);
+    return ours.kind == Item::Kind::kTensor && theirs.kind == Item::Kind::kTensor &&
+           ours.element_type() != theirs.element_type();
+  }
+
+  std::span<const ItemPair> rows_of(std::uint32_t record) const { return calls_.rows().of_record(record); }
+
+  const Calls& calls_;
+  bool is_first_;
+  compare::StepWalk& walk_;
+};
+
+}  // namespace
+
+void summarize(const Calls& calls, bool is_first_step, compare::StepWalk& walk) {
+  Summary(calls, is_first_step, walk).run();
+}
+
+}  // namespace msprobe::verdict

@@ -1,0 +1,601 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include "verdict/suspects_of_calls.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "verdict/calls.h"
+#include "verdict/effects.h"
+#include "verdict/error_model.h"
+#include "verdict/numbers.h"
+#include "verdict/places_of_calls.h"
+#include "verdict/summary.h"
+#include "verdict/unpaired.h"
+
+namespace msprobe::verdict {
+namespace {
+
+using compare::Finding;
+using compare::FindingKind;
+using compare::Phase;
+using compare::Reason;
+using compare::StepWalk;
+using operators::Gain;
+using Part = Item::Part;
+
+constexpr std::size_t kMostFindings = 20000;
+constexpr int kDeepest = 64;  // modules inside of modules
+
+// Numbers that are off by less than this are the same number, computed otherwise in float32.
+constexpr double kSameNumber = 8 * 0x1p-24;
+// Those that are off by more are another number, whatever is seen of it.
+constexpr double kAnotherNumber = 1e-3;
+
+class Walk {
+ public:
+  Walk(const Calls& calls, const StepWalk* before, bool has_state, const Observer& observer)
+      : calls_(calls),
+        unpaired_(calls),
+        places_(calls, unpaired_, before),
+        before_(before),
+        has_state_(has_state),
+        observer_(observer),
+        effects_(calls, unpaired_) {}
+
+  SuspectsOfCalls run() {
+    std::vector<std::uint32_t> gradients;
+    for (std::uint32_t i = 0; i < calls_.count(); ++i) {
+      places_.reach(i, 0);
+      if (trace::holds_gradients(calls_.name(i))) {
+        gradients.push_back(i);
+      } else if (calls_.is_paired(i)) {
+        visit(i);
+      }
+    }
+    for (const std::uint32_t i : gradients) visit_gradients(i);
+    for (const Unmeasured& one : unmeasured_) find_effect(one);
+    for (std::uint32_t i = 0; i < unpaired_.groups().size(); ++i) report_group(i);
+    if (!has_state_) keep_parameters();
+    walk().noise = places_.before(calls_.count());
+    summarize(calls_, before_ == nullptr, walk());
+    return std::move(result_);
+  }
+
+ private:
+  // A finding without a distance, or one that counts only where something comes of it.
+  struct Unmeasured {
+    enum class Where : std::uint8_t { kInCall, kAround };
+    std::size_t finding = 0;
+    std::uint32_t record = 0;
+    double apart = 0;  // of two numbers; infinite of what are no numbers
+    Where where = Where::kInCall;
+  };
+
+  StepWalk& walk() { return result_.walk; }
+  const DumpPair& pair() const { return calls_.pair(); }
+  std::span<const ItemPair> rows_of(std::uint32_t record) const { return calls_.rows().of_record(record); }
+
+  // ---- findings
+
+  // Null: there are too many of them.
+  Finding* add(FindingKind kind, std::uint32_t record) {
+    auto& findings = walk().findings;
+    if (findings.size() == kMostFindings) return nullptr;
+    Finding& finding = findings.emplace_back();
+    finding.kind = kind;
+    finding.name = calls_.name(record);
+    finding.record = finding.name;
+    finding.order = record;
+    finding.module = module_path(calls_.parent(record));
+    finding.operator_name = operator_name(finding.name);
+    const Zone zone = calls_.zone(record);
+    finding.phase = zone == Zone::kOptimizer  ? Phase::kUpdate
+                    : zone == Zone::kClipping ? Phase::kClipping
+                                              : Phase::kCalls;
+    finding.exact_before = effects_[record].in_is_equal;
+    return &finding;
+  }
+
+  // What is asked of a place with a distance. Adds no finding.
+  double judge(const ItemPair& row, const Place& place, const Tolerance& allowed, const Distance& apart) {
+    const double strength = excess(apart, allowed);
+    compare::Largest& closest = walk().closest;
+    if (strength < 1 && strength > closest.value) closest = {strength, calls_.item_name(row)};
+    if (observer_) observer_({calls_.item_name(row), apart, strength, explain(place, allowed)});
+    return strength;
+  }
+
+  compare::Explanation explain(const Place& place, const Tolerance& allowed) const {
+    return explanation(place, allowed,
+                       [&](std::uint32_t row) { return calls_.item_name(calls_.rows()[row]); });
+  }
+
+  void measure(Finding& finding, const Distance& apart, double strength, const Place& place,
+               const Tolerance& allowed) const {
+    finding.distance = apart;
+    finding.strength = strength;
+    finding.explained = allowed.magnitude;
+    finding.explanation = explain(place, allowed);
+    finding.exact_before = std::all_of(place.sources.begin(), place.sources.end(),
+                                       [](const Source& one) { return one.distance.equal; });
+  }
+
+  // ---- one call
+
+  void visit(std::uint32_t record) {
+    const auto rows = rows_of(record);
+    Outcome& seen = effects_[record];
+    const bool is_alike =
+        calls_.reference_only(record).empty() &&
+        std::all_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+          return row.reference && calls_.distance(row).equal &&
+                 pair().target_item(row).requires_grad == pair().reference_item(row)->requires_grad;
+        });
+    if (is_alike) {
+      seen.has_result = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+        const Item& item = pair().target_item(row);
+        return !is_input(item.part) && item.kind == Item::Kind::kTensor;
+      });
+      if (const auto forward = calls_.forward_of(record)) {
+        const Outcome& made = effects_[*forward];
+        seen.in_is_equal = made.in_is_equal && made.out_is_equal;
+      }
+    } else {
+      std::vector<Source> sources;
+      const bool knows_sources = places_.sources(record, sources);
+      for (const Source& one : sources) {
+        seen.entered = std::max(seen.entered, one.error());
+        if (std::isfinite(one.likely())) seen.likely = std::max(seen.likely, one.likely());
+        seen.in_is_equal &= one.distance.equal;
+      }
+      const std::size_t arguments = visit_inputs(record);
+      visit_results(record, sources, knows_sources, arguments);
+    }
+    if (calls_.zone(record) == Zone::kOptimizer) keep_updated(rows);
+    if (!seen.has_result) return;
+    ++walk().compared;
+    walk().equal += seen.out_is_equal ? 1 : 0;
+  }
+
+  // ---- what goes in
+
+  // Returns how many settings of the call differ.
+  std::size_t visit_inputs(std::uint32_t record) {
+    const Zone zone = calls_.zone(record);
+    if (zone != Zone::kModel && are_tensors_in_other_order(record)) return 0;
+    std::size_t found = 0;
+    for (const ItemPair& row : rows_of(record)) {
+      const Item& item = pair().target_item(row);
+      if (!is_input(item.part) || calls_.says_nothing(row)) continue;
+      const Item* const other = pair().reference_item(row);
+      if (other != nullptr) visit_gradient_flag(record, row);
+      const Distance& apart = calls_.distance(row);
+      if (other != nullptr && apart.equal) continue;
+      if (item.kind == Item::Kind::kTensor && other != nullptr) {
+        visit_tensor(record, row, apart);
+        continue;
+      }
+      if ((item.kind == Item::Kind::kNull && other == nullptr) || apart.high < kSameNumber) continue;
+      const bool is_chosen = item.kind == Item::Kind::kTensor && is_other_choice(row);
+      add_value(record, calls_.item_name(row), shown(calls_.target(), item),
+                other != nullptr ? shown(calls_.reference(), *other) : word_of(row.reason),
+                {0, record, other != nullptr ? apart.value : kInfinity,
+                 is_chosen ? Unmeasured::Where::kAround : Unmeasured::Where::kInCall});
+      ++found;
+      // A rate or a coefficient of an optimizer is one of its settings: what it makes of states that are 0,
+      // or next to nothing, is no measure.
+      if (zone == Zone::kOptimizer && apart.value > kAnotherNumber && std::isfinite(apart.value)) {
+        walk().findings.back().effect = kInfinity;
+        unmeasured_.pop_back();
+      }
+    }
+    for (const std::uint32_t index : calls_.reference_only(record)) {
+      const Item& item = calls_.reference().all_items()[index];
+      if (!is_input(item.part) || item.kind == Item::Kind::kNull || item.kind == Item::Kind::kTensor)
+        continue;
+      add_value(record, trace::item_name(calls_.reference(), calls_.counterpart(record), index), "nothing",
+                shown(calls_.reference(), item), {0, record, kInfinity, Unmeasured::Where::kInCall});
+      ++found;
+    }
+    return found;
+  }
+
+  static std::string word_of(trace::NoMatchReason reason) {
+    return reason == trace::NoMatchReason::kShape   ? "another shape"
+           : reason == trace::NoMatchReason::kDtype ? "another dtype"
+                                                    : "nothing";
+  }
+
+  void visit_gradient_flag(std::uint32_t record, const ItemPair& row) {
+    const auto ours = pair().target_item(row).requires_grad,
+               theirs = pair().reference_item(row)->requires_grad;
+    if (!ours || !theirs || *ours == *theirs || is_backward(calls_.name(record))) return;
+    Finding* const finding = add(FindingKind::kArgument, record);
+    if (finding == nullptr) return;
+    finding->name = calls_.item_name(row) + ".requires_grad";
+    set_values(*finding, *ours ? "True" : "False", *theirs ? "True" : "False");
+    finding->effect = kInfinity;  // a gradient is missing, which is no number
+  }
+
+  static void set_values(Finding& finding, std::string ours, std::string theirs) {
+    finding.distance = Distance::unmeasurable();
+    finding.because = {{Reason::kValues, {finding.name, ours, theirs}}};
+    finding.target_value = std::move(ours);
+    finding.reference_value = std::move(theirs);
+  }
+
+  void add_value(std::uint32_t record, std::string name, std::string ours, std::string theirs,
+                 Unmeasured how) {
+    Finding* const finding = add(FindingKind::kArgument, record);
+    if (finding == nullptr) return;
+    finding->name = std::move(name);
+    set_values(*finding, std::move(ours), std::move(theirs));
+    how.finding = walk().findings.size() - 1;
+    unmeasured_.push_back(how);
+  }
+
+  // The order inside of a list of tensors, such as those that are clipped together, is of no importance.
+  bool are_tensors_in_other_order(std::uint32_t record) const {
+    const auto rows = rows_of(record);
+    const bool has_lone_tensor = std::any_of(rows.begin(), rows.end(), [&](const ItemPair& row) {
+      return !row.reference && pair().target_item(row).kind == Item::Kind::kTensor;
+    });
+    const auto shapes_of = [](const Trace& trace, const Record& one) {
+      std::vector<std::string_view> shapes;
+      for (const Item& item : trace.items(one)) {
+        if (item.kind == Item::Kind::kTensor) shapes.push_back(trace.text(item.shape));
+      }
+      std::sort(shapes.begin(), shapes.end());
+      return shapes;
+    };
+    return has_lone_tensor &&
+           shapes_of(calls_.target(), calls_.target().records()[record]) ==
+               shapes_of(calls_.reference(), calls_.reference().records()[calls_.counterpart(record)]);
+  }
+
+  // Where elements were near a limit, as of a router, others are chosen, and another number of them.
+  bool is_other_choice(const ItemPair& row) const {
+    return places_.has_other_choices() && !row.reference && row.reason == trace::NoMatchReason::kShape;
+  }
+
+  void visit_tensor(std::uint32_t record, const ItemPair& row, const Distance& apart) {
+    const bool backward = is_backward(calls_.name(record));
+    if (const std::string name = backward ? std::string() : calls_.parameter(row); !name.empty()) {
+      visit_parameter(record, row, apart, name);
+      return;
+    }
+    const InputPlace input = places_.input(row);
+    const Tolerance allowed = tolerance(input.place);
+    const double strength = judge(row, input.place, allowed, apart);
+    places_.keep(row, input.place);
+    const ItemIndex ours = calls_.target_flow().source(row.target);
+    if (note_unpaired(input, ours, visible_excess(apart, allowed)) || strength < 1) return;
+    Finding* const finding = add(FindingKind::kArgument, record);
+    if (finding == nullptr) return;
+    finding->name = calls_.item_name(row);
+    finding->because = {{Reason::kNoCallMadeIt, {finding->name}}};
+    measure(*finding, apart, strength, input.place, allowed);
+    if (input.source != kNoItem) {
+      name_after_module(*finding, row);
+      tell_what_happened(*finding, row, input.source, ours);
+      if (ours == kNoItem && unpaired_.has_extra_in(calls_.parent(record)))
+        unmeasured_.push_back({walk().findings.size() - 1, record, 0, Unmeasured::Where::kAround});
+    } else if (backward) {
+      finding->kind = FindingKind::kGradient;
+    } else if (record == 0 && places_.before(0) == 0 && !has_state_) {
+      finding->kind = FindingKind::kInputData;
+      finding->because = {{Reason::kFirstInput, {calls_.item_name(row)}}};
+    }
+  }
+
+  void visit_parameter(std::uint32_t record, const ItemPair& row, const Distance& apart,
+                       const std::string& name) {
+    if (has_state_ || calls_.zone(record) != Zone::kModel) return;
+    const Place place = places_.parameter(row, name);
+    const Tolerance allowed = tolerance(place);
+    const double strength = judge(row, place, allowed, apart);
+    if (strength < 1) return;
+    Finding* const finding = add(FindingKind::kWeight, record);
+    if (finding == nullptr) return;
+    finding->name = calls_.item_name(row);
+    finding->because = {{Reason::kParameterOf, {name, std::string(calls_.parent(record))}}};
+    measure(*finding, apart, strength, place, allowed);
+  }
+
+  // What goes into the first call of a module is what goes into the module: its caller decided.
+  void name_after_module(Finding& finding, const ItemPair& row) const {
+    const Trace& target = calls_.target();
+    const std::uint64_t value = value_key(target, pair().target_item(row));
+    std::uint32_t inner = row.target_record;
+    for (int depth = 0; value != 0 && depth < kDeepest; ++depth) {
+      const std::string_view around = calls_.parent(inner);
+      const auto module = is_module(around) ? target.find(around) : std::nullopt;
+      if (!module) return;
+      const Record& record = target.records()[*module];
+      const auto items = target.items(record);
+      const auto same = std::find_if(items.begin(), items.end(), [&](const Item& item) {
+        return is_input(item.part) && value_key(target, item) == value;
+      });
+      if (same == items.end()) return;
+      inner = static_cast<std::uint32_t>(*module);
+      finding.record = around;
+      finding.name =
+          trace::item_name(target, inner, record.first_item + static_cast<ItemIndex>(same - items.begin()));
+      finding.module = module_path(calls_.parent(inner));
+      finding.operator_name = operator_name(around);
+    }
+  }
+
+  // A value that the reference has from an earlier place unchanged, and the target has not. Two arguments of
+  // one call that are equal say nothing of each other.
+  void tell_what_happened(Finding& finding, const ItemPair& row, ItemIndex source, ItemIndex ours) const {
+    const std::uint32_t known = calls_.row_of_reference(source);
+    if (known == kNoRow || calls_.rows()[known].target_record == row.target_record) return;
+    const std::string from = calls_.item_name(calls_.rows()[known]);
+    finding.kind = FindingKind::kInPlace;
+    finding.because = {{Reason::kNotTheSame, {finding.name, from}}};
+    if (ours == kNoItem) return;
+    const std::uint32_t writer = calls_.target_flow().record(ours);
+    if (calls_.writes_in_place(writer)) {
+      finding.because = {{Reason::kWritten, {finding.name, from, std::string(calls_.name(writer))}}};
+      finding.record = calls_.name(writer);
+      finding.operator_name = operator_name(calls_.name(writer));
+    } else if (writer != row.target_record) {
+      finding.kind = FindingKind::kArgument;
+      finding.because = {
+          {Reason::kAnotherTensor, {finding.name, from, trace::item_name(calls_.target(), writer, ours)}}};
+    }
+  }
+
+  // ---- what comes out
+
+  void visit_results(std::uint32_t record, const std::vector<Source>& sources, bool knows_sources,
+                     std::size_t arguments) {
+    Outcome& seen = effects_[record];
+    const std::string_view call = calls_.name(record);
+    const bool backward = is_backward(call);
+    const double floor = calls_.zone(record) == Zone::kClipping ? calls_.negligible_gradient() : 0;
+    struct Worst {
+      const ItemPair* row = nullptr;
+      Place place;
+      Tolerance allowed;
+      Distance apart;
+    } worst;
+    double reached = 0, high = 0;
+    for (const ItemPair& row : rows_of(record)) {
+      const Item& item = pair().target_item(row);
+      if (is_input(item.part)) continue;
+      if (!row.reference) {
+        visit_lone_result(record, row, sources, knows_sources, arguments);
+        continue;
+      }
+      if (item.kind != Item::Kind::kTensor || calls_.says_nothing(row)) continue;
+      seen.has_result = true;
+      const Distance apart = calls_.distance(row, floor);
+      high = std::max(high, apart.high);
+      seen.out_is_equal &= apart.equal;
+      if (is_module(call) && !backward) note_result_of_module(row, apart);
+      if (apart.equal) continue;
+      Place place = places_.result(row, sources, knows_sources);
+      Tolerance allowed = tolerance(place);
+      places_.keep(row, place);
+      reached = std::max(reached, apart.high / allowed.cancelled);
+      const double strength = judge(row, place, allowed, apart);
+      seen.visible = std::max(seen.visible, visible_in(record, row, apart, allowed));
+      if (worst.row == nullptr || strength > seen.excess)
+        worst = {&row, std::move(place), std::move(allowed), apart};
+      seen.excess = std::max(seen.excess, strength);
+    }
+    if (calls_.zone(record) == Zone::kModel) places_.reach(record, reached);
+    places_.keep_inside(record, high);
+    if (seen.has_result && !seen.out_is_equal) note_module(record);
+    if (worst.row == nullptr || seen.excess < 1 || arguments > 0) return;
+    report_result(record, *worst.row, worst.place, worst.allowed, worst.apart);
+  }
+
+  // What comes of something that is known to differ. A module by what goes into it, whatever happens inside.
+  double visible_in(std::uint32_t record, const ItemPair& row, const Distance& apart,
+                    const Tolerance& allowed) const {
+    const Outcome& seen = effects_[record];
+    if (!is_module(calls_.name(record))) return visible_excess(apart, allowed);
+    Tolerance whole;
+    const double unit = std::max(calls_.unit(row), calls_.coarsest_unit());
+    whole.magnitude = whole.bias = opaque(seen.entered, unit);
+    whole.expected = opaque(seen.likely, unit);
+    return visible_excess(apart, whole);
+  }
+
+  void note_module(std::uint32_t record) {
+    const Outcome& seen = effects_[record];
+    const std::string_view around =
+        is_module(calls_.name(record)) ? calls_.name(record) : calls_.parent(record);
+    double& known = result_.excess_of_modules[module_path(around)];
+    known = std::max({known, seen.excess, seen.visible});
+  }
+
+  void report_result(std::uint32_t record, const ItemPair& row, const Place& place, const Tolerance& allowed,
+                     const Distance& apart) {
+    Finding* const finding = add(FindingKind::kOperator, record);
+    if (finding == nullptr) return;
+    const std::string item = calls_.item_name(row);
+    measure(*finding, apart, effects_[record].excess, place, allowed);
+    finding->because = finding->exact_before
+                           ? std::vector<compare::Clause>{{Reason::kResultOfEqual, {finding->name, item}}}
+                           : std::vector<compare::Clause>{{Reason::kResult, {item}}};
+    const std::string_view ours = calls_.target().text(pair().target_item(row).dtype);
+    const std::string_view theirs = calls_.reference().text(pair().reference_item(row)->dtype);
+    if (ours != theirs)
+      finding->because.push_back({Reason::kDtypes, {std::string(ours), std::string(theirs)}});
+    if (is_collective(finding->name)) finding->kind = FindingKind::kReduction;
+    if (place.by.gain == Gain::kDraws) {
+      finding->kind = FindingKind::kRandomness;
+      finding->because.push_back({Reason::kRandom, {}});
+    }
+  }
+
+  // A result that cannot be compared: of another dtype or shape.
+  void visit_lone_result(std::uint32_t record, const ItemPair& row, const std::vector<Source>& sources,
+                         bool knows_sources, std::size_t arguments) {
+    const Item& item = pair().target_item(row);
+    if (item.kind == Item::Kind::kTensor && row.reason != trace::NoMatchReason::kDtype &&
+        !is_other_choice(row)) {
+      effects_[record].visible = kInfinity;
+    }
+    if (arguments > 0 || !knows_sources || item.kind == Item::Kind::kNull) return;
+    // How many elements there are may depend on those of a mask or an index; of products and functions of
+    // single elements it does not.
+    const Gain gain = calls_.operator_of(calls_.name(record)).gain;
+    const bool keeps_shape = gain == Gain::kProduct || gain == Gain::kScaleFree ||
+                             gain == Gain::kElementwise || gain == Gain::kPower;
+    const bool is_exact =
+        std::all_of(sources.begin(), sources.end(), [](const Source& one) { return one.distance.equal; });
+    if (!is_exact && !keeps_shape) return;
+    Finding* const finding = add(FindingKind::kOperator, record);
+    if (finding == nullptr) return;
+    finding->distance = Distance::unmeasurable();
+    finding->target_value = shown(calls_.target(), item);
+    finding->reference_value = word_of(row.reason);
+    finding->because = {
+        {Reason::kLoneResult, {calls_.item_name(row), finding->target_value, finding->reference_value}}};
+    finding->effect = kInfinity;
+  }
+
+  // ---- gradients of parameters
+
+  void visit_gradients(std::uint32_t record) {
+    if (!calls_.is_paired(record)) return;
+    for (const ItemPair& row : rows_of(record)) {
+      if (!row.reference) continue;
+      const Distance apart = calls_.distance(row, calls_.negligible_gradient());
+      result_.gradients_of_parameters.add(calls_.facts(row), apart);
+      if (std::isfinite(apart.high)) result_.gradients = std::max(result_.gradients, apart.high);
+      if (std::isfinite(apart.value) && apart.value > walk().largest_gradient.value) {
+        walk().largest_gradient = {apart.value, calls_.item_name(row)};
+      }
+      if (apart.equal) continue;
+      const Place place = places_.gradient(row);
+      const Tolerance allowed = tolerance(place);
+      const double strength = judge(row, place, allowed, apart);
+      if (strength < 1) continue;
+      Finding* const finding = add(FindingKind::kGradient, record);
+      if (finding == nullptr) return;
+      finding->phase = Phase::kGradients;
+      finding->name = calls_.item_name(row);
+      finding->module = module_path(calls_.name(record));
+      finding->because = {{Reason::kGradientOfRecord, {finding->name}}};
+      measure(*finding, apart, strength, place, allowed);
+    }
+  }
+
+  // ---- R8: what comes of it
+
+  void find_effect(const Unmeasured& one) {
+    Finding& finding = walk().findings[one.finding];
+    const Outcome& seen = effects_[one.record];
+    if (one.where == Unmeasured::Where::kAround) {
+      finding.effect = effects_.around(calls_.parent(one.record), false, one.record + 1);
+      return;
+    }
+    const bool shows = seen.has_result || seen.visible > 0;
+    finding.effect = shows ? effects_.in_call(one.record)
+                           : effects_.around(calls_.parent(one.record), false, one.record + 1);
+    const bool is_other_number = one.apart > kAnotherNumber && std::isfinite(one.apart);
+    finding.is_hidden = is_other_number && finding.effect < 1 && !seen.in_is_equal;
+  }
+
+  // ---- calls of one run
+
+  // A difference that comes out of calls which only one run has is theirs.
+  bool note_unpaired(const InputPlace& input, ItemIndex ours, double effect) {
+    std::optional<std::uint32_t> extra;
+    if (ours != kNoItem && calls_.row_of_target(ours) == kNoRow)
+      extra = unpaired_.of_target(calls_.target_flow().record(ours));
+    if (extra) effects_.note(*extra, effect);
+    if (input.of_unpaired) effects_.note(*input.of_unpaired, effect);
+    return extra || input.of_unpaired;
+  }
+
+  // The result of a module is that of the last call inside, which may be of one run only.
+  void note_result_of_module(const ItemPair& row, const Distance& apart) {
+    const ItemIndex source = calls_.reference_flow().source(row.reference.index);
+    if (source == kNoItem || !unpaired_.of_reference(calls_.reference_flow().record(source))) return;
+    const InputPlace input = places_.input(row);
+    note_unpaired(input, calls_.target_flow().source(row.target),
+                  visible_excess(apart, tolerance(input.place)));
+  }
+
+  void report_group(std::uint32_t index) {
+    const UnpairedCalls& group = unpaired_.groups()[index];
+    if (walk().findings.size() == kMostFindings) return;
+    Finding& finding = walk().findings.emplace_back();
+    finding.effect = group.is_update ? effects_.noted(index).value_or(kNaN) : effects_.of_group(index);
+    if (group.is_update && finding.effect < 1)
+      finding.effect = kNaN;  // what is changed in place leaves no result
+    finding.kind = group.is_missing ? FindingKind::kMissingCall : FindingKind::kExtraCall;
+    finding.phase = group.is_update               ? Phase::kUpdate
+                    : group.around == "clip_grad" ? Phase::kClipping
+                                                  : Phase::kCalls;
+    finding.order = group.order;
+    finding.name = group.name;
+    finding.module = module_path(group.around);
+    finding.operator_name = operator_name(group.name);
+    finding.record = group.name;
+    finding.is_of_reference = group.is_missing;
+    finding.because = {{group.is_missing ? Reason::kMissingCall : Reason::kExtraCall, {group.name}}};
+    if (group.count > 1 && !is_module(group.name)) {
+      finding.because.push_back(group.count == 2
+                                    ? compare::Clause{Reason::kAndTheNext, {}}
+                                    : compare::Clause{Reason::kAndMore, {std::to_string(group.count - 1)}});
+    }
+    finding.distance = Distance::unmeasurable();
+    const auto at = static_cast<std::uint32_t>(std::max(std::ceil(group.order), 0.0));
+    finding.exact_before = places_.before(std::min(at, calls_.count())) == 0;
+  }
+
+  // ---- for the next step
+
+  void keep_updated(std::span<const ItemPair> rows) {
+    for (const ItemPair& row : rows) {
+      const Item& item = pair().target_item(row);
+      if (!row.reference || is_input(item.part) || item.kind != Item::Kind::kTensor) continue;
+      walk().updated.add(calls_.facts(row), calls_.distance(row));
+    }
+  }
+
+  void keep_parameters() {
+    for (const ItemPair& row : pair().matches.pairs) {
+      if (!row.reference || pair().target_item(row).part != Part::kParameters) continue;
+      const std::string key = CallPlaces::parameter_key(calls_.name(row.target_record),
+                                                        calls_.target().text(pair().target_item(row).path));
+      metrics::TensorFacts facts = calls_.facts(row);
+      facts.checksum = {};  // of a file that may be closed by then
+      walk().parameters.insert_or_assign(key, facts);
+      walk().left[key].error = calls_.distance(row).expected;
+    }
+  }
+
+  // ---- the whole step
+
+  const Calls& calls_;
+  Unpaired unpaired_;
+  CallPlaces places_;
+  const StepWalk* before_;
+  bool has_state_;
+  const Observer& observer_;
+  Effects effects_;
+  std::vector<Unmeasured> unmeasured_;
+  SuspectsOfCalls result_;
+};
+
+}  // namespace
+
+SuspectsOfCalls suspects_of_calls(const DumpPair& pair, const std::vector<trace::RealMetrics>& metrics,
+                                  const std::vector<Distance>& distances, const StepWalk* before,
+                                  bool has_state, const Observer& observer) {
+  const Calls calls(pair, metrics, distances);
+  return Walk(calls, before, has_state, observer).run();
+}
+
+}  // namespace msprobe::verdict

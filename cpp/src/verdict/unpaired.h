@@ -1,0 +1,68 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Calls that only one of the runs makes, in groups: one after the other in one module, named after the
+/// outermost of them.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "msprobe/step_walk.h"
+#include "verdict/calls.h"
+
+namespace msprobe::verdict {
+
+struct UnpairedCalls {
+  std::string name;
+  std::uint32_t first = 0;  // record of its run
+  std::uint32_t count = 0;
+  std::uint32_t computing = 0;  // functions of floating point among them; a sum of products counts twice
+  double order = 0;             // among the records of the target
+  bool is_missing = false;      // the reference has them
+  std::string_view around;      // the module that both runs have
+  bool is_update = false;       // they belong to an optimizer
+};
+
+class Unpaired {
+ public:
+  explicit Unpaired(const Calls& calls);
+
+  const std::vector<UnpairedCalls>& groups() const noexcept { return groups_; }
+  std::optional<std::uint32_t> of_target(std::uint32_t record) const { return found(of_target_, record); }
+  std::optional<std::uint32_t> of_reference(std::uint32_t record) const {
+    return found(of_reference_, record);
+  }
+  /// The module has calls that only the target makes.
+  bool has_extra_in(std::string_view module) const;
+
+  /// What a record that only the reference has was made of, through all such records before it.
+  std::vector<Source> sources(std::uint32_t record, const compare::StepWalk* before) const;
+
+  /// The groups that take a result of this one.
+  std::vector<std::uint32_t> consumers(std::uint32_t group) const;
+
+ private:
+  struct Outside {
+    std::string_view outermost;
+    std::string_view around;
+  };
+  using Groups = std::unordered_map<std::uint32_t, std::uint32_t>;  // by record
+
+  static std::optional<std::uint32_t> found(const Groups& groups, std::uint32_t record);
+  Outside outside(std::string_view call, bool is_missing) const;
+  void add(std::uint32_t record, double order, bool is_missing);
+  std::uint32_t functions_in(const Trace& trace, std::uint32_t record) const;
+
+  const Calls& calls_;
+  std::vector<UnpairedCalls> groups_;
+  std::optional<std::uint32_t> last_missing_, last_extra_;
+  Groups of_target_, of_reference_;
+  mutable std::vector<Source> made_of_;  // by record of the reference, so far: the largest
+};
+
+}  // namespace msprobe::verdict

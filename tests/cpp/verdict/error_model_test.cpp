@@ -1,0 +1,294 @@
+// Copyright 2026 The msprobe authors
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "catch.h"
+#include "verdict/numbers.h"
+#include "verdict/places.h"
+
+using namespace places;
+
+// ---- R1: the very value of its source
+
+TEST_CASE("same value: it may be as far off as its source, and no farther") {
+  const Place place = of(Rule::kSameValue, {source(1e-6)});
+  CHECK_FALSE(is_suspect(place, off_by(1e-6)));
+  CHECK(is_suspect(place, off_by(4e-6)));
+  CHECK(is_suspect(of(Rule::kSameValue, {source()}), off_by(1e-9)));
+}
+
+TEST_CASE("same value: what was scaled on the way is rounded once more") {
+  Place place = of(Rule::kSameValue, {source()});
+  CHECK(is_suspect(place, off_by(kFloat32)));
+  place.extra_rounding = 1;
+  CHECK_FALSE(is_suspect(place, off_by(kFloat32)));
+}
+
+// ---- R2: one operator
+
+TEST_CASE("operator: another kernel is rounding, half a percent is not, in every dtype") {
+  for (const double unit : {kBFloat16, kFloat16, kFloat32}) {
+    CAPTURE(unit);
+    const Place gelu = made_by("gelu", {source(unit, normal(unit))}, normal(unit));
+    CHECK_FALSE(is_suspect(gelu, off_by(4.6 * unit)));
+    CHECK(is_suspect(gelu, off_by(25 * unit)));
+  }
+  CHECK(is_suspect(made_by("layer_norm", {source()}), off_by(0.005)));
+}
+
+TEST_CASE("operator: own rounding is what a kernel makes of equal inputs") {
+  // Twice and half of `own` are noticed.
+  const Place gelu = made_by("gelu", {source()});
+  CHECK_FALSE(is_suspect(gelu, off_by(8.6 * kFloat32)));
+  CHECK(is_suspect(gelu, off_by(10 * kFloat32)));
+  const Place coarse = made_by("gelu", {source(0, normal(kBFloat16))}, normal(kBFloat16));
+  CHECK_FALSE(is_suspect(coarse, off_by(5.5 * kBFloat16)));
+  CHECK(is_suspect(coarse, off_by(6 * kBFloat16)));
+}
+
+TEST_CASE(
+    "operator: an absolute error becomes a relative one behind exp, a relative one stays behind a product") {
+  const Tensor large = normal(kFloat32, 10);
+  CHECK(tolerance(made_by("softmax", {source(1e-3, large)})).magnitude == Approx(20e-3).epsilon(0.01));
+  CHECK(tolerance(made_by("mul", {source(1e-3, large)})).magnitude == Approx(2e-3).epsilon(0.01));
+  CHECK(tolerance(made_by("sub", {source(1e-3, large)}, normal(kFloat32, 0.1))).magnitude > 0.09);
+  CHECK(tolerance(made_by("log", {source(1e-3, normal(kFloat32, 100))})).magnitude ==
+        Approx(0.1).epsilon(0.01));
+}
+
+TEST_CASE("operator: gains of the other classes") {
+  CHECK(tolerance(made_by("pow", {source(1e-3)})).magnitude == Approx(3e-3).epsilon(0.01));
+  CHECK(tolerance(made_by("lstm", {source(1e-3)})).magnitude == Approx(3e-3).epsilon(0.01));
+  CHECK(tolerance(made_by("layer_norm", {source(1e-3, normal(kFloat32, 100))})).magnitude ==
+        Approx(2e-3).epsilon(0.05));
+  CHECK(tolerance(made_by("scaled_dot_product_attention", {source(1e-3, normal(kFloat32, 2))})).magnitude ==
+        Approx(16e-3).epsilon(0.01));
+  // Of what is not known, by as much as the result is smaller, and no more than 100 times.
+  CHECK(tolerance(made_by("unheard_of", {source(1e-3, normal(kFloat32, 10))})).magnitude ==
+        Approx(1e-2).epsilon(0.01));
+  CHECK(tolerance(made_by("unheard_of", {source(1e-3, normal(kFloat32, 1e6))})).magnitude ==
+        Approx(0.1).epsilon(0.01));
+  CHECK(tolerance(made_by("zeros_like", {source(1e-3)})).magnitude == 0);
+}
+
+TEST_CASE("operator: a sum that cancels out is off by what its terms are off by") {
+  // 64 terms of size 1 with random signs make 8.
+  const auto product = [](double error, double typical) {
+    Place place = made_by("matmul", {source(error), source()}, normal(kFloat32, typical));
+    place.terms = 64;
+    return tolerance(place);
+  };
+  CHECK(product(0, 8).cancelled == Approx(1));
+  CHECK(product(0, 8e-3).cancelled == Approx(1000));
+  CHECK(product(0, 8e-3).magnitude == Approx(1000 * product(0, 8).magnitude));
+  CHECK(product(1e-6, 8e-3).magnitude > 999e-6);
+  // A product with a small number is no sum.
+  CHECK(tolerance(made_by("__mul__", {source()}, normal(kFloat32, 1.0 / 16))).cancelled == 1);
+  CHECK(tolerance(made_by("__sub__", {source(), source()}, normal(kFloat32, 1.0 / 16))).cancelled > 10);
+}
+
+TEST_CASE("operator: a long sum rounds more, in 16 bits less") {
+  const auto of_terms = [](double unit, double terms) {
+    Place place = made_by("linear", {source(0, normal(unit)), source(0, normal(unit))}, normal(unit, 8));
+    place.terms = terms;
+    return tolerance(place).magnitude / unit;
+  };
+  CHECK(of_terms(kFloat32, 1e4) - of_terms(kFloat32, 1) == Approx(0.31 * 99));  // of sqrt(n)
+  CHECK(of_terms(kBFloat16, 1e4) - of_terms(kBFloat16, 1) == Approx(0.22 * 99));
+}
+
+TEST_CASE("operator: what only moves elements rounds nothing") {
+  CHECK(tolerance(made_by("reshape", {source()})).magnitude == 0);
+  CHECK(is_suspect(made_by("transpose", {source()}), off_by(1e-9)));
+  CHECK_FALSE(is_suspect(made_by("transpose", {source(1e-6)}), off_by(2e-6)));
+  CHECK(is_suspect(made_by("transpose", {source(1e-6)}), off_by(1e-4)));
+  // A part may be farther off than the whole, by as much as it is smaller.
+  CHECK(tolerance(made_by("getitem", {source(1e-6)}, normal(kFloat32, 0.01))).expected == Approx(1e-4));
+}
+
+TEST_CASE("operator: a cast to a coarser dtype takes elements to their other neighbour") {
+  const Place coarser = made_by("to", {source(1e-6)}, normal(kBFloat16));
+  CHECK(tolerance(coarser).magnitude == Approx(std::sqrt(2 * kBFloat16 * 1e-6)).epsilon(0.02));
+  CHECK(is_suspect(coarser, off_by(2e-3)));
+  CHECK(is_suspect(made_by("to", {source(1e-6, normal(kBFloat16))}), off_by(2e-4)));  // exact
+}
+
+TEST_CASE("operator: the gradient of what was repeated is a sum") {
+  const Place repeated = backward_of("expand", {source()}, normal(kFloat32, 8, 64));
+  CHECK(tolerance(repeated).magnitude > 0);
+  CHECK(is_suspect(repeated, off_by(1e-4)));
+}
+
+TEST_CASE("operator: under autocast a gradient is rounded to the coarsest dtype that goes in") {
+  const Place gradient = backward_of("linear", {source(0, normal(kBFloat16)), saved(0, normal(kFloat32))});
+  CHECK(tolerance(gradient).own > kBFloat16);
+}
+
+TEST_CASE("operator: the larger of what goes in and what is computed inside explains a module") {
+  Place module = made_by("LlamaMLP", {source(1e-6)});
+  const double alone = tolerance(module).magnitude;
+  module.inside = source(1e-4);
+  CHECK(tolerance(module).magnitude == Approx(3e-4).epsilon(0.01));
+  module.inside = source(1e-9);
+  CHECK(tolerance(module).magnitude >= alone);
+}
+
+// ---- norm and mean
+
+TEST_CASE("bias: a kernel that truncates is rounding, a factor is not") {
+  const auto at = [](double unit, double bias) {
+    const Place gelu = made_by("gelu", {source(0, normal(unit))}, normal(unit));
+    return is_suspect(gelu, off_by(unit, bias * unit));
+  };
+  CHECK_FALSE(at(kFloat32, 2.5));
+  CHECK(at(kFloat32, 3));
+  CHECK_FALSE(at(kBFloat16, 0.45));
+  CHECK(at(kBFloat16, 0.6));
+}
+
+TEST_CASE("bias: errors of single elements average out, those of one origin along the rows alone") {
+  const double independent = tolerance(made_by("gelu", {source(1e-3)})).bias;
+  CHECK(independent == Approx(2 * 1e-3 / 64).epsilon(0.05));  // 4096 elements
+  Source shared = source(1e-3);
+  shared.is_shared = true;
+  CHECK(tolerance(made_by("gelu", {shared})).bias == Approx(2 * 1e-3 / 8).epsilon(0.05));  // 64 in a row
+  // What the call before rounded is of no common origin.
+  Source fresh = source(2 * kFloat32);
+  const double before = tolerance(made_by("gelu", {fresh})).bias;
+  fresh.is_shared = true;
+  CHECK(tolerance(made_by("gelu", {fresh})).bias == Approx(before));
+}
+
+TEST_CASE("bias: of normal numbers all count in the norm, of others the largest") {
+  CHECK(independent_errors(normal()) == Approx(4096).epsilon(0.05));  // sqrt(2 ln 4096)
+  Tensor peaked = normal();
+  peaked.largest = 40;
+  CHECK(independent_errors(peaked) < 50);
+  CHECK(independent_errors(normal(kFloat32, 1, 1)) == 1);
+}
+
+// ---- one element
+
+TEST_CASE("element: one element of many that is off is no rounding") {
+  const Place gelu = made_by("gelu", {source()});
+  Distance one = off_by(4 * kFloat32);
+  CHECK_FALSE(is_suspect(gelu, one));
+  one.peak = 1;
+  CHECK(is_suspect(gelu, one));
+  one.peak = 0.9;  // of several
+  CHECK_FALSE(is_suspect(gelu, one));
+  // Where something that goes in differs, it may be of few elements, too.
+  one.peak = 1;
+  CHECK_FALSE(is_suspect(made_by("gelu", {source(1e-9)}), one));
+}
+
+// ---- R3: several calls
+
+TEST_CASE("opaque: what goes in may become three times as much, through a whole pass nine times") {
+  Place calls = of(Rule::kOpaque, {source(1e-4), source(1e-6)});
+  CHECK(tolerance(calls).magnitude == Approx(3e-4).epsilon(0.01));
+  CHECK_FALSE(is_suspect(calls, off_by(8e-4)));
+  CHECK(is_suspect(calls, off_by(1e-3)));
+  calls.calls = 2;
+  CHECK(tolerance(calls).magnitude == Approx(9e-4).epsilon(0.01));
+  CHECK(tolerance(of(Rule::kOpaque, {})).magnitude == Approx(3 * 2.9 * kFloat32));
+}
+
+// ---- R4: the origin
+
+TEST_CASE("origin: data and weights are read, not computed") {
+  const Place weight = of(Rule::kOrigin, {});
+  CHECK_FALSE(is_suspect(weight, off_by(5 * kFloat32)));
+  CHECK(is_suspect(weight, off_by(20 * kFloat32)));
+  CHECK(is_suspect(weight, off_by(3 * kFloat32, 3 * kFloat32)));  // all of them larger
+  Distance one = off_by(5 * kFloat32);
+  one.peak = 1;
+  CHECK(is_suspect(weight, one));
+}
+
+// ---- R5: discrete values
+
+TEST_CASE("discrete: an error takes a share of the elements to the other side of a limit") {
+  Tensor flags = normal(0);
+  const Place compared = made_by("gt", {source(1e-6)}, flags);
+  CHECK(tolerance(compared).magnitude == Approx(2e-3).epsilon(0.01));
+  CHECK(is_suspect(made_by("gt", {source()}, flags), off_by(1e-3)));
+  const Place kink = backward_of("relu", {source(), saved(1e-6)});
+  CHECK(tolerance(kink).magnitude == Approx(1e-3).epsilon(0.1));
+  CHECK(tolerance(backward_of("tanh", {source(), saved(1e-6)})).magnitude < 2e-5);
+}
+
+TEST_CASE("discrete: an element that goes to a neighbour may not show in a sketch") {
+  const Tensor gradient = normal(kFloat16);
+  const double share = std::sqrt(2.0) * gradient.largest / gradient.norm;
+  CHECK(unseen(backward_of("max_pool2d", {source(1e-3, gradient)}, gradient)) == Approx(share));
+  CHECK(unseen(backward_of("max_pool2d", {source(0, gradient)}, gradient)) == 0);
+  CHECK(unseen(backward_of("avg_pool2d", {source(1e-3, gradient)}, gradient)) == 0);
+  // A function of single elements leaves it where it is, a sum mixes it with others.
+  Source hidden = source(1e-3, gradient);
+  hidden.unseen = share;
+  CHECK(unseen(backward_of("batch_norm", {hidden}, gradient)) == Approx(share));
+  CHECK(unseen(backward_of("conv2d", {hidden}, normal(kFloat16, 1, 64))) == 0);
+  CHECK(tolerance(backward_of("conv2d", {hidden, saved(0, gradient)}, gradient)).magnitude > share);
+}
+
+TEST_CASE("mask: what stands beside a mask is as far off as what was masked") {
+  Tensor masked = normal();
+  masked.largest = 3.4e38;
+  const Place filled = made_by("masked_fill", {source(1e-4)}, masked);
+  CHECK(unseen(filled) >= 1e-4);
+  CHECK(unseen(made_by("masked_fill", {source(1e-4)})) == 0);
+  Source scores = source(1e-30, masked);
+  scores.unseen = unseen(filled);
+  CHECK_FALSE(is_suspect(made_by("softmax", {scores}), off_by(3e-4)));
+  CHECK(is_suspect(made_by("softmax", {source(1e-30, masked)}), off_by(3e-4)));
+  // And what a mask hides is no term that cancels out.
+  CHECK(tolerance(made_by("matmul", {source(0, masked), source()})).cancelled < 10);
+}
+
+// ---- R6: the step of an optimizer
+
+TEST_CASE("update: elements that are 0 but for rounding move by a step in any direction") {
+  Place weights = of(Rule::kUpdate, {source(), source(1e-6)});
+  weights.step = 0.01;
+  CHECK_FALSE(is_suspect(weights, off_by(2 * 0.01)));
+  CHECK(is_suspect(weights, off_by(4 * 0.01)));
+  CHECK(is_suspect(weights, off_by(0.005, 0.005)));  // all weights larger
+  weights.sources[1] = source();                     // of equal gradients
+  CHECK(is_suspect(weights, off_by(1e-5)));
+  weights.step = msprobe::kInfinity;  // a list of tensors, a step that cannot be seen
+  weights.sources[1] = source(1e-6);
+  CHECK(std::isinf(tolerance(weights).magnitude));
+}
+
+TEST_CASE("update: what was off before the step is off behind it") {
+  Place weights = of(Rule::kUpdate, {source(1e-5), source()});
+  weights.step = 1e-5;
+  CHECK_FALSE(is_suspect(weights, off_by(2e-5)));
+  CHECK(is_suspect(weights, off_by(1e-4)));
+}
+
+// ---- what is known to differ, what cannot be measured
+
+TEST_CASE("visible: what comes of something that differs needs no outlier") {
+  const Tolerance allowed = tolerance(made_by("gelu", {source()}));
+  const Distance distance = off_by(7 * kFloat32);
+  CHECK(excess(distance, allowed) < 1);
+  CHECK(visible_excess(distance, allowed) >= 1);
+  CHECK(visible_excess(off_by(5 * kFloat32), allowed) < 1);
+}
+
+TEST_CASE("unmeasured: another shape is suspect unless its sources cannot be compared either") {
+  CHECK(std::isinf(excess(Distance::unmeasurable(), tolerance(made_by("gelu", {source()})))));
+  CHECK(excess(Distance::unmeasurable(), tolerance(of(Rule::kUnknown, {}))) == 0);
+  CHECK(excess(off_by(0), tolerance(made_by("gelu", {}))) == 0);
+  CHECK(std::isfinite(tolerance(made_by("gelu", {}, Tensor{})).magnitude));
+}
+
+TEST_CASE("every number is written down with where it comes from") {
+  for (const Number& number : kNumbers) {
+    CAPTURE(number.name);
+    CHECK(numbers().*number.value > 0);
+    CHECK(number.source.size() > 20);
+  }
+}
