@@ -104,6 +104,8 @@ const ERRORS: Pair[] = [
   ["colour by: expected index, overflow, a difference or a metric, found {}", "着色:应为 index、overflow、差异或指标,实际为 {}"],
   ["do: expected list, match, cancel, undo, redo, load or save, found {}", "do:应为 list、match、cancel、undo、redo、load 或 save,实际为 {}"],
   ["workspace: expected up to 16 small letters and digits", "workspace:应为最多 16 个小写字母和数字"],
+  ["{}: expected a whole number, found {}", "{}:应为整数,实际为 {}"],
+  ["{}: expected a table {}, found a {}", "{}:应为表 {},实际为 {}"],
   ["{}: expected {}, found {}", "{}:应为 {},实际为 {}"],
   ["This node is not part of the exported page.", "导出的页面中不包含该节点。"],
   ["This is not possible in an exported page.", "导出的页面无法执行此操作。"],
