@@ -35,3 +35,5 @@ void register_viewer(py::module_& m);
 void register_rl(py::module_& m);
 void register_monitor(py::module_& m);
 void register_monitor_store(py::module_& m);
+void register_dump(py::module_& m);
+void register_port_grad_probe(py::module_& m);

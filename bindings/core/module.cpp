@@ -35,4 +35,6 @@ PYBIND11_MODULE(_core, m) {
   register_rl(m);
   register_monitor(m);
   register_monitor_store(m);
+  register_dump(m);
+  register_port_grad_probe(m);
 }

@@ -5,6 +5,7 @@
 #include "core.h"
 #include "msprobe/error.h"
 #include "msprobe/record_name.h"
+#include "msprobe/trace_match.h"
 
 namespace {
 
@@ -93,6 +94,19 @@ py::list record_names(const Trace& self) {
   return names;
 }
 
+// Of every item, in the order of the file: the name by which compare pairs it, and that of its record.
+std::vector<std::pair<py::str, py::str>> item_names(const Trace& self) {
+  std::vector<std::pair<py::str, py::str>> names;
+  for (const trace::Record& record : self.records()) {
+    for (const Item& item : self.items(record)) {
+      std::string name;
+      trace::append_item_name(name, self, record, item);
+      names.emplace_back(text_of(name), text_of(self.name(record)));
+    }
+  }
+  return names;
+}
+
 py::str record_of(const Trace& self, std::string_view name) {
   const std::optional<std::size_t> index = self.find(name);
   if (!index) {
@@ -122,6 +136,7 @@ void register_trace_reader(py::module_& m) {
       .def_property_readonly("has_md5", &Trace::has_md5)
       .def("names", &record_names)
       .def("record", &record_of, py::arg("name"))
+      .def("item_names", &item_names)
       .def("records", &records_of);
   py::class_<trace::Stacks>(m, "Stacks", py::is_final())
       .def(

@@ -29,7 +29,7 @@
 #include "msprobe/torch_tensors.h"
 #include "native_type.h"
 #include "python_call.h"
-#include "python_stack.h"
+#include "../python_stack.h"
 #include "recompute_links.h"
 #include "watched_modules.h"
 

@@ -3,7 +3,8 @@
 #include <pybind11/pybind11.h>
 
 #include "dump.h"
-#include "msprobe/torch_debugger.h"
+#include "msprobe/config.h"
+#include "msprobe/dump.h"
 
 namespace py = pybind11;
 
@@ -11,7 +12,7 @@ void register_dump_options(py::module_& m) {
   using msprobe::dump::Options;
   py::class_<Options>(m, "DumpOptions", py::is_final())
       .def(py::init([](const msprobe::config::Config* config) {
-             return config == nullptr ? Options() : msprobe::torch_adapter::dump_options(*config);
+             return config == nullptr ? Options() : msprobe::config::dump_options(*config);
            }),
            py::arg("config") = py::none());
 }

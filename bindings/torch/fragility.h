@@ -16,7 +16,7 @@
 #include "backward_of_call.h"
 #include "intervention.h"
 #include "msprobe/perturb.h"
-#include "python_stack.h"
+#include "../python_stack.h"
 #include "repeated_calls.h"
 #include "repetition.h"
 

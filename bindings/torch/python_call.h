@@ -12,7 +12,7 @@
 #include "interception.h"
 #include "msprobe/dump.h"
 #include "msprobe/torch_tensors.h"
-#include "python_stack.h"
+#include "../python_stack.h"
 #include "torch_values.h"
 
 /// Of parameters that FSDP gathers: name -> element that says where it lies.

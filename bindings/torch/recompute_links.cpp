@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "python_stack.h"
+#include "../python_stack.h"
 
 namespace py = pybind11;
 

@@ -10,6 +10,7 @@ import os
 import sys
 from importlib import import_module
 
+from msprobe.commands import framework
 from msprobe.commands.table import COMMANDS
 
 _FRAMEWORKS = ("pytorch", "mindspore")
@@ -48,6 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    framework.asked = None
     words = _without_framework(arguments)
     if not words:
         raise CommandLineError(f"expected a command: {', '.join(COMMANDS)}; see msprobe --help")
@@ -148,6 +150,7 @@ def _without_framework(arguments: list[str]) -> list[str]:
 def _check_framework(name: str) -> None:
     if name not in _FRAMEWORKS:
         raise CommandLineError(f'expected {" or ".join(_FRAMEWORKS)} after -f, found "{name}"')
+    framework.asked = name
 
 
 def _unknown(command: str) -> str:

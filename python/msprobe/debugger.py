@@ -8,11 +8,14 @@ import atexit
 import os
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from msprobe.config import Config, load_config, read_file
-from msprobe.native import Error, InvalidArgument, log
+from msprobe.native import Error, InvalidArgument, UnsupportedError, log
 from msprobe.training.process_end import call_at_exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class WatchesModel(Protocol):
@@ -90,14 +93,6 @@ def free_benchmark(config: Config, model: object = None) -> Any:
     return import_module(_FREE_BENCHMARK).FreeBenchmark(config)
 
 
-# Task -> what does it. A call of PrecisionDebugger that is of the other kind does nothing.
-_OF_MODEL = {"grad_probe": _grad_probe, "monitor": _monitor}
-_OF_CALLS = {
-    "free_benchmark": free_benchmark,
-    **dict.fromkeys(("statistics", "tensor", "structure", "overflow_check"), _dump),
-}
-
-
 class _Switch:
     """Key `dump_enable` of a file, which somebody may change while the training runs."""
 
@@ -148,6 +143,15 @@ class PrecisionDebugger:
     for a task that this version does not have.
     """
 
+    # Task -> what does it. A call that is of the other kind does nothing.
+    _of_model: ClassVar[dict[str, Callable[[Config, object], WatchesModel]]] = {
+        "grad_probe": _grad_probe,
+        "monitor": _monitor,
+    }
+    _of_calls: ClassVar[dict[str, Callable[[Config, object], WatchesCalls]]] = {
+        "free_benchmark": free_benchmark,
+        **dict.fromkeys(("statistics", "tensor", "structure", "overflow_check"), _dump),
+    }
     _instance: ClassVar[PrecisionDebugger | None] = None
     _config: Config
     _model: WatchesModel | None
@@ -168,7 +172,10 @@ class PrecisionDebugger:
             config = replace(config, dump_path=os.path.abspath(config.dump_path))  # os.chdir may come
             self = super().__new__(cls)
             self._config = config
-            of_model, of_calls = _OF_MODEL.get(config.task), _OF_CALLS.get(config.task)
+            of_model, of_calls = cls._of_model.get(config.task), cls._of_calls.get(config.task)
+            if of_model is None and of_calls is None:
+                known = ", ".join((*cls._of_model, *cls._of_calls))
+                raise UnsupportedError(f'"task": expected {known} with {cls.__module__}, found {config.task}')
             self._model = of_model(config, model) if of_model else None
             self._calls = of_calls(config, model) if of_calls else None
             self._switch = _Switch(config_path)

@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "io": DATA,
     "trace": TRACE,
     "verdict": VERDICT,
+    "config": {*FEATURE, "dump"},  # makes the options of a dump of its keys
 }
 
 # The module of a header of cpp/include and cpp/private; those not listed are named after their module.
@@ -120,7 +121,7 @@ NATIVE = {"_core", "_torch"}
 # is not listed is a feature, which uses the layers below it and no other feature.
 ABOVE_FEATURES = (
     {"__init__", "__main__"},
-    {"api", "cli", "pytorch", "core"},
+    {"api", "cli", "pytorch", "core", "mindspore"},
     {"compat"},
     {"commands"},
     {"repeat", "resume", "hunt"},
@@ -134,10 +135,10 @@ ABOVE_FEATURES = (
 FEATURES_LAYER = len(ABOVE_FEATURES)
 # The floor for what is like mindstudio-probe uses everything. Only its doors use it: names that are imported,
 # and commands that are not there.
-DOORS_OF_COMPAT = {"__init__", "cli", "pytorch", "core"}
+DOORS_OF_COMPAT = {"__init__", "cli", "pytorch", "core", "mindspore"}
 BELOW_FEATURES = (
     {"recording", "seed"},
-    {"training", "replay", "transport"},
+    {"training", "replay", "transport", "frameworks"},
     {"hooks"},
     {"config"},
     {"files", "result", "tensors"},
@@ -150,6 +151,29 @@ LAYER_OF = {
     **{part: FEATURES_LAYER + 1 + depth for depth, parts in enumerate(BELOW_FEATURES) for part in parts},
 }
 HEAVY = {"torch", "numpy", "matplotlib", "pandas", "PIL"}
+
+# Frameworks are imported below frameworks/. Parts that were there before it and import torch themselves; the
+# list only gets shorter.
+FRAMEWORKS = {"torch", "mindspore"}
+IMPORTS_TORCH_STILL = {
+    "experiment",
+    "repeat",
+    "compat",
+    "config_check",
+    "dump",
+    "grad_probe",
+    "hooks",
+    "monitoring",
+    "native",
+    "perturb",
+    "recorders",
+    "recording",
+    "replay",
+    "reproduce",
+    "rl",
+    "seed",
+    "training",
+}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 
@@ -302,6 +326,9 @@ def python_violations(root: Path) -> Iterator[str]:
             used = target[0] if target and is_part(package, target[0]) else "__init__"
             if problem := part_problem(user, used):
                 yield f"python/msprobe/{here} imports {'.'.join(('msprobe', *target))}: {problem}"
+        for framework in sorted(imported_roots(tree) & FRAMEWORKS):
+            if user != "frameworks" and (framework != "torch" or user not in IMPORTS_TORCH_STILL):
+                yield f"python/msprobe/{here} imports {framework}: frameworks are imported below frameworks/"
         for name in module_level_imports(tree.body):
             if name.split(".")[0] in HEAVY:
                 yield f"python/msprobe/{here} imports {name} at module level: import msprobe must be fast"
@@ -369,6 +396,19 @@ def own_imports(tree: ast.Module, path: Path) -> Iterator[tuple[str, ...]]:
         yield from (tuple(name.split(".")[1:]) for name in names if name.split(".")[0] == "msprobe")
 
 
+def imported_roots(tree: ast.Module) -> set[str]:
+    """First names of all imports, those in functions and for types, too."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.append(node.module or "")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names += [str(one.value) for one in node.args[:1] if isinstance(one, ast.Constant)]
+    return {name.split(".")[0] for name in names}
+
+
 def module_level_imports(body: list[ast.stmt]) -> Iterator[str]:
     """What importing the file imports: everything outside functions and `if TYPE_CHECKING`."""
     for node in body:
@@ -390,6 +430,16 @@ def test_the_tree_keeps_its_layers() -> None:
     assert len(cpp_files(REPOSITORY)) > 20  # it looks where the code is
     assert len(list((REPOSITORY / "python/msprobe").rglob("*.py"))) > 5
     assert violations(REPOSITORY) == []
+
+
+def test_the_list_of_parts_that_import_torch_only_gets_shorter() -> None:
+    package = REPOSITORY / "python/msprobe"
+    parts = {
+        part_of(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "torch" in imported_roots(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    assert parts - {"frameworks"} == IMPORTS_TORCH_STILL
 
 
 def test_every_header_belongs_to_a_module() -> None:
@@ -429,7 +479,7 @@ def tree(tmp_path: Path) -> Path:
         "python/msprobe/compat/names.py": "from msprobe.dump import writer\nfrom msprobe.graph import x\n",
         "python/msprobe/dump/__init__.py": "from msprobe.hooks import hook\n",
         "python/msprobe/dump/writer.py": "from .. import config\ndef f():\n    import torch\n",
-        "python/msprobe/graph/__init__.py": "if TYPE_CHECKING:\n    import torch\nimport msprobe._core\n",
+        "python/msprobe/graph/__init__.py": "if TYPE_CHECKING:\n    import numpy\nimport msprobe._core\n",
     }
     for name, text in files.items():
         path = tmp_path / name
@@ -487,7 +537,13 @@ def test_a_tree_with_all_allowed_arrows_passes(tree: Path) -> None:
         ("python/msprobe/config.py", "from msprobe.dump import writer", "not below config"),
         ("python/msprobe/files/text.py", "from msprobe.hooks import hook", "not below files"),
         ("python/msprobe/config.py", "import numpy", "imports numpy at module level"),
-        ("python/msprobe/config.py", "try:\n    from torch import nn\nfinally:\n    pass", "at module level"),
+        (
+            "python/msprobe/config.py",
+            "try:\n    from pandas import io\nfinally:\n    pass",
+            "at module level",
+        ),
+        ("python/msprobe/graph/__init__.py", "def f():\n    import torch", "below frameworks/"),
+        ("python/msprobe/dump/writer.py", "import_module('mindspore.nn')", "below frameworks/"),
         ("python/msprobe/cli.py", "class A:\n    import matplotlib.pyplot", "at module level"),
     ],
 )

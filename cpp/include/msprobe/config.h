@@ -17,6 +17,10 @@
 #include "msprobe/error.h"
 #include "msprobe/export.h"
 
+namespace msprobe::dump {
+struct Options;
+}
+
 namespace msprobe::config {
 
 using io::Value;
@@ -157,6 +161,9 @@ MSPROBE_API Values load_own_file(const std::filesystem::path& path, std::string_
 /// The keys of a section that a program gives in place of a file. `place`: where they stand, for messages.
 /// Throws as load().
 MSPROBE_API Values check_section(const std::string& place, std::string_view task, const Value& keys);
+
+/// What a dump records, from the configuration of one of its tasks; the framework is left to the adapter.
+MSPROBE_API dump::Options dump_options(const Config& config);
 
 /// What a file says, unchecked: the object in it. Throws InvalidArgument, MalformedConfig.
 MSPROBE_API Value read_file(const std::filesystem::path& path);

@@ -91,9 +91,6 @@ class MSPROBE_API PrecisionDebugger {
   std::unique_ptr<State> state_;
 };
 
-/// What a dump records, from the configuration of one of its tasks.
-MSPROBE_API dump::Options dump_options(const config::Config& config);
-
 /// What the gradient probe records, from the configuration of task grad_probe.
 MSPROBE_API GradProbeSettings grad_probe_settings(const config::Config& config, int rank);
 

@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kModule = "Module.";
+constexpr std::string_view kCell = "Cell.";  // of another framework
 constexpr std::int64_t kLargestPort = 65535;
 
 std::string joined_by_or(std::string words) {
@@ -71,7 +72,7 @@ void check_scope(Section& section, const std::string& level) {
   }
   if (level == "L2") section.fail("scope", "expected no scope at level L2, " + section.found("scope"));
   for (const std::string& name : names) {
-    const bool is_module = name.starts_with(kModule);
+    const bool is_module = name.starts_with(kModule) || name.starts_with(kCell);
     if (level == "L0" && !is_module) {
       section.fail("scope",
                    "expected names that begin with \"Module.\" at level L0, found " + io::in_quotes(name));

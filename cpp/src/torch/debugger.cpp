@@ -55,7 +55,7 @@ struct PrecisionDebugger::State {
   State(config::Config config_, std::optional<int> rank_) : config(std::move(config_)), rank(rank_) {
     config.dump_path = fs::absolute(config.dump_path).lexically_normal();
     if (config.task == kGradProbe) return;
-    dump = std::make_unique<ProgramDump>(dump_options(config));
+    dump = std::make_unique<ProgramDump>(config::dump_options(config));
     dump->operators().use_filters();
   }
 

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 
+from msprobe.commands import framework
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import (
     Parser,
@@ -24,6 +25,7 @@ from msprobe.terminal.command_line import (
 
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
+    from msprobe.compare.framework_names import FrameworkNames
     from msprobe.compare.inputs import Paths
     from msprobe.compare.result import CompareResult
     from msprobe.compare.run import CompareOptions
@@ -59,6 +61,7 @@ def main(arguments: list[str]) -> int:
             )
         process = of_environment()
         paths = _paths(asked)
+        framework.tell_of_other((paths.reference, paths.target))
         is_helper = process is not None and process.number > 0
         options = _options(asked, paths, is_helper)
         if is_helper or not asked.is_ours:
@@ -110,23 +113,31 @@ def _check(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     two = asked.reference is not None and asked.target is not None
     if asked.runs or two == (asked.input is not None) or (not two and (asked.reference or asked.target)):
         parser.error("expected REFERENCE TARGET, or -gp REFERENCE -tp TARGET, or -i compare.json")
-    for option, value in (("-cm", asked.cell_mapping), ("-am", asked.api_mapping)):
-        if value is not None:
-            parser.error(
-                f"{option}: expected two PyTorch dumps, whose names need no mapping between frameworks; "
-                "to pair items of other names use -dm FILE, with lines NAME: NAME_IN_THE_REFERENCE"
-            )
     for option, value in (("--consistent_check", asked.consistent_check), ("--backend", asked.backend)):
         if value is not None:
             parser.error(
                 f"{option}: dumps of training and of inference are compared like any two runs; to pair items "
                 "of other names use -dm FILE, with lines NAME: NAME_IN_THE_REFERENCE"
             )
-    if asked.fuzzy_match and asked.data_mapping is not None:
-        parser.error("expected one of -f and -dm")
+    pairings = {
+        "-f": asked.fuzzy_match,
+        "-dm": asked.data_mapping is not None,
+        "-cm": asked.cell_mapping is not None,
+        "-am": asked.api_mapping is not None,
+    }
+    if sum(pairings.values()) > 1:
+        parser.error(f"expected one of {' and '.join(name for name, asked in pairings.items() if asked)}")
     if "csv" in asked.format and (asked.xlsx or "xlsx" in asked.format):
         parser.error("expected one of the tables xlsx and csv")
-    for path in (asked.reference, asked.target, asked.input, asked.data_mapping, *asked.noise):
+    for path in (
+        asked.reference,
+        asked.target,
+        asked.input,
+        asked.data_mapping,
+        asked.cell_mapping or None,
+        asked.api_mapping or None,
+        *asked.noise,
+    ):
         if path is not None and not os.path.exists(path):
             parser.error(f"{path}: there is no such file or folder")
 
@@ -155,6 +166,7 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
         advice=not asked.compare_only,
         fuzzy=asked.fuzzy_match,
         data_mapping=read_data_mapping(asked.data_mapping) if asked.data_mapping is not None else {},
+        names=_names(asked),
         table="csv" if "csv" in asked.format else "xlsx",
         ranks=asked.rank,
         steps=asked.step,
@@ -163,6 +175,16 @@ def _options(asked: argparse.Namespace, paths: Paths, is_helper: bool) -> Compar
         shows_progress=not asked.quiet and not is_helper,
         timeout=asked.timeout,
     )
+
+
+def _names(asked: argparse.Namespace) -> FrameworkNames | None:
+    if asked.cell_mapping is None and asked.api_mapping is None:
+        return None
+    from msprobe.compare.framework_names import of_cells, of_functions
+
+    if asked.cell_mapping is not None:
+        return of_cells(asked.cell_mapping or None)
+    return of_functions(asked.api_mapping or None)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -216,8 +238,23 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
         help="YAML file: name of an item -> its name in the reference",
     )
     add("-lm", "--layer_mapping", metavar="FILE", nargs="?", const="", help="accepted and ignored")
-    add("-cm", "--cell_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
-    add("-am", "--api_mapping", metavar="FILE", nargs="?", const="", help="an error: not for PyTorch")
+    add(
+        "-cm",
+        "--cell_mapping",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="the target is of MindSpore: pair its Cells with Modules; YAML file: fc1.Dense: fc1.Linear",
+    )
+    add(
+        "-am",
+        "--api_mapping",
+        metavar="FILE",
+        nargs="?",
+        const="",
+        help="the target is of MindSpore: pair its functions with those of PyTorch, by a table that is built "
+        "in; YAML file: a list of ms_api, pt_api, ms_args, pt_args, ms_output, pt_output",
+    )
     for option in ("--consistent_check", "--backend"):
         add(option, metavar="X", nargs="?", const="", help="an error: any two runs are compared alike")
     add(

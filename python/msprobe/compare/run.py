@@ -19,6 +19,7 @@ from msprobe.compare.inputs import DumpFiles, Inputs, Paths, find_pairs, stack_p
 from msprobe.compare.pair_result import PairResult, ReportRows, TableSummary
 from msprobe.compare.processes import Part, lost_share, of_json, share_of, to_json
 from msprobe.compare.result import CompareResult
+from msprobe.compare.translated import FOLDER, translated
 from msprobe.files.atomic_file import make_directory, write_text
 from msprobe.files.dump_folders import form_of
 from msprobe.files.meeting import Meeting, Process
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeVar
 
     from msprobe._core import DumpPair, StepWalk
+    from msprobe.compare.framework_names import FrameworkNames
     from msprobe.files.left_out import LeftOut
     from msprobe.files.noise_answer import NoiseAnswer
 
@@ -69,6 +71,8 @@ class CompareOptions:
     """Write mindstudio-probe's advisor file."""
     fuzzy: bool = False
     data_mapping: Mapping[str, str] = field(default_factory=dict)
+    names: FrameworkNames | None = None
+    """In place of data_mapping: the target is of MindSpore, the reference of PyTorch."""
     table: Literal["xlsx", "csv"] | None = "xlsx"
     """None: only the verdict is wanted."""
     suffix: str = ""
@@ -285,15 +289,16 @@ class _Comparison:
     ) -> tuple[PairResult, StepWalk]:
         stacks = stack_path(files, self._paths, stack_mode=self._options.stack_mode)
         pair = self._open(files, stacks, report)
+        files, judged = self._judged(files, pair, report)
         with ThreadPoolExecutor(1, "table") as other:
             writing = other.submit(self._write, files, pair)
             if self._threads == 1:
                 writing.result()
-            walk = self._walk(files, pair, before)
+            walk = self._walk(files, judged, before)
             rows = core.report_rows(pair, self._report_rows)
             table, advice, summary = writing.result()
         mode = pair.mode
-        del pair  # before what is said of it stands in memory once more
+        del pair, judged  # before what is said of it stands in memory once more
         result = PairResult(
             step=files.step,
             rank=files.rank,
@@ -313,13 +318,38 @@ class _Comparison:
             files.target,
             files.reference,
             fuzzy=self._options.fuzzy,
-            data_mapping=dict(self._options.data_mapping),
+            data_mapping=self._mapping(files),
             stack_path=stacks,
             threads=self._threads,
         )
         if pair.mode == "real_data":
             pair.measure(threads=self._threads, progress=report)
         return pair
+
+    def _judged(
+        self, files: DumpFiles, pair: DumpPair, report: Callable[[int, int], None]
+    ) -> tuple[DumpFiles, DumpPair]:
+        """What the verdict is found in: of two frameworks, the target as the other one would name it."""
+        if self._options.names is None or files.target.name != "dump.json":
+            return files, pair
+        folder = self._options.output / FOLDER / f"step{files.step}" / f"rank{files.rank}"
+        files = replace(files, target=translated(files.target, self._options.names, folder))
+        judged = core.open_dump_pair(files.target, files.reference, threads=self._threads)
+        if judged.mode == "real_data":
+            judged.measure(threads=self._threads, progress=report)
+        return files, judged
+
+    def _mapping(self, files: DumpFiles) -> dict[str, str]:
+        names = self._options.names
+        if names is None:
+            return dict(self._options.data_mapping)
+        target = core.read_trace(files.target)
+        if target.framework != "mindspore":
+            raise InvalidArgument(
+                f"{files.target}: expected a dump of MindSpore as the target of -cm and -am, found framework "
+                f"{target.framework}; the reference, which comes first, is that of PyTorch"
+            )
+        return names.mapping_of(target)
 
     def _walk(self, files: DumpFiles, pair: DumpPair, before: StepWalk | None) -> StepWalk:
         return pair.walk(step=files.step, rank=files.rank, before=before, threads=self._threads)

@@ -32,6 +32,11 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     ),
     "msprobe.pytorch.online_dispatch": {"PtdbgDispatch": "msprobe.compat.online_dispatch.dispatch"},
     "msprobe.pytorch.online_dispatch.dispatch": {"PtdbgDispatch": "msprobe.compat.online_dispatch.dispatch"},
+    "msprobe.mindspore.common": {},
+    "msprobe.mindspore.common.utils": {
+        "seed_all": "msprobe.frameworks.mindspore.seed",
+        **dict.fromkeys(("MsprobeInitStep", "MsprobeStep"), "msprobe.mindspore.callbacks"),
+    },
     "msprobe.core.config_check.config_checker": {"ConfigChecker": "msprobe.config_check.checker"},
     # Where msprobe 0.2 had them.
     "msprobe.accuracy": {},
@@ -69,9 +74,13 @@ ABSENT = (
         ("msprobe.pytorch.free_benchmark",),
     ),
     Absent(
-        "MindSpore programs are not recorded by this version of msprobe; dumps of them are read by `msprobe "
-        "compare`, `graph` and `show`, and SingleSave takes tensors of MindSpore",
-        ("msprobe.mindspore",),
+        "the monitor of MindSpore trainings is not in this version of msprobe; gradients of every optimizer "
+        'step are recorded by task "grad_probe" of PrecisionDebugger and its monitor(optimizer)',
+        ("msprobe.mindspore.TrainerMon", "msprobe.mindspore.monitor"),
+    ),
+    Absent(
+        "steps of MindSpore trainings are ended by PrecisionDebugger.step() and by the callback MsprobeStep",
+        ("msprobe.mindspore.step",),
     ),
     Absent(
         "mapping kernels of MindSpore graphs to source lines is not in this version of msprobe; `msprobe "

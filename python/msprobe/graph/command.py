@@ -14,6 +14,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from msprobe.commands import framework
 from msprobe.terminal.colour import Paint
 from msprobe.terminal.command_line import Parser, add_force, add_output, add_screen, add_threads, add_two_runs
 
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
 
     with log_on_stderr("ERROR" if asked.quiet else "WARNING"), _progress_log(asked):
         paths = _paths(asked)
+        framework.tell_of_other((paths.reference, paths.target))
         options = _options(asked)
         kind = RESULTS_OF_ONE if paths.reference is None else RESULTS_OF_TWO
         room = new_results(options.output, kind, force=asked.force) if asked.is_ours else nullcontext()

@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "../python_frames.h"
 #include "msprobe/dump.h"
+#include "python_frames.h"
 
 /// The text of a place in the code, as stack.json has it: "File F, line N, in f, \n source". Made once for
 /// each place, and kept as long as this. Needs the GIL.

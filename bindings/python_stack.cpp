@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "../python_text.h"
+#include "python_text.h"
 
 namespace py = pybind11;
 

@@ -1,0 +1,77 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""A dump of MindSpore as PyTorch would have written it: the verdict of two frameworks is that of two dumps of
+one, whose records, parameters and dtypes have the same names.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.native import core
+
+if TYPE_CHECKING:
+    from msprobe.compare.framework_names import FrameworkNames
+
+FOLDER = "target_as_pytorch"
+_TENSORS = "dump_tensor_data"
+_OF_RECORDS = ("construct.json", "stack.json")
+
+
+def translated(dump: Path, names: FrameworkNames, folder: Path) -> Path:
+    """Writes the files of one rank into `folder`; tensors stay where they are. Gives its dump.json. Raises as
+    the readers of these files.
+    """
+    make_directory(folder)
+    content = core.read_json(dump)
+    data = content["data"]
+    content["framework"] = "pytorch"
+    content["data"] = {names.other_record(name): _record(name, value, names) for name, value in data.items()}
+    _write(folder / "dump.json", content)
+    for file in _OF_RECORDS:
+        if (source := dump.with_name(file)).is_file():
+            _write(folder / file, _renamed(core.read_json(source), names))
+    tensors, link = dump.with_name(_TENSORS), folder / _TENSORS
+    if tensors.is_dir() and not link.is_symlink():
+        link.symlink_to(tensors.resolve())
+    return folder / "dump.json"
+
+
+def _write(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=1))
+
+
+def _record(name: str, value: Any, names: FrameworkNames) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if name.endswith(".parameters_grad"):
+        return {names.other_parameter(key): _value(item) for key, item in value.items()}
+    record = {key: _value(item) for key, item in value.items()}
+    if isinstance(record.get("parameters"), dict):
+        record["parameters"] = {names.other_parameter(k): v for k, v in record["parameters"].items()}
+    return names.arranged(name, record)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _value(item) for key, item in value.items()}
+    if found.get("type") == "mindspore.Tensor":
+        found["type"], found["dtype"] = "torch.Tensor", f"torch.{str(found.get('dtype')).lower()}"
+    elif found.get("type") == "mindspore.dtype":
+        found["type"], found["value"] = "torch.dtype", f"torch.{str(found.get('value')).lower()}"
+    return found
+
+
+def _renamed(value: Any, names: FrameworkNames) -> Any:
+    """Names of records as keys of construct.json, as its values, and in the lists of stack.json."""
+    if isinstance(value, dict):
+        return {names.other_record(key): _renamed(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    return names.other_record(value) if isinstance(value, str) else value

@@ -1,0 +1,206 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""The port of MindSpore."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from msprobe.frameworks.mindspore import import_mindspore
+from msprobe.frameworks.mindspore.backward import BackwardOfCall, number_of
+from msprobe.frameworks.mindspore.calls import (
+    OffWhileCompiled,
+    OptimizerSteps,
+    PrimitiveExchange,
+    cell_exchange,
+    function_exchange,
+    function_exchanges,
+)
+from msprobe.native import InvalidArgument, log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from msprobe.frameworks.port import Backward, Named, Observer, View
+    from msprobe.hooks.functions import Exchange, Removable
+
+_DEEPEST = 50  # of values inside of each other
+
+
+class MindSporePort:
+    """Tensors, Cells and calls of MindSpore. Raises UnsupportedError where it cannot be imported."""
+
+    package = "mindspore"
+    qualifies_dtypes = False
+
+    def __init__(self) -> None:
+        ms = self._ms = import_mindspore()
+        self.tensor_type: type = ms.Tensor
+        self.name = "mindtorch" if self._is_adapter() else "mindspore"
+        self._type = getattr(getattr(ms, "_c_expression", None), "typing", None)
+        self._told_of: set[str] = set()
+        self._add = ms.ops.add  # as it is without hooks: what we add up is no call of the training
+        self._shows_nodes = hasattr(ms.Tensor, "_grad_node")
+        if not self._shows_nodes:
+            log.warning(
+                "MindSpore %s does not show the nodes of its graph, as 2.10 does: gradients of parameters "
+                "are recorded, those of calls are not",
+                ms.__version__,
+            )
+
+    # ---- values
+
+    def view(self, tensor: Any) -> View:
+        shape = tuple(tensor.shape)
+        dtype = str(tensor.dtype).lower()
+        if self._on_host():
+            address = tensor.data_ptr()
+            strides = tuple(tensor.stride())
+            owner = tensor
+        else:
+            owner = (tensor.astype(self._ms.float32) if dtype == "bfloat16" else tensor).asnumpy()
+            address = owner.ctypes.data
+            strides = tuple(step // owner.itemsize for step in owner.strides)
+            dtype = str(owner.dtype)
+        return address or ("has no memory yet" if 0 not in shape else 0), dtype, shape, strides, owner
+
+    def _on_host(self) -> bool:
+        return bool(self._ms.get_context("device_target") == "CPU")
+
+    def special(self, value: Any, key: str) -> tuple[str, str] | None:
+        of_type = getattr(self._type, "Type", None)
+        if key == "dtype" or (of_type is not None and isinstance(value, of_type)):
+            return "mindspore.dtype", str(value)
+        return None
+
+    def tensors_of(self, value: Any) -> list[Any]:
+        found: list[Any] = []
+        self._collect(value, found, 0)
+        return found
+
+    def _collect(self, value: Any, found: list[Any], depth: int) -> None:
+        if isinstance(value, self.tensor_type):
+            found.append(value)
+        elif depth > _DEEPEST:
+            return
+        elif isinstance(value, (tuple, list)):
+            for item in value:
+                self._collect(item, found, depth + 1)
+        elif isinstance(value, dict):
+            for item in value.values():
+                self._collect(item, found, depth + 1)
+
+    # ---- the process
+
+    def rank(self) -> int | None:
+        communication = self._ms.communication
+        return communication.get_rank() if communication.GlobalComm.INITED else None
+
+    def world_size(self) -> int:
+        return self._ms.communication.get_group_size() if self.rank() is not None else 1
+
+    def why_not(self) -> str:
+        if self._ms.get_context("mode") == self._ms.GRAPH_MODE:
+            return (
+                "MindSpore runs static graphs (GRAPH_MODE), whose calls are seen by its kernels on Ascend "
+                "alone; set mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
+            )
+        return ""
+
+    def _is_adapter(self) -> bool:
+        """Whether torch is MSAdapter, whose tensors are MindSpore's."""
+        tensor = getattr(sys.modules.get("torch"), "Tensor", None)
+        return isinstance(tensor, type) and issubclass(tensor, self._ms.Tensor)
+
+    # ---- Cells
+
+    def modules(self, model: Any) -> Iterator[Named]:
+        expected = "start(model): levels L0 and mix expected a mindspore.nn.Cell, or a list or tuple of Cells"
+        cell = self._ms.nn.Cell
+        if isinstance(model, cell):
+            models = [("", model)]
+        elif isinstance(model, (list, tuple)) and model:
+            models = [(f"{index}.", item) for index, item in enumerate(model)]
+        else:
+            raise InvalidArgument(f"{expected}, found {type(model).__name__}")
+        kind = "Module" if self.name == "mindtorch" else "Cell"
+        for prefix, root in models:
+            if not isinstance(root, cell):
+                raise InvalidArgument(f"{expected}, found a {type(root).__name__} in the list")
+            self._tell_of_jit(root)
+            for name, inner in root.cells_and_names():
+                if name:
+                    self._tell_of_jit(inner)
+                    yield f"{kind}.{prefix}{name}.{type(inner).__name__}", inner
+
+    def _tell_of_jit(self, cell: Any) -> None:
+        name = type(cell).__name__
+        if getattr(cell.construct, "__wrapped_by_jit__", False) and name not in self._told_of:
+            self._told_of.add(name)
+            log.warning(
+                "construct of %s is compiled by ms.jit: the Cell itself is recorded, what it calls is not; "
+                "take the decorator off, or set MS_JIT=0, to see inside",
+                name,
+            )
+
+    def parameters(self, module: Any) -> dict[str, Any]:
+        return {name: value for name, value in module._params.items() if value is not None}
+
+    def wants_gradient(self, tensor: Any) -> bool:
+        asked = getattr(tensor, "requires_grad", None)  # Parameters have it
+        return bool(asked) if asked is not None else getattr(tensor, "_grad_node", None) is not None
+
+    def on_gradient(self, tensor: Any, function: Callable[[Any], None]) -> Removable:
+        handle: Removable = tensor.register_hook(function)
+        return handle
+
+    # ---- calls
+
+    def functions(self, observer: Observer, model: Any) -> list[Exchange]:
+        exchanges = list(function_exchanges(observer))
+        roots = model if isinstance(model, (list, tuple)) else [model]
+        cells = [cell for root in roots if root is not None for _, cell in root.cells_and_names()]
+        if cells:
+            exchanges.append(PrimitiveExchange(observer, cells, self._ms.ops.Primitive))
+        return exchanges
+
+    def custom_function(self, observer: Observer, module: Any, api: str, name: str) -> Exchange:
+        return function_exchange(observer, module, api, name)
+
+    def module_calls(self, observer: Observer) -> list[Exchange]:
+        return [cell_exchange(observer, self._ms.nn.Cell)]
+
+    def around_compiled(self, others: list[Exchange], observer: Observer) -> list[Exchange]:
+        return [OffWhileCompiled(others, observer)]
+
+    # ---- backward
+
+    def before_backward(self, inputs: Sequence[Any], first_node: int) -> Backward | None:
+        if not self._shows_nodes:
+            return None
+        return BackwardOfCall(inputs, first_node, self._sum)
+
+    def newest_node(self, tensors: Sequence[Any]) -> int:
+        nodes = (tensor._grad_node for tensor in tensors)
+        return max((number_of(node) for node in nodes if node is not None), default=-1)
+
+    def _sum(self, a: Any, b: Any) -> Any:
+        with importlib.import_module("mindspore.common.api")._no_grad():
+            return self._add(a, b)
+
+    # ---- optimizers
+
+    def names_of_gradients(self, optimizer: Any) -> list[str]:
+        # mindspore.nn, mindspore.mint.optim and mindspore.experimental.optim have classes of their own.
+        parameters = getattr(optimizer, "parameters", None)
+        if not isinstance(optimizer, self._ms.nn.Cell) or parameters is None:
+            raise InvalidArgument(
+                "PrecisionDebugger.monitor(optimizer): expected an optimizer of MindSpore, found "
+                + type(optimizer).__name__
+            )
+        return [parameter.name for parameter in parameters]
+
+    def optimizer_steps(self, optimizer: Any, before: Callable[[Sequence[Any]], None]) -> Exchange:
+        return OptimizerSteps(optimizer, before)

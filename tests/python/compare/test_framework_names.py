@@ -1,0 +1,140 @@
+# Copyright 2026 The msprobe authors
+# SPDX-License-Identifier: Apache-2.0
+"""A dump of MindSpore against one of PyTorch: by Cells (-cm), by functions (-am)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msprobe.cli import main
+from msprobe.compare.framework_names import of_functions, read_function_rules
+from msprobe.native import InvalidArgument
+
+GAMMA = {"mindspore": "gamma", "pytorch": "weight"}
+
+
+def tensor(framework: str, value: float) -> dict[str, Any]:
+    dtype = "Float32" if framework == "mindspore" else "torch.float32"
+    kind = "mindspore.Tensor" if framework == "mindspore" else "torch.Tensor"
+    return {"type": kind, "dtype": dtype, "shape": [2], "Max": value, "Min": 0.0, "Mean": 0.5, "Norm": 1.0}
+
+
+def dump(folder: Path, framework: str, names: list[str], result: float = 1.0) -> Path:
+    """result: of the first call."""
+
+    def record(name: str) -> dict[str, Any]:
+        one = tensor(framework, 1.0)
+        if name.endswith("parameters_grad"):
+            return {"weight": [one]}
+        output = tensor(framework, result) if name == names[0] else one
+        parameters = {"parameters": {GAMMA[framework]: one}} if "Norm" in name else {}
+        return {"input_args": [one], "input_kwargs": {}, "output": [output], **parameters}
+
+    folder.mkdir()
+    data = {name: record(name) for name in names}
+    head = {"task": "statistics", "level": "mix", "framework": framework, "dump_data_dir": None}
+    (folder / "dump.json").write_text(json.dumps({**head, "data": data}))
+    return folder / "dump.json"
+
+
+def rows(output: Path) -> dict[str, str]:
+    """Name in MindSpore -> name in PyTorch."""
+    import csv
+
+    (table,) = output.glob("compare_result_*.csv")
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        return {row["NPU Name"]: row["Bench Name"] for row in csv.DictReader(file)}
+
+
+def compared(tmp_path: Path, ours: list[str], theirs: list[str], *options: str) -> dict[str, str]:
+    target = dump(tmp_path / "target", "mindspore", ours)
+    reference = dump(tmp_path / "reference", "pytorch", theirs)
+    words = [str(reference), str(target), "-o", str(tmp_path / "out"), "--format", "csv", "--quiet", *options]
+    assert main(["-f", "mindspore", "compare", *words]) in (0, 1)
+    return rows(tmp_path / "out")
+
+
+def test_cells_are_modules_of_the_same_path_or_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "cells.yaml").write_text("fc1.Dense: fc1.Linear\n")
+    ours = ["Cell.fc1.Dense.forward.0", "Cell.fc1.Dense.parameters_grad", "Cell.act.ReLU.forward.0"]
+    theirs = ["Module.fc1.Linear.forward.0", "Module.fc1.Linear.parameters_grad", "Module.act.ReLU.forward.0"]
+    found = compared(tmp_path, ours, theirs, "-cm", str(tmp_path / "cells.yaml"))
+    assert found["Cell.fc1.Dense.forward.0.input.0"] == "Module.fc1.Linear.forward.0.input.0"
+    assert found["Cell.act.ReLU.forward.0.output.0"] == "Module.act.ReLU.forward.0.output.0"
+    weight = "Cell.fc1.Dense.parameters_grad.weight"
+    assert found[weight] == weight.replace("Cell.fc1.Dense", "Module.fc1.Linear")
+
+
+def test_functions_are_paired_by_the_table_and_by_a_file_before_it(tmp_path: Path) -> None:
+    (tmp_path / "apis.yaml").write_text(
+        "- ms_api: Functional.dense\n  pt_api: Functional.linear\n  ms_args: [0]\n  pt_args: [0]\n"
+        "  ms_outputs: [0]\n  pt_outputs: [0]\n"
+    )
+    ours = ["Functional.abs.0.forward", "Mint.add.0.forward", "Functional.dense.0.forward"]
+    theirs = ["Torch.abs.0.forward", "Torch.add.0.forward", "Functional.linear.0.forward"]
+    found = compared(tmp_path, ours, theirs, "-am", str(tmp_path / "apis.yaml"))
+    assert [found[f"{name}.output.0"] for name in ours] == [f"{name}.output.0" for name in theirs]
+
+
+@pytest.mark.parametrize(("result", "status", "culprit"), [(1.0, "equal", []), (5.0, "differ", ["Norm"])])
+def test_the_verdict_is_that_of_two_runs_of_one_framework(
+    tmp_path: Path, result: float, status: str, culprit: list[str]
+) -> None:
+    """Names, dtypes and parameters of two frameworks are no difference."""
+    ours = ["Cell.a.LayerNorm.forward.0", "Cell.fc.Dense.forward.0"]
+    theirs = ["Module.a.LayerNorm.forward.0", "Module.fc.Linear.forward.0"]
+    (tmp_path / "cells.yaml").write_text("fc.Dense: fc.Linear\n")
+    target = dump(tmp_path / "target", "mindspore", ours, result)
+    reference = dump(tmp_path / "reference", "pytorch", theirs)
+    words = [str(reference), str(target), "-cm", str(tmp_path / "cells.yaml"), "-o", str(tmp_path / "out")]
+    assert main(["compare", *words, "--quiet"]) == (0 if status == "equal" else 1)
+    verdict = json.loads((tmp_path / "out/verdict.json").read_text())
+    assert verdict["status"] == status
+    found = [one["name"] for one in verdict["culprits"]]
+    assert len(found) == len(culprit)
+    assert all("Module.a.LayerNorm" in name for name in found)
+
+
+def test_the_table_has_what_the_existing_tool_pairs() -> None:
+    names = of_functions(None)
+    assert len(names.functions) == 399
+    record = "MintFunctional.relu.2.backward"
+    assert names.other_name(f"{record}.input.0", record) == "Functional.relu.2.backward.input.0"
+    assert (
+        names.other_name("Tensor.x.0.forward.input.0", "Tensor.x.0.forward") == "Tensor.x.0.forward.input.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: b\n", "expected a list of functions"),
+        ("- ms_api: A.a\n", '"pt_api": expected the name'),
+        (
+            "- {ms_api: A.a, pt_api: B.b, ms_args: [0, 1], pt_args: [0]}\n",
+            "lists of equal length, found 2 and 1",
+        ),
+        ("- {ms_api: A.a, pt_api: B.b, ms_args: [0, 0], pt_args: [0, 1]}\n", "each position once"),
+        ("- {ms_api: A.a, pt_api: B.b, ms_args: 0, pt_args: [0]}\n", "expected a list of positions"),
+    ],
+)
+def test_a_wrong_file_of_functions_is_told(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "apis.yaml").write_text(text)
+    with pytest.raises(InvalidArgument, match=sentence) as error:
+        read_function_rules(tmp_path / "apis.yaml")
+    assert "apis.yaml" in str(error.value)
+
+
+def test_a_target_of_pytorch_is_no_target_of_cm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [str(dump(tmp_path / side, "pytorch", ["Torch.abs.0.forward"])) for side in ("a", "b")]
+    assert main(["compare", *both, "-cm", "-o", str(tmp_path / "out")]) == 2
+    assert "expected a dump of MindSpore as the target" in capsys.readouterr().err
+
+
+def test_the_wrong_framework_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [str(dump(tmp_path / side, "mindspore", ["Functional.abs.0.forward"])) for side in ("a", "b")]
+    assert main(["-f", "pytorch", "compare", *both, "-o", str(tmp_path / "out")]) == 0
+    assert "was recorded of mindspore; -f is not needed" in capsys.readouterr().err
