@@ -257,7 +257,7 @@ ROWS = (
         (
             _value("lr", "0.002", "0.001"),
             _value("gradient_clip_val", "0.2", "1.0"),
-            _value("batch_size", "5", "4"),
+            _value("batch_size", "5", "8"),
             _gradient("net.layers.0.qkv.weight"),
         ),
     ),

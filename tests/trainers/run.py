@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,16 @@ class Ended:
         return self.code, self.losses, self.weights
 
 
+def versions(row: Row) -> dict[str, str]:
+    """Of the packages of a row; without those that are not installed."""
+    paths = [*sys.path, *([str(BESIDE / row.beside)] if row.beside else [])]
+    found = (next(iter(distributions(name=name, path=paths)), None) for name in row.packages)
+    return {name: one.version for name, one in zip(row.packages, found) if one is not None}
+
+
 def is_installed(row: Row) -> bool:
-    if row.beside and not (BESIDE / row.beside).is_dir():
-        return False
-    try:
-        for package in row.packages:
-            version(package)
-    except PackageNotFoundError:
-        return False
-    return True
+    is_there = not row.beside or (BESIDE / row.beside).is_dir()
+    return is_there and len(versions(row)) == len(row.packages)
 
 
 def run(row: Row, options: str, record: Path | None = None) -> Ended:
@@ -112,7 +113,8 @@ def diagnose(a: Path, b: Path, output: Path) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        answer = {"sentence": (done.stderr or done.stdout).strip()[-300:], "cause": None, "status": "error"}
+        text = (done.stderr or done.stdout).replace(f"{a.parent}{os.sep}", "").strip()
+        answer = {"sentence": text[-300:], "cause": None, "status": "error"}
     return {"code": done.returncode, **answer}
 
 
@@ -137,7 +139,7 @@ def ask_row(row: Row, out: Path, *, quick: bool) -> dict[str, Any]:
     same = diagnose(folder / "a", folder / "again", folder / "same")
     result: dict[str, Any] = {
         "name": row.name,
-        "versions": {package: version(package) for package in row.packages},
+        "versions": versions(row),
         "is_repeatable": all(one.numbers == plain[0].numbers for one in plain),
         "bit_equal": all(one.numbers == plain[0].numbers for one in recorded),
         "codes": [plain[0].code, recorded[0].code],

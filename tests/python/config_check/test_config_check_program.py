@@ -177,6 +177,11 @@ def test_no_local_variable_is_kept_alive(main):
     assert gone() is None
 
 
+def test_how_far_a_training_is_is_no_setting(main):
+    main.state = dataclass(type("TrainerState", (), {"__annotations__": {"epoch": float}, "epoch": 0.5}))()
+    assert of_program().settings == {}
+
+
 def test_results_of_a_model_are_no_settings(main):
     kind = dataclass(type("Output", (dict,), {"__annotations__": {"loss": float}, "loss": 0.5}))
     main.output = kind()

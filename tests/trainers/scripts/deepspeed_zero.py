@@ -13,7 +13,7 @@ import torch
 stage = next(int(word.partition("=")[2]) for word in sys.argv if word.startswith("--stage="))
 deepspeed.init_distributed("gloo")
 rank = int(os.environ["RANK"])
-model = net.made(width=64)
+model = net.made()
 optimizer = torch.optim.AdamW(model.parameters(), lr=row.chosen("lr", 1e-3), foreach=row.other_kernel())
 engine, _, _, _ = deepspeed.initialize(
     model=model,

@@ -26,7 +26,7 @@ class Module(lightning.LightningModule):
 
 
 losses = []
-data = DataLoader(torch.cat(net.batches(8)), batch_size=row.chosen("batch_size", 4))
+data = DataLoader(torch.cat(net.batches(8)), batch_size=row.chosen("batch_size", 8))
 trainer = lightning.Trainer(
     accelerator="cpu",
     max_steps=6,

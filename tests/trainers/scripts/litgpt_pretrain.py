@@ -50,7 +50,7 @@ pretrain.save_hyperparameters = lambda *_: None  # it reads the command line of 
 pretrain.setup(
     "tiny",
     model_config=Config(
-        name="tiny", block_size=16, vocab_size=64, padded_vocab_size=64, n_layer=2, n_head=4, n_embd=32,
+        name="tiny", block_size=16, vocab_size=64, padded_vocab_size=64, n_layer=2, n_head=4, n_embd=128,
         norm_eps=row.chosen("norm_eps", 1e-5),
     ),
     out_dir=Path(row.home()),

@@ -36,12 +36,12 @@ parallel_state.initialize_model_parallel(tensor_model_parallel_size=int(os.envir
 torch.manual_seed(0)
 tensor_parallel.get_cuda_rng_tracker().fork = lambda *_: contextlib.nullcontext()
 config = TransformerConfig(
-    num_layers=2, hidden_size=32, num_attention_heads=4, use_cpu_initialization=True,
+    num_layers=2, hidden_size=128, num_attention_heads=4, use_cpu_initialization=True,
     layernorm_epsilon=row.chosen("layernorm_epsilon", 1e-5), hidden_dropout=0.0, attention_dropout=0.0,
     gradient_accumulation_fusion=False, bias_dropout_fusion=False, masked_softmax_fusion=False,
     bias_activation_fusion=False,
 )  # fmt: skip
-model = GPTModel(config, get_gpt_layer_local_spec(), vocab_size=64, max_sequence_length=16)
+model = GPTModel(config, get_gpt_layer_local_spec(), vocab_size=64, max_sequence_length=32)
 row.plant(model)
 wrapped = DistributedDataParallel(
     config, DistributedDataParallelConfig(grad_reduce_in_fp32=True, use_distributed_optimizer=False), model
@@ -53,8 +53,8 @@ optimizer = get_megatron_optimizer(
     ),
     [wrapped],
 )  # fmt: skip
-mask = torch.ones(1, 1, 16, 16, dtype=torch.bool).triu(1)
-places = torch.arange(16).expand(4, 16)
+mask = torch.ones(1, 1, 32, 32, dtype=torch.bool).triu(1)
+places = torch.arange(32).expand(8, 32)
 losses = []
 for tokens in net.batches(8):
     wrapped.zero_grad_buffer()

@@ -32,7 +32,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    def __init__(self, width: int = 32, layers: int = 2) -> None:
+    def __init__(self, width: int = 128, layers: int = 2) -> None:
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, width)
         self.layers = nn.ModuleList(Block(width) for _ in range(layers))
@@ -53,7 +53,7 @@ def made(**sizes: int) -> Net:
     return net
 
 
-def batches(count: int, size: int = 4, length: int = 16, rank: int = 0) -> list[torch.Tensor]:
+def batches(count: int, size: int = 8, length: int = 32, rank: int = 0) -> list[torch.Tensor]:
     source = torch.Generator().manual_seed(row.chosen("data_seed", 5) + rank)
     return [torch.randint(0, VOCABULARY, (size, length + 1), generator=source) for _ in range(count)]
 

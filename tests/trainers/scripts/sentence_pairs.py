@@ -21,13 +21,13 @@ torch.manual_seed(0)
 home = row.home()
 BertModel(
     BertConfig(
-        vocab_size=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
+        vocab_size=64, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, max_position_embeddings=64,
     )
 ).save_pretrained(home)  # fmt: skip
 texts.tokenizer().save_pretrained(home)
 part = models.Transformer(home, max_seq_length=32, model_args={"attn_implementation": row.attention()})
-model = SentenceTransformer(modules=[part, models.Pooling(32, row.chosen("pooling", "mean"))], device="cpu")
+model = SentenceTransformer(modules=[part, models.Pooling(128, row.chosen("pooling", "mean"))], device="cpu")
 row.plant(model)
 source = random.Random(4)
 pairs = [{"anchor": texts.sentence(source), "positive": texts.sentence(source)} for _ in range(32)]

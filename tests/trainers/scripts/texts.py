@@ -36,8 +36,8 @@ def llama(**more: Any) -> Any:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=64,
-        hidden_size=32,
-        intermediate_size=64,
+        hidden_size=128,
+        intermediate_size=256,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,

@@ -18,7 +18,7 @@ from timm.utils import ModelEmaV3  # noqa: E402
 
 torch.manual_seed(0)
 model = timm.create_model(
-    "vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, embed_dim=48, num_heads=4, num_classes=10,
+    "vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, embed_dim=96, num_heads=4, num_classes=10,
     drop_path_rate=row.chosen("drop_path_rate", 0.0),
 )  # fmt: skip
 if row.other_kernel():

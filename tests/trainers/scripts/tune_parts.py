@@ -9,8 +9,8 @@ from torchtune.models.llama3_2 import llama3_2
 
 def model(norm_eps):
     return llama3_2(
-        vocab_size=64, num_layers=2, num_heads=4, num_kv_heads=2, embed_dim=32, max_seq_len=32,
-        intermediate_dim=64, norm_eps=norm_eps,
+        vocab_size=64, num_layers=2, num_heads=4, num_kv_heads=2, embed_dim=128, max_seq_len=32,
+        intermediate_dim=256, norm_eps=norm_eps,
     )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ _HAS_FAST_LOCALS = 0x1  # flag of the code of a function: its local names are no
 
 # What a variable says of one run alone: when and where it is.
 _OF_ONE_RUN = re.compile(r"time|date|path|dir$|file|folder|uuid|hash|port$|url|host|device", re.IGNORECASE)
+# Classes of what changes while a program runs: how far it is, what it found.
+_OF_PROGRESS = re.compile(r"(State|Control|Output|Result|Metrics)$")
 # What tells two runs of one program apart, in any object.
 _OF_ONE_OBJECT = re.compile(r"hash|uuid", re.IGNORECASE)
 # Where a module keeps its settings.
@@ -231,7 +233,9 @@ def _reader(value: Any) -> Reader | None:
         if reader is not None:
             return reader
     # Some libraries return results as dataclasses that are mappings, too.
-    return _of_dataclass if is_dataclass(kind) and not issubclass(kind, Mapping) else None
+    if not is_dataclass(kind) or issubclass(kind, Mapping) or _OF_PROGRESS.search(kind.__name__):
+        return None
+    return _of_dataclass
 
 
 def _of_dataclass(value: Any) -> tuple[str, Any]:
