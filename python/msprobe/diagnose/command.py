@@ -153,7 +153,7 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
             file, page = graph
             commands.append(f"msprobe view {file.parent}")
     if cause is not None and a.program and b.program:
-        commands.append(_hunt(a.program, b.program))
+        commands.append(_hunt(a, b))
     return Answer(
         status=status,
         sentence=_sentence(cause, parts, status, not_compared, rank_count=comparison.rank_count),
@@ -169,10 +169,15 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
     )
 
 
-def _hunt(reference: Sequence[str], target: Sequence[str]) -> str:
+def _hunt(reference: RunFolder, target: RunFolder) -> str:
     """What proves the answer by experiments."""
-    a, b = (shlex.quote(shlex.join(["python", *program])) for program in (reference, target))
-    return f"msprobe hunt --reference {a} --target {b}"
+
+    def command(run: RunFolder) -> str:
+        several = run.processes > 1
+        start = ["torchrun", "--nproc-per-node", str(run.processes)] if several else ["python"]
+        return shlex.quote(shlex.join([*start, *run.program]))
+
+    return f"msprobe hunt --reference {command(reference)} --target {command(target)}"
 
 
 def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> list[str]:

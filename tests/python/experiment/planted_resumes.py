@@ -32,7 +32,7 @@ def main(kind: str, path: str) -> None:
         torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Dropout(0.1), torch.nn.Linear(16, 4)
     )
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
     rows = torch.randn(40, 6, 8, generator=torch.Generator().manual_seed(1))
     begin = 0
     if os.path.exists(path) and kind != "ignores":
