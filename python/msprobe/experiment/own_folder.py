@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from msprobe.experiment.plan import FILE
 from msprobe.files.atomic_file import make_directory
 from msprobe.native import IoError
 
@@ -67,6 +68,7 @@ def _copy_folders(source: Path, mirror: Path, without: Path, left: int) -> int:
             continue
         left -= 1
         is_own = path.is_dir() and not path.is_symlink() and name not in _LINKED_WHOLE and left > 0
+        is_own = is_own and not (path / FILE).exists()  # a run of an earlier experiment
         if is_own or without.is_relative_to(path):
             left = _copy_folders(path, make_directory(place), without, left)
         elif not os.path.lexists(place):
@@ -81,6 +83,8 @@ def copy_before_writing(folder: str) -> Any:
     inside = os.path.abspath(folder) + os.sep
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("sqlite3.connect", "os.truncate"):
+            own_copy(arguments[0], inside)
         if event != "open":
             return
         path, mode, flags = arguments
