@@ -176,7 +176,8 @@ class Parting:
         names = ", ".join(self.names[:3]) + (
             f" and {len(self.names) - 3} more" if len(self.names) > 3 else ""
         )
-        return f"step {self.step}: {self.kind}" + (f" ({names})" if names and self.kind != "loss" else "")
+        at = f"step {self.step}" + (f", rank {self.rank}" if self.rank else "")
+        return f"{at}: {self.kind}" + (f" ({names})" if names and self.kind != "loss" else "")
 
 
 def read_digests(folder: Path) -> dict[int, list[dict[str, Any]]]:
