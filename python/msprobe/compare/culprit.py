@@ -24,7 +24,10 @@ _FRAME = re.compile(
     r"File (?P<file>.*?), line (?P<line>\d{1,9}), in (?P<function>[^\n]*?)(?:, *)?(?:\n(?P<code>.*))?",
     re.DOTALL,
 )
-_NOT_OF_THE_USER = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "<string>")
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+_NOT_OF_THE_USER = (*_PACKAGES, "/lib/python3", "<frozen ", "<string>")
+# What every call comes by, and the script of a command: `msprobe run` is started by one.
+_BETWEEN = re.compile(r"/(?:site|dist)-packages/(?:torch|torch_npu|msprobe)/|/(?:bin|Scripts)/msprobe[^/]*$")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,15 @@ class Frame:
     @property
     def is_of_user(self) -> bool:
         """Not in an installed package or in Python itself."""
-        return self.file is not None and not any(part in self.file for part in _NOT_OF_THE_USER)
+        return self.is_of_program and not any(part in str(self.file) for part in _NOT_OF_THE_USER)
+
+    @property
+    def is_of_program(self) -> bool:
+        """The user's own, or of a library that is trained with: not in torch, msprobe or Python itself."""
+        file = (self.file or "<string>").replace("\\", "/")
+        if any(part in file for part in _PACKAGES):
+            return _BETWEEN.search(file) is None
+        return _BETWEEN.search(file) is None and not any(part in file for part in _NOT_OF_THE_USER)
 
     @property
     def text(self) -> str:
@@ -101,8 +112,13 @@ class Culprit:
     """All in which this step has it; `rank` is the first of them."""
 
     def top_frames(self, most: int) -> list[Frame]:
-        """The innermost frames of the user's own code; of any code when there are none."""
-        return ([frame for frame in self.stack if frame.is_of_user] or self.stack)[:most]
+        """The innermost frame of the program, be it in a library, and then those of the user's own code; of
+        any code when there are none.
+        """
+        innermost = next((frame for frame in self.stack if frame.is_of_program), None)
+        own = [frame for frame in self.stack if frame.is_of_user and frame is not innermost]
+        found = own if innermost is None else [innermost, *own]
+        return (found or self.stack)[:most]
 
     @property
     def where(self) -> str:
@@ -190,8 +206,8 @@ def _metrics(finding: Finding) -> dict[str, object]:
 
 
 def _line_of(stack: list[Frame]) -> str:
-    """The innermost line of the user's own code: "model.py:30"."""
-    frame = next((one for one in stack if one.is_of_user), stack[0] if stack else None)
+    """The innermost line of the program, be it in a library: "model.py:30"."""
+    frame = next((one for one in stack if one.is_of_program), stack[0] if stack else None)
     if frame is None or frame.file is None:
         return ""
     return printable(f"{PurePosixPath(frame.file.replace(chr(92), '/')).name}:{frame.line}")

@@ -99,7 +99,8 @@ def _location(culprit: Culprit) -> dict[str, object]:
     if culprit.module:
         logical = {"fullyQualifiedName": f"{culprit.module}.{culprit.name}", "name": culprit.name}
     location: dict[str, object] = {"logicalLocations": [logical]}
-    for frame in culprit.top_frames(1):
+    own = [frame for frame in culprit.stack if frame.is_of_user]  # a library is no part of what is looked at
+    for frame in own[:1] or culprit.top_frames(1):
         if frame.file:
             location.update(_of_frame(frame))
     return location

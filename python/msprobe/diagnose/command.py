@@ -135,7 +135,7 @@ def _diagnose(comparison: Comparison, a: RunFolder, b: RunFolder, *, with_graph:
     parts.sort(key=lambda part: ORDER_OF_PARTS.index(part.part))
     if not any(part.status in COMPARED for part in parts):
         failed = [f"{part.part}: {part.sentence}" for part in parts if part.status == "failed"]
-        have = "; ".join(f"{run.path} has {', '.join(run.parts) or 'nothing'}" for run in (a, b))
+        have = "; ".join(f"{run.path} has {_parts_of(run)}" for run in (a, b))
         raise NothingToCompare(
             f"the runs have nothing in common that can be compared: {have}"
             + (f" ({'; '.join(failed)})" if failed else "")
@@ -178,6 +178,13 @@ def _hunt(reference: RunFolder, target: RunFolder) -> str:
         return shlex.quote(shlex.join([*start, *run.program]))
 
     return f"msprobe hunt --reference {command(reference)} --target {command(target)}"
+
+
+def _parts_of(run: RunFolder) -> str:
+    """In words; of a run that recorded nothing, why."""
+    if run.parts:
+        return ", ".join(run.parts)
+    return f"nothing: {'; '.join(run.notes)}" if run.notes else "nothing"
 
 
 def _notes(a: RunFolder, b: RunFolder, parts: list[PartResult], offset: int) -> list[str]:

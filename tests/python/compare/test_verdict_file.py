@@ -233,6 +233,20 @@ def test_the_frames_of_the_user_come_first():
     assert [frame.line for frame in elsewhere.top_frames(2)] == [7]
 
 
+def test_the_line_of_a_library_stands_before_that_of_the_script():
+    packages = "/x/lib/python3.11/site-packages"
+    stack = [
+        f"File {packages}/torch/nn/modules/linear.py, line 1, in forward, \n a",
+        f"File {packages}/transformers/models/llama/modeling_llama.py, line 208, in forward, \n b",
+        f"File {packages}/trl/trainer/grpo_trainer.py, line 900, in compute_loss, \n c",
+        "File /home/me/train.py, line 12, in <module>, \n trainer.train()",
+        "File /home/me/.venv/bin/msprobe, line 8, in <module>, \n sys.exit(main())",
+    ]
+    (culprit,) = culprits_of(a_difference().verdict, lambda _: stack)
+    assert [frame.line for frame in culprit.top_frames(5)] == [208, 12]
+    assert "at modeling_llama.py:208" in culprit.plain
+
+
 MODULE = "Module.layers.2.rot.Rotary.forward.0"
 FRAMES = ["File /home/me/model.py, line 30, in forward, \n x = self.rot(x)"]
 

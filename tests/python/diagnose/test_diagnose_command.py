@@ -207,8 +207,11 @@ def test_nothing_in_common(tmp_path, capsys):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "a/train.log").write_text("step 0 loss 4\n")
+    (tmp_path / "b/run.rank0.json").write_text(json.dumps({"notes": ["it stopped before the first step"]}))
     assert cli.main(["diagnose", str(tmp_path / "a"), str(tmp_path / "b"), "-o", str(tmp_path / "o")]) == 2
-    assert "nothing in common that can be compared" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "nothing in common that can be compared" in error
+    assert error.rstrip().endswith("has nothing: it stopped before the first step")
 
 
 def test_an_earlier_diagnosis_is_replaced_and_other_files_stay(runs, diagnose, tmp_path):
