@@ -63,7 +63,21 @@ def run_command(
     steps = _steps(folder)
     if steps is None:
         raise InvalidArgument(f"{said}trained no step that msprobe sees: {_last_line(folder / OUTPUT)}")
+    _check_digests(folder, steps, said)
     return Run(folder, steps, time.monotonic() - begin)
+
+
+def _check_digests(folder: Path, steps: int, said: str) -> None:
+    """Of all steps, but one that has begun and not ended: what is not there would seem to be equal."""
+    counts = [len(path.read_bytes().splitlines()) for path in folder.glob("digest.rank*.jsonl")]
+    if min(counts, default=0) >= max(steps - 1, 1):
+        return
+    notes: list[str] = []
+    for path in sorted(folder.glob("run.rank*.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            notes += json.loads(path.read_text("utf-8"))["notes"]
+    why = notes[0] if notes else "no checksums were written"
+    raise InvalidArgument(f"{said}not every step is recorded: {why}")
 
 
 def run_once(command: Command, plan: Plan, *, without: Path, limit: float | None) -> tuple[Run, bool]:

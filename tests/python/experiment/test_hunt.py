@@ -117,3 +117,14 @@ def test_run_with_a_setting(tmp_path):
     script = [sys.executable, "-m", "msprobe", *words[:-1], SCRIPT, "scale"]
     subprocess.run(script, cwd=tmp_path, check=True)
     assert (tmp_path / "run/losses.rank0.csv").read_text() == with_it
+
+
+def test_a_run_that_records_nothing_is_no_equal_run(hunt, monkeypatch, tmp_path):
+    """The recorder cannot be loaded: nothing that is there is equal."""
+    hidden = tmp_path / "hidden/sitecustomize.py"
+    hidden.parent.mkdir()
+    hidden.write_text("import msprobe.experiment.digests as d\ndel d.DigestRecorder\n")
+    monkeypatch.setenv("PYTHONPATH", str(hidden.parent))
+    code, _, said = hunt("scale", "--quiet")
+    assert code == 2
+    assert "trained no step" in said or "not every step is recorded" in said
