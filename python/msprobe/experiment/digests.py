@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.append_file import append_lines
+from msprobe.files.regular_file import open_text, read_text
 from msprobe.native import torch_adapter
 from msprobe.training.torch_state import memory_of, random_states
 
@@ -188,7 +189,7 @@ def read_digests(folder: Path) -> dict[int, list[dict[str, Any]]]:
         if found is None:
             continue
         lines = []
-        for line in path.read_text("utf-8").splitlines():
+        for line in read_text(path).splitlines():
             with contextlib.suppress(ValueError):
                 lines.append(json.loads(line))
         rank = int(found[1])
@@ -203,7 +204,7 @@ def read_losses(folder: Path, rank: int = 0) -> list[str]:
     path = folder / f"losses.rank{rank}.csv"
     if not path.exists():
         return []
-    with open(path, encoding="ascii", newline="") as file:
+    with open_text(path, encoding="ascii", errors="strict") as file:
         return [row["loss"] for row in csv.DictReader(file)]
 
 

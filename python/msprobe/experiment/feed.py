@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msprobe.files.regular_file import open_to_read, open_to_write
 from msprobe.native import log
 from msprobe.recording.run_file import rank_of_process
 
@@ -264,7 +265,7 @@ def _write(path: Path, tensors: dict[str, Any], states: dict[str, Any]) -> None:
         blocks.append(content)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
+    with open_to_write(path) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         file.writelines(blocks)
 
@@ -275,7 +276,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
     if not path.exists():
         return {}, {}
-    content = bytearray(path.read_bytes())
+    with open_to_read(path) as file:
+        content = bytearray(file.read())
     size = int.from_bytes(content[:8], "little")
     header = json.loads(bytes(content[8 : 8 + size]))
     states = json.loads(header.pop("__metadata__")["states"])

@@ -18,6 +18,7 @@ from msprobe.experiment.command_line import Command
 from msprobe.experiment.own_folder import mirrored
 from msprobe.experiment.plan import FILE, VARIABLE, Plan, write_plan
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import open_to_read, open_to_write, read_text
 from msprobe.files.run_folder import RUN_FILE
 from msprobe.native import InvalidArgument
 
@@ -87,7 +88,7 @@ def run_once(command: Command, plan: Plan, *, without: Path, limit: float | None
     folder = Path(plan.folder)
     asked = json.dumps({"command": command.said, "plan": asdict(plan)}, sort_keys=True)
     with contextlib.suppress(OSError, ValueError, KeyError):
-        done = json.loads((folder / _DONE).read_text("utf-8"))
+        done = json.loads(read_text(folder / _DONE))
         if done["asked"] == asked:
             return Run(folder, int(done["steps"]), float(done["seconds"])), False
     shutil.rmtree(folder, ignore_errors=True)
@@ -104,7 +105,7 @@ def work_of(run: Run, command: Command) -> Path:
 
 def _waited(command: Command, work: Path, folder: Path, limit: float | None) -> int | None:
     """The exit code; None: it took too long."""
-    with open(folder / OUTPUT, "wb") as output:
+    with open_to_write(folder / OUTPUT) as output:
         process = subprocess.Popen(
             command.words,
             cwd=work,
@@ -158,12 +159,12 @@ def _steps(folder: Path) -> int | None:
     for path in folder.iterdir():
         if RUN_FILE.fullmatch(path.name):
             with contextlib.suppress(OSError, ValueError, KeyError):
-                counts.append(int(json.loads(path.read_text("utf-8"))["steps"]))
+                counts.append(int(json.loads(read_text(path))["steps"]))
     return max(counts, default=None) or None
 
 
 def _last_line(path: Path) -> str:
-    with open(path, "rb") as file:
+    with open_to_read(path) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
         lines = file.read().decode("utf-8", "replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "it wrote nothing")

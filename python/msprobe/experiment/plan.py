@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from msprobe.files.atomic_file import write_text
+from msprobe.files.regular_file import read_text
 from msprobe.native import FormatError, InvalidArgument, IoError
 
 VARIABLE = "MSPROBE_EXPERIMENT"
@@ -69,7 +70,7 @@ def write_plan(plan: Plan, path: Path) -> None:
 def read_plan(path: str | os.PathLike[str]) -> Plan:
     """Raises FormatError, IoError."""
     try:
-        content = json.loads(Path(path).read_text("utf-8"))
+        content = json.loads(read_text(path))
     except OSError as error:
         raise IoError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msprobe.files.append_file import append_lines
+from msprobe.files.regular_file import read_text
 from msprobe.native import IoError
 from msprobe.recording.arming import when_imported
 
@@ -153,7 +154,7 @@ def read_notes(folder: Path) -> dict[str, list[str]]:
     """Source -> the lines that ask for it."""
     result: dict[str, list[str]] = {}
     try:
-        text = (folder / FILE).read_text("utf-8")
+        text = read_text(folder / FILE)
     except OSError:
         return result
     for line in text.splitlines():

@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+from msprobe.files.regular_file import read_text
 from msprobe.terminal.command_line import Parser, add_force, add_limits, add_screen, whole_number
 
 _EPILOG = """exit code: 0 the target follows the reference, 1 the cause is found and proved, 3 it is not
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> int:
 def _is_another(path: Path, reference: str, target: str) -> bool:
     """Whether the answer that is there is of other commands."""
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(read_text(path))
         return (content["reference"], content["target"]) != (reference, target)
     except FileNotFoundError:
         return False

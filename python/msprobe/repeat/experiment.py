@@ -15,6 +15,7 @@ from msprobe.experiment.launch import run_command
 from msprobe.experiment.plan import Change, Plan
 from msprobe.experiment.sources import read_notes
 from msprobe.files.atomic_file import write_text
+from msprobe.files.regular_file import read_text
 from msprobe.native import InvalidArgument
 from msprobe.repeat.answer import FILE, Answer, Trial
 from msprobe.repeat.first_call import first_call, tags_of
@@ -181,6 +182,6 @@ def _generators(runs: list[Path], parting: Parting) -> list[str]:
 def written(output: Path) -> bool:
     """Whether an answer is there."""
     try:
-        return bool(json.loads((output / FILE).read_text("utf-8")))
+        return bool(json.loads(read_text(output / FILE)))
     except (OSError, ValueError):
         return False

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from msprobe.files.regular_file import read_text
 from msprobe.files.run_folder import DUMP
 from msprobe.native import FormatError
 
@@ -118,7 +119,7 @@ def _frames(folder: Path) -> dict[str, str]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: cannot be read: {error}") from error
     return content if isinstance(content, dict) else {}

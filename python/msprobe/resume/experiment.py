@@ -15,6 +15,7 @@ from msprobe.experiment.inside import SAVED
 from msprobe.experiment.launch import run_command, work_of
 from msprobe.experiment.plan import Change, Plan
 from msprobe.files.atomic_file import make_directory, write_text
+from msprobe.files.regular_file import read_text
 from msprobe.native import InvalidArgument
 from msprobe.resume.answer import FILE, PARTS, Answer, Trial
 
@@ -140,7 +141,7 @@ class _Resuming:
         """The newest that the stopped run wrote. Raises InvalidArgument."""
         assert self.stopped is not None
         saved = self.stopped.folder / SAVED
-        paths = saved.read_text("utf-8").splitlines() if saved.exists() else []
+        paths = read_text(saved).splitlines() if saved.exists() else []
         found = next((Path(path) for path in reversed(paths) if os.path.exists(path)), None)
         if found is None:
             raise InvalidArgument(
