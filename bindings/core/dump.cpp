@@ -326,8 +326,8 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
     void parameters(ValueWriter& to) override { members(named, to); }
     trace::StackId stack() override { return owner_.stacks_ ? owner_.stacks_->collect() : trace::kNoStack; }
 
-    py::object result;
-    py::dict named;
+    Held<> result;
+    Held<py::dict> named;
 
    private:
     PythonValues python() { return {owner_.session_.recorder(), owner_.values_}; }
@@ -393,37 +393,41 @@ class PortSession : public std::enable_shared_from_this<PortSession> {
   std::unique_ptr<StackCollector> stacks_;
 };
 
+// Tensors, and what takes their gradients.
+using GradientFills = std::vector<std::pair<py::object, py::cpp_function>>;
+
 class PortSession::GradientSlots final : public FrameworkValues {
  public:
-  GradientSlots(PortSession& owner, const std::string& record) : owner_(owner), record_(record) {}
+  GradientSlots(PortSession& owner, const std::string& record, GradientFills& fills)
+      : owner_(owner), record_(record), fills_(fills) {}
 
   bool put_tensor(PyObject* value, ValueWriter& to) override {
     if (!owner_.values_.is_tensor(value)) return false;
     const trace::SlotId slot = owner_.session_.recorder().new_slot();
     to.out().slot(slot);
-    fills.emplace_back(py::reinterpret_borrow<py::object>(value),
-                       [owner = owner_.weak_from_this(), slot, record = record_,
-                        position = std::string(to.position())](const py::object& gradient) {
-                         if (const auto self = owner.lock()) self->fill(slot, gradient, record, position);
-                       });
+    fills_.emplace_back(py::reinterpret_borrow<py::object>(value),
+                        [owner = owner_.weak_from_this(), slot, record = record_,
+                         position = std::string(to.position())](const py::object& gradient) {
+                          if (const auto self = owner.lock()) self->fill(slot, gradient, record, position);
+                        });
     return true;
   }
   bool put_keyed(PyObject*, std::string_view, ValueWriter&) override { return false; }
   bool put_object(PyObject*, ValueWriter&) override { return false; }
 
-  std::vector<std::pair<py::object, py::cpp_function>> fills;
-
  private:
   PortSession& owner_;
   const std::string& record_;
+  GradientFills& fills_;
 };
 
 std::vector<std::pair<py::object, py::cpp_function>> PortSession::save_gradients(const py::object& value,
                                                                                  const std::string& record) {
-  GradientSlots slots(*this, record);
+  GradientFills fills;
+  GradientSlots slots(*this, record, fills);
   PythonValues python(session_.recorder(), slots, PythonValues::Wanted::kTensors);
   session_.write_saved(record, [&](ValueWriter& to) { python.put(value.ptr(), to); });
-  return std::move(slots.fills);
+  return fills;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "../held.h"
 #include "core.h"
 #include "msprobe/error.h"
 #include "msprobe/tensor_view.h"
@@ -21,13 +22,13 @@ struct PortTensor {
   std::string dtype;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  // in elements
-  py::object owner;                   // of the memory
+  Held<> owner;                       // of the memory
 
   explicit PortTensor(const py::object& view) {
     const auto said = py::tuple(view);
     if (said.size() != 5)
       throw msprobe::InvalidArgument("view(): expected (address, dtype, shape, strides, owner) of a tensor");
-    owner = said[4];
+    owner = py::object(said[4]);
     if (py::isinstance<py::str>(said[0])) {
       unreadable = said[0].cast<std::string>();
     } else {

@@ -25,11 +25,13 @@ OPENS = re.compile(
 MAY_OPEN = {
     "files/regular_file.py": 1,
     "cli.py": 1,
+    "compare/framework_names.py": 1,
     "compare/verdict_page.py": 1,
     "compat/online_dispatch/workers.py": 3,
     "config/documentation.py": 1,
     "experiment/own_folder.py": 1,
     "files/page.py": 1,
+    "frameworks/mindspore/calls.py": 1,
     "hooks/api_list.py": 1,
     "perturb/second_call.py": 1,
     "recording/script.py": 1,
@@ -100,6 +102,7 @@ def members_of(text: str) -> list[str]:
 def test_members_that_are_python_objects_are_held(path):
     members = [one for one in members_of(path.read_text()) if OBJECTS.search(one)]
     members = [one for one in members if not one.startswith(("using ", "static ", "friend "))]
+    members = [one for one in members if "& " not in one]  # a reference keeps nothing
     assert members == [], f"{path}: expected Held<>"
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from msprobe.files.regular_file import open_to_read
+
 TYPE_CHECKING = False  # see msprobe/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +52,7 @@ def _dump(path: Path) -> Path | None:
 
 def _framework(dump: Path) -> str | None:
     try:
-        with dump.open("rb") as file:
+        with open_to_read(dump) as file:
             head = file.read(_HEAD)
     except OSError:
         return None  # who reads it whole says why
