@@ -18,7 +18,7 @@ from msprobe.experiment.command_line import Command
 from msprobe.experiment.own_folder import mirrored
 from msprobe.experiment.plan import FILE, VARIABLE, Plan, write_plan
 from msprobe.files.atomic_file import make_directory, write_text
-from msprobe.files.regular_file import open_to_read, open_to_write, read_text
+from msprobe.files.regular_file import open_to_read, open_to_write, read_bytes, read_text
 from msprobe.files.run_folder import RUN_FILE
 from msprobe.native import InvalidArgument
 
@@ -70,13 +70,13 @@ def run_command(
 
 def _check_digests(folder: Path, steps: int, said: str) -> None:
     """Of all steps, but one that has begun and not ended: what is not there would seem to be equal."""
-    counts = [len(path.read_bytes().splitlines()) for path in folder.glob("digest.rank*.jsonl")]
+    counts = [len(read_bytes(path).splitlines()) for path in folder.glob("digest.rank*.jsonl")]
     if min(counts, default=0) >= max(steps - 1, 1):
         return
     notes: list[str] = []
     for path in sorted(folder.glob("run.rank*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError):
-            notes += json.loads(path.read_text("utf-8"))["notes"]
+            notes += json.loads(read_text(path))["notes"]
     why = notes[0] if notes else "no checksums were written"
     raise InvalidArgument(f"{said}not every step is recorded: {why}")
 
