@@ -10,8 +10,9 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 _TOP = """# How far real kernels are apart
 
-The numbers of the error model ([verdict.md](verdict.md)) are quantiles of the distributions on this
-page. It is made by one command, which runs the same {samples} calls of operators, forward and backward,
+The numbers of the error model ([verdict.md](verdict.md)) are read off the distributions on this page:
+`own`, `sum` and `element` are the largest that were found, as a training makes each call thousands of
+times; `bias` is the 99 % quantile, as the largest is that of one function. It is made by one command, which runs the same {samples} calls of operators, forward and backward,
 with every set of kernels that a CPU has, and compares any two:
 
     cd tests/faults/kernels
@@ -80,8 +81,8 @@ _ROWS = (
 _QUANTILE = """
 The quantile is over cells, which are kernels at a shape, and not over calls: a training makes the same
 call at every layer and step, so a kernel that is beyond a number is beyond it each time, and one in a
-hundred kernels may be. A place is suspect at three times what is allowed, which leaves room for that
-one: of {cells} cells {beyond} are farther apart than 3 (own + sum sqrt(n)), with the numbers of their
+hundred kernels may be. A place is suspect at three times what is allowed, which would leave room for
+that one: of {cells} cells {beyond} are farther apart than 3 (own + sum sqrt(n)), with the numbers of their
 dtype{which}.
 
 ## Distributions
