@@ -195,10 +195,17 @@ double Calls::unit(const ItemPair& row) const {
   return metrics::unit_roundoff(trace::dtype_of(reference().text(pair_.reference_item(row)->dtype)));
 }
 
+// Where something is computed is no number of it.
+static bool is_device(const Trace& trace, const Item& item) {
+  return trace.text(item.type).ends_with(".device");
+}
+
 bool Calls::says_nothing(const ItemPair& row) const {
   const Item& item = pair_.target_item(row);
   const std::string_view call = name(row.target_record);
   if (!is_input(item.part)) return trace::is_uninitialised(call);
+  if (row.reference && is_device(target(), item) && is_device(reference(), *pair_.reference_item(row)))
+    return true;
   if (item.part != Part::kInputArgs || target().text(item.path) != "0") return false;
   const operators::Row by = operator_of(call);
   return by.overwrites && by.is_in_place;
