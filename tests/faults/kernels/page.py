@@ -12,8 +12,9 @@ _TOP = """# How far real kernels are apart
 
 The numbers of the error model ([verdict.md](verdict.md)) are read off the distributions on this page:
 `own`, `sum` and `element` are the largest that were found, as a training makes each call thousands of
-times; `bias` is the 99 % quantile, as the largest is that of one function. It is made by one command, which runs the same {samples} calls of operators, forward and backward,
-with every set of kernels that a CPU has, and compares any two:
+times; `bias` is the 99 % quantile, as the largest is that of one function. It is made by one
+command, which runs the same {samples} calls of operators, forward and backward, with every set of
+kernels that a CPU has, and compares any two:
 
     cd tests/faults/kernels
     python measure.py WORK -o rounding.json --page ../../../docs/rounding.md {torch}
